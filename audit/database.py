@@ -1,0 +1,62 @@
+"""The audit database: SQLite in a file, or PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import to_json
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+
+from models.errors import WrongDeclaration
+
+DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+
+# A server that vanished without a word is given up after this.
+CONNECT = {"sqlite": {}, "postgresql": {"connect_timeout": 5, "tcp_user_timeout": 10_000}}
+
+# A drainer that meets a lock gives up after this and tries again, so that it can be stopped meanwhile.
+ON_CONNECT = {
+    "sqlite": ("PRAGMA busy_timeout = 2000", "PRAGMA foreign_keys = ON"),
+    "postgresql": ("SET lock_timeout = '2s'",),
+}
+
+
+def database_url(url: str | URL) -> URL:
+    """`url` with the driver that we use; WrongDeclaration if it is no database for an audit trail."""
+    parsed = make_url(url)
+    name = parsed.get_backend_name()
+    if name not in DRIVERS:
+        raise WrongDeclaration(f"audit database: no kind {name!r}; there are: {', '.join(DRIVERS)}")
+    if name == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise WrongDeclaration("audit database: SQLite needs a file, sqlite:////folder/audit.db")
+    return parsed.set(drivername=DRIVERS[name])
+
+
+def open_database(url: str | URL, **options: Any) -> Engine:
+    """An engine on the audit database; `options` go to `create_engine`.  Nothing is connected yet.
+
+    Its errors leave out the values, which may be somebody's question.
+    """
+    parsed = database_url(url)
+    engine = create_engine(
+        parsed,
+        connect_args=CONNECT[parsed.get_backend_name()],
+        json_serializer=_json,
+        hide_parameters=True,
+        **options,
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        cursor = connection.cursor()
+        for statement in ON_CONNECT[engine.dialect.name]:
+            cursor.execute(statement)
+        cursor.close()
+        connection.commit()
+
+    return engine
+
+
+def _json(value: Any) -> str:
+    """JSON that PostgreSQL takes: not a number is null."""
+    return to_json(value, inf_nan_mode="null").decode()

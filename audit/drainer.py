@@ -1,0 +1,189 @@
+"""The drainer: from the outbox into the audit tables, each ended request once, whatever is killed when."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import redis
+from sqlalchemy import Connection, Engine
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
+
+from audit.outbox import KEPT_ASIDE, OUTBOX, UNREADABLE, Unreadable, parse
+from audit.rows import Rows, rows_of
+from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
+
+INSERTS: dict[str, Callable[..., sqlite.Insert | postgresql.Insert]] = {
+    "sqlite": sqlite.insert,
+    "postgresql": postgresql.insert,
+}
+
+BLOCK_MS = 1_000
+GATHER_S = 0.05
+"""A pause after a batch that was not full: one transaction and two Redis commands for many requests."""
+BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 10.0
+
+log = logging.getLogger(__name__)
+
+Fields = Mapping[bytes | str, bytes | str]
+
+
+class Drainer:
+    """Moves ended requests from the outbox to SQL; any number of drainers may run at once.
+
+    `engine` comes from `audit.database.open_database`, its schema from `audit.schema.upgrade`.  The texts of
+    questions are written only with `keep_texts`.  `batch` entries are read and written together; those of
+    large bulk requests can be megabytes each.
+    """
+
+    def __init__(
+        self, redis_client: redis.Redis, engine: Engine, *, keep_texts: bool, batch: int = 64
+    ) -> None:
+        self._redis = redis_client
+        self._engine = engine
+        self._keep_texts = keep_texts
+        self._batch = batch
+
+    def run(self, stop: threading.Event) -> None:
+        """Drain until `stop` is set; returns within a few seconds of it.
+
+        Whatever fails is tried again, at growing intervals, and logged once until it works again.
+        """
+        failures = 0
+        while not stop.is_set():
+            try:
+                drained = self.drain_once(BLOCK_MS)
+            except Exception as error:
+                failures += 1
+                if failures == 1:
+                    expected = isinstance(error, SQLAlchemyError | redis.RedisError)
+                    log.warning(
+                        "audit: nothing is written, ended requests wait in the outbox: %s",
+                        cause(error),
+                        exc_info=not expected,
+                    )
+                stop.wait(back_off_s(failures))
+                continue
+            if failures:
+                log.info("audit: written again, after %d attempts", failures)
+                failures = 0
+            if drained < self._batch:
+                stop.wait(GATHER_S)
+
+    def drain_once(self, timeout_ms: int) -> int:
+        """Wait up to `timeout_ms` for ended requests and move one batch; returns how many left the outbox.
+
+        Raises what SQLAlchemy or redis raise when the database or Redis cannot be had; nothing is lost then.
+        """
+        batch: dict[bytes | str, Rows] = {}
+        wrong: dict[bytes | str, tuple[Fields, str]] = {}
+        entries = self._read(timeout_ms)
+        for entry, fields in entries:
+            try:
+                batch[entry] = rows_of(parse(fields), keep_texts=self._keep_texts)
+            except Unreadable as error:
+                wrong[entry] = fields, str(error)
+        if batch:
+            refused = self._store(batch)
+            wrong |= {entry: (fields, refused[entry]) for entry, fields in entries if entry in refused}
+        if wrong:
+            self._set_aside(wrong)
+        return len(entries)
+
+    def _read(self, timeout_ms: int) -> list[tuple[bytes | str, Fields]]:
+        # Entries leave the stream when they are written, so its beginning is always what comes next.
+        found: Any = self._redis.xread(
+            {OUTBOX: "0-0"}, count=self._batch, block=self._patience_ms(timeout_ms)
+        )
+        if not found:
+            return []
+        # RESP3 answers a dict, with one more level of lists.
+        entries = next(iter(found.values()))[0] if isinstance(found, dict) else found[0][1]
+        return list(entries)
+
+    def _patience_ms(self, timeout_ms: int) -> int:
+        """Blocking longer than the client's socket timeout would be an error; 0 would be for ever."""
+        socket_timeout_s = self._redis.connection_pool.connection_kwargs.get("socket_timeout")
+        longest = timeout_ms if socket_timeout_s is None else int(socket_timeout_s * 500)
+        return max(1, min(timeout_ms, longest))
+
+    def _store(self, batch: Mapping[bytes | str, Rows]) -> dict[bytes | str, str]:
+        """Write and delete the entries; returns those that the database will never take, with the reason."""
+        try:
+            self._write(list(batch.values()))
+        except Exception as error:
+            if not is_about_values(error):
+                raise
+        else:
+            self._redis.xdel(OUTBOX, *batch)
+            return {}
+        refused = {}
+        for entry, rows in batch.items():
+            try:
+                self._write([rows])
+            except Exception as error:
+                if not is_about_values(error):
+                    raise
+                refused[entry] = cause(error)
+            else:
+                self._redis.xdel(OUTBOX, entry)
+        return refused
+
+    def _write(self, batch: Sequence[Rows]) -> None:
+        with self._engine.begin() as connection:
+            insert_new(connection, batch)
+
+    def _set_aside(self, wrong: Mapping[bytes | str, tuple[Fields, str]]) -> None:
+        moves = self._redis.pipeline(transaction=True)
+        for entry, (fields, error) in wrong.items():
+            log.error("audit: entry %s of the outbox is kept aside in %s: %s", entry, UNREADABLE, error)
+            kept: dict[Any, Any] = {**fields, "error": error}
+            moves.xadd(UNREADABLE, kept, maxlen=KEPT_ASIDE)
+            moves.xdel(OUTBOX, entry)
+        moves.execute()
+
+
+def insert_new(connection: Connection, batch: Sequence[Rows]) -> int:
+    """Insert the requests that are not there yet, with their children; returns how many were new."""
+    insert = INSERTS[connection.dialect.name]
+    first: dict[tuple[str, int], Rows] = {}
+    for rows in batch:
+        first.setdefault(rows.identity, rows)
+    new = connection.execute(
+        insert(RequestRow)
+        .on_conflict_do_nothing(index_elements=["request_id", "accepted_at_ms"])
+        .returning(RequestRow.request_id, RequestRow.accepted_at_ms),
+        [rows.request for rows in first.values()],
+    ).all()
+    inserted = [first[request_id, accepted_at_ms] for request_id, accepted_at_ms in new]
+    for table, children in (
+        (QuestionRow, [row for rows in inserted for row in rows.questions]),
+        (BranchRow, [row for rows in inserted for row in rows.branches]),
+        (HitRow, [row for rows in inserted for row in rows.hits]),
+    ):
+        if children:
+            connection.execute(insert(table), children)
+    return len(inserted)
+
+
+def is_about_values(error: Exception) -> bool:
+    """Whether the database refused these rows for ever, rather than any row for now."""
+    if isinstance(error, DBAPIError):
+        return isinstance(error, DataError | IntegrityError)
+    # What a driver cannot even bind: an integer beyond 64 bits, a lone surrogate.
+    return isinstance(error, StatementError | ValueError | TypeError | OverflowError)
+
+
+def cause(error: Exception) -> str:
+    """The database's own words; not its further lines, which hold the statement and values."""
+    original = getattr(error, "orig", None) or error
+    return f"{type(original).__name__}: {str(original).partition(chr(10))[0]}"[:500]
+
+
+def back_off_s(failures: int) -> float:
+    """How long to wait after so many failures in a row, with jitter so that drainers do not march in step."""
+    return min(LONGEST_BACK_OFF_S, BACK_OFF_S * 2.0 ** min(failures, 16)) * random.uniform(0.5, 1.0)

@@ -1,0 +1,1 @@
+"""Alembic's environment of the audit tables; `audit.schema.upgrade` runs it."""

@@ -1,0 +1,116 @@
+"""The outbox: a Redis stream of ended requests on their way to the audit tables.
+
+An entry is written by the script that ends a request.  Its fields, all strings:
+
+    id                 the request's
+    accepted_at        milliseconds since 1970, by the Redis server's clock
+    ended_at           likewise
+    by                 who ended it: fusion, sweeper, client, cache, leader
+    request            JSON of the Request
+    plan               JSON of the Plan; empty where it was never planned
+    answer             JSON of the whole answer
+    envelope:<branch>  JSON of the Envelope, for each branch that reported
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+from chorale_client.words import Reason
+from pydantic_core import from_json
+
+from models.envelope import Envelope
+
+OUTBOX = "chorale:outbox"
+UNREADABLE = "chorale:outbox:unreadable"
+"""Entries that could not be written, with an `error`: the newest KEPT_ASIDE of them, or a few more."""
+
+KEPT_ASIDE = 1_000
+
+_ENVELOPE = "envelope:"
+
+# The oldest entry may be megabytes long; only its id has to travel.
+_STATE = """
+local entries = redis.call('XLEN', KEYS[1])
+if entries == 0 then return {0, 0} end
+local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][1]
+local time = redis.call('TIME')
+return {entries, math.max(0, time[1] * 1000 + math.floor(time[2] / 1000) - string.match(oldest, '%d+'))}
+"""
+
+
+class Unreadable(ValueError):
+    """An entry that is not what the outbox holds; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An ended request, as it left the ledger.  The dicts are JSON in which any field may be missing."""
+
+    request_id: str
+    accepted_at_ms: int
+    ended_at_ms: int
+    by: str
+    request: dict[str, Any]
+    plan: dict[str, Any] | None
+    answer: dict[str, Any]
+    envelopes: dict[str, dict[str, Any]]
+    """By branch: JSON of the Envelope, its rankings as they came.  Made into hits they would cost most of the
+    drainer's time, only to be written as JSON again."""
+
+
+def parse(fields: Mapping[bytes, bytes] | Mapping[str, str] | Mapping[bytes | str, bytes | str]) -> Ended:
+    """Read one entry.  Raises Unreadable; an envelope that makes no sense is a failed branch."""
+    given = {_text(name): value for name, value in fields.items()}
+    try:
+        return Ended(
+            request_id=_text(given["id"]),
+            accepted_at_ms=int(given["accepted_at"]),
+            ended_at_ms=int(given["ended_at"]),
+            by=_text(given.get("by", "")),
+            request=_object(given.get("request"), "request"),
+            plan=_object(given.get("plan"), "plan") or None,
+            answer=_object(given["answer"], "answer"),
+            envelopes={
+                branch: _envelope(branch, value)
+                for name, value in given.items()
+                if (branch := name.removeprefix(_ENVELOPE)) != name
+            },
+        )
+    except KeyError as error:
+        raise Unreadable(f"no field {error.args[0]!r}") from None
+    except ValueError as error:
+        raise Unreadable(str(error)) from error
+
+
+def outbox_state(client: redis.Redis) -> tuple[int, float]:
+    """How many ended requests wait for the audit tables, and how long the oldest has waited, in seconds."""
+    entries, age_ms = client.eval(_STATE, 1, OUTBOX)
+    return entries, age_ms / 1000
+
+
+def _envelope(branch: str, raw: bytes | str) -> dict[str, Any]:
+    """What Envelope.from_wire can read, and a failed branch otherwise, as there."""
+    try:
+        wire: dict[str, Any] = from_json(raw)
+        if "status" in wire and all(len(row) >= 3 for found in wire["rankings"] for row in found["hits"]):
+            return wire
+        error = "a hit without its ids and score"
+    except (ValueError, KeyError, TypeError) as reason:
+        error = str(reason)
+    failed = Envelope.failed(branch, Reason.INVALID_ANSWER, f"unreadable envelope: {error}")
+    return _object(failed.to_wire(), branch)
+
+
+def _text(value: bytes | str) -> str:
+    return value if isinstance(value, str) else value.decode()
+
+
+def _object(raw: bytes | str | None, name: str) -> dict[str, Any]:
+    value = from_json(raw) if raw else {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{name}: not a JSON object")
+    return value

@@ -1,0 +1,163 @@
+"""From an ended request to the rows of the audit tables: pure."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from chorale_client.request import Request
+from chorale_client.words import EnvelopeStatus
+from pydantic_core import to_json
+
+from audit.outbox import Ended, Unreadable
+
+Row = dict[str, Any]
+
+# Half of a hit is hashes, which do not compress: level 1 is 7 % larger than level 6, in half the time.
+COMPRESSION = 1
+
+EXPLANATION = ("score_kind", "source_type", "published_at", "branches", "boosts", "rerank", "folded")
+"""What is kept of a hit beside its columns.  Not its text and snippet: they are the documents', and highlight
+the words of the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One request as rows by table, values by column name."""
+
+    request: Row
+    questions: list[Row]
+    branches: list[Row]
+    hits: list[Row]
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        return self.request["request_id"], self.request["accepted_at_ms"]
+
+
+def rows_of(ended: Ended, *, keep_texts: bool) -> Rows:
+    """The rows of `ended`; without `keep_texts` nothing that the caller wrote as a question is in them.
+
+    Raises Unreadable where the entry's JSON does not have the shape of a request and its answer.
+    """
+    try:
+        identity = {"request_id": ended.request_id, "accepted_at_ms": ended.accepted_at_ms}
+        return Rows(
+            request={**identity, **_request(ended)},
+            questions=[{**identity, **row} for row in _questions(ended, keep_texts)],
+            branches=[{**identity, **row} for row in _branches(ended)],
+            hits=[{**identity, **row} for row in _hits(ended)],
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise Unreadable(f"{type(error).__name__}: {error}") from error
+
+
+def _request(ended: Ended) -> Row:
+    request, answer = ended.request, ended.answer
+    plan = ended.plan or {}
+    return {
+        "ended_at_ms": ended.ended_at_ms,
+        "ended_by": ended.by,
+        "status": answer["status"],
+        "took_ms": answer.get("took_ms", ended.ended_at_ms - ended.accepted_at_ms),
+        "namespace": _option(request, "namespace"),
+        "correlation_id": _plain(request.get("correlation_id")),
+        "tags": request.get("tags") or {},
+        "top_k": _option(request, "top_k"),
+        "configuration": plan.get("configuration", request.get("configuration")),
+        "method": plan.get("method"),
+        "generation": plan.get("generation"),
+        "now": plan.get("now", request.get("now")),
+        "models": plan.get("models") or {},
+        "options": {name: value for name, value in request.items() if name != "questions"},
+        "plan": {name: value for name, value in plan.items() if name != "cached"} or None,
+        "degraded": answer.get("degraded") or [],
+        "stages": answer.get("stages") or [],
+        "warnings": answer.get("warnings") or [],
+    }
+
+
+def _questions(ended: Ended, keep_texts: bool) -> Iterator[Row]:
+    answered = ended.answer.get("questions") or []
+    cached = (ended.plan or {}).get("cached") or {}
+    for position, question in enumerate(ended.request.get("questions") or []):
+        answer = answered[position] if position < len(answered) else {}
+        rewrites = {name: given for name, given in question.items() if name != "text" and given}
+        yield {
+            "position": position,
+            "text": _plain(question["text"]) if keep_texts else None,
+            "rewrites": (rewrites or None) if keep_texts else None,
+            "text_hash": sha256(question["text"].encode()).hexdigest(),
+            "status": answer.get("status", ended.answer["status"]),
+            "cached": str(position) in cached,
+            "ordered_by": answer.get("ordered_by"),
+            "total_matches": answer.get("total_matches"),
+        }
+
+
+def _branches(ended: Ended) -> Iterator[Row]:
+    plan = ended.plan or {}
+    planned = {branch["name"]: branch for branch in plan.get("branches", ())} if plan.get("asked") else {}
+    missing = {note["where"].removeprefix("search."): note for note in ended.answer.get("degraded") or ()}
+    for name in {**planned, **ended.envelopes}:
+        envelope = ended.envelopes.get(name)
+        if envelope is None:
+            note = missing.get(name, {})
+            found = _silent(note.get("reason"), note.get("detail") or "")
+        else:
+            found = _reported(envelope)
+        branch = planned.get(name, {})
+        yield {"branch": name, **found, "weight": branch.get("weight"), "depth": branch.get("depth")}
+
+
+def _reported(envelope: Row) -> Row:
+    answered = envelope["status"] != EnvelopeStatus.FAILED
+    return {
+        "status": envelope["status"],
+        "reason": envelope.get("reason"),
+        "detail": _plain(envelope.get("detail") or ""),
+        "ms": envelope.get("ms"),
+        "attempt": envelope.get("attempt"),
+        "generation": envelope.get("generation"),
+        "candidates": zlib.compress(to_json(envelope["rankings"]), COMPRESSION) if answered else None,
+    }
+
+
+def _silent(reason: str | None, detail: str) -> Row:
+    """A branch that was expected and never reported: the answer says why, or it ended before it mattered."""
+    return {
+        "status": str(EnvelopeStatus.FAILED),
+        "reason": reason,
+        "detail": _plain(detail),
+        "ms": None,
+        "attempt": None,
+        "generation": None,
+        "candidates": None,
+    }
+
+
+def _hits(ended: Ended) -> Iterator[Row]:
+    for position, answer in enumerate(ended.answer.get("questions") or ()):
+        for place, hit in enumerate(answer.get("hits") or (), start=1):
+            yield {
+                "question": position,
+                "rank": hit.get("rank", place),
+                "document_id": _plain(hit["document_id"]),
+                "passage_id": _plain(hit.get("passage_id")),
+                "score": hit.get("score"),
+                "found_by": hit.get("found_by") or [],
+                "explanation": {name: hit[name] for name in EXPLANATION if hit.get(name)},
+            }
+
+
+def _option(request: Row, name: str) -> Any:
+    """An option of the request, its default where the wire left it out."""
+    return request.get(name, Request.model_fields[name].default)
+
+
+def _plain(value: str | None) -> str | None:
+    """PostgreSQL's text cannot hold the character NUL."""
+    return value.replace("\0", "\ufffd") if value else value

@@ -1,0 +1,45 @@
+"""A cache that all processes share, in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import redis
+
+from cache.protocol import CacheUnavailable
+
+KEY = "chorale:cache:{key}"
+
+
+class RedisCache:
+    """One round trip a call, whatever the number of keys.
+
+    The client is the caller's, with short timeouts and without `decode_responses`; Redis alone decides what
+    is evicted.  Any failure of Redis is CacheUnavailable.
+    """
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        if not keys:
+            return {}
+        try:
+            values = cast(list[bytes | None], self._client.mget([KEY.format(key=key) for key in keys]))
+        except (redis.RedisError, OSError) as error:
+            raise CacheUnavailable(f"reading from Redis failed: {error}") from error
+        return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+
+    def put_many(self, values: Mapping[str, bytes], *, ttl_s: float) -> None:
+        ttl_ms = int(ttl_s * 1000)
+        # Redis refuses a time to live of nothing; what has expired at once need not be stored.
+        if not values or ttl_ms < 1:
+            return
+        try:
+            with self._client.pipeline(transaction=False) as pipeline:
+                for key, value in values.items():
+                    pipeline.set(KEY.format(key=key), value, px=ttl_ms)
+                pipeline.execute()
+        except (redis.RedisError, OSError) as error:
+            raise CacheUnavailable(f"writing to Redis failed: {error}") from error

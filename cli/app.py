@@ -1,0 +1,33 @@
+"""The `chorale` command; each of its commands is a file of this folder, listed in `__main__.py`."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from models.errors import ServiceError, WrongDeclaration
+
+app = typer.Typer(
+    name="chorale",
+    help="Hybrid retrieval in which every request ends on time with the best answer there is.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def chorale() -> None:
+    # With a callback Typer keeps a lone command's name: `chorale up`, never `chorale` alone.
+    pass
+
+
+def run() -> None:
+    """Run the command line: what the service says is wrong is a sentence, never a traceback."""
+    try:
+        app()
+    except ServiceError as error:
+        print(f"chorale: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, WrongDeclaration) else 1)

@@ -1,0 +1,54 @@
+"""Runs a command that must not outlive its supervisor: `python -I -S child.py MODE PARENT COMMAND...`.
+
+`exec` (Linux): the kernel kills the command when the supervisor ends, however that happens.
+`watch` (elsewhere): this process stays, looks after its parent's number, and kills its own process group.
+
+It is run as a file by a bare interpreter, so it imports the standard library alone.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+
+PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+LOOK_EVERY_S = 0.25
+
+
+def run_until_parent_ends(parent: int, command: list[str]) -> None:
+    """Become the command, to be killed with the parent.
+
+    The kernel's parent is the *thread* that started this process: the supervisor starts every child from the
+    one thread that lives as long as it does.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    # The parent may have ended before the line above; then no signal will ever come.
+    if os.getppid() == parent:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.execvp(command[0], command)  # noqa: S606 - a shell is just what is not wanted
+
+
+def watch_parent(parent: int, command: list[str]) -> int:
+    """Run the command as a child in this process's group; kill the whole group once the parent has ended."""
+    process = subprocess.Popen(command)
+    # The supervisor signals the whole group, so the command has its SIGTERM already.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    while os.getppid() == parent:
+        try:
+            return process.wait(LOOK_EVERY_S)
+        except subprocess.TimeoutExpired:
+            continue
+    os.killpg(0, signal.SIGKILL)
+    return 1
+
+
+if __name__ == "__main__":
+    mode, parent_pid, *to_run = sys.argv[1:]
+    if mode == "exec":
+        run_until_parent_ends(int(parent_pid), to_run)
+        sys.exit(1)
+    code = watch_parent(int(parent_pid), to_run)
+    sys.exit(code if code >= 0 else 128 - code)

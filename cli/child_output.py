@@ -1,0 +1,55 @@
+"""The lines of several processes on one stream, told apart."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from typing import TextIO
+
+_COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
+"""ANSI: cyan, yellow, magenta, green, blue, and their bright ones; red is left for errors."""
+
+
+class PrefixedLines:
+    """Each line behind its process's name, coloured on a terminal."""
+
+    def __init__(self, stream: TextIO, names: Sequence[str]) -> None:
+        self._stream = stream
+        self._width = max(map(len, names), default=0)
+        self._colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(names)}
+        self._coloured = stream.isatty()
+        self._lock = threading.Lock()
+
+    def __call__(self, name: str, line: bytes) -> None:
+        prefix = f"{name:<{self._width}} │"
+        if self._coloured:
+            prefix = f"\x1b[{self._colours.get(name, 1)}m{prefix}\x1b[0m"
+        _write(self._stream, self._lock, f"{prefix} {line.decode(errors='replace')}\n")
+
+
+class JsonLines:
+    """Each line as a JSON object with `process`: a child's own object as it is, anything else as `line`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def __call__(self, name: str, line: bytes) -> None:
+        text = line.decode(errors="replace")
+        try:
+            said = json.loads(text)
+        except (ValueError, RecursionError):
+            said = None
+        fields = said if isinstance(said, dict) else {"line": text}
+        _write(self._stream, self._lock, json.dumps({"process": name, **fields}, ensure_ascii=False) + "\n")
+
+
+def _write(stream: TextIO, lock: threading.Lock, text: str) -> None:
+    with lock:
+        try:
+            stream.write(text)
+            stream.flush()
+        except (OSError, ValueError):
+            # The terminal was closed, or the pipe's reader has gone; the processes go on.
+            pass

@@ -1,0 +1,83 @@
+"""A child of the supervisor, and its process: a session of its own, dead once the supervisor is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+Output = Callable[[str, bytes], None]
+"""Takes a child's name and one line that it wrote, without its end."""
+
+_LINE_LIMIT = 65_536
+_LAST_LINES_S = 1.0
+_WRAPPER = Path(__file__).with_name("child.py")
+_MODE = "exec" if sys.platform == "linux" else "watch"
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """What to run; `env` is added to the supervisor's own environment."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    level: int = 1
+    """Levels start upwards, each once those below are ready, and stop downwards."""
+    beats: bool = True
+    """Whether it has a heartbeat; one without counts as ready once it runs, and as hung never."""
+
+
+class ChildProcess:
+    """One run of a child.  Make it in the thread that lives as long as the supervisor (see child.py)."""
+
+    def __init__(self, child: Child, output: Output, *, mode: str = _MODE) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_WRAPPER), mode, str(os.getpid()), *child.argv],
+            env={**os.environ, **child.env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+        assert self._process.stdout is not None
+        self._reader = threading.Thread(
+            target=_pass_on, args=(child.name, self._process.stdout, output), daemon=True
+        )
+        self._reader.start()
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; minus the signal's number if one ended it."""
+        return self._process.poll()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process and all that it started itself."""
+        # macOS answers EPERM for a group of which only zombies are left.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def ask_to_end(self) -> None:
+        """SIGTERM, which a stopped process takes once it goes on."""
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it and what it left behind, and read its last lines."""
+        self.signal(signal.SIGKILL)
+        self._process.wait()
+        self._reader.join(_LAST_LINES_S)
+
+
+def _pass_on(name: str, stream: IO[bytes], output: Output) -> None:
+    with stream:
+        for line in iter(lambda: stream.readline(_LINE_LIMIT), b""):
+            output(name, line.rstrip(b"\r\n"))

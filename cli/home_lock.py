@@ -1,0 +1,38 @@
+"""One `up` a home: two servers on one append-only file would destroy it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from models.errors import ServiceError
+
+
+class AlreadyRunning(ServiceError):
+    """Another process looks after this home."""
+
+
+@contextmanager
+def hold_home(home: Path) -> Iterator[None]:
+    """Hold the home's lock; the kernel lets it go with the process, however that ends.
+
+    Raises AlreadyRunning with the number of the process that holds it.
+    """
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (home / "up.lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise AlreadyRunning(
+                f"chorale is already running on {home} (process {holder}); "
+                "stop it, or set CHORALE_HOME to another folder."
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield

@@ -1,0 +1,33 @@
+"""The thin client of Chorale: send questions, read fused answers."""
+
+from chorale_client.answer import Answer, Hit
+from chorale_client.client import Chorale, make_request
+from chorale_client.errors import (
+    ChoraleError,
+    InvalidRequest,
+    NotEnded,
+    RequestIdConflict,
+    ServiceUnavailable,
+)
+from chorale_client.request import Question, Request, Variant
+from chorale_client.words import Reason, Status
+
+__all__ = [
+    # Asking
+    "Chorale",
+    "Question",
+    "Request",
+    "Variant",
+    "make_request",
+    # Answers
+    "Answer",
+    "Hit",
+    "Reason",
+    "Status",
+    # Errors
+    "ChoraleError",
+    "InvalidRequest",
+    "NotEnded",
+    "RequestIdConflict",
+    "ServiceUnavailable",
+]

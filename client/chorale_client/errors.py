@@ -1,0 +1,44 @@
+"""What the client raises.
+
+* ChoraleError
+  x InvalidRequest        a field is wrong; nothing was enqueued
+  x RequestIdConflict     this id was already used for a different request
+  x NotEnded              the waiting stopped before the request ended (`wait_s` was shorter)
+  x ServiceUnavailable    Redis cannot be reached
+"""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+
+class ChoraleError(Exception):
+    """The base of everything that the client raises."""
+
+
+class InvalidRequest(ChoraleError, ValueError):
+    """A field of the request is wrong; nothing was enqueued."""
+
+    @classmethod
+    def from_validation(cls, error: ValidationError) -> InvalidRequest:
+        """One line a field: its path, what is wrong, what is allowed."""
+        lines = []
+        for found in error.errors(include_url=False):
+            where = ".".join(str(part) for part in found["loc"]) or "request"
+            message = found["msg"].removeprefix("Value error, ")
+            if found["type"] == "extra_forbidden":
+                message = "unknown field"
+            lines.append(f"{where}: {message}")
+        return cls("; ".join(lines))
+
+
+class RequestIdConflict(ChoraleError):
+    """This request id was already used for a different request; choose another id."""
+
+
+class NotEnded(ChoraleError):
+    """The request has not ended yet; ask again with its id, it goes on."""
+
+
+class ServiceUnavailable(ChoraleError):
+    """Redis cannot be reached, so nothing was enqueued; check the address and the server."""

@@ -1,0 +1,54 @@
+"""Every Redis key of the product, its type and its meaning.
+
+| key                          | type       | meaning                                                        |
+|------------------------------|------------|----------------------------------------------------------------|
+| chorale:request:<id>         | hash       | a request in flight (fields below); deleted by its end         |
+| chorale:moments              | sorted set | for each request in flight the next moment (ms) to act on it   |
+| celery-task-meta-<id>        | string     | the answer, as Celery's result; published on the same channel  |
+| chorale:outbox               | stream     | ended requests on their way to the audit tables                |
+| chorale:flight:<fingerprint> | string     | the request that leads a question in flight; expires with it   |
+| chorale:generation:<ns>      | string     | the corpus generation (SQL is the truth)                       |
+| chorale:cache:<key>          | string     | answers of single questions, and vectors                       |
+| chorale:heartbeat:<worker>   | string     | a worker's sign of life (JSON); expires                        |
+| chorale:sweeper              | string     | which sweeper acts at present; expires after 150 ms            |
+
+Celery and kombu own, beside the queues' lists: `_kombu.binding.*`, `unacked*`, `celery-task-meta-*` of tasks
+whose results somebody asked for, and the channels `celeryev*` and `*.pidbox`.
+
+Fields of a request's hash; times are milliseconds by the Redis server's clock:
+
+| field                | meaning                                                                        |
+|----------------------|--------------------------------------------------------------------------------|
+| state                | accepted, planned, following, fusing                                           |
+| request, fingerprint | the request (JSON); what tells whether an id is used again for something else  |
+| head                 | the answer's first fields, as JSON text                                        |
+| accepted_at, deadline, answer_ttl | when it came, when it ends, how long the answer is kept (ms)      |
+| retrieve_sent, fuse_sent | how often `chorale.retrieve` and `chorale.fuse` were sent                  |
+| plan, left           | the plan (JSON); how many branches have not reported                           |
+| join_at, finish_reserve, fusion_reserve, fusing_until | the moments of ledger and sweeper             |
+| callback, callback_queue | the message of `chorale.fuse`, ready to be pushed                          |
+| flight, leader, follower:<id> | equal questions in flight                                             |
+| queue:, limit:, resend:, resent:, started:, status:, envelope: | + branch: one part each              |
+"""
+
+from __future__ import annotations
+
+PREFIX = "chorale:"
+ENTRY = "chorale:request:"
+MOMENTS = "chorale:moments"
+OUTBOX = "chorale:outbox"
+FLIGHT = "chorale:flight:"
+GENERATION = "chorale:generation:"
+CACHE = "chorale:cache:"
+HEARTBEAT = "chorale:heartbeat:"
+SWEEPER = "chorale:sweeper"
+RESULT = "celery-task-meta-"
+
+
+def entry_key(request_id: str) -> str:
+    return ENTRY + request_id
+
+
+def result_key(request_id: str) -> str:
+    """Key of the answer, and name of the channel that announces it."""
+    return RESULT + request_id

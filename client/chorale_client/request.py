@@ -1,0 +1,233 @@
+"""What a caller submits.  Every option is named from the start, so that adding its work changes no wire."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from chorale_client.words import WIRE_VERSION
+
+MAX_TEXT_CHARS = 8_192
+MAX_QUESTIONS = 64
+MAX_CANDIDATES = 20_000
+
+_NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def check_namespace(value: str) -> str:
+    if not _NAMESPACE.fullmatch(value):
+        raise ValueError(
+            "a namespace is 1-63 lower-case letters, digits, '_' or '-', and starts with a letter or digit "
+            f"([a-z0-9][a-z0-9_-]{{0,62}}); not {value[:80]!r}"
+        )
+    return value
+
+
+def check_identifier(value: str) -> str:
+    if not _IDENTIFIER.fullmatch(value):
+        raise ValueError(
+            "an id is 1-128 letters, digits, '.', '_' or '-', and starts with a letter or digit; "
+            f"not {value[:80]!r}"
+        )
+    return value
+
+
+def _whole_characters(value: Any) -> Any:
+    """Lone surrogates, which no encoding can carry, become U+FFFD."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
+
+
+Namespace = Annotated[str, AfterValidator(check_namespace)]
+Identifier = Annotated[str, AfterValidator(check_identifier)]
+Text = Annotated[str, BeforeValidator(_whole_characters), Field(max_length=MAX_TEXT_CHARS)]
+Label = Annotated[str, BeforeValidator(_whole_characters), Field(max_length=256)]
+
+Scalar = str | int | float | bool
+FilterValue = Scalar | list[Scalar] | dict[str, Any]
+FILTER_OPERATORS = ("gt", "gte", "lt", "lte", "exists", "not", "contains")
+
+Include = Literal["ids", "metadata", "snippets", "texts", "explanation", "context"]
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Variant(_Wire):
+    """A rewrite of the question that only some branches take."""
+
+    kind: Literal["keyword", "semantic", "entity"]
+    """`keyword` goes to BM25, `semantic` to the dense branches, `entity` to BM25."""
+    text: Text
+    replace: bool = False
+    """Search with this instead of the question's own text, rather than beside it."""
+
+
+_EXPANSION_KINDS = {"bm25_query": "keyword", "vector_query": "semantic", "entity_query": "entity"}
+
+
+class Question(_Wire):
+    """One question: a text of up to 8,192 characters, and what the caller already made of it."""
+
+    text: Text
+    variants: tuple[Variant, ...] = Field((), max_length=8, strict=False)
+    hypothetical_documents: tuple[Text, ...] = Field((), max_length=8, strict=False)
+    """Passages that could answer the question (HyDE, Gao et al. 2022); the `hyde` branch embeds these."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_shapes(cls, value: Any) -> Any:
+        """A string is a question; the plain dicts of a query-expansion step are taken as they are."""
+        if isinstance(value, str):
+            return {"text": value}
+        if isinstance(value, Mapping) and ({*_EXPANSION_KINDS, "hypothetical_document"} & value.keys()):
+            plain = dict(value)
+            variants = list(plain.pop("variants", ()))
+            for name, kind in _EXPANSION_KINDS.items():
+                if text := plain.pop(name, None):
+                    variants.append({"kind": kind, "text": text})
+            documents = list(plain.pop("hypothetical_documents", ()))
+            if document := plain.pop("hypothetical_document", None):
+                documents.append(document)
+            return {**plain, "variants": variants, "hypothetical_documents": documents}
+        return value
+
+
+def check_filters(value: dict[str, FilterValue]) -> dict[str, FilterValue]:
+    for field, condition in value.items():
+        if isinstance(condition, dict):
+            unknown = sorted(condition.keys() - set(FILTER_OPERATORS))
+            if unknown or not condition:
+                raise ValueError(
+                    f"filter {field!r}: no operator {', '.join(map(repr, unknown)) or '(none given)'}; "
+                    f"there are: {', '.join(FILTER_OPERATORS)}"
+                )
+    return value
+
+
+def _check_now(value: str) -> str:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError(f"not an ISO 8601 moment: {value[:40]!r}") from None
+    return value
+
+
+class Request(_Wire):
+    """A namespace and 1-64 questions that share all options; one question is a list of one.
+
+    Times are seconds, dates ISO 8601.  An option whose work this version does not do is refused by name.
+    """
+
+    v: Literal[1] = WIRE_VERSION
+    """Version of the wire format."""
+    request_id: Identifier = Field(default_factory=lambda: str(uuid.uuid4()))
+    """Also the id of the Celery task `chorale.fuse`, so `AsyncResult(request_id)` is the answer."""
+    correlation_id: Label | None = None
+    """The caller's own id; it is on every log line and audit row of the request."""
+    tags: dict[str, Label] = Field(default_factory=dict, max_length=16)
+    """Kept with the audit rows."""
+    namespace: Namespace = "default"
+    """Which documents: `[a-z0-9][a-z0-9_-]{0,62}`."""
+    questions: tuple[Question, ...] = Field(min_length=1, max_length=MAX_QUESTIONS, strict=False)
+    """1-64 questions."""
+    top_k: int = Field(5, ge=1, le=1_000)
+    """How many hits a question gets, counted in documents."""
+    offset: int = Field(0, ge=0, le=1_000)
+    """How many of the best hits to leave out (paging)."""
+    depth: int = Field(100, ge=1, le=1_000)
+    """How many documents each branch contributes; at least 2 x (offset + top_k) are taken."""
+    branches: tuple[str, ...] | None = Field(None, min_length=1, strict=False)
+    """Only these branches of the configuration; all when not given."""
+    weights: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]] | None = None
+    """Weight by branch name, in place of the configuration's."""
+    fusion: str | None = None
+    """A fusion method by name, in place of the configuration's."""
+    filters: Annotated[dict[str, FilterValue], AfterValidator(check_filters)] = Field(default_factory=dict)
+    """`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains}}`; all must hold."""
+    exclude_ids: tuple[str, ...] = Field((), max_length=1_000, strict=False)
+    """Documents that are not wanted."""
+    boosts: Literal["off"] | None = None
+    """`off`: without the configuration's authority and recency."""
+    thresholds: dict[str, Any] | None = None
+    """`min_branch_score`, `min_fused_score`, `min_rerank_score`."""
+    fuse_by: Literal["document", "passage"] = "document"
+    """What is ranked: documents with their best passage, or passages."""
+    group_by: str | None = None
+    rerank: Literal["on", "off"] | None = None
+    """`off`: leave the fused order; `on`: fail if no reranker is declared."""
+    diversity: float | None = Field(None, ge=0, le=1)
+    snippet_chars: int = Field(240, ge=40, le=2_000)
+    """Length of a snippet in characters."""
+    include: tuple[Include, ...] = Field(("ids", "metadata", "snippets"), strict=False)
+    """What each hit carries."""
+    context_tokens: int | None = Field(None, ge=1)
+    configuration: str | None = None
+    """A named set of ranking choices of the pipeline; its default when not given."""
+    needs_retrieval: bool = True
+    """False: the request ends as `skipped` at once, without hits."""
+    require: tuple[str, ...] = Field((), strict=False)
+    """Branches without which the request is `failed`."""
+    min_branches: int = Field(1, ge=0)
+    """With fewer answering branches the request is `failed`."""
+    on_missing: Literal["degrade", "fail", "empty"] = "degrade"
+    """What a missing branch does to the answer."""
+    hedge: bool = False
+    timeout_s: float = Field(2.0, ge=0.05, le=60, allow_inf_nan=False, strict=False)
+    """The request ends within this time by the Redis server's clock."""
+    cache: Literal["use", "refresh", "bypass"] = "use"
+    """`refresh`: compute and store; `bypass`: neither read nor store."""
+    now: Annotated[str, AfterValidator(_check_now)] | None = None
+    """The moment that recency counts from, ISO 8601; the time of acceptance when not given."""
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Request:
+        candidates = len(self.questions) * self.effective_depth
+        if candidates > MAX_CANDIDATES:
+            raise ValueError(
+                f"depth: {len(self.questions)} questions x an effective depth of {self.effective_depth} is "
+                f"{candidates:,} candidates; at most {MAX_CANDIDATES:,} are allowed"
+            )
+        return self
+
+    @property
+    def effective_depth(self) -> int:
+        """Documents asked of each branch: min(1,000, max(depth, 2 x (offset + top_k)))."""
+        return min(1_000, max(self.depth, 2 * (self.offset + self.top_k)))
+
+
+NOT_YET: dict[str, str] = {
+    "thresholds": "thresholds",
+    "group_by": "grouping",
+    "diversity": "diversity (MMR)",
+    "context_tokens": "context assembly",
+    "hedge": "hedged second attempts",
+    "require": "required branches",
+}
+"""Options that are named on the wire and whose work this version does not do, refused by name."""
+
+
+def refuse_unfinished(request: Request) -> None:
+    """Raise ValueError naming the option when the request asks for work that this version does not do."""
+    for field, work in NOT_YET.items():
+        if getattr(request, field) != type(request).model_fields[field].get_default():
+            raise ValueError(f"{field}: {work} is not available in this version; leave it out")
+    if request.rerank == "on":
+        raise ValueError("rerank: no reranker is available in this version; allowed: 'off'")
+    if request.on_missing != "degrade":
+        raise ValueError("on_missing: only 'degrade' is available in this version")
+    if request.min_branches != 1:
+        raise ValueError("min_branches: only 1 is available in this version")
+    if "context" in request.include:
+        raise ValueError("include: 'context' is not available in this version")
+    for index, question in enumerate(request.questions):
+        if question.variants:
+            raise ValueError(f"questions.{index}.variants: variants are not available in this version")

@@ -1,0 +1,14 @@
+"""The Lua scripts that a caller needs; the service's own are in its `ledger` folder."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+PRELUDE = files(__name__).joinpath("prelude.lua").read_text(encoding="utf-8")
+
+
+@cache
+def source(name: str) -> str:
+    """The whole text of a caller's script, prelude included."""
+    return PRELUDE + "\n" + files(__name__).joinpath(f"{name}.lua").read_text(encoding="utf-8")

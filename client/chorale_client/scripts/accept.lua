@@ -1,0 +1,18 @@
+-- KEYS  entry, result, moments
+-- ARGV  id, request, fingerprint, head, timeout (ms), kept for (ms), answer's time to live (ms)
+-- ->    {'accepted', now, deadline} | {'known', state, accepted_at, deadline} | {'conflict'} | {'ended', result}
+local known = redis.call('HMGET', KEYS[1], 'fingerprint', 'state', 'accepted_at', 'deadline')
+if known[1] then
+  if known[1] ~= ARGV[3] then return { 'conflict' } end
+  return { 'known', known[2], known[3], known[4] }
+end
+local result = redis.call('GET', KEYS[2])
+if result then return { 'ended', result } end
+local now = now_ms()
+local deadline = now + ARGV[5]
+redis.call('HSET', KEYS[1], 'state', 'accepted', 'request', ARGV[2], 'fingerprint', ARGV[3], 'head', ARGV[4],
+  'accepted_at', now, 'deadline', deadline, 'answer_ttl', ARGV[7])
+redis.call('PEXPIRE', KEYS[1], ARGV[6])
+-- Nobody plans it within a moment: the sweeper sends `chorale.retrieve` again.
+redis.call('ZADD', KEYS[3], now + 100, ARGV[1])
+return { 'accepted', now, deadline }

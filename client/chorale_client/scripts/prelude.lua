@@ -1,0 +1,81 @@
+-- In front of every script: the clock, and the one way a request ends.
+
+local ENTRY, RESULT, MOMENTS, OUTBOX =
+  'chorale:request:', 'celery-task-meta-', 'chorale:moments', 'chorale:outbox'
+
+local function now_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- A Redis script does not know the calendar: days since 1970-01-01 to a civil date (Hinnant's algorithm).
+local function iso_8601(ms)
+  local seconds = math.floor(ms / 1000)
+  local days, rest = math.floor(seconds / 86400), seconds % 86400
+  local z = days + 719468
+  local era = math.floor(z / 146097)
+  local doe = z - era * 146097
+  local yoe = math.floor((doe - math.floor(doe / 1460) + math.floor(doe / 36524) - math.floor(doe / 146096)) / 365)
+  local doy = doe - (365 * yoe + math.floor(yoe / 4) - math.floor(yoe / 100))
+  local mp = math.floor((5 * doy + 2) / 153)
+  local day = doy - math.floor((153 * mp + 2) / 5) + 1
+  local month = mp < 10 and mp + 3 or mp - 9
+  local year = yoe + era * 400 + (month <= 2 and 1 or 0)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d+00:00', year, month, day,
+    math.floor(rest / 3600), math.floor(rest % 3600 / 60), rest % 60, ms % 1000)
+end
+
+local function as_table(flat)
+  local t = {}
+  for i = 1, #flat, 2 do t[flat[i]] = flat[i + 1] end
+  return t
+end
+
+-- The answer is put together here, so that `took_ms` is by this clock and followers get their own head.
+-- Deletions stand before writes: Redis refuses writes over `maxmemory` only to a script that has not written yet.
+local function write_end(id, entry, by, tail, now)
+  redis.call('DEL', ENTRY .. id)
+  redis.call('ZREM', MOMENTS, id)
+  if entry.flight and redis.call('GET', entry.flight) == id then redis.call('DEL', entry.flight) end
+  local answer = '{' .. entry.head .. ',"took_ms":' .. string.format('%d', now - entry.accepted_at) .. ',' .. tail
+  local result = '{"status":"SUCCESS","traceback":null,"children":[],"date_done":"' .. iso_8601(now)
+    .. '","task_id":"' .. id .. '","fingerprint":"' .. entry.fingerprint .. '","result":' .. answer .. '}'
+  redis.call('SET', RESULT .. id, result, 'PX', entry.answer_ttl)
+  redis.call('PUBLISH', RESULT .. id, result)
+  local fields = { 'id', id, 'accepted_at', entry.accepted_at, 'ended_at', string.format('%d', now), 'by', by,
+    'request', entry.request, 'plan', entry.plan or '', 'answer', answer }
+  for field, value in pairs(entry) do
+    if string.sub(field, 1, 9) == 'envelope:' then
+      fields[#fields + 1] = field
+      fields[#fields + 1] = value
+    end
+  end
+  redis.call('XADD', OUTBOX, '*', unpack(fields))
+  return result
+end
+
+-- First terminal write wins: without an entry there is nothing to end.
+local function end_request(id, by, tail, now)
+  local entry = as_table(redis.call('HGETALL', ENTRY .. id))
+  if not entry.state then return nil end
+  return write_end(id, entry, by, tail, now), entry
+end
+
+-- Those who followed this request: the same answer where it is whole or where too little time is left to try again;
+-- the others are planned anew, and the first of them leads.
+local function release_followers(entry, tail, is_complete, now)
+  for field in pairs(entry) do
+    if string.sub(field, 1, 9) == 'follower:' then
+      local follower = string.sub(field, 10)
+      local f = redis.call('HMGET', ENTRY .. follower, 'state', 'accepted_at', 'deadline')
+      if f[1] == 'following' then
+        if is_complete or (f[3] - now) * 2 < f[3] - f[2] then
+          end_request(follower, 'leader', tail, now)
+        else
+          redis.call('HSET', ENTRY .. follower, 'state', 'accepted')
+          redis.call('ZADD', MOMENTS, now, follower)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,154 @@
+"""Every word that crosses the wire: statuses, stages, reasons, task names and queues.
+
+Words are *read* as open strings, so that an old client survives a new reason; these enums are what this
+version *writes*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+WIRE_VERSION = 1
+
+
+class Status(StrEnum):
+    """Where a request, or one of its questions, stands."""
+
+    ACCEPTED = "accepted"
+    RUNNING = "running"
+    COMPLETE = "complete"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+    REFUSED = "refused"
+
+
+ENDED = frozenset(
+    {Status.COMPLETE, Status.DEGRADED, Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.REFUSED}
+)
+"""The statuses that never change any more."""
+
+WORST_FIRST = (
+    Status.CANCELLED,
+    Status.REFUSED,
+    Status.FAILED,
+    Status.DEGRADED,
+    Status.COMPLETE,
+    Status.SKIPPED,
+)
+"""A request has the first of these that one of its questions has."""
+
+
+class EnvelopeStatus(StrEnum):
+    """What one branch came to: `ok` and `empty` are answers, `failed` is not."""
+
+    OK = "ok"
+    EMPTY = "empty"
+    FAILED = "failed"
+
+
+class Stage(StrEnum):
+    """The steps of a request; a branch is `search.<branch>`."""
+
+    PLAN = "plan"
+    CACHE = "cache"
+    EMBED = "embed"
+    SEARCH = "search"
+    HYPOTHESIS = "hypothesis"
+    COLLAPSE = "collapse"
+    FUSE = "fuse"
+    BOOST = "boost"
+    FOLD = "fold"
+    THRESHOLD = "threshold"
+    FETCH = "fetch"
+    RERANK = "rerank"
+    SNIPPET = "snippet"
+
+
+class StageStatus(StrEnum):
+    OK = "ok"
+    PARTIAL = "partial"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+class Reason(StrEnum):
+    """Why something is missing; `REASONS` says what follows from each."""
+
+    NOT_DECLARED = "not_declared"
+    RULE = "rule"
+    ADAPTIVE = "adaptive"
+    NOT_CONFIGURED = "not_configured"
+    MODEL_MISSING = "model_missing"
+    TIMEOUT = "timeout"
+    NOT_STARTED = "not_started"
+    LATE = "late"
+    OVERLOAD = "overload"
+    CANCELLED = "cancelled"
+    UNAVAILABLE = "unavailable"
+    BREAKER_OPEN = "breaker_open"
+    BAD_INDEX = "bad_index"
+    UNAUTHORISED = "unauthorised"
+    INVALID_ANSWER = "invalid_answer"
+    BUDGET = "budget"
+    DOCUMENT_MISSING = "document_missing"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What a reason means for the answer that carries it."""
+
+    degrades: bool
+    cacheable: bool
+    retry_worth_it: bool
+    when: str
+
+
+REASONS: dict[Reason, Consequence] = {
+    Reason.NOT_DECLARED: Consequence(False, True, False, "nothing of that kind in this configuration"),
+    Reason.RULE: Consequence(False, True, False, "a skip rule said no"),
+    Reason.ADAPTIVE: Consequence(False, True, False, "fewer candidates than asked, chosen before starting"),
+    Reason.NOT_CONFIGURED: Consequence(True, False, False, "declared, without what it needs"),
+    Reason.MODEL_MISSING: Consequence(True, False, True, "model not there, or not loaded yet"),
+    Reason.TIMEOUT: Consequence(True, False, True, "started and did not end before its limit"),
+    Reason.NOT_STARTED: Consequence(True, False, True, "the limit came before a worker took it"),
+    Reason.LATE: Consequence(True, False, True, "a worker took it after its own limit and did nothing"),
+    Reason.OVERLOAD: Consequence(True, False, True, "refused by admission"),
+    Reason.CANCELLED: Consequence(True, False, False, "by the caller"),
+    Reason.UNAVAILABLE: Consequence(True, False, True, "the store or server did not answer"),
+    Reason.BREAKER_OPEN: Consequence(True, False, True, "not tried, since it failed lately"),
+    Reason.BAD_INDEX: Consequence(
+        True, False, False, "missing or damaged index, wrong mapping, unknown namespace"
+    ),
+    Reason.UNAUTHORISED: Consequence(True, False, False, "wrong credentials"),
+    Reason.INVALID_ANSWER: Consequence(True, False, True, "the store or model answered nonsense"),
+    Reason.BUDGET: Consequence(True, False, True, "cut by the clock in the middle"),
+    Reason.DOCUMENT_MISSING: Consequence(False, True, False, "a text was not in its store (a warning)"),
+    Reason.ERROR: Consequence(True, False, True, "anything else, class name in `detail`"),
+}
+
+
+def consequence(reason: str) -> Consequence:
+    """What follows from `reason`; a reason that this version does not know counts as `error`."""
+    try:
+        return REASONS[Reason(reason)]
+    except ValueError:
+        return REASONS[Reason.ERROR]
+
+
+# Task names are written out, never derived from modules: moving a file changes nothing on the wire.
+TASK_RETRIEVE = "chorale.retrieve"
+TASK_FUSE = "chorale.fuse"
+TASK_INDEX = "chorale.index"
+TASK_SEARCH = "chorale.search.{kind}"
+
+QUEUE_RETRIEVE = "chorale.retrieve"
+QUEUE_FUSION = "chorale.fusion"
+QUEUE_INDEX = "chorale.index"
+QUEUE_BRANCH = "chorale.{branch}"
+
+RESERVED_BRANCH_NAMES = frozenset({"retrieve", "fusion", "index"})
+"""Names of queues that are not a branch's."""

@@ -1,0 +1,103 @@
+"""The Celery app's settings: queues, routes, serialisers and time limits, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from chorale_client.redis_urls import celery_url
+from chorale_client.words import QUEUE_INDEX
+from kombu import Exchange, Queue
+
+BACKEND = "tasks.backend:LedgerBackend"
+
+
+def is_redis(broker_url: str) -> bool:
+    return broker_url.partition("://")[0] in ("redis", "rediss", "redis+socket", "rediss+socket")
+
+
+def needs_acknowledgement(queues: Iterable[str]) -> bool:
+    """Indexing is given back to its queue when a worker dies; the ledger sends everything else again itself."""
+    return any(queue == QUEUE_INDEX or queue.endswith(".bulk") for queue in queues)
+
+
+def celery_settings(
+    *,
+    redis_url: str,
+    broker_url: str | None,
+    queues: Iterable[str],
+    acknowledged: bool,
+    task_events: bool,
+    redis_socket_timeout_s: float,
+    redis_connect_timeout_s: float,
+) -> dict[str, Any]:
+    """Settings for `app.conf.update`; `acknowledged` is for workers (see `needs_acknowledgement`)."""
+    # A class in front of the scheme makes Celery split at the first plus, so the socket's scheme is the short one.
+    backend_url = celery_url(redis_url).removeprefix("redis+")
+    broker = celery_url(broker_url or redis_url)
+    transport: dict[str, Any] = {}
+    if is_redis(broker):
+        transport = {
+            # One list a queue: without priorities a worker asks for one key instead of four.
+            "priority_steps": [0],
+            # The ledger keeps what it sent and sends it again; a broker's own redelivery takes over a minute, and
+            # loses what a worker had popped and not yet marked when it died.
+            "ack_emulation": acknowledged,
+            # Above the lease of Celery's own chord (21 s) and the longest list of questions; swept every 5 s instead
+            # of every 100.
+            "visibility_timeout": 60,
+            "unacked_restore_interval": 5,
+            "unacked_restore_throttle": 1,
+            "socket_timeout": redis_socket_timeout_s,
+            "socket_connect_timeout": redis_connect_timeout_s,
+            "socket_keepalive": True,
+            "health_check_interval": 10,
+        }
+    return {
+        "broker_url": broker,
+        "result_backend": f"{BACKEND}+{backend_url}",
+        "task_queues": [Queue(name, Exchange(name, type="direct"), routing_key=name) for name in queues],
+        # A misspelt queue is an error here, not a list that nobody reads.
+        "task_create_missing_queues": False,
+        "task_default_queue": "chorale.retrieve",
+        "task_default_exchange": "chorale.retrieve",
+        "task_default_routing_key": "chorale.retrieve",
+        # JSON only: no message can run code.
+        "task_serializer": "json",
+        "result_serializer": "json",
+        "event_serializer": "json",
+        "accept_content": ["json"],
+        "result_accept_content": ["json"],
+        # The answer is the only result, and the ledger writes it.
+        "task_ignore_result": True,
+        "task_store_errors_even_if_ignored": False,
+        "result_extended": False,
+        "task_track_started": False,
+        # No hoarding: what waits should wait where every worker can take it.
+        "worker_prefetch_multiplier": 1,
+        "worker_disable_prefetch": False,
+        "task_acks_late": acknowledged,
+        "task_reject_on_worker_lost": False,
+        "worker_deduplicate_successful_tasks": False,
+        # A replaced child may need longer than the default 4 s to load its model, and would be killed for ever.
+        "worker_proc_alive_timeout": 120,
+        "worker_cancel_long_running_tasks_on_connection_loss": True,
+        "worker_hijack_root_logger": False,
+        # One connection for all threads; a backend for each would open dozens.
+        "result_backend_thread_safe": True,
+        "redis_socket_timeout": redis_socket_timeout_s,
+        "redis_socket_connect_timeout": redis_connect_timeout_s,
+        # A unix socket knows no keep-alive, and redis-py refuses the option there.
+        "redis_socket_keepalive": not redis_url.startswith("unix://"),
+        "redis_backend_health_check_interval": 10,
+        "broker_transport_options": transport,
+        "broker_connection_retry_on_startup": True,
+        "broker_pool_acquire_timeout": 1.0,
+        # The sweeper sends again what could not be published; a caller's thread must not wait for the broker.
+        "task_publish_retry": False,
+        # Flower watches these; they cost a quarter of the throughput.
+        "worker_send_task_events": task_events,
+        "task_send_sent_event": task_events,
+        "timezone": "UTC",
+        "enable_utc": True,
+    }

@@ -1,0 +1,59 @@
+"""How every process of an installation finds the Redis server that `chorale up` started: `<home>/redis.json`."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from redis import Redis, RedisError
+
+ANSWER_LIMIT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRedis:
+    """What `redis.json` says."""
+
+    url: str
+    pid: int
+    started: str
+    """ISO 8601."""
+
+
+def find_redis_url(home: Path) -> str | None:
+    """The address of the server that `chorale up` runs on this home; None where none answers."""
+    running = read_running(home)
+    return running.url if running is not None and answers(running) else None
+
+
+def read_running(home: Path) -> RunningRedis | None:
+    try:
+        said = json.loads((home / "redis.json").read_text())
+        return RunningRedis(str(said["url"]), int(said["pid"]), str(said["started"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def answers(running: RunningRedis) -> bool:
+    """Whether that very process answers: its number may by now be another program's."""
+    if not is_alive(running.pid):
+        return False
+    try:
+        with Redis.from_url(
+            running.url, socket_timeout=ANSWER_LIMIT_S, socket_connect_timeout=ANSWER_LIMIT_S
+        ) as client:
+            return int(client.info("server")["process_id"]) == running.pid
+    except (RedisError, ValueError, KeyError):
+        return False
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -1,0 +1,179 @@
+"""The answer as it goes on the wire, of plain JSON values (read back by `chorale_client.answer`).
+
+What only the end of a request knows (`request_id`, `correlation_id`, `took_ms`) is not in here: the script
+that ends it writes them in front, as '{' + head + ',' + `answer_tail(fields)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from chorale_client.request import Request
+from chorale_client.words import (
+    WIRE_VERSION,
+    WORST_FIRST,
+    Reason,
+    Stage,
+    StageStatus,
+    Status,
+    consequence,
+)
+from pydantic_core import to_json
+
+from fusion.answered import missing_branches
+from fusion.fused import FusedQuestion
+from fusion.hit_wire import hit_to_wire
+from fusion.question_terms import QuestionTerms
+from fusion.waterfall import waterfall
+from models.documents import PassageText
+from models.envelope import Degradation, Envelope, StageNote
+from models.plan import Plan
+
+_NAMED_PASSAGES = 10
+
+
+def is_skipped(request: Request, index: int) -> bool:
+    """Whether the question is answered without searching: an empty text, or no retrieval wanted."""
+    return not (request.needs_retrieval and request.questions[index].text.strip())
+
+
+def question_status(
+    request: Request, plan: Plan, envelopes: Mapping[str, Envelope], degraded: Iterable[Degradation]
+) -> Status:
+    """Of every question that was searched: `failed` under `min_branches`, else by what is missing."""
+    answered = sum(
+        envelope.answered for branch in plan.branches if (envelope := envelopes.get(branch.name)) is not None
+    )
+    if answered < request.min_branches:
+        return Status.FAILED
+    return Status.DEGRADED if any(consequence(one.reason).degrades for one in degraded) else Status.COMPLETE
+
+
+def worst(statuses: Iterable[str]) -> Status:
+    """The status of a request, of those of its questions; an unknown one counts as `failed`."""
+    known = {status if status in WORST_FIRST else Status.FAILED for status in statuses}
+    return next((status for status in WORST_FIRST if status in known), Status.COMPLETE)
+
+
+def build_question(
+    request: Request,
+    plan: Plan,
+    index: int,
+    fused: FusedQuestion | None,
+    texts: Mapping[str, PassageText] | None,
+    status: Status,
+    *,
+    took_ms: float = 0.0,
+) -> dict[str, Any]:
+    """One question of the answer; `index` is its place in the request.
+
+    A question that is `failed` or `skipped` has no hits.  `texts` is by passage id; a hit whose text is not
+    there stays, without what needs it.
+    """
+    if fused is None or status in (Status.FAILED, Status.SKIPPED):
+        fused = FusedQuestion()
+    terms = QuestionTerms(request.questions[index].text if "snippets" in request.include else "")
+    hits = [
+        hit_to_wire(
+            hit,
+            rank,
+            score_kind=plan.method,
+            include=request.include,
+            passage=texts.get(hit.passage_id) if texts else None,
+            terms=terms,
+            snippet_chars=request.snippet_chars,
+        )
+        for rank, hit in enumerate(fused.hits, start=request.offset + 1)
+    ]
+    return {
+        "status": str(status),
+        "hits": hits,
+        "total_matches": fused.total_matches,
+        "confidence": None,
+        "context": None,
+        "ordered_by": fused.ordered_by,
+        "coverage": round(fused.coverage, 6),
+        "took_ms": round(took_ms, 3),
+    }
+
+
+def _missing_texts(
+    fused: Iterable[FusedQuestion], texts: Mapping[str, PassageText] | None
+) -> tuple[str, ...]:
+    if texts is None:
+        return ()
+    missing = list(
+        dict.fromkeys(hit.passage_id for one in fused for hit in one.hits if hit.passage_id not in texts)
+    )
+    if not missing:
+        return ()
+    named = ", ".join(missing[:_NAMED_PASSAGES]) + (", ..." if len(missing) > _NAMED_PASSAGES else "")
+    return (f"{Reason.DOCUMENT_MISSING}: no text in the store for {len(missing)} passages: {named}",)
+
+
+def build_answer_tail(
+    request: Request,
+    plan: Plan,
+    envelopes: Mapping[str, Envelope],
+    fused: Mapping[int, FusedQuestion],
+    texts: Mapping[str, PassageText] | None,
+    *,
+    absent: Mapping[str, Degradation] | None = None,
+    degraded: Sequence[Degradation] = (),
+    stages: Sequence[StageNote] = (),
+    warnings: Sequence[str] = (),
+    took_ms: float = 0.0,
+    clock: Callable[[], float] | None = None,
+) -> dict[str, Any]:
+    """The answer's fields but those that the end of the request writes in front.
+
+    `fused` is by the question's place in the request.  `texts` is None where they were not fetched at all
+    (say why in `degraded`).  `absent`: why a branch left no envelope (`not_started` where it does not say);
+    `degraded`, `stages`, `warnings`: what else the caller knows; `took_ms`: of every searched question.
+    Questions that the cache knew come from the plan as they are.
+    """
+    reasons = [
+        *(Degradation(one["where"], one["reason"], one.get("detail", "")) for one in plan.degraded),
+        *missing_branches(plan, envelopes, absent),
+        *degraded,
+    ]
+    searched_status = question_status(request, plan, envelopes, reasons)
+    started_s = clock() if clock else 0.0
+    questions = []
+    for index in range(len(request.questions)):
+        if (known := plan.cached.get(index)) is not None:
+            questions.append(known)
+        elif is_skipped(request, index):
+            questions.append(build_question(request, plan, index, None, None, Status.SKIPPED))
+        else:
+            one = fused.get(index)
+            status = searched_status if one is not None else Status.FAILED
+            questions.append(build_question(request, plan, index, one, texts, status, took_ms=took_ms))
+
+    notes = [*(note for one in fused.values() for note in one.stages), *stages]
+    if "snippets" in request.include and fused:
+        shown = sum(len(one.hits) for one in fused.values())
+        spent_ms = 1_000 * (clock() - started_s) if clock else 0.0
+        notes.append(StageNote(Stage.SNIPPET, StageStatus.OK, spent_ms, shown, shown))
+    said = [
+        *plan.warnings,
+        *(line for branch in plan.branches if (e := envelopes.get(branch.name)) for line in e.warnings),
+        *(line for one in fused.values() for line in one.warnings),
+        *_missing_texts(fused.values(), texts),
+        *warnings,
+    ]
+    return {
+        "v": WIRE_VERSION,
+        "status": str(worst(question["status"] for question in questions)),
+        "degraded": [one.to_wire() for one in reasons if consequence(one.reason).degrades],
+        "stages": waterfall(plan, envelopes, reasons, notes),
+        "warnings": list(dict.fromkeys(said)),
+        "cached": all(index in plan.cached for index in range(len(request.questions))),
+        "questions": questions,
+    }
+
+
+def answer_tail(fields: Mapping[str, Any]) -> str:
+    """The JSON text that follows the head: '{' + head + ',' + this is the whole document."""
+    return to_json(fields, inf_nan_mode="null").decode().removeprefix("{")

@@ -1,0 +1,52 @@
+"""Rankings become candidates: one for everything that a branch of weight above 0 found, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum
+from typing import NamedTuple
+
+from fusion.order import best_first
+from fusion.protocol import BranchRanking, Method, Worth
+from models.hits import Hit
+
+
+class Candidate(NamedTuple):
+    """A fused document (or passage) before boosts."""
+
+    score: float
+    hit: Hit
+    """For the fields that boosts and folding read; its score and passage are one branch's."""
+    found: list[tuple[BranchRanking, int, Worth]]
+    """Who found it, in name order: the ranking, the place in it from 0, what it counts."""
+
+
+def _described(found: Sequence[tuple[BranchRanking, int, Worth]]) -> Hit:
+    """The hit of the first branch that knows the content's hash, of the first one if none does."""
+    for ranking, place, _ in found:
+        hit = ranking.hits[place]
+        if hit.content_hash is not None:
+            return hit
+    ranking, place, _ = found[0]
+    return ranking.hits[place]
+
+
+def fuse_rankings(rankings: Sequence[BranchRanking], method: Method, k: float) -> list[Candidate]:
+    """Fused candidates, best first, equal scores by id; the order of `rankings` never matters.
+
+    What only branches of weight 0 found is left out.
+    """
+    rankings = sorted(rankings, key=lambda ranking: ranking.name)
+    found: dict[str, list[tuple[BranchRanking, int, Worth]]] = {}
+    for ranking, row in zip(rankings, method.worths(rankings, k), strict=True):
+        for place, (id_, worth) in enumerate(zip(ranking.ids, row, strict=True)):
+            if id_ in found:
+                found[id_].append((ranking, place, worth))
+            else:
+                found[id_] = [(ranking, place, worth)]
+    scores = {
+        id_: fsum([weight * normalised for _, _, (weight, normalised) in entries])
+        for id_, entries in found.items()
+    }
+    ordered = best_first(scores)
+    return [Candidate(score, _described(found[id_]), found[id_]) for id_, score in ordered if score]

@@ -1,0 +1,60 @@
+"""Copies fold into the best-scored one, which says what it folded and why; scores are never summed.
+
+Needs no text: content hash and near-duplicate group were computed when indexing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from models.hits import Hit
+
+
+class Why(StrEnum):
+    EXACT_COPY = "exact_copy"
+    NEAR_DUPLICATE = "near_duplicate"
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A document that gave way to a better-scored copy."""
+
+    document_id: str
+    why: Why
+    similarity: float | None
+    """1 for an exact copy; None for a near-duplicate, whose group does not say how near."""
+
+
+def fold(hits: Sequence[Hit]) -> list[tuple[int, list[Folded]]]:
+    """(index into `hits`, what folded into it) of those that stay, in the order given: best first.
+
+    Two hits are exact copies if their content hashes are equal, near-duplicates if their groups are, or if
+    the group of one is the other's document id.  A hit is compared only with those that stayed, so chains do
+    not form; passages of one document never fold into each other.
+    """
+    kept: list[tuple[int, list[Folded]]] = []
+    by_hash: dict[str, int] = {}
+    by_group: dict[str, int] = {}
+    by_document: dict[str, int] = {}
+    for index, hit in enumerate(hits):
+        document_id, content_hash, group = hit.document_id, hit.content_hash, hit.near_duplicate_group
+        if document_id not in by_document:
+            why, into = Why.EXACT_COPY, by_hash.get(content_hash) if content_hash else None
+            if into is None:
+                why, into = Why.NEAR_DUPLICATE, by_group.get(document_id)
+                if into is None and group:
+                    into = by_group.get(group, by_document.get(group))
+            if into is not None:
+                folded = kept[into][1]
+                if all(other.document_id != document_id for other in folded):
+                    folded.append(Folded(document_id, why, 1.0 if why is Why.EXACT_COPY else None))
+                continue
+            place = by_document[document_id] = len(kept)
+            if content_hash:
+                by_hash.setdefault(content_hash, place)
+            if group:
+                by_group.setdefault(group, place)
+        kept.append((index, []))
+    return kept

@@ -1,0 +1,154 @@
+"""The whole pure pipeline for one question: collapse, fuse, boost, fold, and the page that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from math import prod
+
+from chorale_client.request import Request
+from chorale_client.words import Reason, Stage, StageStatus
+
+from fusion.answered import ranking_of
+from fusion.boosts import BOUND, boost_factors, bounded_order, read_moment
+from fusion.candidates import Candidate, fuse_rankings
+from fusion.collapse import collapse_ranking, unit_ids
+from fusion.fold import Folded, fold
+from fusion.fused import BranchScore, FusedHit, FusedQuestion
+from fusion.methods import method_named
+from fusion.order import significant
+from fusion.protocol import BranchRanking
+from models.envelope import Envelope, StageNote
+from models.hits import Ranking
+from models.plan import BoostPlan, Plan
+
+
+def _multipliers(candidates: Sequence[Candidate], boosts: BoostPlan, now: datetime) -> list[float]:
+    """The product of each candidate's factors."""
+    known: dict[tuple[str | None, str | None], float] = {}
+    multipliers = []
+    for _, hit, _ in candidates:
+        described = (hit.source_type, hit.published_at)
+        if described not in known:
+            known[described] = prod(boost_factors(boosts, *described, now).values())
+        multipliers.append(known[described])
+    return multipliers
+
+
+def _coverage(hits: Sequence[FusedHit], group_of: Mapping[str, str]) -> float:
+    several = sum(len({group_of[name] for name in hit.branches}) > 1 for hit in hits)
+    return several / len(hits) if hits else 0.0
+
+
+def _fused_hit(
+    candidate: Candidate, score: float, boosts: dict[str, float], folded: Sequence[Folded]
+) -> FusedHit:
+    branches: dict[str, BranchScore] = {}
+    earned: dict[str, float] = {}
+    for ranking, place, (weight, normalised) in candidate.found:
+        hit = ranking.hits[place]
+        contribution = weight * normalised
+        branches[ranking.name] = BranchScore(
+            place + 1, hit.score, normalised, weight, contribution, hit.passage_id
+        )
+        earned[hit.passage_id] = earned.get(hit.passage_id, 0.0) + contribution
+    return FusedHit(
+        document_id=candidate.hit.document_id,
+        passage_id=min(earned, key=lambda passage_id: (-significant(earned[passage_id]), passage_id)),
+        score=significant(score),
+        branches=branches,
+        boosts=boosts,
+        folded=tuple(folded),
+        source_type=candidate.hit.source_type,
+        published_at=candidate.hit.published_at,
+    )
+
+
+class _Notes:
+    """The stages' notes; milliseconds only where there is a clock."""
+
+    def __init__(self, clock: Callable[[], float] | None) -> None:
+        self._clock = clock
+        self._last_s = clock() if clock else 0.0
+        self.notes: list[StageNote] = []
+
+    def add(self, stage: str, n_in: int, n_out: int) -> None:
+        now_s = self._clock() if self._clock else 0.0
+        self.notes.append(StageNote(stage, StageStatus.OK, 1_000 * (now_s - self._last_s), n_in, n_out))
+        self._last_s = now_s
+
+    def skip(self, stage: str) -> None:
+        self.notes.append(StageNote(stage, StageStatus.SKIPPED, detail=Reason.NOT_DECLARED))
+
+
+def _collapsed(plan: Plan, answered: Mapping[str, Ranking | None], request: Request) -> list[BranchRanking]:
+    """A ranking for each branch of the plan, empty where it did not answer."""
+    excluded = frozenset(request.exclude_ids)
+    rankings = []
+    for branch in plan.branches:
+        given = answered[branch.name] or Ranking()
+        hits = collapse_ranking(given, branch.depth, fuse_by=request.fuse_by, exclude_ids=excluded).hits
+        ids = unit_ids(hits, request.fuse_by)
+        rankings.append(BranchRanking(branch.name, branch.group, branch.weight, ids, hits))
+    return rankings
+
+
+def fuse_question(
+    plan: Plan,
+    envelopes: Mapping[str, Envelope],
+    position: int,
+    request: Request,
+    *,
+    clock: Callable[[], float] | None = None,
+) -> FusedQuestion:
+    """Fuse what the branches answered for one question.
+
+    `position` is the question's place in `plan.asked`, and so in each envelope's rankings; envelopes are by
+    branch name, and a branch without one, or that failed, earns nobody anything.  `clock` gives seconds and
+    is read only for the milliseconds of the stages.  Raises WrongDeclaration for an unknown method.
+    """
+    method = method_named(plan.method)
+    notes = _Notes(clock)
+
+    answered = {branch.name: ranking_of(envelopes.get(branch.name), position) for branch in plan.branches}
+    given = [ranking for ranking in answered.values() if ranking]
+    rankings = _collapsed(plan, answered, request)
+    n_given, n_ranked = sum(len(one.hits) for one in given), sum(len(one.ids) for one in rankings)
+    notes.add(Stage.COLLAPSE, n_given, n_ranked)
+
+    candidates = fuse_rankings(rankings, method, plan.k)
+    notes.add(Stage.FUSE, n_ranked, len(candidates))
+
+    boosts, now = None if request.boosts == "off" else plan.boosts, read_moment(plan.now)
+    if boosts is None or now is None:
+        order = [(place, candidate.score, 1.0) for place, candidate in enumerate(candidates)]
+        notes.skip(Stage.BOOST)
+    else:
+        multipliers = _multipliers(candidates, boosts, now)
+        order = bounded_order([candidate.score for candidate in candidates], multipliers, boosts.max_places)
+        notes.add(Stage.BOOST, len(candidates), len(candidates))
+
+    ordered = [candidates[before] for before, _, _ in order]
+    if plan.fold:
+        kept = fold([candidate.hit for candidate in ordered])
+        notes.add(Stage.FOLD, len(candidates), len(kept))
+    else:
+        kept = [(place, []) for place in range(len(ordered))]
+        notes.skip(Stage.FOLD)
+
+    hits = []
+    for place, folded in kept[request.offset : request.offset + request.top_k]:
+        candidate, (_, score, bound) = ordered[place], order[place]
+        hit = candidate.hit
+        factors = boost_factors(boosts, hit.source_type, hit.published_at, now) if boosts and now else {}
+        if bound != 1.0:
+            factors[BOUND] = bound
+        hits.append(_fused_hit(candidate, score, factors, folded))
+    known_totals = [ranking.total_matches for ranking in given if ranking.total_matches is not None]
+    return FusedQuestion(
+        hits=tuple(hits),
+        stages=tuple(notes.notes),
+        total_matches=max([len(candidates), *known_totals]),
+        coverage=_coverage(hits, {branch.name: branch.group for branch in plan.branches}),
+        warnings=tuple(dict.fromkeys(line for ranking in given for line in ranking.warnings)),
+    )

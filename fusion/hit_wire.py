@@ -1,0 +1,84 @@
+"""A fused hit as it stands in the answer: plain JSON values, and only what the request included."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from fusion.fused import FusedHit
+from fusion.question_terms import QuestionTerms
+from fusion.snippets import best_snippet
+from models.documents import PassageText
+
+_ON_THE_HIT = ("source_type", "published_at", "language", "url")
+"""Reserved metadata that have a field of their own."""
+
+
+def _explanation(hit: FusedHit) -> dict[str, Any]:
+    return {
+        "branches": {
+            name: {
+                "rank": branch.rank,
+                "score": branch.score,
+                "normalised": branch.normalised,
+                "weight": branch.weight,
+                "contribution": branch.contribution,
+                "passage_id": branch.passage_id,
+            }
+            for name, branch in hit.branches.items()
+        },
+        "boosts": dict(hit.boosts),
+    }
+
+
+def _description(hit: FusedHit, metadata: dict[str, Any]) -> dict[str, Any]:
+    described = {
+        "found_by": list(hit.found_by),
+        "source_type": hit.source_type or metadata.get("source_type"),
+        "published_at": hit.published_at or metadata.get("published_at"),
+        "language": metadata.get("language"),
+        "url": metadata.get("url"),
+    }
+    rest = {name: value for name, value in metadata.items() if name not in _ON_THE_HIT}
+    return {name: value for name, value in described.items() if value is not None} | {"metadata": rest}
+
+
+def hit_to_wire(
+    hit: FusedHit,
+    rank: int,
+    *,
+    score_kind: str,
+    include: Collection[str],
+    passage: PassageText | None,
+    terms: QuestionTerms,
+    snippet_chars: int,
+) -> dict[str, Any]:
+    """Ids and score are always there, `folded` where something was; what needs a missing text is not."""
+    wire: dict[str, Any] = {
+        "rank": rank,
+        "document_id": hit.document_id,
+        "passage_id": hit.passage_id,
+        "score": hit.score,
+        "score_kind": score_kind,
+    }
+    if "metadata" in include:
+        if passage is not None:
+            wire["title"] = passage.title
+        wire |= _description(hit, dict(passage.metadata) if passage else {})
+    if passage is not None:
+        if "snippets" in include:
+            snippet = best_snippet(passage.text, terms, snippet_chars)
+            wire["snippet"] = {
+                "text": snippet.text,
+                "highlights": [[start, end] for start, end in snippet.highlights],
+            }
+        if "texts" in include:
+            wire["text"] = passage.text
+    if "explanation" in include:
+        wire |= _explanation(hit)
+    if hit.folded:
+        wire["folded"] = [
+            {"document_id": folded.document_id, "why": str(folded.why), "similarity": folded.similarity}
+            for folded in hit.folded
+        ]
+    return wire

@@ -1,0 +1,51 @@
+"""What every fusion method declares and promises; `methods.py` is the table of them.
+
+The fused score of a document is the sum, over the branches that found it, of weight x normalised.  Both stand
+on the hit, so that anyone can compute its score again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from models.hits import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRanking:
+    """One branch's ranking for one question, collapsed; empty where the branch did not answer."""
+
+    name: str
+    group: str
+    weight: float
+    ids: tuple[str, ...]
+    """What is ranked (document ids, or passage ids), best first, each once; the rank of `ids[0]` is 1."""
+    hits: tuple[Hit, ...] = ()
+    """The hit behind each of `ids`; methods that work on scores read them."""
+
+
+class Worth(NamedTuple):
+    """What a branch's hit counts: its contribution to the fused score is weight x normalised."""
+
+    weight: float
+    normalised: float
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A fusion method and what it declares about its normalised values, all at a given `k`."""
+
+    name: str
+    worths: Callable[[Sequence[BranchRanking], float], list[Sequence[Worth]]]
+    """Rankings in name order and `k` -> for each ranking the worth of each of its ids, in order."""
+    best: Callable[[float], float]
+    """The highest normalised value that can be reached; the lowest is 0."""
+    single_hit: Callable[[float], float]
+    """The value of the only hit of a list."""
+    all_equal: Callable[[float, int], float]
+    """The value at a rank (the second argument) of a list whose scores are all equal."""
+    absent: float = 0.0
+    """What a document earns from a branch that did not find it."""
+    better_rank_never_lowers: bool = True

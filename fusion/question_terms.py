@@ -1,0 +1,97 @@
+"""Does a word of a text answer to a word of the question?  Light matching, for snippets and highlights alone.
+
+Words compare without case and accents, by a crude stem (`notices` and `notice`, `contratti` and `contratto`)
+or by a long common beginning (`connection` and `connected`).  Runs of Chinese, Japanese and Korean
+characters, which have no spaces, compare as pairs of neighbours.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from operator import itemgetter
+
+from fusion.stop_words import STOP_WORDS
+
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
+# Python's \w leaves out combining marks, and would cut a Hindi word at each of its vowels.
+_MARKS = "".join(chr(code) for code in range(0x300, 0x1E00) if unicodedata.category(chr(code))[0] == "M")
+_TOKEN = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}][^\W_{_CJK}{_MARKS}]*(?:[{_MARKS}]+[^\W_{_CJK}{_MARKS}]*)*")
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
+_ENDING = re.compile(r"(?:ings?|ed|[aeiouy]*s?)$")
+
+MAX_WORD_CHARS = 64
+"""Longer words compare by their beginning."""
+MAX_TERMS = 256
+"""Of a question; what follows them does not count."""
+_SHORTEST_BEGINNING, _LONGEST_REST = 5, 3
+
+
+@lru_cache(maxsize=16_384)
+def _stem(word: str) -> str:
+    folded = word.casefold()
+    if not folded.isascii():
+        plain = unicodedata.normalize("NFKD", folded)
+        folded = "".join(char for char in plain if not "\u0300" <= char <= "\u036f")
+    stem = _ENDING.sub("", folded, count=1)
+    if len(stem) < 3 or any(char.isdigit() for char in folded):
+        return folded
+    return stem[:-1] if stem[-1] == stem[-2] else stem
+
+
+def tokens(text: str) -> Iterator[tuple[str, int, int]]:
+    """(stem, start, end) of every word, and of every pair in a run of CJK characters."""
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
+        if match.lastindex is None:
+            yield _stem(match[0][:MAX_WORD_CHARS]), start, end
+        elif end - start == 1:
+            yield match[0], start, end
+        else:
+            for at in range(start, end - 1):
+                yield text[at : at + 2], at, at + 2
+
+
+class QuestionTerms:
+    """The words of a question that a text can answer to; stop words only if there is nothing else."""
+
+    def __init__(self, question: str) -> None:
+        words = [(stem, question[start:end].casefold()) for stem, start, end in tokens(question)]
+        stems = [stem for stem, word in words if word not in STOP_WORDS] or [stem for stem, _ in words]
+        self.terms: tuple[str, ...] = tuple(dict.fromkeys(stems))[:MAX_TERMS]
+        self._exact = frozenset(self.terms)
+        self._heads = frozenset(term[:3] for term in self.terms if term.isascii())
+        self._by_beginning: dict[str, str] = {}
+        for term in self.terms:
+            for length in range(max(_SHORTEST_BEGINNING, len(term) - _LONGEST_REST), len(term)):
+                self._by_beginning.setdefault(term[:length], term)
+
+    def term_of(self, stem: str) -> str | None:
+        """The question's term that the stem of a text's word answers to."""
+        if stem in self._exact:
+            return stem
+        if (term := self._by_beginning.get(stem)) is not None:
+            return term
+        for length in range(len(stem) - 1, max(_SHORTEST_BEGINNING, len(stem) - _LONGEST_REST) - 1, -1):
+            if stem[:length] in self._exact:
+                return stem[:length]
+        return None
+
+    def matches(self, text: str) -> list[tuple[str, int, int]]:
+        """(term, start, end) of every word of the text that answers to a term, in order."""
+        words = self._likely_words(text) if text.isascii() else tokens(text)
+        return [(term, start, end) for stem, start, end in words if (term := self.term_of(stem)) is not None]
+
+    def _likely_words(self, text: str) -> list[tuple[str, int, int]]:
+        # In ASCII a stem is the beginning of its word, so a word that answers begins as a term does.  Looking
+        # for these beginnings alone is some ten times faster than reading all words.
+        lowered, found = text.lower(), []
+        for head in self._heads:
+            at = lowered.find(head)
+            while at >= 0:
+                if not (at and lowered[at - 1].isalnum()) and (word := _ASCII_WORD.match(text, at)):
+                    found.append((_stem(word[0][:MAX_WORD_CHARS]), at, word.end()))
+                at = lowered.find(head, at + 1)
+        return sorted(set(found), key=itemgetter(1))

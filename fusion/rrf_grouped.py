@@ -1,0 +1,66 @@
+"""Reciprocal rank fusion inside each group of branches first, and across the groups then.
+
+Branches that share an encoder agree for reasons of their own; flat fusion counts that agreement twice and
+drowns an identifier that only the lexical branch knows.  Here a group speaks with one voice: its weight is
+the mean of its branches' weights, and it gives weight / (k + rank of the document in the group's own fusion).
+
+A branch of weight 0 takes no part, in the mean neither.  A branch that did not answer keeps its place in the
+mean, so that a failure elsewhere does not change what the others count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum
+from statistics import fmean
+
+from fusion import rrf
+from fusion.order import best_first
+from fusion.protocol import BranchRanking, Method, Worth
+
+
+def _group_fusion(members: Sequence[BranchRanking], k: float) -> dict[str, tuple[float, float]]:
+    """For each id: its fused score inside the group, and 1 / (k + its rank by that)."""
+    parts: dict[str, list[float]] = {}
+    for member, row in zip(members, rrf.worths(members, k), strict=True):
+        for id_, (weight, normalised) in zip(member.ids, row, strict=True):
+            parts.setdefault(id_, []).append(weight * normalised)
+    ordered = best_first({id_: fsum(part) for id_, part in parts.items()})
+    return {id_: (score, rrf.reciprocal_rank(k, rank)) for rank, (id_, score) in enumerate(ordered, start=1)}
+
+
+def worths(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
+    """Normalised: 1 / (k + rank in the group).  Weight: the branch's share of its group's weight.
+
+    A branch's share for a document is its part of the document's fused score inside the group, so the
+    contributions of a group's branches add up to group weight / (k + rank in the group).
+    """
+    groups: dict[str, list[BranchRanking]] = {}
+    for ranking in rankings:
+        if ranking.weight > 0:
+            groups.setdefault(ranking.group, []).append(ranking)
+    weights = {name: fmean(member.weight for member in members) for name, members in groups.items()}
+    fused = {name: _group_fusion(members, k) for name, members in groups.items() if len(members) > 1}
+
+    table: list[Sequence[Worth]] = []
+    for ranking, alone in zip(rankings, rrf.worths(rankings, k), strict=True):
+        if ranking.weight <= 0 or len(groups[ranking.group]) == 1:
+            table.append(alone)
+            continue
+        group_weight, group = weights[ranking.group], fused[ranking.group]
+        row = []
+        for id_, (weight, normalised) in zip(ranking.ids, alone, strict=True):
+            score, in_group = group[id_]
+            share = weight * normalised / score if score else 0.0
+            row.append(Worth(group_weight * share, in_group))
+        table.append(row)
+    return table
+
+
+RRF_GROUPED = Method(
+    name="rrf-grouped",
+    worths=worths,
+    best=rrf.reciprocal_rank,
+    single_hit=rrf.reciprocal_rank,
+    all_equal=rrf.reciprocal_rank,
+)

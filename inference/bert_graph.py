@@ -1,0 +1,235 @@
+"""The computation of a BERT-family encoder as an ONNX graph, built from the model's own weights.
+
+It is written in ONNX Runtime's fused operators (EmbedLayerNormalization, Attention, SkipLayerNormalization,
+BiasGelu), so nothing depends on a graph optimiser finding them.  Pooling and normalisation are inside.
+
+In:  `input_ids`, `mask`, int32, shape (batch, length), padded on the right.
+Out: `vectors`, float32, shape (batch, width), unit length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+Read = Callable[[str], NDArray[Any]]
+"""A weight of the model by its name."""
+
+OPSET = 17
+CONTRIB = "com.microsoft"
+IR_VERSION = 9
+"""What ONNX Runtime 1.20, the oldest that we allow, reads for sure."""
+
+ACTIVATIONS: dict[str, str] = {
+    "gelu": "BiasGelu",
+    "gelu_new": "FastGelu",
+    "gelu_pytorch_tanh": "FastGelu",
+    "relu": "Relu",
+}
+"""Operator by `hidden_act`: GELU by the error function, by its tanh approximation, ReLU."""
+
+POOLINGS = ("mean", "cls", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class BertShape:
+    """What is not in the weights themselves."""
+
+    layers: int
+    heads: int
+    epsilon: float
+    activation: str
+    """A key of ACTIVATIONS."""
+    pooling: str
+    """One of POOLINGS."""
+    first_position: int = 0
+    """Row of the position table for the first token: 0 in BERT, padding id + 1 in RoBERTa."""
+
+
+@dataclass(slots=True)
+class BertGraph:
+    """The graph, and apart from it the weights, which ONNX Runtime takes as they lie in memory."""
+
+    model: onnx.ModelProto
+    weights: dict[str, NDArray[Any]]
+
+
+@dataclass(slots=True)
+class _Builder:
+    precision: str
+    constants: list[TensorProto] = field(default_factory=list)
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    weights: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def weight(self, name: str, value: NDArray[Any]) -> str:
+        self.weights[name] = np.ascontiguousarray(value)
+        return name
+
+    def constant(self, name: str, value: NDArray[Any]) -> str:
+        """What shape inference reads has to be inside the graph."""
+        self.constants.append(numpy_helper.from_array(value, name))
+        return name
+
+    def op(self, kind: str, inputs: list[str], *, domain: str = "", output: str = "", **settings: Any) -> str:
+        name = output or f"{kind}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, domain=domain, **settings))
+        return name
+
+    def fused(self, kind: str, inputs: list[str], **settings: Any) -> str:
+        return self.op(kind, inputs, domain=CONTRIB, **settings)
+
+    def product(self, x: str, name: str, matrix: NDArray[np.float32]) -> str:
+        """x times `matrix`, shape (in, out); in int8 with one scale for each column."""
+        if self.precision == "fp32":
+            return self.op("MatMul", [x, self.weight(name, matrix)])
+        scale = np.maximum(np.abs(matrix).max(axis=0), np.float32(1e-12)) / np.float32(127)
+        quantised = np.rint(matrix / scale).astype(np.int8)
+        inputs = [
+            x,
+            self.weight(name, quantised),
+            self.weight(f"{name}.scale", scale.astype(np.float32)),
+            self.weight(f"{name}.zero", np.zeros(matrix.shape[1], np.int8)),
+        ]
+        return self.fused("DynamicQuantizeMatMul", inputs)
+
+
+def bert_graph(shape: BertShape, read: Read, *, precision: str = "fp32") -> BertGraph:
+    """Build the graph; `read` is asked for names as in a `BertModel` ("embeddings.LayerNorm.weight").
+
+    `precision` is `fp32`, or `int8`: matrices in 8-bit integers, activations quantised on the way.
+    """
+    build = _Builder(precision)
+    x = _embeddings(build, shape, read)
+    for layer in range(shape.layers):
+        x = _layer(build, shape, _under(f"encoder.layer.{layer}.", read), f"layer.{layer}", x)
+    _pool(build, shape.pooling, x)
+
+    tokens = ["batch", "length"]
+    graph = helper.make_graph(
+        build.nodes,
+        "bert",
+        [
+            helper.make_tensor_value_info("input_ids", TensorProto.INT32, tokens),
+            helper.make_tensor_value_info("mask", TensorProto.INT32, tokens),
+        ],
+        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", "width"])],
+        initializer=build.constants + [_promise(name, value) for name, value in build.weights.items()],
+    )
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)],
+        ir_version=IR_VERSION,
+    )
+    return BertGraph(model, build.weights)
+
+
+def _under(prefix: str, read: Read) -> Read:
+    return lambda name: read(prefix + name)
+
+
+def _embeddings(build: _Builder, shape: BertShape, read: Read) -> str:
+    # A single text is all of token type 0, so that row is a constant: it is added to every position.
+    positions = read("embeddings.position_embeddings.weight")[shape.first_position :]
+    positions = positions + read("embeddings.token_type_embeddings.weight")[0]
+    inputs = [
+        "input_ids",
+        "",
+        build.weight("words", read("embeddings.word_embeddings.weight")),
+        build.weight("positions", positions),
+        "",
+        build.weight("words.norm.weight", read("embeddings.LayerNorm.weight")),
+        build.weight("words.norm.bias", read("embeddings.LayerNorm.bias")),
+    ]
+    name = "embedded"
+    # Its second output, a mask in another form, has to be named although nobody reads it.
+    build.nodes.append(
+        helper.make_node(
+            "EmbedLayerNormalization",
+            inputs,
+            [name, "unused_mask"],
+            name=name,
+            domain=CONTRIB,
+            epsilon=shape.epsilon,
+        )
+    )
+    return name
+
+
+def _layer(build: _Builder, shape: BertShape, read: Read, name: str, x: str) -> str:
+    parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
+    joined = np.concatenate([read(f"{part}.weight").T for part in parts], axis=1)
+    bias = build.weight(f"{name}.qkv.bias", np.concatenate([read(f"{part}.bias") for part in parts]))
+    if build.precision == "fp32":
+        attended = build.fused(
+            "Attention", [x, build.weight(f"{name}.qkv", joined), bias, "mask"], num_heads=shape.heads
+        )
+    else:
+        projected = build.op("Add", [build.product(x, f"{name}.qkv", joined), bias])
+        attended = _attention(build, shape, projected)
+
+    def add_and_norm(product: str, skip: str, source: str, target: str) -> str:
+        return build.fused(
+            "SkipLayerNormalization",
+            [
+                product,
+                skip,
+                build.weight(f"{target}.norm.weight", read(f"{source}.LayerNorm.weight")),
+                build.weight(f"{target}.norm.bias", read(f"{source}.LayerNorm.bias")),
+                build.weight(f"{target}.bias", read(f"{source}.dense.bias")),
+            ],
+            epsilon=shape.epsilon,
+        )
+
+    merged = build.product(attended, f"{name}.merge", read("attention.output.dense.weight").T)
+    x = add_and_norm(merged, x, "attention.output", f"{name}.merge")
+
+    widened = build.product(x, f"{name}.widen", read("intermediate.dense.weight").T)
+    widened_bias = build.weight(f"{name}.widen.bias", read("intermediate.dense.bias"))
+    operator = ACTIVATIONS[shape.activation]
+    if operator == "Relu":
+        active = build.op("Relu", [build.op("Add", [widened, widened_bias])])
+    else:
+        active = build.fused(operator, [widened, widened_bias])
+    narrowed = build.product(active, f"{name}.narrow", read("output.dense.weight").T)
+    return add_and_norm(narrowed, x, "output", f"{name}.narrow")
+
+
+def _attention(build: _Builder, shape: BertShape, projected: str) -> str:
+    """Attention over queries, keys and values that lie side by side in the last dimension of `projected`."""
+    outputs = [f"{projected}.{part}" for part in ("query", "key", "value")]
+    build.nodes.append(helper.make_node("Split", [projected], outputs, axis=-1))
+    return build.fused("MultiHeadAttention", [*outputs, "", "mask"], num_heads=shape.heads)
+
+
+def _pool(build: _Builder, pooling: str, x: str) -> None:
+    if pooling == "cls":
+        first = build.constant("first", np.array(0, np.int64))
+        pooled = build.op("Gather", [x, first], axis=1)
+    else:
+        mask = build.op("Cast", ["mask"], to=TensorProto.FLOAT)
+        axis = build.constant("token_axis", np.array([1], np.int64))
+        if pooling == "mean":
+            # A product of (batch, 1, length) and (batch, length, width) sums without a masked copy.
+            row = build.op("Unsqueeze", [mask, axis])
+            total = build.op("Squeeze", [build.op("MatMul", [row, x]), axis])
+            pooled = build.op("Div", [total, build.op("ReduceSum", [mask, axis], keepdims=1)])
+        else:
+            column = build.op("Unsqueeze", [mask, build.constant("width_axis", np.array([2], np.int64))])
+            present = build.op("Cast", [column], to=TensorProto.BOOL)
+            lowest = build.constant("lowest", np.array(-1e9, np.float32))
+            pooled = build.op("ReduceMax", [build.op("Where", [present, x, lowest])], axes=[1], keepdims=0)
+    build.op("LpNormalization", [pooled], output="vectors", axis=-1, p=2)
+
+
+def _promise(name: str, value: NDArray[Any]) -> TensorProto:
+    """An initialiser without its data: 90 MB are not copied through a protobuf (which ends at 2 GB)."""
+    kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+    tensor = TensorProto(name=name, data_type=kind, dims=value.shape, data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="memory")
+    return tensor

@@ -1,0 +1,48 @@
+"""The embedders there are, by name."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from inference.protocol import Embedder
+from models.errors import WrongDeclaration
+
+EMBEDDERS: dict[str, tuple[str, str]] = {
+    "onnx": ("inference.onnx_bert", "OnnxBert"),
+    "sentence_transformers": ("inference.sentence_transformers", "SentenceTransformersEmbedder"),
+}
+"""Module and class; a module is imported when its embedder is asked for, so one never costs the other."""
+
+
+def load_embedder(
+    name: str,
+    *,
+    backend: str,
+    threads: int,
+    device: str | None = None,
+    max_pieces: int | None = None,
+    question_prompt: str | None = None,
+    passage_prompt: str | None = None,
+    precision: str = "fp32",
+) -> Embedder:
+    """The embedder `backend` (a key of EMBEDDERS) of the model `name` (a folder, or a name on the hub).
+
+    Nothing is read before its first use, or `warm()`: these raise ModelMissing, NotConfigured (the backend
+    cannot do this model) and WrongDeclaration (`max_pieces`).  `device` ("cpu", "cuda:0") is chosen by itself
+    when None; `precision` is `fp32` or `int8`, the latter in `onnx` alone.
+    """
+    if backend not in EMBEDDERS:
+        raise WrongDeclaration(f"no embedder {backend!r}; there are: {', '.join(EMBEDDERS)}")
+    module, kind = EMBEDDERS[backend]
+    embedder: Any = getattr(importlib.import_module(module), kind)
+    made: Embedder = embedder(
+        name,
+        threads=threads,
+        device=device,
+        max_pieces=max_pieces,
+        question_prompt=question_prompt,
+        passage_prompt=passage_prompt,
+        precision=precision,
+    )
+    return made

@@ -1,0 +1,126 @@
+"""BERT-family sentence-transformers models by ONNX Runtime, without PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from inference.bert_graph import ACTIVATIONS, POOLINGS, BertShape, Read, bert_graph
+from inference.once import Once
+from inference.pieces import batches_by_length, padded
+from inference.sentence_model import SentenceModel, first_position
+from inference.text_embedder import Progress, TextEmbedder
+from models.documents import Matrix
+from models.errors import InvalidAnswer, ModelMissing, NotConfigured
+
+MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
+"""`model_type` of the encoders that `bert_graph` is."""
+
+MAX_TOKENS = 1024
+"""Of one run, padding included.  Larger runs are no faster (measured: 1 to 16 passages of 200 words)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    session: onnxruntime.InferenceSession
+    weights: Mapping[str, NDArray[Any]]
+    """Where the session reads them: it does not own its weights, so they must live as long."""
+
+
+class OnnxBert(TextEmbedder):
+    """The embedder `onnx`.
+
+    In int8 the weights and activations are 8-bit integers; each text then runs alone, since the scale of the
+    activations is taken over the whole run and a text's vector must not depend on its neighbours.
+    """
+
+    PRECISIONS = ("fp32", "int8")
+    DEVICES = ("cpu",)
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self._running = Once(self._load)
+
+    def _vectors(self, texts: list[str], progress: Progress | None) -> Matrix:
+        session = self._running().session
+        rows = self.pieces.read(texts)
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        max_tokens = MAX_TOKENS if self.precision == "fp32" else 1
+        for batch in batches_by_length([len(row) for row in rows], max_tokens=max_tokens):
+            ids, mask = padded([rows[at] for at in batch])
+            try:
+                vectors[batch] = session.run(None, {"input_ids": ids, "mask": mask})[0]
+            # ONNX Runtime's exceptions have no base class of their own.
+            except Exception as error:
+                raise InvalidAnswer(f"{self.name}: ONNX Runtime failed: {error}") from error
+            if progress is not None:
+                progress(len(batch))
+        return vectors
+
+    def _load(self) -> _Running:
+        shape = bert_shape(self.model)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        options.inter_op_num_threads = 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        path = self.model.transformer / "model.safetensors"
+        try:
+            with safe_open(path, "numpy") as weights:
+                graph = bert_graph(shape, _reader(weights), precision=self.precision)
+        except (OSError, SafetensorError, KeyError, TypeError) as error:
+            raise ModelMissing(f"{path} cannot be read: {error}") from error
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in graph.weights.values()]
+        options.add_external_initializers(list(graph.weights), values)
+        session = onnxruntime.InferenceSession(
+            graph.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        return _Running(session, graph.weights)
+
+
+def bert_shape(model: SentenceModel) -> BertShape:
+    """The model as the graph's shape; raises NotConfigured if the graph would not be exactly this model."""
+    config = model.config
+    architecture, activation = config.get("model_type"), config.get("hidden_act", "gelu")
+    others = [kind for kind, _ in model.modules if kind not in ("Pooling", "Normalize")]
+    pooling = next((config for kind, config in model.modules if kind == "Pooling"), {})
+    exact = {
+        f"the architecture {architecture!r}": architecture in MODEL_TYPES,
+        f"the activation {activation!r}": activation in ACTIVATIONS,
+        f"the pooling {model.pooling!r}": model.pooling in POOLINGS,
+        "pooling without the prompt": pooling.get("include_prompt", True),
+        f"the modules {', '.join(others)}": not others,
+        "relative positions": config.get("position_embedding_type", "absolute") == "absolute",
+        "a decoder": not config.get("is_decoder", False),
+        "vectors before pooling": any(kind == "Pooling" for kind, _ in model.modules),
+    }
+    for what, is_exact in exact.items():
+        if not is_exact:
+            raise NotConfigured(
+                f"the embedder 'onnx' does not do {what} of {model.folder}; use 'sentence_transformers'"
+            )
+    return BertShape(
+        layers=int(config["num_hidden_layers"]),
+        heads=int(config["num_attention_heads"]),
+        epsilon=float(config.get("layer_norm_eps", 1e-12)),
+        activation=activation,
+        pooling=model.pooling,
+        first_position=first_position(config),
+    )
+
+
+def _reader(weights: Any) -> Read:
+    """Weights in fp32 by their name in a `BertModel`, whatever prefix the file has before it."""
+    marker = "embeddings.word_embeddings.weight"
+    names: list[str] = list(weights.keys())
+    prefix = next((name.removesuffix(marker) for name in names if name.endswith(marker)), "")
+
+    def read(name: str) -> NDArray[Any]:
+        return np.asarray(weights.get_tensor(prefix + name), np.float32)
+
+    return read

@@ -1,0 +1,86 @@
+"""Texts as word pieces: what a model reads of them, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, normalizers
+
+from inference.sentence_model import SentenceModel
+from models.errors import ModelMissing, WrongDeclaration
+
+
+class WordPieces:
+    """The tokenizer of a model, once whole (to count, to split) and once cut to what the model reads."""
+
+    def __init__(self, model: SentenceModel, *, max_pieces: int | None = None) -> None:
+        """Raises ModelMissing (no readable tokenizer.json), WrongDeclaration (too many `max_pieces`)."""
+        path = model.transformer / "tokenizer.json"
+        try:
+            source = path.read_text("utf-8")
+            self.whole = _tokenizer(source, lower_case=model.lower_case)
+            self._cut = _tokenizer(source, lower_case=model.lower_case)
+        # The tokenizers library raises bare Exceptions for a file that it cannot read.
+        except Exception as error:
+            raise ModelMissing(f"{path} cannot be read: {error}") from error
+        # The longer prompt is taken off both, so that a passage within the limit is never cut.
+        taken = self.whole.num_special_tokens_to_add(False) + max(map(self.count, model.prompts))
+        largest = (model.positions or model.max_length) - taken
+        if max_pieces is not None and not 1 <= max_pieces <= largest:
+            raise WrongDeclaration(
+                f"max_pieces: {max_pieces}; the model in {model.folder} reads 1 to {largest} word pieces"
+            )
+        self.max_pieces = max_pieces or model.max_length - taken
+        """Word pieces of a text that the model reads, special tokens and prompt left out."""
+        self.max_length = self.max_pieces + taken
+        self._cut.enable_truncation(self.max_length)
+
+    def count(self, text: str) -> int:
+        return len(self.whole.encode(whole_characters(text), add_special_tokens=False).ids)
+
+    def read(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids with special tokens, no longer than the model reads."""
+        if len(texts) == 1:
+            return [self._cut.encode(texts[0]).ids]
+        return [encoded.ids for encoded in self._cut.encode_batch_fast(list(texts))]
+
+
+def _tokenizer(source: str, *, lower_case: bool) -> Tokenizer:
+    tokenizer = Tokenizer.from_str(source)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    if lower_case:
+        steps = [normalizers.Lowercase()] + ([tokenizer.normalizer] if tokenizer.normalizer else [])
+        tokenizer.normalizer = normalizers.Sequence(steps)
+    return tokenizer
+
+
+def whole_characters(text: str) -> str:
+    """Lone surrogates, which no tokenizer takes, become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def batches_by_length(lengths: Sequence[int], *, max_tokens: int) -> list[list[int]]:
+    """Positions in batches, longest first: no batch, padded to its longest, exceeds `max_tokens` (or is one).
+
+    Texts of similar length lie together, so little is computed for padding.
+    """
+    batches: list[list[int]] = []
+    for position in sorted(range(len(lengths)), key=lambda at: (-lengths[at], at)):
+        if batches and lengths[batches[-1][0]] * (len(batches[-1]) + 1) <= max_tokens:
+            batches[-1].append(position)
+        else:
+            batches.append([position])
+    return batches
+
+
+def padded(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Ids, and the mask of what is no padding, both of shape (rows, longest)."""
+    ids = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    mask = np.zeros_like(ids)
+    for at, row in enumerate(rows):
+        ids[at, : len(row)] = row
+        mask[at, : len(row)] = 1
+    return ids, mask

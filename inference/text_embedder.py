@@ -1,0 +1,122 @@
+"""What all embedders of sentence-transformers models share: prompts, limits, fingerprint, checks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from inference.fingerprint import fingerprint
+from inference.once import Once
+from inference.pieces import WordPieces, whole_characters
+from inference.sentence_model import SentenceModel, read_sentence_model
+from inference.weights import model_folder
+from models.documents import Matrix
+from models.errors import InvalidAnswer, WrongDeclaration
+
+Progress = Callable[[int], None]
+
+
+class TextEmbedder(ABC):
+    """An `inference.protocol.Embedder`; nothing is read or fetched before the first use, or `warm`.
+
+    `name` is a folder or a name on the hub; `max_pieces` and the prompts replace what the model declares.
+    `device` None: the best there is.  Every method and property may raise ModelMissing; embedding raises
+    InvalidAnswer for nonsense.
+    """
+
+    PRECISIONS: ClassVar[tuple[str, ...]]
+    DEVICES: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        threads: int,
+        device: str | None = None,
+        max_pieces: int | None = None,
+        question_prompt: str | None = None,
+        passage_prompt: str | None = None,
+        precision: str = "fp32",
+    ) -> None:
+        if precision not in self.PRECISIONS:
+            raise WrongDeclaration(
+                f"no precision {precision!r} here; there are: {', '.join(self.PRECISIONS)}"
+            )
+        if device is not None and device.split(":")[0] not in self.DEVICES:
+            raise WrongDeclaration(f"no device {device!r} here; there are: {', '.join(self.DEVICES)}")
+        self.name = name
+        self.threads = threads
+        self.device = device
+        self.precision = precision
+        self._wanted_pieces = max_pieces
+        self._wanted_prompts = question_prompt, passage_prompt
+        self._description = Once(self._describe)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        model, pieces = self._description()
+        return fingerprint(model, max_length=pieces.max_length, precision=self.precision)
+
+    @cached_property
+    def dimension(self) -> int:
+        return self.model.dimension
+
+    @cached_property
+    def max_pieces(self) -> int:
+        return self.pieces.max_pieces
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer without truncation and padding, for a splitter; not to be changed."""
+        return self.pieces.whole
+
+    @property
+    def model(self) -> SentenceModel:
+        return self._description()[0]
+
+    @property
+    def pieces(self) -> WordPieces:
+        return self._description()[1]
+
+    def embed_questions(self, texts: Sequence[str]) -> Matrix:
+        return self._embed(texts, self.model.question_prompt, None)
+
+    def embed_passages(self, texts: Sequence[str], *, progress: Progress | None = None) -> Matrix:
+        return self._embed(texts, self.model.passage_prompt, progress)
+
+    def count_pieces(self, text: str) -> int:
+        return self.pieces.count(text)
+
+    def warm(self) -> None:
+        self.embed_questions(["warm"])
+
+    def _describe(self) -> tuple[SentenceModel, WordPieces]:
+        question, passage = self._wanted_prompts
+        folder = model_folder(self.name)
+        model = read_sentence_model(folder, question_prompt=question, passage_prompt=passage)
+        return model, WordPieces(model, max_pieces=self._wanted_pieces)
+
+    def _embed(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> Matrix:
+        if not texts:
+            return np.zeros((0, self.dimension), np.float32)
+        vectors = self._vectors([prompt + whole_characters(text) for text in texts], progress)
+        return self._checked(vectors, len(texts))
+
+    @abstractmethod
+    def _vectors(self, texts: list[str], progress: Progress | None) -> Matrix:
+        """Vectors of texts that have their prompt, in order."""
+
+    def _checked(self, vectors: Matrix, count: int) -> Matrix:
+        expected = (count, self.dimension)
+        if vectors.shape != expected:
+            raise InvalidAnswer(f"{self.name}: vectors of shape {expected} expected, {vectors.shape} given")
+        lengths = np.linalg.norm(vectors, axis=1)
+        # A NaN fails this comparison, and so does a vector of zeros.
+        if not np.all(np.abs(lengths - 1) < 1e-3):
+            raise InvalidAnswer(f"{self.name}: a vector is not of unit length (NaN, infinite or zero)")
+        return np.ascontiguousarray(vectors, np.float32)

@@ -1,0 +1,44 @@
+"""What is taken out of everything that is read, so that no store and no tokenizer ever meets it."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+MAX_METADATA_DEPTH = 16
+
+_NEWLINES = re.compile(r"\r\n?|\x85|\u2028|\u2029")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+
+
+def clean_text(text: str) -> str:
+    """Newlines as `\\n`, control characters as spaces, lone surrogates as U+FFFD, no byte order mark."""
+    text = _NEWLINES.sub("\n", text.removeprefix("\ufeff"))
+    return _SURROGATES.sub("\ufffd", _CONTROL.sub(" ", text))
+
+
+def clean_line(text: str) -> str:
+    """`clean_text` on one line, its white space single."""
+    return " ".join(clean_text(text).split())
+
+
+def clean_value(value: Any, *, depth: int = 0) -> Any:
+    """A JSON value with its texts cleaned; raises ValueError for anything that JSON cannot say."""
+    if depth > MAX_METADATA_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_METADATA_DEPTH} levels")
+    match value:
+        case None | bool() | int():
+            return value
+        case float():
+            if not math.isfinite(value):
+                raise ValueError(f"{value} is no JSON number")
+            return value
+        case str():
+            return clean_text(value)
+        case list() | tuple():
+            return [clean_value(item, depth=depth + 1) for item in value]
+        case dict():
+            return {clean_line(str(key)): clean_value(item, depth=depth + 1) for key, item in value.items()}
+    raise ValueError(f"{type(value).__name__} is no JSON value")

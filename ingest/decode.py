@@ -1,0 +1,49 @@
+"""Bytes to text: UTF-8 with or without a byte order mark, or a sentence that says what the file is."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+from ingest.items import Unreadable
+
+_OTHER_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
+
+def read_bytes(path: Path, *, max_bytes: int) -> bytes:
+    """All of a file; raises Unreadable above `max_bytes` without reading more than that."""
+    with path.open("rb") as file:
+        raw = file.read(max_bytes + 1)
+    if len(raw) > max_bytes:
+        raise Unreadable(f"larger than {max_bytes:,} bytes")
+    return raw
+
+
+def decode(raw: bytes) -> str:
+    """The text; raises Unreadable for binary data and for other encodings."""
+    refuse_binary(raw)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise Unreadable(
+            f"not UTF-8: byte 0x{raw[error.start]:02x} in line {line}; save it as UTF-8"
+        ) from None
+
+
+def refuse_binary(raw: bytes) -> None:
+    """Raise Unreadable if a file that begins with `raw` is UTF-16, UTF-32 or no text at all."""
+    for mark, name in _OTHER_MARKS.items():
+        if raw.startswith(mark):
+            raise Unreadable(f"encoded as {name}; save it as UTF-8")
+    if b"\x00" in raw:
+        raise Unreadable("binary: it holds NUL bytes")
+
+
+def read_text(path: Path, *, max_bytes: int) -> str:
+    return decode(read_bytes(path, max_bytes=max_bytes))

@@ -1,0 +1,79 @@
+"""CSV with a header; the separator (comma, semicolon, tab or bar) is the one that the header has most of."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ingest.decode import refuse_binary
+from ingest.items import Fault, ReadOptions, Record, Unreadable
+from ingest.records import record_of
+
+SEPARATORS = ",;\t|"
+
+
+def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
+    """One row after another; a wrong row is a Fault with the number of its last line.
+
+    Raises Unreadable without a column for the text.
+    """
+    with path.open("rb") as file:
+        refuse_binary(file.peek(4)[:4])
+    # Bytes that are not UTF-8 become lone surrogates, so that one bad row does not end the file.
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        first = file.readline(options.max_line_bytes)
+        if not first.strip():
+            return
+        file.seek(0)
+        csv.field_size_limit(options.max_line_bytes)
+        rows = csv.reader(file, delimiter=max(SEPARATORS, key=first.count), strict=True)
+        try:
+            header = [name.strip() for name in next(rows)]
+        except csv.Error as error:
+            raise Unreadable(f"the header is no CSV: {error}") from None
+        _check_header(header, options)
+        while True:
+            try:
+                cells = next(rows)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield Fault(f"not CSV: {error}", rows.line_num)
+                continue
+            if any(cell.strip() for cell in cells):
+                yield from _record(header, cells, options, rows.line_num)
+
+
+def _check_header(header: list[str], options: ReadOptions) -> None:
+    wanted = options.fields.get("text", "text")
+    if wanted not in header and options.fields.get("title", "title") not in header:
+        shown = ", ".join(repr(name[:40]) for name in header[:10])
+        raise Unreadable(
+            f"its first line has no column {wanted!r}; it has: {shown}; map the field `text` to one"
+        )
+    if len(set(header)) < len(header):
+        raise Unreadable("two columns have the same name")
+
+
+def _record(header: list[str], cells: list[str], options: ReadOptions, line: int) -> Iterator[Record | Fault]:
+    if len(cells) != len(header):
+        yield Fault(f"{len(cells)} columns, and {len(header)} in the header", line)
+    elif any("\ud800" <= character <= "\udfff" for cell in cells for character in cell):
+        yield Fault("not UTF-8", line)
+    else:
+        row: dict[str, Any] = dict(zip(header, cells, strict=True))
+        if (metadata := row.pop("metadata", "").strip()) and not _is_object(metadata):
+            yield Fault("metadata: not a JSON object", line)
+            return
+        row["metadata"] = json.loads(metadata) if metadata else None
+        yield from record_of(row, options.fields, line=line)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

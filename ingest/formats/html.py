@@ -1,0 +1,53 @@
+"""HTML as Markdown: headings, lists, tables and code are kept; scripts, styles and link targets are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from bs4 import BeautifulSoup, Comment, Tag
+from markdownify import MarkdownConverter
+
+from ingest.decode import read_text
+from ingest.formats.markdown import first_heading
+from ingest.items import Fault, ReadOptions, Record
+from ingest.records import with_reserved
+
+DROPPED = ("head", "script", "style", "template", "noscript", "svg", "iframe", "object")
+
+_CONVERTER = MarkdownConverter(
+    heading_style="ATX",
+    strip=["a", "img"],
+    bullets="-",
+    escape_asterisks=False,
+    escape_underscores=False,
+    escape_misc=False,
+)
+
+
+def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
+    """Language, canonical address and date of publication are taken from the page's own declarations."""
+    page = BeautifulSoup(read_text(path, max_bytes=options.max_file_bytes), "html.parser")
+    title = page.title.get_text(" ", strip=True) if page.title else ""
+    metadata, notes = with_reserved(_declared(page), {})
+    for tag in page.find_all(DROPPED):
+        tag.decompose()
+    for comment in page.find_all(string=lambda text: isinstance(text, Comment)):
+        comment.extract()
+    text = _CONVERTER.convert_soup(page).strip()
+    yield from (Fault(note, loses_document=False) for note in notes)
+    yield Record(text, title or first_heading(text) or path.stem, metadata, "markdown")
+
+
+def _declared(page: BeautifulSoup) -> dict[str, str]:
+    places = {
+        "language": ("html[lang]", "lang"),
+        "url": ('link[rel="canonical"][href]', "href"),
+        "published_at": ('meta[property="article:published_time"][content]', "content"),
+    }
+    declared: dict[str, str] = {}
+    for name, (selector, attribute) in places.items():
+        tag = page.select_one(selector)
+        if isinstance(tag, Tag) and isinstance(value := tag.get(attribute), str) and value.strip():
+            declared[name] = value.strip()
+    return declared

@@ -1,0 +1,59 @@
+"""JSON lines: an object a line, as in the BEIR collections."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ingest.decode import refuse_binary
+from ingest.items import Fault, ReadOptions, Record, Unreadable
+from ingest.records import record_of
+
+
+def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
+    """One line after another; a line that is wrong is a Fault with its number."""
+    for line, raw in _lines(path, options.max_line_bytes):
+        if raw is None:
+            yield Fault(f"longer than {options.max_line_bytes:,} bytes", line)
+        elif raw.strip():
+            try:
+                row = _object(raw)
+            except Unreadable as error:
+                yield Fault(str(error), line)
+            else:
+                yield from record_of(row, options.fields, line=line)
+
+
+def _lines(path: Path, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
+    """Numbered lines; None for one that is too long, of which no more than `max_bytes` is ever in memory."""
+    with path.open("rb") as file:
+        refuse_binary(file.peek(4)[:4])
+        line = 0
+        while raw := file.readline(max_bytes + 1):
+            line += 1
+            if len(raw) <= max_bytes or raw.endswith(b"\n"):
+                yield line, raw.removeprefix(b"\xef\xbb\xbf") if line == 1 else raw
+                continue
+            while raw and not raw.endswith(b"\n"):
+                raw = file.readline(max_bytes + 1)
+            yield line, None
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(raw.decode(), parse_constant=_refuse_constant)
+    except UnicodeDecodeError:
+        raise Unreadable("not UTF-8") from None
+    except RecursionError:
+        raise Unreadable("nested too deeply") from None
+    except ValueError as error:
+        raise Unreadable(f"not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise Unreadable("not a JSON object")
+    return row
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,34 @@
+"""Markdown; the title is the front matter's, the first heading of level 1, or the name of the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ingest.clean import clean_text
+from ingest.decode import read_text
+from ingest.headings import headings_of
+from ingest.items import Fault, ReadOptions, Record
+from ingest.records import with_reserved
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_FLAT_ENTRY = re.compile(r"^([\w.-]+):[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+
+
+def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
+    """Front matter (a YAML block at the very beginning) is metadata: entries of one line."""
+    text = clean_text(read_text(path, max_bytes=options.max_file_bytes))
+    front: dict[str, str] = {}
+    if found := _FRONT_MATTER.match(text):
+        front = {name: value.strip("\"'") for name, value in _FLAT_ENTRY.findall(found[1] or "")}
+        text = text[found.end() :]
+    title = front.pop(options.fields.get("title", "title"), "")
+    metadata, notes = with_reserved(front, options.fields)
+    yield from (Fault(note, loses_document=False) for note in notes)
+    yield Record(text, title or first_heading(text) or path.stem, metadata, "markdown")
+
+
+def first_heading(text: str) -> str:
+    """The first heading of level 1; empty if there is none."""
+    return next((heading.text for heading in headings_of(text) if heading.level == 1), "")

@@ -1,0 +1,31 @@
+"""PDF through pypdf, which is an optional extra; the title is the document's own or the name of the file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from ingest.decode import read_bytes
+from ingest.items import ReadOptions, Record, Unreadable
+
+
+def read(path: Path, options: ReadOptions) -> Iterator[Record]:
+    """The text layer of all pages; raises Unreadable for scans, for locked files and without pypdf."""
+    try:
+        from pypdf import PdfReader
+        from pypdf.errors import PyPdfError
+    except ImportError:
+        raise Unreadable("PDF needs the package pypdf (the extra `pdf`): pip install pypdf") from None
+    try:
+        # Errors of a damaged file are raised here and then, page by page, by the properties below.
+        pdf = PdfReader(io.BytesIO(read_bytes(path, max_bytes=options.max_file_bytes)))
+        if pdf.is_encrypted and not pdf.decrypt(""):
+            raise Unreadable("locked with a password")
+        text = "\n\n".join(page.extract_text() for page in pdf.pages)
+        title = str((pdf.metadata and pdf.metadata.title) or "").strip()
+    except PyPdfError as error:
+        raise Unreadable(f"damaged: {error}") from None
+    if not text.strip():
+        raise Unreadable("no text in it; a scan needs OCR first")
+    yield Record(text, title or path.stem)

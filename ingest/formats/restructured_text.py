@@ -1,0 +1,34 @@
+"""reStructuredText as Markdown-like text: parsed by docutils, which opens no other file for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from docutils import nodes
+from docutils.core import publish_doctree
+
+from ingest.decode import read_text
+from ingest.formats.rst_text import text_of
+from ingest.items import ReadOptions, Record
+
+_SETTINGS = {
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "doctitle_xform": False,
+    "report_level": 5,
+    "halt_level": 5,
+    "warning_stream": False,
+    "_disable_config": True,
+    # Sphinx writes `:option:value` lists and roles of its own; what docutils does not know stays text.
+    "syntax_highlight": "none",
+    "smart_quotes": False,
+}
+
+
+def read(path: Path, options: ReadOptions) -> Iterator[Record]:
+    """The title is the first heading or the name of the file."""
+    source = read_text(path, max_bytes=options.max_file_bytes)
+    tree = publish_doctree(source, settings_overrides=_SETTINGS)
+    title = next((node.astext() for node in tree.findall(nodes.title)), "")
+    yield Record(text_of(tree), title or path.stem, markup="markdown")

@@ -1,0 +1,120 @@
+"""A docutils tree as Markdown-like text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from docutils import nodes
+
+LEFT_OUT = (nodes.comment, nodes.substitution_definition, nodes.target, nodes.raw, nodes.meta, nodes.pending)
+
+WITHOUT_TEXT = frozenset(
+    {
+        *("include", "literalinclude", "raw", "csv-table", "toctree", "contents", "index", "highlight"),
+        *("module", "currentmodule", "py:module", "py:currentmodule", "automodule", "autoclass"),
+        *("image", "figure", "meta", "only", "tabularcolumns", "sectionauthor", "codeauthor", "moduleauthor"),
+    }
+)
+"""Directives that are dropped where docutils does not run them: all they hold is names and options."""
+
+_ROLE = re.compile(r":[\w:+.-]+:`(?:([^`<]+?)\s*<[^`>]+>|[~!]?([^`]+))`")
+_DIRECTIVE = re.compile(r"\.\.\s+([\w:+.-]+)::[ \t]*(.*)")
+_OPTION = re.compile(r"\s+:[\w-]+:.*")
+
+
+def text_of(tree: nodes.document) -> str:
+    """Headings as `#`, paragraphs, lists, literal blocks and tables, with a blank line between blocks."""
+    return "\n\n".join(block for block in _blocks(tree, 1) if block.strip())
+
+
+def _blocks(parent: nodes.Element, level: int) -> list[str]:
+    blocks: list[str] = []
+    for node in parent.children:
+        if isinstance(node, nodes.section):
+            blocks += _blocks(node, level + 1)
+        elif isinstance(node, nodes.title):
+            blocks.append(f"{'#' * min(max(level - 1, 1), 6)} {_line(node)}")
+        elif isinstance(node, nodes.system_message):
+            blocks += [_unknown(literal.astext()) for literal in node.findall(nodes.literal_block)]
+        elif isinstance(node, LEFT_OUT):
+            pass
+        elif isinstance(node, nodes.Text | nodes.Inline | nodes.TextElement):
+            blocks.append(_code(node) if isinstance(node, nodes.literal_block) else _inline(node))
+        elif (shape := next((how for kind, how in _SHAPES if isinstance(node, kind)), None)) is not None:
+            blocks.append(shape(node, level))
+        elif isinstance(node, nodes.Element):
+            blocks += _blocks(node, level)
+    return blocks
+
+
+def _inline(node: nodes.Node) -> str:
+    """Text as written, without roles that docutils does not know and the messages about them."""
+    return _ROLE.sub(lambda role: role[1] or role[2], node.astext())
+
+
+def _line(node: nodes.Node) -> str:
+    return " ".join(_inline(node).split())
+
+
+def _code(node: nodes.Node) -> str:
+    text = node.astext()
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text) or [""]))
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _bullets(node: nodes.Element, level: int) -> str:
+    return "\n".join(_item("- ", item, level) for item in node.children if isinstance(item, nodes.Element))
+
+
+def _numbers(node: nodes.Element, level: int) -> str:
+    items = [item for item in node.children if isinstance(item, nodes.Element)]
+    return "\n".join(
+        _item(f"{number}. ", item, level) for number, item in enumerate(items, node.get("start", 1))
+    )
+
+
+def _item(mark: str, item: nodes.Element, level: int) -> str:
+    lines = "\n\n".join(_blocks(item, level)).split("\n")
+    return mark + "\n".join([lines[0], *(" " * len(mark) + line if line else "" for line in lines[1:])])
+
+
+def _term(node: nodes.Element, level: int) -> str:
+    return "\n".join(_blocks(node, level))
+
+
+def _field(node: nodes.Element, level: int) -> str:
+    return ": ".join(part for part in (_line(child) for child in node.children) if part)
+
+
+def _row(node: nodes.Element, level: int) -> str:
+    return " | ".join(_line(cell) for cell in node.children)
+
+
+def _table(node: nodes.Element, level: int) -> str:
+    rows = [_row(row, level) for row in node.findall(nodes.row)]
+    captions = [_line(title) for title in node.findall(nodes.title)]
+    return "\n".join(captions + rows)
+
+
+def _unknown(source: str) -> str:
+    """What a directive that docutils does not know (or may not run) holds, as it was written."""
+    first, *body = source.split("\n")
+    found = _DIRECTIVE.match(first)
+    if found is None or found[1].lower() in WITHOUT_TEXT:
+        return ""
+    while body and _OPTION.fullmatch(body[0]):
+        body.pop(0)
+    margin = min((len(line) - len(line.lstrip()) for line in body if line.strip()), default=0)
+    text = "\n".join([found[2], *(line[margin:] for line in body)])
+    return _ROLE.sub(lambda role: role[1] or role[2], text).strip()
+
+
+_SHAPES: tuple[tuple[type[nodes.Element], Callable[[nodes.Element, int], str]], ...] = (
+    (nodes.bullet_list, _bullets),
+    (nodes.enumerated_list, _numbers),
+    (nodes.definition_list_item, _term),
+    (nodes.option_list_item, _field),
+    (nodes.field, _field),
+    (nodes.table, _table),
+)

@@ -1,0 +1,46 @@
+"""Document ids: the same whatever the working directory, and fit for every store."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+MAX_ID_BYTES = 480
+"""Of UTF-8: Elasticsearch takes ids of 512 bytes, and passages add their position."""
+
+
+def default_source(path: Path) -> str:
+    """The name of the folder or file given; raises ValueError where it has none that can be used."""
+    return checked_source(path.resolve().name)
+
+
+def checked_source(source: str) -> str:
+    """The name in NFC; raises ValueError if it is empty, has a slash or does not fit an id."""
+    if "/" in source or not source.strip():
+        raise ValueError(f"source: {source!r} is no name of a source: one word or more, without a slash")
+    return checked_id(source.strip())
+
+
+def checked_id(text: str) -> str:
+    """The id in NFC without white space around it; raises ValueError for what no store takes."""
+    document_id = unicodedata.normalize("NFC", text.strip())
+    if not document_id:
+        raise ValueError("the id is empty")
+    # Cc: control characters; Cs: surrogates, which is how Python shows a file name that is not UTF-8.
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in document_id):
+        raise ValueError(f"the id {document_id[:60]!a} holds control characters or is not UTF-8")
+    if (size := len(document_id.encode())) > MAX_ID_BYTES:
+        raise ValueError(
+            f"the id {document_id[:60]!a}... has {size} bytes; at most {MAX_ID_BYTES} are allowed"
+        )
+    return document_id
+
+
+def file_id(source: str, inside: str) -> str:
+    """`<source>/<path inside it>`; a file that is itself the source is just `<source>`."""
+    return f"{source}/{inside}" if inside else source
+
+
+def record_id(file: str, given_id: str | None, line: int | None) -> str:
+    """`<file's id>#<given id>`, or `#line-<n>` where a record has none."""
+    return f"{file}#{given_id if given_id is not None else f'line-{line}'}"

@@ -1,0 +1,163 @@
+"""Files and folders to documents, one after another: a collection of a million lines is never in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from ingest.clean import clean_line, clean_text
+from ingest.formats import csv_rows, html, json_lines, markdown, pdf, restructured_text, text
+from ingest.identity import checked_id, checked_source, default_source, file_id, record_id
+from ingest.items import Fault, RawDocument, ReadOptions, Record, Skipped, Unreadable
+from ingest.records import check_fields
+from ingest.walk import FoundFile, walk
+
+Reader = Callable[[Path, ReadOptions], Iterator[Record | Fault]]
+Ids = Literal["path", "given"]
+
+FORMATS: dict[str, Reader] = {
+    ".txt": text.read,
+    ".text": text.read,
+    ".md": markdown.read,
+    ".markdown": markdown.read,
+    ".rst": restructured_text.read,
+    ".html": html.read,
+    ".htm": html.read,
+    ".xhtml": html.read,
+    ".csv": csv_rows.read,
+    ".tsv": csv_rows.read,
+    ".jsonl": json_lines.read,
+    ".ndjson": json_lines.read,
+    ".pdf": pdf.read,
+}
+"""Suffix, in small letters, to reader."""
+
+COLLECTIONS = frozenset({csv_rows.read, json_lines.read})
+"""Readers of files that hold many documents, which may have ids of their own."""
+
+MAX_TITLE_CHARACTERS = 300
+
+
+def read_documents(
+    paths: Sequence[Path | str],
+    *,
+    source: str | None = None,
+    ids: Ids = "path",
+    fields: Mapping[str, str] | None = None,
+    options: ReadOptions | None = None,
+) -> Iterator[RawDocument | Skipped]:
+    """The documents in files and folders, and what could not be read; nothing but wrong usage raises.
+
+    `source` is by default the name of the folder or file, and has to be given where paths have different
+    ones.  `fields` finds our fields under the file's names (`{"published_at": "year", "text": "body"}`).
+    Ids are `<source>/<path inside the folder>`, and for the records of a collection the same with
+    `#<their id>` (`#line-<n>` without one); a file given by itself is `<source>/<its name>`, or `<source>`
+    alone where that is its name.  With `ids="given"` a record's own id is its document id as it stands, as
+    judged collections need it: then no other source of the namespace may use the same ids.
+
+    Raises ValueError (sources, fields, ids) and FileNotFoundError before anything is read.
+    """
+    options = options or ReadOptions(fields=dict(fields or {}))
+    check_fields(options.fields)
+    if ids not in ("path", "given"):
+        raise ValueError(f"ids: {ids!r}; there are: path, given")
+    found = [Path(path) for path in paths]
+    for path in found:
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist")
+    sources = {checked_source(source)} if source is not None else {default_source(path) for path in found}
+    if len(sources) > 1:
+        raise ValueError(
+            f"paths of different sources ({', '.join(sorted(sources))}): name one source for all"
+        )
+    return _read_all(found, next(iter(sources), ""), ids, options)
+
+
+def _read_all(
+    paths: list[Path], source: str, ids: Ids, options: ReadOptions
+) -> Iterator[RawDocument | Skipped]:
+    for path in paths:
+        if not path.is_dir():
+            inside = "" if path.name == source else path.name
+            if path.is_file():
+                yield from _read_file(path, source, inside, ids, options, named=True)
+            else:
+                yield Skipped(
+                    _shown(path), "neither a file nor a folder", spares=_spared(source, inside, ids)
+                )
+            continue
+        for found in walk(path):
+            if isinstance(found, FoundFile):
+                yield from _read_file(found.path, source, found.inside, ids, options, named=False)
+            else:
+                spared = _spared(source, found.inside, ids)
+                yield Skipped(_shown(found.path), found.why, spares=spared)
+
+
+def _read_file(
+    path: Path, source: str, inside: str, ids: Ids, options: ReadOptions, *, named: bool
+) -> Iterator[RawDocument | Skipped]:
+    """`named`: the caller named this very file, so that not to know its format is a fault."""
+    shown = _shown(path)
+    reader = FORMATS.get(path.suffix.lower())
+    if reader is None:
+        why = f"no reader for {path.suffix or 'names without a suffix'}; there are: {', '.join(FORMATS)}"
+        yield Skipped(shown, why, is_fault=named)
+        return
+    file = file_id(source, inside)
+    own_ids = ids == "given" and reader in COLLECTIONS
+    spared = "" if own_ids else file
+    found_any = False
+    try:
+        checked_id(file)
+        for found in reader(path, options):
+            found_any = True
+            if isinstance(found, Fault):
+                spares = spared if found.loses_document else None
+                yield Skipped(shown, found.why, found.line, spares=spares)
+            else:
+                yield _document(found, shown, source, file, own_ids=own_ids, collection=reader in COLLECTIONS)
+    except Unreadable as error:
+        yield Skipped(shown, str(error), spares=spared)
+    except OSError as error:
+        yield Skipped(shown, f"cannot be read: {error.strerror or error}", spares=spared)
+    # Parsers raise all kinds of errors for hostile files, and one of them must not end the walk.
+    except Exception as error:
+        yield Skipped(shown, f"cannot be read: {type(error).__name__}: {str(error)[:200]}", spares=spared)
+    else:
+        if not found_any:
+            yield Skipped(shown, "empty", is_fault=False)
+
+
+def _document(
+    record: Record, path: str, source: str, file: str, *, own_ids: bool, collection: bool
+) -> RawDocument | Skipped:
+    title, text = clean_line(record.title), clean_text(record.text)
+    if not text.strip():
+        if not collection:
+            return Skipped(path, "empty: there is no text in it", is_fault=False)
+        text = title
+    if len(title) > MAX_TITLE_CHARACTERS:
+        # What does not fit the title is searched as text: nothing is lost.
+        if not text.startswith(title):
+            text = f"{title}\n\n{text}"
+        title = title[: MAX_TITLE_CHARACTERS - 1].rstrip() + "…"
+    document_id = file
+    if collection:
+        given = record.given_id if own_ids else None
+        document_id = given if given is not None else record_id(file, record.given_id, record.line)
+    try:
+        document_id = checked_id(document_id)
+    except ValueError as error:
+        return Skipped(path, str(error), record.line)
+    return RawDocument(document_id, source, title, text, record.metadata, record.markup, path, record.line)
+
+
+def _spared(source: str, inside: str, ids: Ids) -> str:
+    """A folder that cannot be opened may hold collections with ids of their own: then all is spared."""
+    return "" if ids == "given" else file_id(source, inside)
+
+
+def _shown(path: Path) -> str:
+    return str(path).encode("utf-8", "backslashreplace").decode()

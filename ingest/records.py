@@ -1,0 +1,114 @@
+"""A row of a collection (a JSON object, a line of CSV) as a record; the reserved metadata of any document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from typing import Any
+
+from ingest.clean import clean_line, clean_value
+from ingest.items import Fault, Record
+from models.documents import RESERVED_METADATA
+
+FIELDS = ("id", "title", "text", *RESERVED_METADATA)
+"""Our names that a mapping may find under another name in a file."""
+
+_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
+_ATX_HEADING = re.compile(r"^ {0,3}#{1,6} +\S", re.MULTILINE)
+
+
+def check_fields(fields: Mapping[str, str]) -> None:
+    """Raise ValueError naming a field that does not exist, and those that do."""
+    for name in fields:
+        if name not in FIELDS:
+            raise ValueError(f"there is no field {name!r} to map; there are: {', '.join(FIELDS)}")
+
+
+def record_of(row: Mapping[str, Any], fields: Mapping[str, str], *, line: int) -> Iterator[Record | Fault]:
+    """The record in a row, and what is wrong with it.
+
+    A field is looked for in the row and then in its `metadata`; what is left of the row is metadata too.
+    The text counts as Markdown if it holds a heading such as `## Install`.
+    """
+    try:
+        inner = row.get("metadata")
+        if inner is not None and not isinstance(inner, dict):
+            raise ValueError(f"metadata: {_kind(inner)}, not an object")
+        everything = {**(inner or {}), **{name: value for name, value in row.items() if name != "metadata"}}
+        id_field = fields.get("id") or ("_id" if "_id" in row else "id")
+        title_field, text_field = fields.get("title", "title"), fields.get("text", "text")
+        given_id = _given_id(everything.get(id_field))
+        title, text = (_text(everything, name) for name in (title_field, text_field))
+        if not title.strip() and not text.strip():
+            raise ValueError(f"no text: {text_field!r} and {title_field!r} are missing or empty")
+        own = {"metadata", id_field, title_field, text_field}
+        kept = {name: value for name, value in row.items() if name not in own and value not in (None, "")}
+        kept.update((name, value) for name, value in (inner or {}).items() if value is not None)
+        metadata, notes = with_reserved(kept, fields)
+    except (ValueError, RecursionError) as error:
+        yield Fault(str(error), line)
+        return
+    yield from (Fault(note, line, loses_document=False) for note in notes)
+    markup = "markdown" if _ATX_HEADING.search(text) else "plain"
+    yield Record(text, title, metadata, markup, given_id, line)  # type: ignore[arg-type]
+
+
+def with_reserved(metadata: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """Cleaned metadata with the reserved names filled in, and a sentence for each value that was of no use.
+
+    Raises ValueError for a value that JSON cannot say.
+    """
+    try:
+        cleaned: dict[str, Any] = clean_value(dict(metadata))
+    except ValueError as error:
+        raise ValueError(f"metadata: {error}") from None
+    notes: list[str] = []
+    for name in RESERVED_METADATA:
+        value = cleaned.get(fields.get(name, name))
+        cleaned.pop(name, None)
+        if value is None or value == "":
+            continue
+        if name == "published_at":
+            if (moment := iso_moment(value)) is None:
+                notes.append(f"published_at: {str(value)[:60]!r} is no ISO 8601 date; indexed without it")
+                continue
+            cleaned[name] = moment
+        elif isinstance(value, str | int | float) and not isinstance(value, bool):
+            cleaned[name] = clean_line(str(value))
+        else:
+            notes.append(f"{name}: {_kind(value)}, not a text; indexed without it")
+    return cleaned, notes
+
+
+def iso_moment(value: Any) -> str | None:
+    """An ISO 8601 date or moment; a year or a month is its first day.  None for anything else."""
+    text = str(value).strip()
+    try:
+        if whole := _YEAR_OR_MONTH.fullmatch(text):
+            return date(int(whole[1]), int(whole[2] or 1), 1).isoformat()
+        if len(text) <= len("2026-01-31"):
+            return date.fromisoformat(text).isoformat()
+        return datetime.fromisoformat(text).isoformat()
+    except ValueError:
+        return None
+
+
+def _given_id(value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"the id is {_kind(value)}, not a text or a whole number")
+    return str(value)
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{name!r} is {_kind(value)}, not a text")
+    return value or ""
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", bool: "a truth value", int: "a number", float: "a number"}
+    return names.get(type(value), "a text" if isinstance(value, str) else type(value).__name__)

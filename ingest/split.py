@@ -1,0 +1,204 @@
+"""Documents to passages, at heading and sentence borders, measured in the embedder's own word pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
+from ingest.items import Markup, RawDocument
+from ingest.outline import Outline, outline_of
+from models.documents import Document, Passage
+
+PASSAGE_PIECES = 256
+"""What a passage has at most where the model would read more: a longer one answers many questions badly."""
+CHARACTERS_PER_PIECE = 8
+"""Many tokenizers count an endless word as one unknown piece, so a piece counts for no more characters than
+this.  English has 4 to 5."""
+BLOCK_CHARACTERS = 16_000
+"""The library gets no more than this at once: its time grows with the square of text without borders."""
+
+PATH_SEPARATOR = " > "
+_BLOCK_BORDERS = ("\n\n", "\n", ". ", "。", " ")
+
+
+def passage_pieces(max_pieces: int) -> int:
+    """The size of passages for a model that reads `max_pieces`."""
+    return min(max_pieces, PASSAGE_PIECES)
+
+
+def splitter_name(max_pieces: int, overlap_pieces: int = 0) -> str:
+    """What a manifest says of the splitter: name, version (raised when passages would differ) and size."""
+    return f"semantic-text-splitter/1 pieces={max_pieces} overlap={overlap_pieces}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A part of the text below one heading path; `start` to `body` are heading lines."""
+
+    start: int
+    body: int
+    end: int
+    path: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Neighbours on the way to be a section; `only` where it is one branch of the outline, still unpacked."""
+
+    start: int
+    end: int
+    only: Outline | None
+
+
+class Splitter:
+    """Splits documents so that title, heading path and passage together fit the model: nothing is cut off."""
+
+    def __init__(
+        self, count_pieces: Callable[[str], int], *, max_pieces: int, overlap_pieces: int = 0
+    ) -> None:
+        """`count_pieces`: the embedder's (no truncation, no special tokens); `max_pieces` at least 16.
+
+        `overlap_pieces` are repeated at the beginning of the next passage, up to a quarter of `max_pieces`.
+        """
+        if max_pieces < 16:
+            raise ValueError(f"max_pieces: {max_pieces}; at least 16 are needed")
+        if not 0 <= overlap_pieces <= max_pieces // 4:
+            raise ValueError(f"overlap_pieces: {overlap_pieces}; allowed: 0 to {max_pieces // 4}")
+        self._count_pieces = count_pieces
+        self.max_pieces = max_pieces
+        self.overlap_pieces = overlap_pieces
+        self.name = splitter_name(max_pieces, overlap_pieces)
+
+    def split(self, document: RawDocument) -> tuple[Passage, ...]:
+        """Passages in order, each `document.text[start:end]`; a document that fits stays whole."""
+        text = document.text
+        passages: list[Passage] = []
+        outline = outline_of(text, document.markup, document.title)
+        for section in self._pack(document, outline, outline.start):
+            heading = PATH_SEPARATOR.join(section.path)
+            for span in self._cut(document, section):
+                start, end = _trimmed(text, *span)
+                if start < end:
+                    position = len(passages)
+                    passage_id = f"{document.document_id}#{position}"
+                    passages.append(Passage(passage_id, position, text[start:end], heading, start, end))
+        return tuple(passages)
+
+    def passage_text_for_embedding(self, document: RawDocument | Document, passage: Passage) -> str:
+        """Title, heading path and text, a line each: what the embedder is given for a passage.
+
+        A title or heading that the text begins with is not said twice; one that needs more than a quarter
+        of the word pieces is shortened, so that at least half of them are the text's.
+        """
+        return self._embedded(document.title, passage.heading, passage.text)
+
+    def _embedded(self, title: str, heading: str, text: str) -> str:
+        first_line = text.split("\n", 1)[0].lstrip("#").strip()
+        path = heading.split(PATH_SEPARATOR) if heading else []
+        if path and path[-1] == first_line:
+            path.pop()
+        before = ["" if title == first_line else title, PATH_SEPARATOR.join(path)]
+        return "\n".join([*filter(None, map(self._shortened, before)), text])
+
+    def _pack(self, document: RawDocument, outline: Outline, start: int) -> Iterator[_Section]:
+        """Sections as large as fit: whole branches of the outline, or neighbours below one heading."""
+        path, children = outline.path, outline.children
+        if not children or self._excess(document, path, start, outline.end) <= 0:
+            yield _Section(start, outline.body, outline.end, path)
+            return
+        groups: list[_Group] = []
+        # A heading without text of its own goes to the first section below it.
+        if document.text[outline.body : children[0].start].strip():
+            groups.append(_Group(start, children[0].start, None))
+            start = children[0].start
+        for child in children:
+            if groups and self._excess(document, path, groups[-1].start, child.end) <= 0:
+                groups[-1] = _Group(groups[-1].start, child.end, None)
+            else:
+                groups.append(_Group(start, child.end, child))
+            start = child.end
+        for group in groups:
+            if group.only is not None:
+                yield from self._pack(document, group.only, group.start)
+            else:
+                yield _Section(group.start, max(group.start, outline.body), group.end, path)
+
+    def _cut(self, document: RawDocument, section: _Section) -> Iterator[tuple[int, int]]:
+        """The section whole, or its parts; the first has the heading lines, unless these are too long."""
+        text, path, start, body = document.text, section.path, section.start, section.body
+        if self._excess(document, path, start, section.end) <= 0:
+            yield start, section.end
+            return
+        if self._size(text[start:body]) > self.max_pieces // 4:
+            body = start
+        prefix = self._embedded(document.title, PATH_SEPARATOR.join(path), "")
+        room = max(1, self.max_pieces - self._size(prefix) - self._size(text[start:body]))
+        for block_start, block_end in _blocks(text, body, section.end):
+            block, capacity = text[block_start:block_end], room
+            while True:
+                spans = [
+                    (block_start + offset, block_start + offset + len(chunk))
+                    for offset, chunk in self._library(document.markup, capacity).chunk_indices(block)
+                ]
+                if spans and start < body:
+                    spans[0] = (start, spans[0][1])
+                excess = max((self._excess(document, path, *span) for span in spans), default=0)
+                if excess <= 0 or capacity == 1:
+                    break
+                # Pieces of parts and of the whole may differ by a few in tokenizers that look across spaces.
+                capacity = max(1, capacity - excess)
+            if spans:
+                start = body = spans[-1][1]
+            yield from spans
+
+    def _library(self, markup: Markup, capacity: int) -> MarkdownSplitter | TextSplitter:
+        kind = MarkdownSplitter if markup == "markdown" else TextSplitter
+        return kind.from_callback(self._size, capacity, min(self.overlap_pieces, capacity // 2))
+
+    def _excess(self, document: RawDocument, path: tuple[str, ...], start: int, end: int) -> int:
+        """By how many pieces the passage, as it is embedded, is too long for the model."""
+        text = document.text[start:end].strip()
+        too_long = len(text) - CHARACTERS_PER_PIECE * self.max_pieces
+        if too_long > 0:
+            return -(-too_long // CHARACTERS_PER_PIECE)
+        whole = self._embedded(document.title, PATH_SEPARATOR.join(path), text)
+        return self._count_pieces(whole) - self.max_pieces
+
+    def _size(self, text: str) -> int:
+        return max(self._count_pieces(text), -(-len(text) // CHARACTERS_PER_PIECE))
+
+    def _shortened(self, text: str) -> str:
+        """The text, or as much of its beginning as a quarter of the pieces allows."""
+        limit = self.max_pieces // 4
+        text = text[: limit * CHARACTERS_PER_PIECE]
+        if self._size(text) <= limit:
+            return text
+        fits, too_long = 0, len(text)
+        while too_long - fits > 1:
+            middle = (fits + too_long) // 2
+            fits, too_long = (middle, too_long) if self._size(text[:middle]) <= limit else (fits, middle)
+        return text[:fits].rsplit(" ", 1)[0]
+
+
+def _blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Consecutive parts of at most BLOCK_CHARACTERS, ending at the best border in their second half."""
+    while end - start > BLOCK_CHARACTERS:
+        earliest, latest = start + BLOCK_CHARACTERS // 2, start + BLOCK_CHARACTERS
+        borders = (
+            found + len(border)
+            for border in _BLOCK_BORDERS
+            if (found := text.rfind(border, earliest, latest)) >= 0
+        )
+        cut = next(borders, latest)
+        yield start, cut
+        start = cut
+    if start < end:
+        yield start, end
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span without white space around it."""
+    part = text[start:end]
+    return start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())

@@ -1,0 +1,66 @@
+"""The files below a folder, in an order that depends on nothing but their names."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    path: Path
+    inside: str
+    """Path inside the folder, with forward slashes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A folder or file that cannot be opened."""
+
+    path: Path
+    inside: str
+    why: str
+
+
+def walk(root: Path) -> Iterator[FoundFile | Obstacle]:
+    """Files sorted by name, folder by folder; names that begin with a dot are left out.
+
+    A link to a file is read.  A link to a folder is followed once, however many there are, and never to a
+    folder that it lies in.
+    """
+    yield from _walk(root, "", (os.path.realpath(root),), set())
+
+
+def _walk(
+    folder: Path, inside: str, above: tuple[str, ...], followed: set[str]
+) -> Iterator[FoundFile | Obstacle]:
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries)
+    except OSError as error:
+        yield Obstacle(folder, inside, f"cannot be opened: {error.strerror or error}")
+        return
+    for name in names:
+        if name.startswith("."):
+            continue
+        path, below = folder / name, f"{inside}/{name}" if inside else name
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            # A link to itself and a link to nothing are told apart by their own sentences.
+            yield Obstacle(path, below, f"cannot be opened: {error.strerror or error}")
+            continue
+        if stat.S_ISREG(mode):
+            yield FoundFile(path, below)
+        elif stat.S_ISDIR(mode):
+            real = os.path.realpath(path)
+            if path.is_symlink():
+                if real in above or real in followed:
+                    continue
+                followed.add(real)
+            yield from _walk(path, below, (*above, real), followed)
+        else:
+            yield Obstacle(path, below, "neither a file nor a folder")

@@ -1,0 +1,132 @@
+"""What the ledger promises; the protocol of a request, moment by moment, is in docs/ledger.md.
+
+The ledger owns the join: who is expected, who has answered, and the first terminal write, which wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from models.envelope import Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One branch as the ledger keeps it; `message` is the rendered one, or empty where the caller publishes."""
+
+    branch: str
+    queue: str
+    limit_ms: int
+    resend_after_ms: int
+    message: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    queue: str
+    message: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a branch is told when it begins."""
+
+    left_ms: int
+    request: bytes
+    plan: bytes
+    since_accepted_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A request in flight, read at one moment."""
+
+    request_id: str
+    state: str
+    """accepted, planned, following or fusing; where it was joined, the state before that."""
+    request: bytes
+    plan: bytes | None
+    envelopes: Mapping[str, bytes]
+    started: frozenset[str]
+    """The branches that somebody began."""
+    accepted_at_ms: int
+    deadline_ms: int
+    now_ms: int
+
+    @property
+    def left_ms(self) -> int:
+        return self.deadline_ms - self.now_ms
+
+    @property
+    def since_accepted_ms(self) -> int:
+        return self.now_ms - self.accepted_at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that the sweeper found to be due."""
+
+    do: Literal["retrieve", "part", "fuse", "fused", "end"]
+    request_id: str
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    actions: tuple[Action, ...]
+    next_in_ms: int | None
+    """Until the next moment; None: nothing is in flight."""
+    is_acting: bool
+    """False: another sweeper holds the lease."""
+
+
+PlanOutcome = Literal["planned", "follows", "known", "closed"]
+ReportOutcome = Literal["counted", "joined", "due", "replaced", "duplicate", "closed"]
+
+
+class Ledger(Protocol):
+    """Every method is one trip; each may come twice without harm."""
+
+    def load(self, request_id: str) -> Entry | None:
+        """The entry of a request in flight."""
+        ...
+
+    def plan(
+        self,
+        request_id: str,
+        plan: bytes,
+        parts: Sequence[Part],
+        callback: Callback,
+        *,
+        finish_reserve_ms: int,
+        fusion_reserve_ms: int,
+        flight: str | None = None,
+    ) -> PlanOutcome:
+        """Write the plan and publish what has a message; a second planner is told `known`."""
+        ...
+
+    def start(self, request_id: str, branch: str) -> Started | None:
+        """None: nobody waits for this branch any more."""
+        ...
+
+    def report(self, request_id: str, branch: str, envelope: Envelope) -> ReportOutcome:
+        """The first answer wins and replaces a failure; `due`: the caller publishes the callback."""
+        ...
+
+    def join(self, request_id: str, *, force: bool = False) -> Entry | None:
+        """A frozen snapshot; None: too early, taken by another, or ended."""
+        ...
+
+    def finish(self, request_id: str, *, by: str, tail: str, is_complete: bool) -> int | None:
+        """The terminal write: milliseconds since acceptance for the one that won, None for all others."""
+        ...
+
+    def hasten(self, request_id: str) -> None:
+        """The callback failed: let the sweeper act now."""
+        ...
+
+    def sweep(self, sweeper: str, *, most: int = 64) -> Sweep:
+        """What is due, leased to this sweeper."""
+        ...

@@ -1,0 +1,126 @@
+"""The ledger in Redis: one script a step (`scripts/*.lua`); every key is listed in `chorale_client.keys`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from chorale_client.keys import MOMENTS, SWEEPER, entry_key
+from chorale_client.scripts import PRELUDE
+from models.envelope import Envelope
+from redis import Redis
+from redis.commands.core import Script
+
+from ledger.protocol import Action, Callback, Entry, Part, PlanOutcome, ReportOutcome, Started, Sweep
+
+SWEEPER_LEASE_MS = 150
+"""How long a sweeper that died keeps the others waiting."""
+
+_SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@cache
+def _source(name: str) -> str:
+    return PRELUDE + "\n" + (_SCRIPTS / f"{name}.lua").read_text(encoding="utf-8")
+
+
+class RedisLedger:
+    """See `ledger.protocol.Ledger`.  The client must not decode responses."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+        self._scripts: dict[str, Script] = {}
+
+    def _run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        script = self._scripts.get(name)
+        if script is None:
+            script = self._scripts[name] = self._client.register_script(_source(name))
+        return script(keys=keys, args=args)
+
+    def load(self, request_id: str) -> Entry | None:
+        fields = cast("dict[bytes, bytes]", self._client.hgetall(entry_key(request_id)))
+        return _entry(request_id, fields, now_ms=int(fields.get(b"accepted_at", 0))) if fields else None
+
+    def plan(
+        self,
+        request_id: str,
+        plan: bytes,
+        parts: Sequence[Part],
+        callback: Callback,
+        *,
+        finish_reserve_ms: int,
+        fusion_reserve_ms: int,
+        flight: str | None = None,
+    ) -> PlanOutcome:
+        latest_ms = max((part.limit_ms for part in parts), default=0)
+        args: list[Any] = [request_id, plan, latest_ms, finish_reserve_ms, fusion_reserve_ms, flight or ""]
+        args += [callback.queue, callback.message]
+        for part in parts:
+            args += [part.branch, part.queue, part.limit_ms, part.resend_after_ms, part.message]
+        answer = self._run("plan", [entry_key(request_id), MOMENTS], args)
+        return cast(PlanOutcome, answer[0].decode())
+
+    def start(self, request_id: str, branch: str) -> Started | None:
+        answer = self._run("start", [entry_key(request_id)], [branch])
+        return Started(int(answer[0]), answer[1], answer[2], int(answer[3])) if answer else None
+
+    def report(self, request_id: str, branch: str, envelope: Envelope) -> ReportOutcome:
+        args = [request_id, branch, str(envelope.status), envelope.to_wire()]
+        answer = self._run("report", [entry_key(request_id), MOMENTS], args)
+        return cast(ReportOutcome, answer.decode())
+
+    def join(self, request_id: str, *, force: bool = False) -> Entry | None:
+        keys = [entry_key(request_id), MOMENTS]
+        answer = self._run("join", keys, [request_id, "force" if force else ""])
+        if answer[0] != b"joined":
+            return None
+        now_ms, state_before, flat = int(answer[1]), answer[2], answer[3]
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        return _entry(request_id, fields | {b"state": state_before}, now_ms=now_ms)
+
+    def finish(self, request_id: str, *, by: str, tail: str, is_complete: bool) -> int | None:
+        args = [request_id, by, tail, "1" if is_complete else "0"]
+        answer = self._run("finish", [entry_key(request_id)], args)
+        return None if answer is None else int(answer)
+
+    def hasten(self, request_id: str) -> None:
+        self._run("hasten", [entry_key(request_id), MOMENTS], [request_id])
+
+    def sweep(self, sweeper: str, *, most: int = 64) -> Sweep:
+        first, *actions = self._run("sweep", [MOMENTS, SWEEPER], [sweeper, most, SWEEPER_LEASE_MS])
+        if int(first) == -2:
+            return Sweep((), None, is_acting=False)
+        return Sweep(
+            tuple(Action(*(word.decode() for word in action)) for action in actions),
+            None if int(first) < 0 else int(first),
+            is_acting=True,
+        )
+
+    def in_flight(self) -> int:
+        return int(cast(int, self._client.zcard(MOMENTS)))
+
+
+def _entry(request_id: str, fields: Mapping[bytes, bytes], *, now_ms: int) -> Entry:
+    envelopes = {}
+    started = set()
+    for field, value in fields.items():
+        name, _, branch = field.decode().partition(":")
+        if name == "envelope":
+            envelopes[branch] = value
+        elif name == "started":
+            started.add(branch)
+    return Entry(
+        request_id=request_id,
+        state=fields[b"state"].decode(),
+        request=fields[b"request"],
+        plan=fields.get(b"plan"),
+        envelopes=envelopes,
+        started=frozenset(started),
+        accepted_at_ms=int(fields[b"accepted_at"]),
+        deadline_ms=int(fields[b"deadline"]),
+        now_ms=now_ms,
+    )
+
+

@@ -1,0 +1,90 @@
+-- What is due.  The one sweeper that holds the lease acts; each request is leased by pushing its moment ahead.
+-- KEYS  moments, sweeper     ARGV  sweeper's name, how many at most, lease (ms)
+-- ->    {milliseconds until the next moment or -1, {action, id[, branch]}...};  -2 where another sweeper acts
+-- actions: 'retrieve' (send it), 'part' (send it), 'fuse' (send it; 'fused' where it was pushed here), 'end' (end it)
+local now = now_ms()
+local holder = redis.call('GET', KEYS[2])
+if holder and holder ~= ARGV[1] then return { -2 } end
+redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[3])
+
+local actions = {}
+local function act(...) actions[#actions + 1] = { ... } end
+
+local function publish_fuse(key, id, e)
+  redis.call('HINCRBY', key, 'fuse_sent', 1)
+  if e.callback ~= '' then
+    redis.call('LPUSH', e.callback_queue, e.callback)
+    act('fused', id)
+  else
+    act('fuse', id)
+  end
+end
+
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[2])) do
+  local key = ENTRY .. id
+  local e = as_table(redis.call('HGETALL', key))
+  if not e.state then
+    redis.call('ZREM', KEYS[1], id)
+  else
+    local reserve = tonumber(e.finish_reserve) or math.min(60, (e.deadline - e.accepted_at) * 0.2)
+    local end_at = e.deadline - reserve
+    local moment = end_at
+    local fuse_sent = tonumber(e.fuse_sent or 0)
+    if now >= end_at then
+      act('end', id)
+      moment = now + ARGV[3]
+    elseif e.state == 'accepted' or (e.state == 'following' and redis.call('EXISTS', ENTRY .. e.leader) == 0) then
+      if e.state == 'following' then redis.call('HSET', key, 'state', 'accepted') end
+      local sent = redis.call('HINCRBY', key, 'retrieve_sent', 1)
+      if sent <= 3 then
+        act('retrieve', id)
+        moment = now + 100 * sent * sent
+      end
+    elseif e.state == 'following' then
+      moment = now + 50
+    elseif e.state == 'planned' then
+      if tonumber(e.left) <= 0 or now >= tonumber(e.join_at) then
+        if fuse_sent < 3 then
+          publish_fuse(key, id, e)
+          moment = now + 250
+        end
+      else
+        moment = tonumber(e.join_at)
+        for field, queue in pairs(e) do
+          if string.sub(field, 1, 6) == 'queue:' then
+            local b = string.sub(field, 7)
+            local resent = tonumber(e['resent:' .. b] or 0)
+            if not e['status:' .. b] and not e['started:' .. b] and resent < 2 then
+              local at = tonumber(e['resend:' .. b])
+              if at <= now then
+                at = now + 500
+                -- With others waiting in the queue it waits among them; more copies would only add to the load.
+                -- On another broker the list is never there, and the cap alone bounds the copies.
+                if redis.call('LLEN', queue) == 0 then
+                  redis.call('HINCRBY', key, 'resent:' .. b, 1)
+                  act('part', id, b)
+                end
+                redis.call('HSET', key, 'resend:' .. b, at)
+              end
+              moment = math.min(moment, at)
+            end
+          end
+        end
+      end
+    elseif e.state == 'fusing' then
+      if now < tonumber(e.fusing_until) then
+        moment = tonumber(e.fusing_until)
+      elseif fuse_sent < 3 and now + e.fusion_reserve <= end_at then
+        publish_fuse(key, id, e)
+        moment = now + 250
+      else
+        act('end', id)
+        moment = now + ARGV[3]
+      end
+    end
+    if now < end_at then moment = math.min(moment, end_at) end
+    redis.call('ZADD', KEYS[1], math.max(moment, now + 1), id)
+  end
+end
+local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+return { first[2] and math.max(0, first[2] - now) or -1, unpack(actions) }

@@ -1,0 +1,134 @@
+"""The audit trail as SQL rows: a request, its questions, what each branch found, what was answered.
+
+One request is (`request_id`, `accepted_at_ms`): an id may be used again after its first has expired.
+Moments are milliseconds since 1970 by the Redis server's clock.  The rows are enough to fuse again without
+any store.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, Double, ForeignKeyConstraint, Index, LargeBinary, MetaData
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class AuditTable(DeclarativeBase):
+    """The base of the audit tables; `AuditTable.metadata` is what the migrations lead to."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012 - read by SQLAlchemy when the class is made
+        dict[str, Any]: JSON(none_as_null=True),
+        list[Any]: JSON(none_as_null=True),
+        float: Double(),
+        bytes: LargeBinary(),
+    }
+
+
+def _of_request(*others: Index) -> tuple[ForeignKeyConstraint | Index, ...]:
+    """The reference of a child to its request: pruning a request takes its children along."""
+    return (
+        ForeignKeyConstraint(
+            ["request_id", "accepted_at_ms"],
+            ["chorale_request.request_id", "chorale_request.accepted_at_ms"],
+            ondelete="CASCADE",
+        ),
+        *others,
+    )
+
+
+class RequestRow(AuditTable):
+    __tablename__ = "chorale_request"
+    __table_args__ = (Index(None, "accepted_at_ms"), Index(None, "correlation_id"))
+
+    request_id: Mapped[str] = mapped_column(primary_key=True)
+    accepted_at_ms: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    ended_at_ms: Mapped[int] = mapped_column(BigInteger)
+    ended_by: Mapped[str]
+    """`fusion`, `sweeper`, `client`, `cache` or `leader`."""
+    status: Mapped[str]
+    took_ms: Mapped[float]
+    namespace: Mapped[str]
+    correlation_id: Mapped[str | None]
+    tags: Mapped[dict[str, Any]]
+    top_k: Mapped[int]
+    configuration: Mapped[str | None]
+    """None, as with `method`, where the request was never planned."""
+    method: Mapped[str | None]
+    generation: Mapped[int | None] = mapped_column(BigInteger)
+    """The corpus generation when it was planned."""
+    now: Mapped[str | None]
+    """ISO 8601; what recency counted from."""
+    models: Mapped[dict[str, Any]]
+    """Fingerprint by what the model is for."""
+    options: Mapped[dict[str, Any]]
+    """The request as it was sent, without its questions."""
+    plan: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    """Every resolved value, without the answers that the cache knew."""
+    degraded: Mapped[list[Any]]
+    stages: Mapped[list[Any]]
+    warnings: Mapped[list[Any]]
+
+
+class QuestionRow(AuditTable):
+    __tablename__ = "chorale_question"
+    __table_args__ = _of_request(Index(None, "text_hash"))
+
+    request_id: Mapped[str] = mapped_column(primary_key=True)
+    accepted_at_ms: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    """From 0, as in the request."""
+    text: Mapped[str | None]
+    """None where texts are not kept."""
+    rewrites: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    """`variants` and `hypothetical_documents`; None where there are none, or texts are not kept."""
+    text_hash: Mapped[str]
+    """SHA-256 (hex) of the text in UTF-8."""
+    status: Mapped[str]
+    cached: Mapped[bool]
+    """Its hits came from the cache, so no branch searched for it."""
+    ordered_by: Mapped[str | None]
+    total_matches: Mapped[int | None] = mapped_column(BigInteger)
+
+
+class BranchRow(AuditTable):
+    __tablename__ = "chorale_branch"
+    __table_args__ = _of_request()
+
+    request_id: Mapped[str] = mapped_column(primary_key=True)
+    accepted_at_ms: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    branch: Mapped[str] = mapped_column(primary_key=True)
+    status: Mapped[str]
+    """`failed` too where it was expected and left nothing."""
+    reason: Mapped[str | None]
+    detail: Mapped[str]
+    ms: Mapped[float | None]
+    attempt: Mapped[int | None]
+    generation: Mapped[int | None] = mapped_column(BigInteger)
+    weight: Mapped[float | None]
+    depth: Mapped[int | None]
+    candidates: Mapped[bytes | None]
+    """zlib of the JSON list of rankings, one for each question that was searched, each with all its hits."""
+
+
+class HitRow(AuditTable):
+    __tablename__ = "chorale_hit"
+    __table_args__ = _of_request(Index(None, "document_id"))
+
+    request_id: Mapped[str] = mapped_column(primary_key=True)
+    accepted_at_ms: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    question: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    """The question's position."""
+    rank: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    document_id: Mapped[str]
+    passage_id: Mapped[str | None]
+    score: Mapped[float | None]
+    found_by: Mapped[list[Any]]
+    explanation: Mapped[dict[str, Any]]
+    """What the answer said of its score: branches, boosts, folded, rerank."""

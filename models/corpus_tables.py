@@ -1,0 +1,92 @@
+"""The SQL rows of the corpus: namespaces, documents, passages, vectors.  They are the truth of every index.
+
+A row lives from its `sequence` (the batch that brought it) until `ended` (the batch that replaced or deleted
+it).  `chorale_namespace.sequence` is the last batch committed here, `visible` the last one that every index
+holds: a reader sees the rows with `sequence <= visible` that had not `ended` by then.  So a batch appears
+whole, in all branches at once, or not at all.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
+
+CORPUS_FORMAT = 1
+"""Raised whenever these tables or the lexical index change in a way that an older program cannot read."""
+
+corpus_metadata = MetaData()
+
+_Key = BigInteger().with_variant(Integer, "sqlite")
+
+generation_table = Table(
+    "chorale_generation",
+    corpus_metadata,
+    Column("name", Text, primary_key=True),
+    # Outlives the namespace: a name that is dropped and made again must never repeat a generation,
+    # or a cache would hand out answers from the documents before.
+    Column("generation", BigInteger, nullable=False),
+)
+
+namespace_table = Table(
+    "chorale_namespace",
+    corpus_metadata,
+    Column("namespace_id", _Key, primary_key=True, autoincrement=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("manifest", JSON, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("visible", BigInteger, nullable=False),
+    Column("lexical", Text, nullable=False),  # the folder of its lexical index
+    sqlite_autoincrement=True,
+)
+
+document_table = Table(
+    "chorale_document",
+    corpus_metadata,
+    Column("namespace_id", _Key, nullable=False),
+    Column("document_id", Text, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("ended", BigInteger),
+    Column("source", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("metadata", JSON, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("near_duplicate_group", Text),
+    Column("revision", Text, nullable=False),
+    PrimaryKeyConstraint("namespace_id", "document_id", "sequence"),
+    Index("chorale_document_sequence", "namespace_id", "sequence", "ended"),
+    Index("chorale_document_ended", "namespace_id", "ended"),
+    Index("chorale_document_source", "namespace_id", "source"),
+)
+
+passage_table = Table(
+    "chorale_passage",
+    corpus_metadata,
+    # Never used twice, and rising with the sequence inside a namespace: matrices are ordered by it.
+    Column("rid", _Key, primary_key=True, autoincrement=True),
+    Column("namespace_id", _Key, nullable=False),
+    Column("passage_id", Text, nullable=False),
+    Column("document_id", Text, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("ended", BigInteger),
+    Column("position", Integer, nullable=False),
+    Column("heading", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("start", Integer, nullable=False),
+    Column("end", Integer, nullable=False),
+    Column("vector", LargeBinary),  # float32, little-endian; empty once ended
+    Index("chorale_passage_sequence", "namespace_id", "sequence", "ended"),
+    Index("chorale_passage_ended", "namespace_id", "ended"),
+    Index("chorale_passage_name", "namespace_id", "passage_id"),
+    Index("chorale_passage_document", "namespace_id", "document_id"),
+    sqlite_autoincrement=True,
+)

@@ -1,0 +1,121 @@
+"""What a branch task leaves in the ledger, and the notes that every stage leaves in the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from chorale_client.words import WIRE_VERSION, EnvelopeStatus, Reason, StageStatus
+from pydantic_core import from_json, to_json
+
+from models.hits import Ranking
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """What was missing and why: `where` is a stage, or `search.<branch>`."""
+
+    where: str
+    reason: str
+    detail: str = ""
+
+    def to_wire(self) -> dict[str, str]:
+        return {"where": self.where, "reason": self.reason, "detail": self.detail}
+
+
+@dataclass(frozen=True, slots=True)
+class StageNote:
+    """One line of the waterfall."""
+
+    stage: str
+    status: str = StageStatus.OK
+    ms: float = 0.0
+    n_in: int | None = None
+    n_out: int | None = None
+    start_ms: float | None = None
+    """When it began, counted from the acceptance of the request, by the Redis server's clock."""
+    detail: str | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        wire: dict[str, Any] = {"stage": self.stage, "status": str(self.status), "ms": round(self.ms, 3)}
+        for name in ("n_in", "n_out", "start_ms", "detail"):
+            if (value := getattr(self, name)) is not None:
+                wire[name] = round(value, 3) if isinstance(value, float) else value
+        return wire
+
+    @classmethod
+    def from_wire(cls, wire: dict[str, Any]) -> StageNote:
+        return cls(
+            wire["stage"],
+            wire["status"],
+            wire.get("ms", 0.0),
+            wire.get("n_in"),
+            wire.get("n_out"),
+            wire.get("start_ms"),
+            wire.get("detail"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A branch's answer to all questions of a request that the cache did not know."""
+
+    branch: str
+    status: str
+    """An `EnvelopeStatus`; read as an open string."""
+    reason: str | None = None
+    """A `Reason`, where the status is `failed`."""
+    detail: str = ""
+    rankings: tuple[Ranking, ...] = ()
+    """One for each question asked, in order."""
+    ms: float = 0.0
+    stages: tuple[StageNote, ...] = ()
+    generation: int | None = None
+    """The corpus generation that was searched."""
+    attempt: int = 1
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def answered(self) -> bool:
+        return self.status in (EnvelopeStatus.OK, EnvelopeStatus.EMPTY)
+
+    @classmethod
+    def failed(cls, branch: str, reason: str, detail: str = "", **rest: Any) -> Envelope:
+        return cls(branch, EnvelopeStatus.FAILED, str(reason), detail[:500], **rest)
+
+    def to_wire(self) -> bytes:
+        return to_json(
+            {
+                "v": WIRE_VERSION,
+                "branch": self.branch,
+                "status": str(self.status),
+                "reason": self.reason,
+                "detail": self.detail,
+                "rankings": [ranking.to_wire() for ranking in self.rankings],
+                "ms": round(self.ms, 3),
+                "stages": [note.to_wire() for note in self.stages],
+                "generation": self.generation,
+                "attempt": self.attempt,
+                "warnings": list(self.warnings),
+            }
+        )
+
+    @classmethod
+    def from_wire(cls, branch: str, raw: bytes | str) -> Envelope:
+        """Read tolerantly; what cannot be read is a failed branch, never an exception."""
+        try:
+            wire = from_json(raw)
+            return cls(
+                branch=branch,
+                status=wire["status"],
+                reason=wire.get("reason"),
+                detail=wire.get("detail") or "",
+                rankings=tuple(Ranking.from_wire(ranking) for ranking in wire.get("rankings", ())),
+                ms=wire.get("ms", 0.0),
+                stages=tuple(StageNote.from_wire(note) for note in wire.get("stages", ())),
+                generation=wire.get("generation"),
+                attempt=wire.get("attempt", 1),
+                warnings=tuple(wire.get("warnings", ())),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return cls.failed(branch, Reason.INVALID_ANSWER, f"unreadable envelope: {error}")

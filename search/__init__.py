@@ -1,0 +1,1 @@
+"""Stores: where documents are indexed and searched.  Given values; knows no settings and no Celery."""

@@ -1,0 +1,104 @@
+"""From text to terms: the analyser of a language, the same for documents and questions.
+
+Runs of CJK characters become bigrams first (as Elasticsearch's `cjk` does): tantivy would take a whole
+sentence for one word.  Accents are folded after the stemmer, which needs them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
+
+import tantivy
+
+from models.errors import WrongDeclaration
+
+ANALYSER = "chorale-lexical-1"
+"""Name and version of the chain below, for the manifest: another number means another index."""
+
+MAX_TERMS = 1_024
+"""Distinct terms of a question that are searched, the first ones in the text; the rest is not."""
+
+MIN_TITLE_WORDS = 3
+"""Titles of so many content words count twice: SciFact +.006, FeedbackQA +.024; ones like "AML 1.1" lose."""
+
+# tantivy's names.  Its stop-word lists are fewer than its stemmers.
+_STEMMERS: Mapping[str, str] = {
+    "ar": "arabic",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+}
+_WITHOUT_STOP_WORDS = frozenset({"ar", "el", "ro", "ta", "tr"})
+LANGUAGES = (*_STEMMERS, "none")
+"""`none`: words as they are, lower-case and without accents."""
+
+_CJK_RUN = re.compile(
+    "[\u3005\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+
+# A word longer than this many bytes is no word; tantivy's own limit of 40 would drop hashes and long names.
+_MAX_WORD_BYTES = 255
+
+
+@lru_cache
+def analyser(language: str) -> tantivy.TextAnalyzer:
+    """Raises WrongDeclaration naming the languages there are."""
+    if language not in LANGUAGES:
+        raise WrongDeclaration(f"no analyser for language {language!r}; there are: {', '.join(LANGUAGES)}")
+    chain = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    chain = chain.filter(tantivy.Filter.remove_long(_MAX_WORD_BYTES)).filter(tantivy.Filter.lowercase())
+    if language != "none":
+        if language not in _WITHOUT_STOP_WORDS:
+            chain = chain.filter(tantivy.Filter.stopword(_STEMMERS[language]))
+        chain = chain.filter(tantivy.Filter.stemmer(_STEMMERS[language]))
+    return chain.filter(tantivy.Filter.ascii_fold()).build()
+
+
+def prepared(text: str) -> str:
+    """What the analyser is given: composed characters (NFKC), CJK runs as bigrams."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # lone surrogates
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _CJK_RUN.sub(_bigrams, unicodedata.normalize("NFKC", text))
+
+
+def _bigrams(run: re.Match[str]) -> str:
+    text = run.group()
+    pairs = [text[i : i + 2] for i in range(len(text) - 1)] or [text]
+    return f" {' '.join(pairs)} "
+
+
+def question_terms(text: str, language: str) -> dict[str, int]:
+    """How often each term occurs, in order of first appearance, at most MAX_TERMS of them."""
+    counts = Counter(analyser(language).analyze(prepared(text)))
+    return dict(list(counts.items())[:MAX_TERMS])
+
+
+def indexed_text(title: str, heading: str, text: str, *, language: str, title_repeats: str) -> str:
+    """The one field that is searched: title (once, twice, or as the manifest says), heading, text."""
+    if title_repeats == "auto":
+        words = len(analyser(language).analyze(prepared(title)))
+        repeats = 2 if words >= MIN_TITLE_WORDS else 1
+    else:
+        repeats = int(title_repeats)
+    return prepared("\n".join([*[title] * repeats, heading, text]))

@@ -1,0 +1,36 @@
+"""Where a ranking ends: after the passage that brings its `depth`-th document, ties by passage id."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.hits import Hit
+from search.embedded.rows import Rows
+
+
+def cut(
+    rows: Rows, found: NDArray[np.intp], scores: NDArray[np.float64], depth: int, *, unseen_score: float
+) -> tuple[Hit, ...] | None:
+    """The hits of the best `depth` documents, of candidate rows and their scores.
+
+    `unseen_score` is the highest that a row which is no candidate can have, -inf if there is none.  None if
+    such a row could still belong to the ranking: ask again with more candidates.
+    """
+    places = found.tolist()
+    names = [rows.passage_ids[row] for row in places]
+    ordered = sorted(zip((-scores).tolist(), names, places, rows.version_of[found].tolist(), strict=True))
+    size = len(ordered)
+    seen: set[int] = set()
+    for n, (opposite, _, _, version) in enumerate(ordered, start=1):
+        seen.add(version)
+        if len(seen) == depth:
+            if -opposite <= unseen_score:
+                return None
+            size = n
+            break
+    else:
+        if unseen_score > -np.inf:
+            return None
+    # `0.0 - x`, so that no score is minus zero.
+    return tuple(rows.hit(row, 0.0 - opposite) for opposite, _, row, _ in ordered[:size])

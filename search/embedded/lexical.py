@@ -1,0 +1,182 @@
+"""BM25 in tantivy: one index directory a namespace, so that its word statistics are its own.
+
+Questions become boolean queries of analysed terms and are never parsed: tantivy's parser takes `ns:x`, `*`
+and `NOT` for orders, and 5,000 parentheses kill the process.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tantivy
+from numpy.typing import NDArray
+
+from models.errors import BadIndex
+from models.hits import Hit
+from search.embedded.analysis import analyser
+from search.embedded.cut import cut
+from search.embedded.deadline import Deadline
+from search.embedded.rows import Rows
+
+SCORE_DECIMALS = 5
+"""tantivy sums in float32: beyond these decimals the order of summing shows."""
+
+_WRITER_HEAP_BYTES = 64_000_000
+_SET_BELOW = 2_048
+"""Up to so many allowed passages are named in the query; of more, the best are fetched and sifted."""
+
+_FIELD = "text"
+_TOKENIZER = "chorale"
+# Without positions: there are no phrase queries, and the index is a third smaller.
+_INDEXED = "freq"
+_SCHEMA = (
+    tantivy.SchemaBuilder()
+    .add_integer_field("rid", indexed=True, fast=True)
+    .add_text_field(_FIELD, tokenizer_name=_TOKENIZER, index_option=_INDEXED)
+    .build()
+)
+
+
+def create_index(path: Path) -> None:
+    """An empty index; whatever was there is gone."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    with intelligible(path):
+        tantivy.Index(_SCHEMA, str(path))
+
+
+def check_index(path: Path) -> None:
+    """Raises BadIndex if the index cannot be opened."""
+    with intelligible(path):
+        tantivy.Index.open(str(path)).searcher()
+
+
+def write_index(path: Path, language: str, *, delete: Sequence[int], add: Iterable[tuple[int, str]]) -> None:
+    """Delete rids, add (rid, text), commit; durable when it returns.  All or nothing, and may be repeated."""
+    with intelligible(path):
+        index = tantivy.Index.open(str(path))
+        index.register_tokenizer(_TOKENIZER, analyser(language))
+        writer = index.writer(_WRITER_HEAP_BYTES, 1)
+        if delete:
+            writer.delete_documents_by_query(tantivy.Query.term_set_query(_SCHEMA, "rid", list(delete)))
+        for rid, text in add:
+            document = tantivy.Document()
+            # `Document(rid=…)` would guess the type; the wrong guess kills the writer's thread.
+            document.add_integer("rid", rid)
+            document.add_text(_FIELD, text)
+            writer.add_document(document)
+        writer.commit()
+        # A writer dropped at once leaves its segments unmerged: 300 commits made queries 12-40 times slower.
+        writer.wait_merging_threads()
+
+
+class LexicalIndex:
+    """One open index, for reading.  Shows what was committed when it was last reloaded."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with intelligible(path):
+            self._index = tantivy.Index.open(str(path))
+            # The default watches the directory from a thread and reloads behind our back.
+            self._index.config_reader("manual")
+
+    def reloaded(self) -> LexicalSearcher:
+        with intelligible(self._path):
+            self._index.reload()
+            return LexicalSearcher(self._path, self._index.searcher())
+
+
+class LexicalSearcher:
+    """A snapshot of the index; threads may share it."""
+
+    def __init__(self, path: Path, searcher: tantivy.Searcher) -> None:
+        self._path = path
+        self._searcher = searcher
+
+    def search(
+        self,
+        rows: Rows,
+        terms: Mapping[str, int],
+        *,
+        allowed: NDArray[np.bool_] | None,
+        depth: int,
+        deadline: Deadline,
+    ) -> tuple[tuple[Hit, ...], int | None]:
+        """The hits, and how many documents match in all where that came to be known."""
+        query = _any_term(terms)
+        limit = 2 * depth
+        if allowed is not None:
+            permitted = np.flatnonzero(allowed)
+            if not len(permitted):
+                return (), 0
+            if len(permitted) <= _SET_BELOW:
+                query = _among(query, rows.rids[permitted])
+                limit = len(permitted) + 1
+            else:
+                limit = int(limit * len(allowed) / len(permitted)) + 1
+        while True:
+            deadline.check()
+            found, scores = self._fetch(query, limit)
+            is_all = len(found) < limit
+            places, known = rows.at(found)
+            if allowed is not None:
+                known &= allowed[places]
+            unseen_score = -np.inf if is_all else float(scores[-1])
+            hits = cut(rows, places[known], scores[known], depth, unseen_score=unseen_score)
+            if hits is not None:
+                return hits, len(np.unique(rows.version_of[places[known]])) if is_all else None
+            limit *= 4
+
+    def _fetch(self, query: tantivy.Query, limit: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Rids and scores, best first."""
+        # tantivy makes room for `limit` hits beforehand; one more than there are tells that these are all.
+        limit = min(limit, self._searcher.num_docs + 1)
+        with intelligible(self._path):
+            hits = self._searcher.search(query, limit, count=False).hits
+            rids: Any = self._searcher.fast_field_values("rid", [address for _, address in hits])
+        scores = np.array([score for score, _ in hits], np.float64)
+        return np.array(rids, np.int64), np.round(scores, SCORE_DECIMALS)
+
+
+def _any_term(terms: Mapping[str, int]) -> tantivy.Query:
+    """BM25 is linear in how often the question has a term, so the count is a boost."""
+    parts = []
+    for term, count in terms.items():
+        query = tantivy.Query.term_query(_SCHEMA, _FIELD, term, index_option=_INDEXED)
+        if count > 1:
+            query = tantivy.Query.boost_query(query, float(count))
+        parts.append((tantivy.Occur.Should, query))
+    return tantivy.Query.boolean_query(parts)
+
+
+def _among(query: tantivy.Query, rids: NDArray[np.int64]) -> tantivy.Query:
+    """The same scores, of these passages alone."""
+    chosen = tantivy.Query.term_set_query(_SCHEMA, "rid", rids.tolist())
+    scoreless = tantivy.Query.const_score_query(chosen, 0.0)
+    return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, scoreless)])
+
+
+@contextmanager
+def intelligible(path: Path) -> Iterator[None]:
+    """tantivy's errors, and the panics of its Rust, as BadIndex."""
+    try:
+        yield
+    except (ValueError, RuntimeError, OSError) as error:
+        raise _bad(path, error) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise _bad(path, error) from error
+
+
+def _bad(path: Path, error: BaseException) -> BadIndex:
+    namespace = path.name.split(".")[0]
+    return BadIndex(
+        f"the lexical index of namespace {namespace!r} is missing or damaged ({str(error)[:200]}); "
+        "`chorale index --rebuild` makes it again"
+    )

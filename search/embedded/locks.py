@@ -1,0 +1,64 @@
+"""One writer a namespace: a lock on a file, which the kernel frees when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from models.errors import WriterBusy
+
+_POLL_S = 0.005
+
+
+class WriterLock:
+    """Between processes and between threads; the thread that holds it may take it again."""
+
+    def __init__(self, path: Path, subject: str) -> None:
+        self._path = path
+        self._subject = subject
+        self._thread = threading.RLock()
+        self._depth = 0
+
+    @contextmanager
+    def held(self, *, wait_s: float) -> Iterator[None]:
+        """Raises WriterBusy if it is not free within `wait_s` seconds."""
+        deadline = time.monotonic() + wait_s
+        if not self._thread.acquire(timeout=max(wait_s, 0)):
+            raise self._busy()
+        try:
+            if self._depth:
+                yield from self._counted()
+                return
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                self._lock(descriptor, deadline)
+                yield from self._counted()
+            finally:
+                os.close(descriptor)
+        finally:
+            self._thread.release()
+
+    def _counted(self) -> Iterator[None]:
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def _lock(self, descriptor: int, deadline: float) -> None:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise self._busy() from None
+                time.sleep(_POLL_S)
+
+    def _busy(self) -> WriterBusy:
+        return WriterBusy(f"{self._subject} is being written by another process; wait for it or stop it")

@@ -1,0 +1,86 @@
+"""Reading the truth by name: texts, vectors, revisions, counts.  All inside the caller's snapshot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from sqlalchemy import Connection
+
+from models.documents import NamespaceState, PassageText, Vector
+from search.embedded.deadline import Deadline
+from search.embedded.matrix import STORED
+from search.embedded.reader import manifest_from
+
+_AT_ONCE = 200
+# The plus keeps SQLite from walking the index on `sequence`, which here holds for nearly every row.
+_VISIBLE = "+{0}.sequence <= n.visible AND ({0}.ended IS NULL OR {0}.ended > n.visible)"
+
+_TEXTS = f"""
+    SELECT p.passage_id, p.document_id, d.title, p.heading, p.text, d.metadata
+    FROM chorale_namespace n JOIN chorale_passage p ON p.namespace_id = n.namespace_id
+    JOIN chorale_document d
+    ON d.namespace_id = p.namespace_id AND d.document_id = p.document_id AND d.sequence = p.sequence
+    WHERE n.namespace_id = ? AND {_VISIBLE.format("p")} AND p.passage_id IN
+"""
+_VECTORS = f"""
+    SELECT p.passage_id, p.vector
+    FROM chorale_namespace n JOIN chorale_passage p ON p.namespace_id = n.namespace_id
+    WHERE n.namespace_id = ? AND {_VISIBLE.format("p")} AND p.vector IS NOT NULL AND p.passage_id IN
+"""
+_REVISIONS = f"""
+    SELECT d.document_id, d.revision
+    FROM chorale_namespace n JOIN chorale_document d ON d.namespace_id = n.namespace_id
+    WHERE n.namespace_id = ? AND {_VISIBLE.format("d")} AND d.source = ?
+"""
+_STATES = f"""
+    SELECT n.name,
+        (SELECT count(*) FROM chorale_document d WHERE d.namespace_id = n.namespace_id
+            AND {_VISIBLE.format("d")}),
+        (SELECT count(*) FROM chorale_passage p WHERE p.namespace_id = n.namespace_id
+            AND {_VISIBLE.format("p")}),
+        coalesce(g.generation, 0), n.manifest
+    FROM chorale_namespace n LEFT JOIN chorale_generation g ON g.name = n.name ORDER BY n.name
+"""
+
+
+def texts(
+    connection: Connection, namespace_id: int, passage_ids: Sequence[str], deadline: Deadline
+) -> dict[str, PassageText]:
+    found = {}
+    for part in _parts(passage_ids):
+        deadline.check()
+        for row in connection.exec_driver_sql(_in(_TEXTS, part), (namespace_id, *part)):
+            found[row[0]] = PassageText(row[0], row[1], row[2], row[3], row[4], json.loads(row[5]))
+    return found
+
+
+def vectors(connection: Connection, namespace_id: int, passage_ids: Sequence[str]) -> dict[str, Vector]:
+    found = {}
+    for part in _parts(passage_ids):
+        for name, vector in connection.exec_driver_sql(_in(_VECTORS, part), (namespace_id, *part)):
+            found[name] = np.frombuffer(vector, STORED).astype(np.float32)
+    return found
+
+
+def revisions(connection: Connection, namespace_id: int, source: str) -> dict[str, str]:
+    rows = connection.exec_driver_sql(_REVISIONS, (namespace_id, source))
+    return {document_id: revision for document_id, revision in rows}
+
+
+def namespaces(connection: Connection) -> list[NamespaceState]:
+    return [
+        NamespaceState(name, documents, passages, generation, manifest_from(manifest))
+        for name, documents, passages, generation, manifest in connection.exec_driver_sql(_STATES)
+    ]
+
+
+def _parts(passage_ids: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    names = tuple(dict.fromkeys(passage_ids))
+    for first in range(0, len(names), _AT_ONCE):
+        yield names[first : first + _AT_ONCE]
+
+
+def _in(statement: str, names: tuple[str, ...]) -> str:
+    return f"{statement} ({', '.join('?' * len(names))})"

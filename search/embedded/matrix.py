@@ -1,0 +1,129 @@
+"""Exact vector search: the cosine of every passage, over one contiguous matrix a process.
+
+Exact costs 5 ms at 50,000 passages of 384 dimensions and finds everything, under any filter; approximate
+indexes lose half of what a filter leaves.  BLAS threads are the caller's business: one is fastest here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sqlalchemy import Connection
+
+from models.documents import Matrix, Vector
+from models.hits import Hit
+from search.embedded.cut import cut
+from search.embedded.deadline import Deadline
+from search.embedded.growing import Growing
+from search.embedded.rows import Rows
+
+STORED = np.dtype("<f4")
+SCORE_DECIMALS = 6
+"""BLAS sums in another order for another shape; beyond these decimals equal vectors may differ."""
+
+_READ_AT_ONCE = 4_096
+_QUESTIONS_AT_ONCE = 16
+"""One product for several questions reads the matrix once, and holds this many scores of every passage."""
+_GATHER_BELOW = 0.25
+"""Share of rows under which copying them out is faster than multiplying by all."""
+
+_VECTORS = """
+    SELECT rid, vector FROM chorale_passage
+    WHERE namespace_id = ? AND rid > ? AND rid <= ? AND vector IS NOT NULL ORDER BY rid
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """A snapshot, row by row beside `Rows`."""
+
+    matrix: Matrix
+    """Shape (n, d); zeros where a passage has no vector."""
+    embedded: NDArray[np.bool_]
+    """Shape (n,)."""
+
+
+class VectorTable:
+    """Loads the vectors of the rows there are.  One thread at a time."""
+
+    def __init__(self, namespace_id: int, dimension: int) -> None:
+        self._namespace_id = namespace_id
+        self._matrix = Growing(np.float32, width=dimension)
+        self._embedded = Growing(np.bool_)
+
+    def catch_up(self, connection: Connection, rows: Rows) -> Vectors:
+        """Load what is new, inside the transaction that brought `rows`."""
+        first = len(self._matrix)
+        if first < len(rows.rids):
+            self._load(connection, rows.rids[first:])
+        return Vectors(self._matrix.view, self._embedded.view)
+
+    def _load(self, connection: Connection, rids: NDArray[np.int64]) -> None:
+        if not len(self._matrix):
+            self._matrix.reserve(len(rids))
+        dimension = self._matrix.view.shape[1]
+        fresh = np.zeros((len(rids), dimension), np.float32)
+        embedded = np.zeros(len(rids), np.bool_)
+        span = (self._namespace_id, int(rids[0]) - 1, int(rids[-1]))
+        result = connection.exec_driver_sql(_VECTORS, span)
+        while part := result.fetchmany(_READ_AT_ONCE):
+            found = np.fromiter((row[0] for row in part), np.int64, len(part))
+            places = np.minimum(np.searchsorted(rids, found), len(rids) - 1)
+            known = rids[places] == found
+            vectors = np.frombuffer(b"".join(row[1] for row in part), STORED).reshape(len(part), dimension)
+            fresh[places[known]] = vectors[known]
+            embedded[places[known]] = True
+        self._matrix.append(fresh)
+        self._embedded.append(embedded)
+
+
+def search_matrix(
+    rows: Rows,
+    vectors: Vectors,
+    questions: Matrix,
+    *,
+    allowed: NDArray[np.bool_] | None,
+    depth: int,
+    deadline: Deadline,
+) -> list[tuple[Hit, ...]]:
+    """A ranking for each row of `questions`, shape (q, d)."""
+    wanted = vectors.embedded & (rows.alive if allowed is None else allowed)
+    places = np.flatnonzero(wanted)
+    if not len(places):
+        return [() for _ in questions]
+    is_gathered = len(places) < _GATHER_BELOW * len(wanted)
+    searched = vectors.matrix[places] if is_gathered else vectors.matrix
+    rankings = []
+    for first in range(0, len(questions), _QUESTIONS_AT_ONCE):
+        for scores in questions[first : first + _QUESTIONS_AT_ONCE] @ searched.T:
+            deadline.check()
+            chosen = scores if len(scores) == len(places) else scores[places]
+            rankings.append(_ranking(rows, places, chosen, depth))
+    return rankings
+
+
+def _ranking(rows: Rows, places: NDArray[np.intp], scores: Vector, depth: int) -> tuple[Hit, ...]:
+    taken = 2 * depth
+    while taken < len(places):
+        worst = np.partition(scores, len(scores) - taken)[len(scores) - taken]
+        best = np.flatnonzero(scores >= worst)
+        hits = _cut(rows, places[best], scores[best], depth, unseen_score=float(_rounded(worst)))
+        if hits is not None:
+            return hits
+        taken *= 4
+    hits = _cut(rows, places, scores, depth, unseen_score=-np.inf)
+    assert hits is not None  # nothing is unseen
+    return hits
+
+
+def _cut(
+    rows: Rows, places: NDArray[np.intp], scores: Vector, depth: int, *, unseen_score: float
+) -> tuple[Hit, ...] | None:
+    return cut(rows, places, _rounded(scores), depth, unseen_score=unseen_score)
+
+
+def _rounded(scores: ArrayLike) -> NDArray[np.float64]:
+    exact: NDArray[np.float64] = np.asarray(scores, np.float64)
+    return exact.round(SCORE_DECIMALS)

@@ -1,0 +1,127 @@
+"""What one process has open of a namespace, as a view that stays true while the namespace goes on."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import Connection
+
+from models.documents import Manifest
+from models.errors import BadIndex
+from search.embedded.corpus import PULSE, Corpus, Pulse
+from search.embedded.lexical import LexicalIndex, LexicalSearcher
+from search.embedded.masks import Masks
+from search.embedded.matrix import Vectors, VectorTable
+from search.embedded.rows import Rows, RowTable
+
+_MANIFEST_FIELDS = frozenset(field.name for field in fields(Manifest))
+
+
+def manifest_from(stored: str | dict[str, Any]) -> Manifest:
+    known = json.loads(stored) if isinstance(stored, str) else stored
+    return Manifest(**{name: value for name, value in known.items() if name in _MANIFEST_FIELDS})
+
+
+def unknown_namespace(corpus: Corpus, namespace: str) -> BadIndex:
+    return BadIndex(
+        f"there is no namespace {namespace[:80]!r} in {corpus.folder}; "
+        "`chorale namespaces list` shows those there are, `chorale index` makes one"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Rows, words and vectors of one moment."""
+
+    pulse: Pulse
+    manifest: Manifest
+    rows: Rows
+    masks: Masks
+    searcher: LexicalSearcher | None
+    vectors: Vectors | None
+
+    def shows(self, pulse: Pulse) -> bool:
+        """Whether nothing that readers may see has changed since."""
+        mine = self.pulse
+        return (
+            mine.visible == pulse.visible
+            and mine.namespace_id == pulse.namespace_id
+            and mine.lexical == pulse.lexical
+            and mine.generation == pulse.generation
+        )
+
+
+class NamespaceReader:
+    """Loads what is asked for and keeps it up to date.  Thread-safe."""
+
+    def __init__(self, corpus: Corpus, namespace: str) -> None:
+        self._corpus = corpus
+        self._namespace = namespace
+        self._catching_up = threading.Lock()
+        self._view: View | None = None
+        self._rows: RowTable | None = None
+        self._vectors: VectorTable | None = None
+        self._masks = Masks()
+        self._index: LexicalIndex | None = None
+
+    def view(self, pulse: Pulse, *, text: bool = False, vectors: bool = False) -> View:
+        """A view at least as new as `pulse`, with what is asked for; what was loaded once comes along."""
+        view = self._view
+        if view is not None and view.shows(pulse) and _has(view, text, vectors):
+            return view
+        with self._catching_up:
+            view = self._view
+            # Another thread may have brought it further than `pulse` meanwhile.
+            newest = self._corpus.pulse(self._namespace)
+            if view is not None and newest and view.shows(newest) and _has(view, text, vectors):
+                return view
+            try:
+                self._view = self._caught_up(text, vectors)
+            except BadIndex:
+                # A rebuild may have taken the old index away between our two looks.
+                again = self._corpus.pulse(self._namespace)
+                if newest is None or again is None or again.lexical == newest.lexical:
+                    raise
+                self._view = self._caught_up(text, vectors)
+            return self._view
+
+    def _caught_up(self, text: bool, vectors: bool) -> View:
+        old = self._view
+        with self._corpus.reading() as connection:
+            pulse = self._pulse(connection)
+            manifest = manifest_from(pulse.manifest)
+            table = self._rows
+            if table is None or old is None or self._must_start_again(table, old.pulse, pulse):
+                table = self._rows = RowTable(pulse.namespace_id)
+                self._vectors, self._masks, old = None, Masks(), None
+            rows = table.snapshot
+            if rows.visible != pulse.visible:
+                rows = table.catch_up(connection, pulse.visible)
+            loaded: Vectors | None = None
+            if vectors or self._vectors is not None or (self._view and self._view.vectors):
+                if self._vectors is None:
+                    self._vectors = VectorTable(pulse.namespace_id, manifest.dimension)
+                loaded = self._vectors.catch_up(connection, rows)
+        searcher: LexicalSearcher | None = None
+        if text or self._index is not None:
+            if self._index is None or self._view is None or self._view.pulse.lexical != pulse.lexical:
+                self._index = LexicalIndex(self._corpus.lexical_folder(pulse.lexical))
+            searcher = self._index.reloaded()
+        return View(pulse, manifest, rows, self._masks, searcher, loaded)
+
+    @staticmethod
+    def _must_start_again(table: RowTable, old: Pulse, new: Pulse) -> bool:
+        return old.namespace_id != new.namespace_id or table.is_worn or not table.can_catch_up(new.visible)
+
+    def _pulse(self, connection: Connection) -> Pulse:
+        row = connection.exec_driver_sql(PULSE, (self._namespace,)).fetchone()
+        if row is None:
+            raise unknown_namespace(self._corpus, self._namespace)
+        return Pulse(*row)
+
+
+def _has(view: View, text: bool, vectors: bool) -> bool:
+    return (not text or view.searcher is not None) and (not vectors or view.vectors is not None)

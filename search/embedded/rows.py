@@ -1,0 +1,165 @@
+"""What a process knows of a namespace's passages besides their words and vectors; catches up by sequence.
+
+A *row* is a passage's place in these arrays and in the matrix of vectors; a *version* is the place of its
+document, of which each replacement makes a new one.  Rows only ever grow at the end, in the order of their
+rid, and die by a mask, so a snapshot stays true while others catch up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from models.hits import Hit
+from search.embedded.growing import Growing
+
+TOMBSTONE_BATCHES = 1_000
+"""How long ended rows are remembered; a process further behind loads the namespace again."""
+
+_DOCUMENTS = """
+    SELECT document_id, source, metadata, content_hash, near_duplicate_group FROM chorale_document
+    WHERE namespace_id = ? AND sequence > ? AND sequence <= ? AND (+ended IS NULL OR +ended > ?)
+"""
+_PASSAGES = """
+    SELECT rid, passage_id, document_id FROM chorale_passage
+    WHERE namespace_id = ? AND sequence > ? AND sequence <= ? AND (+ended IS NULL OR +ended > ?) ORDER BY rid
+"""
+_ENDED = "SELECT rid FROM chorale_passage WHERE namespace_id = ? AND ended > ? AND ended <= ?"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentVersion:
+    document_id: str
+    fields: Mapping[str, Any]
+    """What filters see: its metadata, and `document_id` and `source` where no metadata has that name."""
+    source_type: str | None
+    published_at: str | None
+    content_hash: str | None
+    near_duplicate_group: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A snapshot: `n` rows of `m` versions."""
+
+    visible: int
+    rids: NDArray[np.int64]
+    """Shape (n,), rising."""
+    version_of: NDArray[np.int32]
+    """Shape (n,)."""
+    alive: NDArray[np.bool_]
+    """Shape (n,)."""
+    versions_alive: NDArray[np.bool_]
+    """Shape (m,)."""
+    passage_ids: Sequence[str]
+    """At least n."""
+    versions: Sequence[DocumentVersion]
+    """At least m."""
+    versions_of: Mapping[str, Sequence[int]]
+    """By document id."""
+
+    def at(self, rids: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """The row of each rid, and whether there is such a row, alive."""
+        if not len(self.rids):
+            return np.zeros(len(rids), np.intp), np.zeros(len(rids), np.bool_)
+        rows = np.minimum(np.searchsorted(self.rids, rids), len(self.rids) - 1)
+        return rows, (self.rids[rows] == rids) & self.alive[rows]
+
+    def hit(self, row: int, score: float) -> Hit:
+        version = self.versions[self.version_of[row]]
+        return Hit(
+            self.passage_ids[row],
+            version.document_id,
+            score,
+            version.source_type,
+            version.published_at,
+            version.content_hash,
+            version.near_duplicate_group,
+        )
+
+
+class RowTable:
+    """Builds the snapshots.  One thread at a time."""
+
+    def __init__(self, namespace_id: int) -> None:
+        self._namespace_id = namespace_id
+        self._rids = Growing(np.int64)
+        self._version_of = Growing(np.int32)
+        self._alive: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._passage_ids: list[str] = []
+        self._versions: list[DocumentVersion] = []
+        self._versions_of: dict[str, list[int]] = {}
+        self._visible = 0
+        self.snapshot = self._taken()
+
+    @property
+    def is_worn(self) -> bool:
+        """More dead rows than living ones: cheaper to load again."""
+        dead = len(self._alive) - int(np.count_nonzero(self._alive))
+        return dead > max(1_000, len(self._alive) - dead)
+
+    def can_catch_up(self, visible: int) -> bool:
+        return self._visible == 0 or visible - self._visible < TOMBSTONE_BATCHES
+
+    def catch_up(self, connection: Connection, visible: int) -> Rows:
+        """Take in every batch up to `visible`, inside the caller's transaction."""
+        since = self._visible
+        span = (self._namespace_id, since, visible)
+        batch: dict[str, int] = {}
+        for row in connection.exec_driver_sql(_DOCUMENTS, (*span, visible)):
+            version = _version(*row)
+            batch[version.document_id] = len(self._versions)
+            self._versions_of.setdefault(version.document_id, []).append(len(self._versions))
+            self._versions.append(version)
+        rows = connection.exec_driver_sql(_PASSAGES, (*span, visible)).fetchall()
+        self._rids.append(np.fromiter((row[0] for row in rows), np.int64, len(rows)))
+        self._version_of.append(np.fromiter((batch[row[2]] for row in rows), np.int32, len(rows)))
+        self._passage_ids.extend(row[1] for row in rows)
+        # A copy: searches that began before go on with the mask they have.
+        self._alive = np.concatenate([self._alive, np.ones(len(rows), np.bool_)])
+        if since:
+            ended = [row[0] for row in connection.exec_driver_sql(_ENDED, span)]
+            places, known = self._taken().at(np.array(ended, np.int64))
+            self._alive[places[known]] = False
+        self._visible = visible
+        self.snapshot = self._taken()
+        return self.snapshot
+
+    def _taken(self) -> Rows:
+        version_of = self._version_of.view
+        versions_alive = np.zeros(len(self._versions), np.bool_)
+        versions_alive[version_of[self._alive]] = True
+        return Rows(
+            self._visible,
+            self._rids.view,
+            version_of,
+            self._alive,
+            versions_alive,
+            self._passage_ids,
+            self._versions,
+            self._versions_of,
+        )
+
+
+def _version(
+    document_id: str, source: str, metadata: str, content_hash: str, near_duplicate_group: str | None
+) -> DocumentVersion:
+    known = json.loads(metadata)
+    return DocumentVersion(
+        document_id,
+        {"document_id": document_id, "source": source, **known},
+        _word(known.get("source_type")),
+        _word(known.get("published_at")),
+        content_hash or None,
+        near_duplicate_group,
+    )
+
+
+def _word(value: object) -> str | None:
+    return None if value is None else str(value)

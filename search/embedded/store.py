@@ -1,0 +1,174 @@
+"""The embedded store: one folder, no server.
+
+Any number of processes and threads search it beside one writer a namespace; what a batch brought is seen by
+every branch at once, and nothing that was acknowledged is lost when a process is killed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+
+import numpy as np
+
+from models.documents import Document, Manifest, Matrix, NamespaceState, PassageText, Vector
+from models.errors import InvalidAnswer, ServiceError
+from models.hits import Ranking
+from search.embedded import lookups
+from search.embedded.analysis import question_terms
+from search.embedded.corpus import Corpus, Pulse
+from search.embedded.deadline import Deadline
+from search.embedded.matrix import search_matrix
+from search.embedded.reader import NamespaceReader, View, unknown_namespace
+from search.embedded.writer import CorpusWriter
+from search.protocol import Filters
+
+_HEAL_WAIT_S = 0.05
+
+
+class EmbeddedStore:
+    """Implements `search.protocol.Store`; thread-safe.  Files are opened at first use.
+
+    `writer_wait_s` is how long a write waits for another writer of its namespace before WriterBusy.
+    `warm_text` and `warm_vectors` say what `warm` loads: a process that only ever searches text needs no
+    matrix, which takes 4 bytes x dimension for each passage.
+    """
+
+    def __init__(
+        self, folder: Path, *, writer_wait_s: float = 5.0, warm_text: bool = True, warm_vectors: bool = True
+    ) -> None:
+        self._corpus = Corpus(Path(folder))
+        self._writer = CorpusWriter(self._corpus, wait_s=writer_wait_s)
+        self._warms = {"text": warm_text, "vectors": warm_vectors}
+        self._readers: dict[str, NamespaceReader] = {}
+        self._reading = threading.Lock()
+
+    def search_text(
+        self,
+        namespace: str,
+        texts: Sequence[str],
+        *,
+        depth: int,
+        filters: Filters | None = None,
+        exclude_ids: Sequence[str] = (),
+        timeout_s: float = 2.0,
+    ) -> list[Ranking]:
+        deadline = Deadline(timeout_s)
+        view = self._view(namespace, text=True)
+        assert view.searcher is not None
+        allowed = view.masks.allowed(view.rows, filters, exclude_ids)
+        rankings = []
+        for text in texts:
+            if terms := question_terms(text, view.manifest.language):
+                hits, total = view.searcher.search(
+                    view.rows, terms, allowed=allowed.rows, depth=depth, deadline=deadline
+                )
+            else:
+                hits, total = (), 0
+            rankings.append(Ranking(hits, total, allowed.warnings))
+        return rankings
+
+    def search_vectors(
+        self,
+        namespace: str,
+        vectors: Matrix,
+        *,
+        depth: int,
+        filters: Filters | None = None,
+        exclude_ids: Sequence[str] = (),
+        timeout_s: float = 2.0,
+    ) -> list[Ranking]:
+        deadline = Deadline(timeout_s)
+        view = self._view(namespace, vectors=True)
+        assert view.vectors is not None
+        questions = np.ascontiguousarray(vectors, np.float32)
+        if questions.ndim != 2 or questions.shape[1] != view.manifest.dimension:
+            raise InvalidAnswer(
+                f"question vectors have the shape {questions.shape}; "
+                f"namespace {namespace!r} has dimension {view.manifest.dimension}"
+            )
+        if not np.isfinite(questions).all():
+            raise InvalidAnswer("a question vector has values that are no numbers")
+        allowed = view.masks.allowed(view.rows, filters, exclude_ids)
+        found = search_matrix(
+            view.rows, view.vectors, questions, allowed=allowed.rows, depth=depth, deadline=deadline
+        )
+        return [Ranking(hits, None, allowed.warnings) for hits in found]
+
+    def vectors(self, namespace: str, passage_ids: Sequence[str]) -> dict[str, Vector]:
+        pulse = self._settled(namespace)
+        with self._corpus.reading() as connection:
+            return lookups.vectors(connection, pulse.namespace_id, passage_ids)
+
+    def texts(
+        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
+    ) -> dict[str, PassageText]:
+        deadline = Deadline(timeout_s)
+        pulse = self._settled(namespace)
+        with self._corpus.reading() as connection:
+            return lookups.texts(connection, pulse.namespace_id, passage_ids, deadline)
+
+    def generation(self, namespace: str) -> int:
+        return self._view(namespace).pulse.generation
+
+    def warm(self, namespace: str | None = None) -> None:
+        names = [state.name for state in self.namespaces()] if namespace is None else [namespace]
+        for name in names:
+            self._view(name, **self._warms)
+
+    def create(self, namespace: str, manifest: Manifest) -> Manifest:
+        """Raises ManifestMismatch, and WrongDeclaration for a name or manifest that cannot be."""
+        return self._writer.create(namespace, manifest)
+
+    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
+        return self._writer.upsert(namespace, documents)
+
+    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
+        return self._writer.delete(namespace, document_ids)
+
+    def drop(self, namespace: str) -> bool:
+        return self._writer.drop(namespace)
+
+    def rebuild_lexical(self, namespace: str) -> int:
+        """Make the lexical index again from the documents, beside running searches; the new generation."""
+        return self._writer.rebuild_lexical(namespace)
+
+    def exclusive(self, namespace: str) -> AbstractContextManager[None]:
+        """Hold the namespace for several writes in a row; others get WriterBusy, readers notice nothing."""
+        return self._writer.exclusive(namespace)
+
+    def namespaces(self) -> list[NamespaceState]:
+        with self._corpus.reading() as connection:
+            return lookups.namespaces(connection)
+
+    def revisions(self, namespace: str, source: str) -> dict[str, str]:
+        pulse = self._settled(namespace)
+        with self._corpus.reading() as connection:
+            return lookups.revisions(connection, pulse.namespace_id, source)
+
+    def close(self) -> None:
+        """Let go of files and memory; the store opens again when it is used."""
+        with self._reading:
+            self._readers.clear()
+        self._corpus.close()
+
+    def _view(self, namespace: str, *, text: bool = False, vectors: bool = False) -> View:
+        pulse = self._settled(namespace)
+        with self._reading:
+            reader = self._readers.setdefault(namespace, NamespaceReader(self._corpus, namespace))
+        return reader.view(pulse, text=text, vectors=vectors)
+
+    def _settled(self, namespace: str) -> Pulse:
+        """Where the namespace stands, after finishing what a killed writer left."""
+        pulse = self._corpus.pulse(namespace)
+        if pulse is not None and pulse.is_behind:
+            # If the lock is free nobody is at it.  A search is no worse off when this fails: it shows the
+            # documents as they were before that batch.
+            with suppress(ServiceError), self._writer.exclusive(namespace, wait_s=0):
+                self._writer.settle(namespace, sql_wait_s=_HEAL_WAIT_S)
+            pulse = self._corpus.pulse(namespace)
+        if pulse is None:
+            raise unknown_namespace(self._corpus, namespace)
+        return pulse

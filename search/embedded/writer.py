@@ -1,0 +1,311 @@
+"""The writing side: every batch goes into the truth first, then into the lexical index, then becomes visible.
+
+1. One transaction: documents and passages with the next sequence; what they replace is marked as ended by it.
+2. tantivy: the batch's passages, read back from the truth, and a durable commit.
+3. One transaction: `visible` and the generation rise, and what ended is cleared away.
+
+Dying after 1 or 2 leaves `visible` behind `sequence`, and `settle` does 2 and 3 again: the way on after a
+crash is the way of every batch.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, fields
+
+import numpy as np
+from chorale_client.request import check_namespace
+from sqlalchemy import Connection, delete, insert, update
+
+from models.corpus_tables import document_table, namespace_table, passage_table
+from models.documents import Document, Manifest
+from models.errors import InvalidAnswer, ManifestMismatch, WrongDeclaration
+from search.embedded.analysis import analyser, indexed_text
+from search.embedded.corpus import Corpus, Pulse
+from search.embedded.lexical import check_index, create_index, write_index
+from search.embedded.locks import WriterLock
+from search.embedded.matrix import STORED
+from search.embedded.reader import manifest_from, unknown_namespace
+from search.embedded.rows import TOMBSTONE_BATCHES
+
+_SQL_WAIT_S = 30.0
+"""For other namespaces' batches: SQLite takes one transaction at a time."""
+
+_UNIT_LENGTH_TOLERANCE = 0.01
+
+_TO_INDEX = """
+    SELECT p.rid, d.title, p.heading, p.text FROM chorale_passage p JOIN chorale_document d
+    ON d.namespace_id = p.namespace_id AND d.document_id = p.document_id AND d.sequence = p.sequence
+    WHERE p.namespace_id = ? AND p.sequence > ? AND +p.ended IS NULL ORDER BY p.rid
+"""
+_TOUCHED = """
+    SELECT rid FROM chorale_passage WHERE namespace_id = ? AND sequence > ?
+    UNION SELECT rid FROM chorale_passage WHERE namespace_id = ? AND ended > ?
+"""
+_RAISE = """
+    INSERT INTO chorale_generation (name, generation) VALUES (?, 1)
+    ON CONFLICT (name) DO UPDATE SET generation = generation + 1
+"""
+
+
+class CorpusWriter:
+    """Batches of one folder's namespaces; a lock for each of them."""
+
+    def __init__(self, corpus: Corpus, *, wait_s: float) -> None:
+        self._corpus = corpus
+        self._wait_s = wait_s
+        self._locks: dict[str, WriterLock] = {}
+        self._locking = threading.Lock()
+
+    def exclusive(self, namespace: str, *, wait_s: float | None = None) -> AbstractContextManager[None]:
+        """Nobody else writes the namespace meanwhile; raises WriterBusy."""
+        with self._locking:
+            if namespace not in self._locks:
+                folder = self._corpus.folder / "locks"
+                folder.mkdir(parents=True, exist_ok=True)
+                self._locks[namespace] = WriterLock(folder / f"{namespace}.lock", f"namespace {namespace!r}")
+            lock = self._locks[namespace]
+        return lock.held(wait_s=self._wait_s if wait_s is None else wait_s)
+
+    def create(self, namespace: str, manifest: Manifest) -> Manifest:
+        _check_manifest(namespace, manifest)
+        if (pulse := self._corpus.pulse(namespace)) is not None:
+            return _same(namespace, manifest_from(pulse.manifest), manifest)
+        with self.exclusive(namespace):
+            if (pulse := self._corpus.pulse(namespace)) is not None:
+                return _same(namespace, manifest_from(pulse.manifest), manifest)
+            with self._corpus.writing(wait_s=_SQL_WAIT_S) as connection:
+                row = {
+                    "name": namespace,
+                    "manifest": asdict(manifest),
+                    "sequence": 0,
+                    "visible": 0,
+                    "lexical": "",
+                }
+                inserted = connection.execute(insert(namespace_table).values(row)).inserted_primary_key
+                assert inserted is not None
+                lexical = f"{namespace}.{inserted[0]}.0"
+                create_index(self._corpus.lexical_folder(lexical))
+                _set(connection, inserted[0], lexical=lexical)
+            self._sweep(namespace, keep=lexical)
+        return manifest
+
+    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
+        with self._writing(namespace) as pulse:
+            # Of a document given twice, the last.
+            chosen = list({document.document_id: document for document in documents}.values())
+            _check_documents(chosen, manifest_from(pulse.manifest))
+            if not chosen:
+                return pulse.generation
+            check_index(self._corpus.lexical_folder(pulse.lexical))
+            with self._corpus.writing(wait_s=_SQL_WAIT_S) as connection:
+                sequence = pulse.sequence + 1
+                _end(connection, pulse.namespace_id, sequence, [document.document_id for document in chosen])
+                _insert(connection, pulse.namespace_id, sequence, chosen)
+                _set(connection, pulse.namespace_id, sequence=sequence)
+            return self.settle(namespace).generation
+
+    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
+        with self._writing(namespace) as pulse:
+            check_index(self._corpus.lexical_folder(pulse.lexical))
+            with self._corpus.writing(wait_s=_SQL_WAIT_S) as connection:
+                sequence = pulse.sequence + 1
+                ended = _end(connection, pulse.namespace_id, sequence, sorted(set(document_ids)))
+                if ended:
+                    _set(connection, pulse.namespace_id, sequence=sequence)
+            self.settle(namespace)
+            return ended
+
+    def drop(self, namespace: str) -> bool:
+        if self._corpus.pulse(namespace) is None:
+            return False
+        with self.exclusive(namespace):
+            pulse = self._corpus.pulse(namespace)
+            if pulse is not None:
+                with self._corpus.writing(wait_s=_SQL_WAIT_S) as connection:
+                    for table in (passage_table, document_table, namespace_table):
+                        of_it = table.c.namespace_id == pulse.namespace_id
+                        connection.execute(delete(table).where(of_it))
+                    connection.exec_driver_sql(_RAISE, (namespace,))
+            self._sweep(namespace, keep=None)
+        return pulse is not None
+
+    def settle(self, namespace: str, *, sql_wait_s: float = _SQL_WAIT_S) -> Pulse:
+        """Make every committed batch visible; the caller holds the namespace."""
+        pulse = self._known(namespace)
+        if not pulse.is_behind:
+            return pulse
+        touched = (pulse.namespace_id, pulse.visible, pulse.namespace_id, pulse.visible)
+        with self._corpus.reading() as connection:
+            gone = [row[0] for row in connection.exec_driver_sql(_TOUCHED, touched)]
+            self._index(connection, pulse, pulse.lexical, since=pulse.visible, gone=gone)
+        with self._corpus.writing(wait_s=sql_wait_s) as connection:
+            _show(connection, namespace, pulse)
+        return self._known(namespace)
+
+    def rebuild_lexical(self, namespace: str) -> int:
+        """Make the lexical index again from the truth; returns the generation.  Searches go on meanwhile."""
+        with self.exclusive(namespace):
+            pulse = self._known(namespace)
+            stem, build = pulse.lexical.rsplit(".", 1)
+            lexical = f"{stem}.{int(build) + 1}"
+            create_index(self._corpus.lexical_folder(lexical))
+            with self._corpus.reading() as connection:
+                self._index(connection, pulse, lexical, since=0, gone=())
+            with self._corpus.writing(wait_s=_SQL_WAIT_S) as connection:
+                _set(connection, pulse.namespace_id, lexical=lexical)
+                _show(connection, namespace, pulse)
+            self._sweep(namespace, keep=lexical)
+            return self._known(namespace).generation
+
+    @contextmanager
+    def _writing(self, namespace: str) -> Iterator[Pulse]:
+        self._known(namespace)
+        with self.exclusive(namespace):
+            yield self.settle(namespace)
+
+    def _known(self, namespace: str) -> Pulse:
+        pulse = self._corpus.pulse(namespace)
+        if pulse is None:
+            raise unknown_namespace(self._corpus, namespace)
+        return pulse
+
+    def _index(
+        self, connection: Connection, pulse: Pulse, lexical: str, *, since: int, gone: Sequence[int]
+    ) -> None:
+        manifest = manifest_from(pulse.manifest)
+        rows = connection.exec_driver_sql(_TO_INDEX, (pulse.namespace_id, since))
+        texts = (
+            (
+                rid,
+                indexed_text(
+                    title, heading, text, language=manifest.language, title_repeats=manifest.title_repeats
+                ),
+            )
+            for rid, title, heading, text in rows
+        )
+        write_index(self._corpus.lexical_folder(lexical), manifest.language, delete=gone, add=texts)
+
+    def _sweep(self, namespace: str, *, keep: str | None) -> None:
+        """Remove lexical folders that a rebuild, a drop or a crash left behind; open readers keep theirs."""
+        for folder in self._corpus.lexical_folder("").glob(f"{namespace}.*"):
+            if folder.name != keep:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _show(connection: Connection, namespace: str, pulse: Pulse) -> None:
+    _set(connection, pulse.namespace_id, visible=pulse.sequence)
+    connection.exec_driver_sql(_RAISE, (namespace,))
+    ended = passage_table.c.ended
+    mine = passage_table.c.namespace_id == pulse.namespace_id
+    just_ended = (ended > pulse.visible) & (ended <= pulse.sequence)
+    connection.execute(update(passage_table).where(mine, just_ended).values(text="", heading="", vector=None))
+    connection.execute(delete(passage_table).where(mine, ended <= pulse.sequence - TOMBSTONE_BATCHES))
+    mine = document_table.c.namespace_id == pulse.namespace_id
+    connection.execute(delete(document_table).where(mine, document_table.c.ended <= pulse.sequence))
+
+
+def _set(connection: Connection, namespace_id: int, **values: int | str) -> None:
+    of_it = namespace_table.c.namespace_id == namespace_id
+    connection.execute(update(namespace_table).where(of_it).values(values))
+
+
+def _end(connection: Connection, namespace_id: int, sequence: int, document_ids: Sequence[str]) -> int:
+    """Mark documents and their passages as ended; returns how many documents there were."""
+    ended = 0
+    for table in (passage_table, document_table):
+        statement = (
+            f"UPDATE {table.name} SET ended = ? WHERE namespace_id = ? AND document_id = ? AND +ended IS NULL"
+        )
+        ended = sum(
+            connection.exec_driver_sql(statement, (sequence, namespace_id, document_id)).rowcount
+            for document_id in document_ids
+        )
+    return ended
+
+
+def _insert(connection: Connection, namespace_id: int, sequence: int, documents: Sequence[Document]) -> None:
+    of_batch = {"namespace_id": namespace_id, "sequence": sequence}
+    connection.execute(
+        insert(document_table),
+        [
+            {
+                **of_batch,
+                "document_id": document.document_id,
+                "source": document.source,
+                "title": document.title,
+                "metadata": dict(document.metadata),
+                "content_hash": document.content_hash,
+                "near_duplicate_group": document.near_duplicate_group,
+                "revision": document.revision,
+            }
+            for document in documents
+        ],
+    )
+    passages = [
+        {
+            **of_batch,
+            "passage_id": passage.passage_id,
+            "document_id": document.document_id,
+            "position": passage.position,
+            "heading": passage.heading,
+            "text": passage.text,
+            "start": passage.start,
+            "end": passage.end,
+            "vector": None if passage.vector is None else np.asarray(passage.vector, STORED).tobytes(),
+        }
+        for document in documents
+        for passage in document.passages
+    ]
+    if passages:
+        connection.execute(insert(passage_table), passages)
+
+
+def _check_documents(documents: Sequence[Document], manifest: Manifest) -> None:
+    seen: set[str] = set()
+    for document in documents:
+        for passage in document.passages:
+            if passage.passage_id in seen:
+                raise InvalidAnswer(f"passage {passage.passage_id!r} is there twice")
+            seen.add(passage.passage_id)
+            if passage.vector is None:
+                continue
+            if passage.vector.shape != (manifest.dimension,):
+                raise InvalidAnswer(
+                    f"passage {passage.passage_id!r} has a vector of shape {passage.vector.shape}; "
+                    f"the namespace has dimension {manifest.dimension}"
+                )
+            length = float(np.linalg.norm(passage.vector))
+            if not abs(length - 1.0) <= _UNIT_LENGTH_TOLERANCE:
+                raise InvalidAnswer(
+                    f"passage {passage.passage_id!r} has a vector of length {length:g} instead of 1"
+                )
+
+
+def _check_manifest(namespace: str, manifest: Manifest) -> None:
+    try:
+        check_namespace(namespace)
+    except ValueError as error:
+        raise WrongDeclaration(str(error)) from None
+    analyser(manifest.language)
+    if manifest.title_repeats != "auto" and not manifest.title_repeats.isdecimal():
+        raise WrongDeclaration(f"title_repeats is 'auto' or a number, not {manifest.title_repeats!r}")
+    if manifest.dimension < 0:
+        raise WrongDeclaration(f"a dimension is 0 (no vectors) or more, not {manifest.dimension}")
+
+
+def _same(namespace: str, stored: Manifest, asked: Manifest) -> Manifest:
+    differing = [
+        f"{field.name} is {getattr(stored, field.name)!r}, asked for {getattr(asked, field.name)!r}"
+        for field in fields(Manifest)
+        if getattr(stored, field.name) != getattr(asked, field.name)
+    ]
+    if differing:
+        raise ManifestMismatch(
+            f"namespace {namespace!r} was built differently: {'; '.join(differing)}. "
+            "Index with the same settings, or build it again with `chorale index --rebuild`"
+        )
+    return stored

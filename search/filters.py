@@ -1,0 +1,174 @@
+"""Filters, compiled once: `{field: value | [values] | {gt, gte, lt, lte, exists, not, contains}}`.
+
+A list, in the filter or in the document, means any of its elements.  Ranges compare numbers with numbers and
+ISO 8601 dates with dates: UTC where no zone is given, and a bare date is its whole day, so `lte: 2024-05-01`
+takes everything of that day and `gt: 2024-05-01` begins with the next.  A date equals a bare date of which it
+is a moment.  `contains` is part of a text, whatever the case, or one element of a list.  `not` takes a value,
+values or operators.  A field that is missing, null or an empty list fails everything but `not` and
+`exists: false`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeGuard
+
+Fields = Mapping[str, Any]
+"""What is known of a document, by field name; values are JSON."""
+_Test = Callable[[list[Any]], bool]
+_Match = Callable[[object], bool]
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_DAY = timedelta(days=1) - timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledFilters:
+    """All conditions of one request."""
+
+    key: str
+    """Equal for equal filters, whatever the order of their fields."""
+    tests: tuple[tuple[str, _Test], ...]
+    warnings: tuple[str, ...] = ()
+    """Conditions that make no sense, and why; with one of them nothing matches."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return tuple(field for field, _ in self.tests)
+
+    def matches(self, fields: Fields) -> bool:
+        return not self.warnings and all(test(elements(fields, field)) for field, test in self.tests)
+
+
+def compile_filters(filters: Mapping[str, Any]) -> CompiledFilters:
+    """Never raises: a condition that makes no sense matches nothing and is named in `warnings`."""
+    warnings: list[str] = []
+    tests = tuple((field, _condition(field, wanted, warnings)) for field, wanted in filters.items())
+    return CompiledFilters(json.dumps(filters, sort_keys=True, default=repr), tests, tuple(warnings))
+
+
+def unknown_field_warning(field: str) -> str:
+    return f"filter {field!r}: no document has this field, so nothing matches"
+
+
+def elements(fields: Fields, field: str) -> list[Any]:
+    """The values of a field as a list; `a.b` reaches into an object where no field has that whole name."""
+    value: Any = fields.get(field)
+    if value is None and "." in field:
+        value = fields
+        for part in field.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+    if value is None:
+        return []
+    return [element for element in value if element is not None] if isinstance(value, list) else [value]
+
+
+def _condition(field: str, wanted: object, warnings: list[str]) -> _Test:
+    if not isinstance(wanted, Mapping):
+        return _any_of(_equals, wanted)
+    tests = []
+    for operator, operand in wanted.items():
+        if operator in _RANGES:
+            tests.append(_range(field, operator, operand, warnings))
+        elif operator == "exists":
+            tests.append(_exists(operand is not False))
+        elif operator == "not":
+            tests.append(_negated(_condition(field, operand, warnings)))
+        elif operator == "contains":
+            tests.append(_any_of(_contains, operand))
+        else:
+            choices = ", ".join((*_RANGES, "exists", "not", "contains"))
+            warnings.append(f"filter {field!r}: no operator {operator!r}; there are: {choices}")
+            tests.append(_never)
+    return lambda values: all(test(values) for test in tests)
+
+
+def _never(_values: list[Any]) -> bool:
+    return False
+
+
+def _exists(wanted: bool) -> _Test:
+    return lambda values: bool(values) is wanted
+
+
+def _negated(test: _Test) -> _Test:
+    return lambda values: not test(values)
+
+
+def _any_of(compiler: Callable[[object], _Match], wanted: object) -> _Test:
+    choices = [compiler(choice) for choice in (wanted if isinstance(wanted, list | tuple) else [wanted])]
+    return lambda values: any(choice(value) for value in values for choice in choices)
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _equals(wanted: object) -> _Match:
+    if isinstance(wanted, bool):
+        return lambda value: value is wanted
+    if _is_number(wanted):
+        return lambda value: _is_number(value) and bool(value == wanted)
+    span = _span(wanted)
+    if span is None:
+        return lambda value: bool(value == wanted)
+    first, last = span
+
+    def same_moment(value: object) -> bool:
+        if value == wanted:
+            return True
+        found = _span(value)
+        return found is not None and first <= found[0] and found[1] <= last
+
+    return same_moment
+
+
+def _contains(wanted: object) -> _Match:
+    if not isinstance(wanted, str):
+        return _equals(wanted)
+    part = wanted.casefold()
+    return lambda value: isinstance(value, str) and part in value.casefold()
+
+
+_RANGES: dict[str, Callable[[Any, Any], bool]] = {
+    "gt": lambda value, bound: value[0] > bound[1],
+    "gte": lambda value, bound: value[0] >= bound[0],
+    "lt": lambda value, bound: value[1] < bound[0],
+    "lte": lambda value, bound: value[1] <= bound[1],
+}
+"""Both sides are (first, last), inclusive; a number or a moment is its own first and last."""
+
+
+def _range(field: str, operator: str, operand: object, warnings: list[str]) -> _Test:
+    to_span: Callable[[object], Any] = _number_span if _is_number(operand) else _span
+    bound = to_span(operand)
+    if bound is None:
+        warnings.append(f"filter {field!r}: {operator} takes a number or an ISO 8601 date, not {operand!r}")
+        return _never
+    holds = _RANGES[operator]
+
+    def within(value: object) -> bool:
+        found = to_span(value)
+        return found is not None and holds(found, bound)
+
+    return lambda values: any(within(value) for value in values)
+
+
+def _number_span(value: object) -> tuple[float, float] | None:
+    return (value, value) if _is_number(value) else None
+
+
+def _span(value: object) -> tuple[datetime, datetime] | None:
+    """First and last moment of an ISO 8601 date; None for anything else."""
+    if not isinstance(value, str) or not _DATE.match(value):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+    return (moment, moment + _DAY) if len(value) == 10 else (moment, moment)

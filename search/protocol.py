@@ -1,0 +1,111 @@
+"""What every store promises; `tests/contracts/store.py` is the suite that each one inherits.
+
+A store searches a *list* of questions at once.  It is given values (paths, addresses, limits) and knows no
+settings, no broker and no clock but its own time limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from models.documents import Document, Manifest, Matrix, NamespaceState, PassageText, Vector
+from models.hits import Ranking
+
+Filters = Mapping[str, Any]
+"""`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains}}`, as on the wire; all must hold."""
+
+
+class Searches(Protocol):
+    """The reading side, which the branch tasks use.
+
+    All methods raise `models.errors.StageFailure` subclasses only: `BadIndex` for an unknown namespace or a
+    damaged index, `StoreUnavailable`, `StoreTimeout`, `Unauthorised`, `InvalidAnswer`.
+    """
+
+    def search_text(
+        self,
+        namespace: str,
+        texts: Sequence[str],
+        *,
+        depth: int,
+        filters: Filters | None = None,
+        exclude_ids: Sequence[str] = (),
+        timeout_s: float = 2.0,
+    ) -> list[Ranking]:
+        """BM25: a ranking of passages for each text, best first, ties by passage id.
+
+        The passages of at least `depth` different documents are there, or all that match.  A text without
+        any term (empty, stop words only) has no hits.  A filter on a field that no document has matches
+        nothing and is named in the ranking's warnings.
+        """
+        ...
+
+    def search_vectors(
+        self,
+        namespace: str,
+        vectors: Matrix,
+        *,
+        depth: int,
+        filters: Filters | None = None,
+        exclude_ids: Sequence[str] = (),
+        timeout_s: float = 2.0,
+    ) -> list[Ranking]:
+        """Cosine similarity of normalised vectors, shape (questions, d): the same promises as `search_text`.
+
+        Raises `InvalidAnswer` naming both lengths if d is not the namespace's dimension.
+        """
+        ...
+
+    def vectors(self, namespace: str, passage_ids: Sequence[str]) -> dict[str, Vector]:
+        """Stored vectors by passage id; unknown ids are left out."""
+        ...
+
+    def texts(
+        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
+    ) -> dict[str, PassageText]:
+        """Titles and texts by passage id; unknown ids are left out."""
+        ...
+
+    def generation(self, namespace: str) -> int:
+        """The corpus generation that a search beginning now would see; catches up first where it can."""
+        ...
+
+    def warm(self, namespace: str | None = None) -> None:
+        """Open and load what searching needs, so that the first request is not the slow one."""
+        ...
+
+
+class Writes(Protocol):
+    """The writing side, which the index worker alone uses: one writer a namespace."""
+
+    def create(self, namespace: str, manifest: Manifest) -> Manifest:
+        """Make the namespace if there is none; raises ManifestMismatch if it was built differently."""
+        ...
+
+    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
+        """Replace each document whole, all or nothing; returns the new generation, which readers can see.
+
+        Idempotent.  Raises WriterBusy, BadIndex (unknown namespace), InvalidAnswer (a vector's length).
+        """
+        ...
+
+    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
+        """Delete documents; returns how many there were."""
+        ...
+
+    def drop(self, namespace: str) -> bool:
+        """Delete the namespace with everything in it; False if there was none."""
+        ...
+
+    def namespaces(self) -> list[NamespaceState]: ...
+
+    def revisions(self, namespace: str, source: str) -> dict[str, str]:
+        """Revision by document id of everything indexed from `source`: what to skip, what to prune."""
+        ...
+
+
+class Store(Searches, Writes, Protocol):
+    """A document index: Elasticsearch, Weaviate, the embedded one."""
+
+    def close(self) -> None: ...

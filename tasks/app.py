@@ -1,0 +1,53 @@
+"""The Celery application: `celery -A tasks.app worker -Q chorale.bm25`, `celery -A tasks.app flower`."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from celery import Celery
+from config.celery import celery_settings, needs_acknowledgement
+
+from tasks import fuse, index, retrieve, search
+from tasks.fanout import Fanout
+from tasks.resources import Resources
+
+
+def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
+    """An app with all tasks; `queues` are those that this process works on, none for a caller.
+
+    Its tasks find what they use as `app.resources` and `app.fanout`: an app and its settings belong together.
+    """
+    settings = resources.settings
+    app = Celery("chorale", set_as_current=False)
+    app.conf.update(
+        celery_settings(
+            redis_url=resources.redis_url,
+            broker_url=settings.broker_url,
+            queues=resources.pipeline.queues,
+            acknowledged=needs_acknowledgement(queues),
+            task_events=settings.task_events,
+            redis_socket_timeout_s=settings.redis_socket_timeout_s,
+            redis_connect_timeout_s=settings.redis_connect_timeout_s,
+        )
+    )
+    app.resources = resources
+    app.fanout = Fanout(
+        app, resources.ledger, resend_after_s=settings.resend_after_s, lean=settings.lean
+    )
+    for module in (retrieve, search, fuse, index):
+        module.register(app)
+    return app
+
+
+@cache
+def process_app() -> Celery:
+    """The one app of a process that was started by Celery's own command."""
+    return make_app(Resources.from_environment())
+
+
+def __getattr__(name: str) -> Any:
+    # Celery's `-A tasks.app` asks for `app`; importing this module alone reads no settings.
+    if name in ("app", "celery"):
+        return process_app()
+    raise AttributeError(name)

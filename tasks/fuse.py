@@ -1,0 +1,25 @@
+"""The chord's callback: join, fuse, end.  Its task id is the request's id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from celery import Celery
+from chorale_client.words import TASK_FUSE
+
+from tasks.ending import end_joined
+
+if TYPE_CHECKING:
+    from tasks.resources import Resources
+
+
+def register(app: Celery) -> None:
+    app.task(fuse_task, name=TASK_FUSE, bind=True, ignore_result=True)
+
+
+def fuse_task(task: object, request_id: str) -> None:
+    """Too early, taken by another worker, or ended: then there is nothing to do here."""
+    resources: Resources = task.app.resources  # type: ignore[attr-defined]
+    entry = resources.ledger.join(request_id)
+    if entry is not None:
+        end_joined(resources, entry, by="fusion")

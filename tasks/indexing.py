@@ -1,0 +1,205 @@
+"""From what was read to what can be searched: the composition of ingest, an embedder and a store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from inference.protocol import Embedder
+from ingest.hashes import content_hash, revision_hash
+from ingest.items import RawDocument, Skipped
+from ingest.near_duplicates import NearDuplicates
+from ingest.split import Splitter, passage_pieces
+from models.documents import Document, Manifest, NamespaceState
+from search.protocol import Writes
+
+BATCH_CHARACTERS = 1_000_000
+"""A batch ends here too, so that a few books are not embedded and committed as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far it is; made after each batch, within a batch after each call of the embedder."""
+
+    documents: int
+    """Read so far, unchanged ones too."""
+    passages: int
+    """Embedded so far."""
+    passages_per_s: float
+    remaining_s: float | None
+    """Time left, if the number of documents was said."""
+
+
+@dataclass(slots=True)
+class IndexReport:
+    """What became of the documents of one run."""
+
+    added: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    spared: int = 0
+    """Documents that were not read again and not deleted either, since their file could not be read."""
+    skipped: list[Skipped] = field(default_factory=list)
+    passages: int = 0
+    """Embedded in this run."""
+    generation: int = 0
+    """The corpus generation at the end."""
+
+    @property
+    def has_faults(self) -> bool:
+        """Something could not be read that should have been (exit code 8)."""
+        return any(skipped.is_fault for skipped in self.skipped)
+
+
+def index_documents(
+    items: Iterable[RawDocument | Skipped],
+    *,
+    store: Writes,
+    embedder: Embedder,
+    namespace: str,
+    manifest: Manifest,
+    source: str,
+    splitter: Splitter | None = None,
+    prune: bool = False,
+    batch_documents: int = 64,
+    near_duplicates: NearDuplicates | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    total_documents: int | None = None,
+) -> IndexReport:
+    """Index what `ingest.read.read_documents` yields for one source, and report.
+
+    Unchanged documents are skipped before they are split, changed ones replaced whole.  Batches are
+    committed one by one: interrupted and repeated, it goes on where it was.  With `prune` the documents of
+    this source that were not there any more are deleted at the end, if the end is reached; those whose file
+    could not be read are spared.
+
+    `splitter` is made for the embedder if not given.  `near_duplicates` are emptied for an empty namespace
+    and saved at the end, however it comes.  Raises what store and embedder raise (ManifestMismatch,
+    WriterBusy, StageFailure), and ValueError for a document of another source.
+    """
+    store.create(namespace, manifest)
+    run = _Run(
+        store=store,
+        embedder=embedder,
+        splitter=splitter or Splitter(embedder.count_pieces, max_pieces=passage_pieces(embedder.max_pieces)),
+        namespace=namespace,
+        source=source,
+        near_duplicates=near_duplicates or NearDuplicates(),
+        progress=progress,
+        total_documents=total_documents,
+        known=store.revisions(namespace, source),
+    )
+    if not _state(store, namespace).documents:
+        run.near_duplicates.clear()
+    try:
+        _index_all(run, items, batch_documents)
+        if prune:
+            _prune(run)
+    finally:
+        run.near_duplicates.save()
+    run.report.generation = _state(store, namespace).generation
+    return run.report
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one call of `index_documents` knows."""
+
+    store: Writes
+    embedder: Embedder
+    splitter: Splitter
+    namespace: str
+    source: str
+    near_duplicates: NearDuplicates
+    progress: Callable[[Progress], None] | None
+    total_documents: int | None
+    known: dict[str, str]
+    """Revision by document id of what the store had of this source."""
+    seen: set[str] = field(default_factory=set)
+    report: IndexReport = field(default_factory=IndexReport)
+    began: float = field(default_factory=time.monotonic)
+
+    def tell(self, passages: int = 0) -> None:
+        """Count passages that were embedded, and say how far it is."""
+        self.report.passages += passages
+        if self.progress is None:
+            return
+        took_s = max(time.monotonic() - self.began, 1e-9)
+        done = len(self.seen)
+        remaining_s = None
+        if self.total_documents is not None and done:
+            remaining_s = max(0, self.total_documents - done) * took_s / done
+        self.progress(Progress(done, self.report.passages, self.report.passages / took_s, remaining_s))
+
+
+def _index_all(run: _Run, items: Iterable[RawDocument | Skipped], batch_documents: int) -> None:
+    batch: list[tuple[RawDocument, str]] = []
+    characters = 0
+    for item in items:
+        if isinstance(item, Skipped):
+            run.report.skipped.append(item)
+            continue
+        if item.source != run.source:
+            raise ValueError(f"{item.path}: a document of the source {item.source!r}, not of {run.source!r}")
+        if item.document_id in run.seen:
+            why = f"the id {item.document_id!r} was there before in this run; the first one is kept"
+            run.report.skipped.append(Skipped(item.path, why, item.line))
+            continue
+        run.seen.add(item.document_id)
+        revision = revision_hash(item)
+        if run.known.get(item.document_id) == revision:
+            run.report.unchanged += 1
+            continue
+        batch.append((item, revision))
+        characters += len(item.text)
+        if len(batch) >= batch_documents or characters >= BATCH_CHARACTERS:
+            _commit(run, batch)
+            batch, characters = [], 0
+    if batch:
+        _commit(run, batch)
+    run.tell()
+
+
+def _commit(run: _Run, batch: list[tuple[RawDocument, str]]) -> None:
+    """Split, embed in one call (the embedder sorts by length), and upsert: all of the batch or nothing."""
+    split = [(raw, revision, run.splitter.split(raw)) for raw, revision in batch]
+    texts = [
+        run.splitter.passage_text_for_embedding(raw, passage)
+        for raw, _, passages in split
+        for passage in passages
+    ]
+    vectors = iter(run.embedder.embed_passages(texts, progress=run.tell))
+    documents = [
+        Document(
+            document_id=raw.document_id,
+            source=raw.source,
+            title=raw.title,
+            passages=tuple(replace(passage, vector=next(vectors)) for passage in passages),
+            metadata=raw.metadata,
+            content_hash=content_hash(raw.title, raw.text),
+            near_duplicate_group=run.near_duplicates.assign(raw.document_id, raw.text),
+            revision=revision,
+        )
+        for raw, revision, passages in split
+    ]
+    run.store.upsert(run.namespace, documents)
+    replaced = sum(document.document_id in run.known for document in documents)
+    run.report.replaced += replaced
+    run.report.added += len(documents) - replaced
+
+
+def _prune(run: _Run) -> None:
+    spared = tuple(skipped.spares for skipped in run.report.skipped if skipped.spares is not None)
+    unseen = run.known.keys() - run.seen
+    gone = sorted(document_id for document_id in unseen if not document_id.startswith(spared))
+    run.report.spared = len(unseen) - len(gone)
+    for document_id in gone:
+        run.near_duplicates.forget(document_id)
+    if gone:
+        run.report.deleted = run.store.delete(run.namespace, gone)
+
+
+def _state(store: Writes, namespace: str) -> NamespaceState:
+    return next(state for state in store.namespaces() if state.name == namespace)

@@ -1,0 +1,131 @@
+"""What the tasks of one process work with, made from its settings once and when first needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+from cache.null import NullCache
+from cache.protocol import Cache
+from cache.redis import RedisCache
+from cache.vectors import CachedQuestions
+from chorale_client.keys import GENERATION
+from chorale_client.ledger import CallersLedger
+from config.pipeline import Pipeline, StoreDeclaration, load_pipeline
+from config.settings import Settings, load_settings
+from inference.embedders import load_embedder
+from ledger.redis import RedisLedger
+from models.errors import BadIndex, WrongDeclaration
+from redis import Redis
+from redis.exceptions import RedisError
+from search.embedded.store import EmbeddedStore
+
+from config.running_redis import find_redis_url
+
+if TYPE_CHECKING:
+    from inference.protocol import Embedder
+    from search.protocol import Store
+
+STORES: Mapping[str, Callable[[Settings, StoreDeclaration], Store]] = {
+    "embedded": lambda settings, _: EmbeddedStore(settings.corpus_dir),
+}
+
+
+class Resources:
+    """Thread-safe; nothing is opened before it is asked for."""
+
+    def __init__(self, settings: Settings, pipeline: Pipeline, redis_url: str) -> None:
+        self.settings = settings
+        self.pipeline = pipeline
+        self.redis_url = redis_url
+        self._stores: dict[str, Store] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_environment(cls) -> Resources:
+        """Raises WrongDeclaration where settings or pipeline are wrong, or no Redis is known."""
+        settings = load_settings()
+        redis_url = settings.redis_url or find_redis_url(settings.home)
+        if redis_url is None:
+            raise WrongDeclaration(
+                "no Redis is known: start `chorale up` in another terminal, or set CHORALE_REDIS_URL"
+            )
+        return cls(settings, load_pipeline(settings.pipeline_file), redis_url)
+
+    @cached_property
+    def redis(self) -> Redis:
+        return Redis.from_url(
+            self.redis_url,
+            socket_timeout=self.settings.redis_socket_timeout_s,
+            socket_connect_timeout=self.settings.redis_connect_timeout_s,
+        )
+
+    @cached_property
+    def ledger(self) -> RedisLedger:
+        return RedisLedger(self.redis)
+
+    @cached_property
+    def callers_ledger(self) -> CallersLedger:
+        return CallersLedger(self.redis, answer_ttl_s=self.settings.answer_ttl_s)
+
+    @cached_property
+    def answers(self) -> Cache:
+        """Answers of single questions."""
+        return RedisCache(self.redis) if self.settings.cache_ttl_s else NullCache()
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        settings = self.settings
+        return load_embedder(
+            settings.embedder,
+            backend=settings.embedder_backend,
+            threads=self.threads_for_a_model,
+            device=settings.embedder_device,
+            max_pieces=settings.passage_pieces,
+        )
+
+    @cached_property
+    def questions(self) -> CachedQuestions:
+        """The embedder's questions, with this process's cache of their vectors in front of it."""
+        return CachedQuestions(self.embedder)
+
+    @property
+    def threads_for_a_model(self) -> int:
+        """The threads of all model processes of this machine together are never more than its cores."""
+        dense = [branch for branch in self.pipeline.branches if branch.kind in ("vector", "hyde")]
+        processes = sum(self.settings.processes(branch.queue) for branch in dense)
+        return max(1, self.settings.model_threads // max(1, processes))
+
+    def store(self, name: str) -> Store:
+        """A declared store, opened once; raises BadIndex where there is none of that name."""
+        with self._lock:
+            if name not in self._stores:
+                declared = self.pipeline.stores.get(name)
+                if declared is None:
+                    raise BadIndex(f"no store {name!r} here; there are: {', '.join(self.pipeline.stores)}")
+                self._stores[name] = STORES[declared.kind](self.settings, declared)
+            return self._stores[name]
+
+    @property
+    def writing_store(self) -> Store:
+        """The store that documents are indexed into."""
+        return self.store(next(iter(self.pipeline.stores)))
+
+    def generation(self, namespace: str) -> int | None:
+        """The corpus generation as Redis has it; None where nobody copied it, or Redis does not answer."""
+        try:
+            found = cast("bytes | None", self.redis.get(GENERATION + namespace))
+        except RedisError:
+            return None
+        return int(found) if found else None
+
+    def publish_generation(self, namespace: str, generation: int, *, only_if_absent: bool = False) -> None:
+        """Copy the generation, once every store shows it."""
+        self.redis.set(GENERATION + namespace, generation, nx=only_if_absent)
+
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """What the answers of this installation depend on, by what the model is for."""
+        return {"embedder": self.embedder.fingerprint}

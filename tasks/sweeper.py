@@ -1,0 +1,132 @@
+"""The loop that joins and ends requests from the ledger when nobody else did.  Not a Celery task, and model-free.
+
+One sweeper acts at a time and the others stand by; each request is leased besides, so a sweeper that dies in the
+middle costs a moment and nothing else.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+
+from audit.database import open_database
+from audit.drainer import Drainer
+from audit.schema import upgrade
+from config.logging import set_up_logging
+from ledger.protocol import Action
+from models.plan import Plan
+from redis.exceptions import RedisError
+from structlog import get_logger
+
+from tasks.app import make_app
+from tasks.ending import end_joined
+from tasks.fanout import Fanout
+from tasks.heartbeat import Heartbeat
+from tasks.resources import Resources
+
+log = get_logger("chorale.sweeper")
+
+STAND_BY_S = 0.06
+"""How often a sweeper that does not act looks whether it should."""
+
+
+class Sweeper:
+    def __init__(self, resources: Resources, fanout: Fanout, *, interval_s: float) -> None:
+        self._resources = resources
+        self._fanout = fanout
+        self._interval_s = interval_s
+        self.name = uuid.uuid4().hex
+
+    def run(self, stop: threading.Event) -> None:
+        """Sweep until `stop`; Redis being away is waited out."""
+        is_away = False
+        while not stop.is_set():
+            try:
+                stop.wait(self.sweep_once())
+                is_away = False
+            except RedisError as error:
+                if not is_away:
+                    log.warning("Redis does not answer", error=str(error)[:200])
+                is_away = True
+                stop.wait(0.2)
+            except Exception:  # the last one to give up
+                log.exception("sweep failed")
+                stop.wait(0.2)
+
+    def sweep_once(self) -> float:
+        """Do what is due; returns how long there is nothing to do, in seconds."""
+        found = self._resources.ledger.sweep(self.name)
+        if not found.is_acting:
+            return STAND_BY_S
+        for action in found.actions:
+            log.info("swept", do=action.do, request_id=action.request_id, branch=action.branch)
+            try:
+                _ACTIONS[action.do](self, action)
+            except RedisError:
+                raise
+            except Exception:
+                log.exception("action failed", do=action.do, request_id=action.request_id)
+        next_s = self._interval_s if found.next_in_ms is None else found.next_in_ms / 1000
+        return min(next_s, self._interval_s)
+
+    def _retrieve(self, action: Action) -> None:
+        self._fanout.send_retrieve(action.request_id)
+
+    def _part(self, action: Action) -> None:
+        entry = self._resources.ledger.load(action.request_id)
+        if entry is not None and entry.plan is not None:
+            for branch in Plan.model_validate_json(entry.plan).branches:
+                if branch.name == action.branch:
+                    self._fanout.send_part(action.request_id, branch)
+
+    def _fuse(self, action: Action) -> None:
+        self._fanout.send_fuse(action.request_id)
+
+    def _pushed(self, action: Action) -> None:
+        pass  # the script itself pushed the callback
+
+    def _end(self, action: Action) -> None:
+        entry = self._resources.ledger.join(action.request_id, force=True)
+        if entry is not None:
+            end_joined(self._resources, entry, by="sweeper")
+
+
+_ACTIONS: Mapping[str, Callable[[Sweeper, Action], None]] = {
+    "retrieve": Sweeper._retrieve,
+    "part": Sweeper._part,
+    "fuse": Sweeper._fuse,
+    "fused": Sweeper._pushed,
+    "end": Sweeper._end,
+}
+
+
+def run(*, name: str, only: str | None = None) -> None:
+    """The process `chorale sweeper`: sweeps, drains the outbox into the audit tables, or does one of the two."""
+    resources = Resources.from_environment()
+    settings = resources.settings
+    set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    heartbeat = Heartbeat(resources.redis, name, [], hung_after_s=None)
+    heartbeat.start()
+    duties: list[Callable[[threading.Event], None]] = []
+    if only != "drain":
+        app = make_app(resources)
+        duties.append(Sweeper(resources, app.fanout, interval_s=settings.sweep_interval_s).run)
+    if only == "drain" or (only is None and settings.drain):
+        settings.home.mkdir(parents=True, exist_ok=True)
+        upgrade(settings.audit_database_url)
+        engine = open_database(settings.audit_database_url)
+        duties.append(Drainer(resources.redis, engine, keep_texts=settings.audit_texts).run)
+    threads = [threading.Thread(target=duty, args=(stop,)) for duty in duties]
+    for thread in threads:
+        thread.start()
+    heartbeat.ready = True
+    log.info("ready", name=name, duties=len(duties))
+    stop.wait()
+    for thread in threads:
+        thread.join(timeout=5)
+    heartbeat.stop()

@@ -1,0 +1,96 @@
+"""The service's folders have plain names: nothing else may claim them (docs/adr/0001-program-and-client.md)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OURS = {
+    path.parent.name
+    for path in ROOT.glob("*/__init__.py")
+    if path.parent.name not in ("tests", "build", "dist")
+}
+
+
+def test_the_folders_are_those_of_the_sentence() -> None:
+    assert {
+        "audit", "bench", "cache", "cli", "config", "fusion", "inference", "ingest", "ledger", "models", "search",
+        "tasks",
+    } == OURS  # fmt: skip
+
+
+def test_nothing_installed_claims_our_folder_names() -> None:
+    assert not (OURS | {"tests"}) & packages_distributions().keys()
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_our_folder_is_the_one_that_python_finds(name: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__file__ is not None
+    assert Path(module.__file__).parent == ROOT / name
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_a_folder_s_door_says_what_it_is_for(name: str) -> None:
+    assert len(importlib.import_module(name).__doc__ or "") > 40
+
+
+def test_the_client_s_wheel_holds_one_top_level_name(tmp_path: Path) -> None:
+    # From a copy, so that no build folder is left beside the sources.
+    copied = tmp_path / "client"
+    for file in (ROOT / "client").rglob("*"):
+        inside = file.relative_to(ROOT / "client")
+        if file.is_file() and not {"build", "dist", "__pycache__"} & set(inside.parts):
+            (copied / inside).parent.mkdir(parents=True, exist_ok=True)
+            (copied / inside).write_bytes(file.read_bytes())
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, copied],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"chorale_client"}
+    sources = {
+        str(file.relative_to(ROOT / "client"))
+        for file in (ROOT / "client" / "chorale_client").rglob("*")
+        if file.suffix in (".py", ".lua") or file.name == "py.typed"
+    }
+    assert sources <= set(names)
+
+
+def test_importing_the_client_imports_nothing_heavy() -> None:
+    heavy = ("torch", "numpy", "sqlalchemy", "structlog", "onnxruntime", "tantivy", *sorted(OURS))
+    code = (
+        "import sys, pkgutil, importlib, chorale_client\n"
+        "for module in pkgutil.walk_packages(chorale_client.__path__, 'chorale_client.'):\n"
+        "    importlib.import_module(module.name)\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd="/", env=environ, check=True, capture_output=True, text=True
+    )
+    assert found.stdout.strip() == "[]"
+
+
+def test_the_launcher_is_not_led_astray_by_a_folder_that_has_our_names(tmp_path: Path) -> None:
+    for name in OURS:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"raise SystemExit('the web application {name}')")
+    # As `make install` makes it: a link, from anywhere.
+    (tmp_path / "chorale").symlink_to(ROOT / "cli" / "launcher")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    found = subprocess.run(
+        [tmp_path / "chorale", "--help"], cwd=tmp_path, env=environ, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "worker" in found.stdout

@@ -1,0 +1,23 @@
+"""The pipeline file may name what there is, and nothing else: its tables are those of the code."""
+
+from __future__ import annotations
+
+from config.pipeline import BRANCH_KINDS, METHODS, STORE_KINDS
+
+
+def test_every_branch_kind_that_can_be_declared_has_its_search() -> None:
+    from tasks.search import KINDS
+
+    assert set(BRANCH_KINDS) == set(KINDS)
+
+
+def test_every_store_kind_that_can_be_declared_can_be_opened() -> None:
+    from tasks.resources import STORES
+
+    assert set(STORE_KINDS) == set(STORES)
+
+
+def test_every_method_that_can_be_declared_can_fuse() -> None:
+    from fusion import methods
+
+    assert set(METHODS) == set(methods.METHODS)

@@ -1,0 +1,43 @@
+"""Fixtures for every test: an environment without our settings, and real Redis servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from tests.redis_server import RedisServer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _empty_environment() -> Iterator[None]:
+    """The machine's own settings reach no test and no process that it starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith("CHORALE_") and not name.startswith("CHORALE_TEST_"):
+                patch.delenv(name)
+        yield
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """One server for all tests, in memory; use `redis_client` to find it empty."""
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_client(redis_server: RedisServer) -> Iterator[redis.Redis]:
+    """A client of the shared server, which is emptied first."""
+    with redis_server.client() as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def own_redis_server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    """A server that the test may kill, pause or fill; parametrise indirectly with RedisServer's options."""
+    with RedisServer(**getattr(request, "param", {})) as server:
+        yield server

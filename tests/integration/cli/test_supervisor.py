@@ -1,0 +1,301 @@
+"""The supervisor over real processes: what it restarts, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cli.child_process import Child, ChildProcess
+from cli.supervisor import Heartbeat, Patience, Supervisor
+
+ROOT = Path(__file__).parents[3]
+SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
+QUICK = Patience(first_delay_s=0.05, longest_delay_s=0.2, stop_s=2, look_every_s=0.02, listen_every_s=0.05)
+
+
+class Lines:
+    """Keeps what the children wrote."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[str, str]] = []
+
+    def __call__(self, name: str, line: bytes) -> None:
+        self.all.append((name, line.decode()))
+
+    def of(self, name: str) -> list[str]:
+        return [line for who, line in self.all if who == name]
+
+
+class FileHeartbeats:
+    """Heartbeats as the age of a file that the child touches."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, names: Sequence[str]) -> Mapping[str, Heartbeat | None]:
+        files = {name: self.folder / name for name in names}
+        return {
+            name: Heartbeat(max(0.0, time.time() - file.stat().st_mtime), ready=True)
+            for name, file in files.items()
+            if file.exists()
+        }
+
+    def beating(self, name: str) -> tuple[str, ...]:
+        """A command that beats until it ends."""
+        touch = "import pathlib, sys, time\nwhile True: pathlib.Path(sys.argv[1]).touch(); time.sleep(.02)"
+        return (sys.executable, "-c", touch, str(self.folder / name))
+
+
+def until(claim: Callable[[], object], within_s: float = 15.0) -> None:
+    give_up = time.monotonic() + within_s
+    while not claim():
+        assert time.monotonic() < give_up, "it did not come true in time"
+        time.sleep(0.02)
+
+
+def runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_child_that_exits_is_restarted_and_later_each_time() -> None:
+    lines = Lines()
+    dying = Child("dying", (sys.executable, "-c", "print('here'); raise SystemExit(7)"), beats=False)
+    with Supervisor([dying], output=lines, patience=QUICK):
+        until(lambda: len(lines.of("chorale")) >= 3)
+    assert len(lines.of("dying")) >= 3
+    assert lines.of("chorale")[:3] == [
+        f"dying ended with exit code 7; it starts again in {delay} s" for delay in ("0.05", "0.1", "0.2")
+    ]
+
+
+def test_the_delay_doubles_to_a_limit_and_begins_anew_after_a_healthy_run() -> None:
+    assert [Patience().delay_s(n) for n in (1, 2, 3, 7, 10_000)] == [0.5, 1, 2, 30, 30]
+
+    lines = Lines()
+    steady = Child("steady", (sys.executable, "-c", "import time; time.sleep(.2)"), beats=False)
+    patience = Patience(first_delay_s=0.05, healthy_s=0.1, look_every_s=0.02)
+    with Supervisor([steady], output=lines, patience=patience):
+        until(lambda: len(lines.of("chorale")) >= 3)
+    assert set(lines.of("chorale")) == {"steady ended with exit code 0; it starts again in 0.05 s"}
+
+
+def test_a_command_that_is_not_there_is_tried_again_and_the_others_run() -> None:
+    lines = Lines()
+    children = [Child("missing", ("/no/such/command",), beats=False), Child("well", SLEEP, beats=False)]
+    with Supervisor(children, output=lines, patience=QUICK) as supervisor:
+        until(lambda: any("missing ended" in line for line in lines.of("chorale")))
+        assert "well" in supervisor.pids()
+
+
+def test_a_stopped_child_with_a_stale_heartbeat_is_restarted(tmp_path: Path) -> None:
+    beats, lines = FileHeartbeats(tmp_path), Lines()
+    patience = Patience(
+        fresh_s=0.3, hung_after_s=0.5, first_delay_s=0.05, look_every_s=0.02, listen_every_s=0.05
+    )
+    child = Child("worker", beats.beating("worker"))
+    with Supervisor([child], output=lines, heartbeats=beats, patience=patience) as supervisor:
+        assert supervisor.wait_ready(15) == ()
+        first = supervisor.pids()["worker"]
+        os.kill(first, signal.SIGSTOP)
+        until(lambda: supervisor.pids().get("worker", first) != first)
+        assert supervisor.wait_ready(15) == ()
+        assert not runs(first)
+    assert "worker hangs: no heartbeat" in lines.of("chorale")[0]
+
+
+def test_a_child_without_its_first_heartbeat_is_given_longer_and_then_restarted() -> None:
+    lines = Lines()
+    patience = Patience(
+        hung_after_s=0.05, start_s=0.6, first_delay_s=9, look_every_s=0.02, listen_every_s=0.05
+    )
+    with Supervisor([Child("mute", SLEEP)], output=lines, patience=patience) as supervisor:
+        assert supervisor.wait_ready(0.3) == ("mute",)
+        assert lines.all == []
+        until(lambda: lines.of("chorale"))
+        assert supervisor.pids() == {}
+
+
+def test_a_heartbeat_left_by_the_run_before_does_not_count(tmp_path: Path) -> None:
+    beats = FileHeartbeats(tmp_path)
+    (tmp_path / "worker").touch()
+    with Supervisor([Child("worker", SLEEP)], output=Lines(), heartbeats=beats, patience=QUICK) as supervisor:
+        assert supervisor.wait_ready(0.5) == ("worker",)
+
+
+def test_nothing_is_restarted_while_nothing_can_be_known_of_it() -> None:
+    lines = Lines()
+    patience = Patience(hung_after_s=0.1, start_s=0.1, look_every_s=0.02, listen_every_s=0.02)
+    with Supervisor(
+        [Child("worker", SLEEP)],
+        output=lines,
+        heartbeats=lambda names: dict.fromkeys(names),
+        patience=patience,
+    ) as supervisor:
+        assert supervisor.wait_ready(0.5) == ("worker",)
+    assert lines.all == []
+
+
+def test_a_paused_child_is_not_taken_for_hung_and_goes_on_when_resumed(tmp_path: Path) -> None:
+    beats, lines = FileHeartbeats(tmp_path), Lines()
+    patience = Patience(fresh_s=0.2, hung_after_s=0.3, look_every_s=0.02, listen_every_s=0.05)
+    child = Child("worker", beats.beating("worker"))
+    with Supervisor([child], output=lines, heartbeats=beats, patience=patience) as supervisor:
+        assert supervisor.wait_ready(15) == ()
+        pid = supervisor.pids()["worker"]
+        supervisor.pause("worker")
+        until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+        time.sleep(0.8)
+        supervisor.resume("worker")
+        resumed_at = time.time()
+        until(lambda: (tmp_path / "worker").stat().st_mtime > resumed_at)
+        assert supervisor.pids()["worker"] == pid
+    assert lines.all == []
+
+
+def test_a_level_starts_when_the_one_below_is_ready_and_stops_before_it(tmp_path: Path) -> None:
+    order: list[str] = []
+    say_goodbye = (
+        "import signal, sys, time\n"
+        "signal.signal(15, lambda *_: (print('bye', flush=True), sys.exit()))\n"
+        "print('here', flush=True)\n"
+        "time.sleep(600)"
+    )
+    command = (sys.executable, "-c", say_goodbye)
+    (beats := {})["low"] = None
+    supervisor = Supervisor(
+        [Child("high", command, level=2, beats=False), Child("low", command, level=1)],
+        output=lambda name, line: order.append(f"{name} {line.decode()}"),
+        heartbeats=lambda names: beats,
+        patience=QUICK,
+    )
+    with supervisor:
+        until(lambda: "low here" in order)
+        assert supervisor.pids().keys() == {"low"}
+        beats["low"] = Heartbeat(0.0, ready=True)
+        until(lambda: "high here" in order)
+    assert order == ["low here", "high here", "high bye", "low bye"]
+
+
+def test_what_does_not_end_when_asked_to_is_killed_with_all_that_it_started() -> None:
+    lines = Lines()
+    deaf = (
+        "import signal, subprocess, sys, time\n"
+        "signal.signal(15, signal.SIG_IGN)\n"
+        "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid, flush=True)\n"
+        "time.sleep(600)"
+    )
+    child = Child("deaf", (sys.executable, "-c", deaf), beats=False)
+    with Supervisor([child], output=lines, patience=Patience(stop_s=0.2)) as supervisor:
+        until(lambda: lines.of("deaf"))
+        pid = supervisor.pids()["deaf"]
+    until(lambda: not runs(pid) and not runs(int(lines.of("deaf")[0])))
+    assert lines.of("chorale") == ["deaf did not end when asked to; it is killed"]
+
+
+def test_two_children_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="one name"):
+        Supervisor([Child("a", SLEEP), Child("a", SLEEP)], output=Lines())
+
+
+@pytest.fixture
+def supervised(tmp_path: Path):  # noqa: ANN201 - a factory
+    """Starts `supervised.py` and gives the process and its children's numbers."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(mode: str, stdin: int = subprocess.DEVNULL) -> tuple[subprocess.Popen[str], dict[str, int]]:
+        process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("supervised.py")), mode],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        pids: dict[str, int] = json.loads(process.stdout.readline())
+        assert pids.keys() == {"redis", "sleeper", "stopped", "stubborn"}
+        assert all(runs(pid) for pid in pids.values())
+        return process, pids
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_sigkill_of_the_supervisor_leaves_nothing_running(supervised) -> None:  # noqa: ANN001
+    process, pids = supervised("plain")
+    process.kill()
+    until(lambda: not any(runs(pid) for pid in pids.values()), within_s=5)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_stop_everything_in_order(supervised, number: signal.Signals) -> None:  # noqa: ANN001
+    process, pids = supervised("plain")
+    process.send_signal(number)
+    assert process.wait(10) == 0
+    assert not any(runs(pid) for pid in pids.values())
+
+
+def test_a_closed_terminal_ends_everything(supervised) -> None:  # noqa: ANN001
+    terminal, inside = os.openpty()
+    process, pids = supervised("terminal", stdin=inside)
+    os.close(inside)
+    os.close(terminal)
+    process.wait(10)
+    until(lambda: not any(runs(pid) for pid in pids.values()), within_s=5)
+
+
+def test_where_the_kernel_does_not_kill_orphans_a_watcher_does(tmp_path: Path) -> None:
+    """The way of macOS, which works on Linux too."""
+    program = (
+        "import sys, time\n"
+        "from cli.child_process import Child, ChildProcess\n"
+        "child = Child('sleeper', (sys.executable, '-c', 'import os, time; print(os.getpid(), flush=True); "
+        "time.sleep(600)'))\n"
+        "run = ChildProcess(child, lambda name, line: print(line.decode(), flush=True), mode='watch')\n"
+        "time.sleep(600)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert runs(pid)
+        process.kill()
+    until(lambda: not runs(pid), within_s=5)
+
+
+def test_the_watcher_passes_on_the_end_of_its_command() -> None:
+    child = Child("seven", (sys.executable, "-c", "raise SystemExit(7)"))
+    run = ChildProcess(child, Lines(), mode="watch")
+    until(lambda: run.exit_code is not None)
+    assert run.exit_code == 7
+    run.kill()
+
+    run = ChildProcess(Child("sleeper", SLEEP), Lines(), mode="watch")
+    until(lambda: psutil.Process(run.pid).children())
+    sleeper = psutil.Process(run.pid).children()[0].pid
+    run.ask_to_end()
+    until(lambda: run.exit_code is not None)
+    run.kill()
+    assert not runs(sleeper)

@@ -1,0 +1,17 @@
+"""One running pipeline for the tests that leave it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+
+
+@pytest.fixture(scope="package")
+def pipeline() -> Iterator[RunningPipeline]:
+    with RedisServer() as server, RunningPipeline(server, sweeper=True) as running:
+        running.index()
+        yield running

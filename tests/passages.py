@@ -1,0 +1,34 @@
+"""Real passages that every Python brings: docstrings of the standard library, read and never imported."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sysconfig
+from functools import cache
+from pathlib import Path
+
+MODULES = ["argparse", "datetime", "decimal", "difflib", "heapq", "inspect", "ipaddress", "pathlib", "random"]
+MODULES += ["shutil", "socket", "statistics", "subprocess", "tempfile", "textwrap", "threading", "typing"]
+MODULES += ["zipfile", "_pydecimal", "asyncio/tasks", "email/message", "logging/__init__", "unittest/case"]
+
+
+@cache
+def standard_library_passages(count: int) -> tuple[str, ...]:
+    """`count` different passages of eight words or more, always the same ones in one Python.
+
+    Most are a docstring's first paragraph, every twentieth is a whole docstring.
+    """
+    found: dict[str, None] = {}
+    library = Path(sysconfig.get_path("stdlib"))
+    for path in (library / f"{module}.py" for module in MODULES):
+        if not path.exists():
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                whole = inspect.cleandoc(ast.get_docstring(node) or "")
+                text = whole if len(found) % 20 == 0 else whole.split("\n\n")[0]
+                if len(text.split()) >= 8:
+                    found[text] = None
+    assert len(found) >= count, f"only {len(found)} docstrings"
+    return tuple(found)[:count]

@@ -1,0 +1,153 @@
+"""A whole pipeline for tests: its own Redis, its own folder, one real worker process a queue."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from chorale_client import Chorale
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from models.documents import Document, Manifest, Passage
+from tasks.app import make_app
+from tasks.resources import Resources
+
+from tests.redis_server import RedisServer
+
+ROOT = Path(__file__).parent.parent
+READY_LIMIT_S = 120.0
+
+CORPUS = {
+    "notice": ("Notice periods", "A tenant who wants to leave gives notice three months before the end of a month."),
+    "deposit": ("Deposits", "The deposit is returned when the flat has been handed over without damage."),
+    "error": ("Error ERR-4711", "ERR-4711 means that the disk of the meter is full and must be exchanged."),
+    "bread": ("Bread", "Bread is baked from flour, water, salt and a little patience."),
+    "repairs": ("Repairs", "The landlord pays for repairs, unless the renter broke the thing on purpose."),
+}
+
+
+class RunningPipeline:
+    """Starts and ends the processes; `queues` says which (all when None), `sweeper` adds `chorale sweeper`."""
+
+    def __init__(
+        self,
+        server: RedisServer,
+        *,
+        queues: Sequence[str] | None = None,
+        sweeper: bool = False,
+        pipeline_file: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        preload: str = "",
+    ) -> None:
+        self.server = server
+        self._folder = tempfile.TemporaryDirectory(prefix="chorale-home-")
+        self.home = Path(self._folder.name)
+        variables = {"CHORALE_REDIS_URL": server.url, "CHORALE_HOME": str(self.home), "CHORALE_LOG_LEVEL": "WARNING"}
+        if pipeline_file:
+            variables["CHORALE_PIPELINE_FILE"] = str(pipeline_file)
+        self.environment = {**variables, **(environment or {})}
+        names = {name.removeprefix("CHORALE_").lower(): value for name, value in self.environment.items()}
+        self.resources = Resources(Settings(**names), load_pipeline(pipeline_file), server.url)  # type: ignore[arg-type]
+        self.app = make_app(self.resources)
+        self.redis = self.resources.redis
+        self._queues = list(self.resources.pipeline.queues if queues is None else queues)
+        self._sweeper = sweeper
+        self._preload = preload
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        for queue in self._queues:
+            self.start(queue)
+        if self._sweeper:
+            self.start("sweeper")
+        self.wait_ready()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in list(self.processes):
+            self.kill(name)
+        self._folder.cleanup()
+
+    def start(self, name: str) -> None:
+        """A worker by its queue, or the sweeper."""
+        call = (
+            f"from tasks.sweeper import run; run(name={name!r})"
+            if name == "sweeper"
+            else f"from tasks.worker import run_worker; run_worker([{name!r}], name={name!r})"
+        )
+        self.processes[name] = subprocess.Popen(
+            [sys.executable, "-c", f"{self._preload}\n{call}"],
+            cwd=ROOT,
+            env={**os.environ, **self.environment, "PYTHONPATH": str(ROOT)},
+            start_new_session=True,
+        )
+
+    def wait_ready(self, names: Iterable[str] | None = None) -> None:
+        until = time.monotonic() + READY_LIMIT_S
+        for name in list(self.processes if names is None else names):
+            while b'"ready": true' not in (self.redis.get(f"chorale:heartbeat:{name}") or b""):
+                code = self.processes[name].poll()
+                assert code is None, f"{name} ended with {code} before it was ready"
+                assert time.monotonic() < until, f"{name} was not ready in {READY_LIMIT_S:.0f} s"
+                time.sleep(0.05)
+
+    def kill(self, name: str) -> None:
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+        self.redis_forget(name)
+
+    def redis_forget(self, name: str) -> None:
+        try:
+            self.redis.delete(f"chorale:heartbeat:{name}")
+        except Exception:  # the server may be one that the test killed
+            return
+
+    def pause(self, name: str) -> None:
+        self.processes[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        self.processes[name].send_signal(signal.SIGCONT)
+
+    def client(self, **options: Any) -> Chorale:
+        return Chorale(self.server.url, **options)
+
+    def index(
+        self, texts: Mapping[str, tuple[str, str]] = CORPUS, *, namespace: str = "default", **metadata: Any
+    ) -> int:
+        """Index documents of one passage each with the real embedder; returns the generation."""
+        embedder, store = self.resources.embedder, self.resources.writing_store
+        store.create(namespace, manifest_of(embedder))
+        vectors = embedder.embed_passages([f"{title}\n{text}" for title, text in texts.values()])
+        documents = [
+            Document(
+                document_id=name,
+                source="tests",
+                title=title,
+                passages=(Passage(f"{name}#0", 0, text, end=len(text), vector=vector),),
+                metadata=metadata,
+                content_hash=f"{name}:{text}",
+                revision=f"{title}{text}",
+            )
+            for (name, (title, text)), vector in zip(texts.items(), vectors, strict=True)
+        ]
+        generation = store.upsert(namespace, documents)
+        self.resources.publish_generation(namespace, generation)
+        return generation
+
+
+def manifest_of(embedder: Any) -> Manifest:
+    return Manifest(
+        splitter="whole", language="en", analyser="tests", embedder=embedder.fingerprint, dimension=embedder.dimension
+    )

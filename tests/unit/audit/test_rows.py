@@ -1,0 +1,176 @@
+"""From an ended request to rows."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from audit.outbox import Unreadable, parse
+from audit.queries import read_candidates
+from audit.rows import Rows, rows_of
+from tests.audit_entries import (
+    ACCEPTED_AT_MS,
+    late,
+    make_answer,
+    make_entry,
+    make_envelope,
+    make_plan,
+    make_ranking,
+    make_request,
+    whole_entry,
+)
+
+
+def rows(entry: dict[str, str], *, keep_texts: bool = True) -> Rows:
+    return rows_of(parse(entry), keep_texts=keep_texts)
+
+
+def branches_by_name(found: Rows) -> dict[str, dict[str, Any]]:
+    return {row["branch"]: row for row in found.branches}
+
+
+def test_the_request_row_has_what_was_asked_and_what_was_resolved() -> None:
+    request = make_request(namespace="docs", top_k=3, correlation_id="c-1", tags={"team": "search"})
+    row = rows(whole_entry(request, by="cache")).request
+    assert {
+        "request_id": request.request_id,
+        "accepted_at_ms": ACCEPTED_AT_MS,
+        "ended_at_ms": ACCEPTED_AT_MS + 31,
+        "ended_by": "cache",
+        "status": "complete",
+        "took_ms": 31,
+        "namespace": "docs",
+        "correlation_id": "c-1",
+        "tags": {"team": "search"},
+        "top_k": 3,
+        "configuration": "rrf",
+        "method": "rrf",
+        "generation": 7,
+        "now": "2026-11-01T12:00:00+00:00",
+        "models": {"embedder": "minilm-fp32"},
+        "degraded": [],
+        "warnings": [],
+    }.items() <= row.items()
+    assert row["stages"] == [{"stage": "fuse", "status": "ok", "ms": 0.4}]
+    assert row["options"]["timeout_s"] == 2.0
+    assert "questions" not in row["options"]
+
+
+def test_options_that_the_wire_left_out_have_their_defaults() -> None:
+    row = rows({**make_entry(make_request()), "request": '{"questions": [{"text": "x"}]}'}).request
+    assert (row["namespace"], row["top_k"], row["tags"]) == ("default", 5, {})
+
+
+def test_a_request_that_lost_its_entry_is_still_a_row() -> None:
+    answer = {"status": "failed", "degraded": [{"where": "plan", "reason": "not_started"}]}
+    found = rows({**make_entry(make_request(), by="client", answer=answer), "request": ""})
+    assert (found.request["status"], found.request["took_ms"], found.request["plan"]) == ("failed", 31, None)
+    assert (found.questions, found.branches, found.hits) == ([], [], [])
+
+
+def test_each_question_has_its_text_its_hash_and_its_status() -> None:
+    request = make_request("first", "second")
+    answer = make_answer(request)
+    answer["questions"][1]["status"] = "degraded"
+    first, second = rows(whole_entry(request, answer=answer)).questions
+    assert (first["position"], first["text"], first["status"]) == (0, "first", "complete")
+    assert (second["position"], second["text"], second["status"]) == (1, "second", "degraded")
+    assert second["text_hash"] == sha256(b"second").hexdigest()
+
+
+def test_without_texts_no_word_of_a_question_is_in_any_row() -> None:
+    rewritten = {
+        "text": "zeppelin",
+        "bm25_query": "dirigible",
+        "hypothetical_document": "a quixotic airship",
+    }
+    request = make_request("xylophone", rewritten)
+    entry = whole_entry(request)
+    kept, left_out = str(rows(entry)), str(rows(entry, keep_texts=False))
+    for word in ("xylophone", "zeppelin", "dirigible", "quixotic"):
+        assert word in kept
+        assert word not in left_out
+    hashes = [row["text_hash"] for row in rows(entry, keep_texts=False).questions]
+    assert hashes == [sha256(text).hexdigest() for text in (b"xylophone", b"zeppelin")]
+
+
+def test_candidates_come_back_hit_for_hit_and_bit_for_bit() -> None:
+    request = make_request("first", "second")
+    rankings = make_ranking("a", "b", "c", top_score=0.1 + 0.2), make_ranking("d")
+    entry = make_entry(request, plan=make_plan(request), envelopes=(make_envelope("vector", *rankings),))
+    assert read_candidates(branches_by_name(rows(entry))["vector"]["candidates"]) == rankings
+
+
+def test_a_branch_row_joins_the_envelope_with_its_plan() -> None:
+    row = branches_by_name(rows(whole_entry()))["vector"]
+    assert {"status": "ok", "reason": None, "ms": 12.5, "attempt": 1, "generation": 7}.items() <= row.items()
+    assert (row["weight"], row["depth"]) == (0.4, 100)
+
+
+def test_a_branch_that_never_reported_has_the_answers_reason() -> None:
+    request = make_request()
+    answer = make_answer(request, status="degraded", degraded=[late("vector")])
+    envelope = make_envelope("bm25", make_ranking("a"))
+    found = branches_by_name(
+        rows(make_entry(request, plan=make_plan(request), answer=answer, envelopes=(envelope,)))
+    )
+    assert found.keys() == {"bm25", "vector", "hyde"}
+    assert {"status": "failed", "reason": "not_started", "detail": "nobody took it"}.items() <= found[
+        "vector"
+    ].items()
+    assert (found["vector"]["candidates"], found["vector"]["weight"]) == (None, 0.4)
+    assert (found["hyde"]["status"], found["hyde"]["reason"]) == ("failed", None)
+
+
+def test_a_failed_branch_has_its_reason_and_no_candidates() -> None:
+    request = make_request()
+    failed = make_envelope("bm25").failed("bm25", "unavailable", "refused", attempt=2)
+    row = branches_by_name(rows(make_entry(request, plan=make_plan(request), envelopes=(failed,))))["bm25"]
+    assert (row["status"], row["reason"], row["detail"], row["attempt"]) == (
+        "failed",
+        "unavailable",
+        "refused",
+        2,
+    )
+    assert row["candidates"] is None
+
+
+def test_what_the_cache_knew_is_marked_and_no_branch_was_expected() -> None:
+    request = make_request("known", "asked")
+    plan = make_plan(request, asked=(1,), cached={0: {"hits": []}})
+    found = rows(make_entry(request, plan=plan))
+    assert [row["cached"] for row in found.questions] == [True, False]
+    assert len(found.branches) == 3
+    assert "cached" not in found.request["plan"]
+    everything_known = make_plan(request, asked=(), cached={0: {}, 1: {}})
+    assert rows(make_entry(request, plan=everything_known, by="cache")).branches == []
+
+
+def test_a_hit_keeps_its_score_and_its_explanation_but_no_text() -> None:
+    (hit,) = rows(whole_entry()).hits
+    assert (hit["question"], hit["rank"], hit["score"]) == (0, 1, 1 / 61)
+    assert (hit["document_id"], hit["passage_id"]) == ("docs:guide.md", "docs:guide.md#0")
+    assert hit["found_by"] == ["bm25"]
+    assert hit["explanation"] == {"branches": {"bm25": {"rank": 1, "score": 9.5}}}
+
+
+def test_the_character_nul_which_postgresql_cannot_hold_is_replaced() -> None:
+    found = rows(whole_entry(make_request("a\0b", correlation_id="c\0")))
+    assert found.questions[0]["text"] == "a\ufffdb"
+    assert found.request["correlation_id"] == "c\ufffd"
+
+
+@pytest.mark.parametrize(
+    "request_json", ['{"questions": 7}', '{"questions": [7]}', '{"questions": [{"texts": "x"}]}']
+)
+def test_a_request_of_another_shape_is_unreadable(request_json: str) -> None:
+    with pytest.raises(Unreadable):
+        rows({**whole_entry(), "request": request_json})
+
+
+@pytest.mark.parametrize("answer", [{}, {"status": "complete", "questions": [{"hits": [{"rank": 1}]}]}])
+def test_an_answer_of_another_shape_is_unreadable(answer: dict[str, Any]) -> None:
+    with pytest.raises(Unreadable):
+        rows({**whole_entry(), "answer": str(answer).replace("'", '"')})

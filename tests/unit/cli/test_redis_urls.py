@@ -1,0 +1,50 @@
+"""Redis addresses: each spelling reaches the same server, and passwords are not shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from celery import Celery
+from redis.connection import parse_url
+
+from cli.redis_urls import celery_url, socket_url, without_password
+
+
+@pytest.mark.parametrize(
+    ("redis_url", "expected"),
+    [
+        ("redis://localhost:6379/2", "redis://localhost:6379/2"),
+        ("rediss://:pw@host/0", "rediss://:pw@host/0"),
+        ("unix:///run/redis.sock", "redis+socket:///run/redis.sock?virtual_host=0"),
+        ("unix:///run/redis.sock?db=3", "redis+socket:///run/redis.sock?virtual_host=3"),
+        ("unix://me:p%40w@/run/redis.sock?db=1", "redis+socket://me:p%40w@/run/redis.sock?virtual_host=1"),
+        ("unix:///run/redis.sock?password=p%40w", "redis+socket://:p%40w@/run/redis.sock?virtual_host=0"),
+    ],
+)
+def test_celery_gets_its_own_spelling(redis_url: str, expected: str) -> None:
+    assert celery_url(redis_url) == expected
+
+
+@pytest.mark.parametrize("folder", ["/run/plain", "/home/a b/50%/ünï", "/tmp/q?x=1#y"])
+def test_every_path_reaches_redis_py_and_celery_unchanged(folder: str) -> None:
+    socket = Path(folder) / "redis.sock"
+    url = socket_url(socket)
+    assert parse_url(url)["path"] == str(socket)
+
+    backend = Celery(backend=celery_url(url), broker="memory://").backend
+    assert backend.connparams["path"] == str(socket)
+    assert backend.connparams["db"] == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://host:6379/0", "redis://host:6379/0"),
+        ("redis://user:secret@host:6379/0", "redis://***@host:6379/0"),
+        ("unix:///run/redis.sock?db=1", "unix:///run/redis.sock?db=1"),
+        ("unix:///run/redis.sock?db=1&password=secret", "unix://***@/run/redis.sock"),
+    ],
+)
+def test_a_password_is_not_shown(url: str, shown: str) -> None:
+    assert without_password(url) == shown

@@ -1,0 +1,263 @@
+"""The pipeline declaration: the embedded default, files of one's own, and every way to get one wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from config.pipeline import DEFAULT_FILE, Pipeline, load_pipeline
+from models.errors import WrongDeclaration
+from models.plan import BoostPlan
+
+SMALLEST = """\
+[stores.local]
+kind = "embedded"
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+"""
+
+Declares = Callable[[str], Pipeline]
+
+
+@pytest.fixture
+def declares(tmp_path: Path) -> Declares:
+    def read(text: str) -> Pipeline:
+        file = tmp_path / "pipeline.toml"
+        file.write_text(text, encoding="utf-8")
+        return load_pipeline(file)
+
+    return read
+
+
+def test_with_no_file_the_embedded_pipeline_runs() -> None:
+    pipeline = load_pipeline()
+    assert [(b.name, b.kind, b.group, b.store, b.weight) for b in pipeline.branches] == [
+        ("bm25", "bm25", "lexical", "local", 0.3),
+        ("vector", "vector", "dense", "local", 0.4),
+        ("hyde", "hyde", "dense", "local", 0.3),
+    ]
+    assert pipeline.branches[2].options == {"generator": "feedback"}
+    assert pipeline.stores["local"].kind == "embedded"
+    assert pipeline.default_configuration == "rrf"
+    assert pipeline.configurations["rrf"].k == 60
+    assert pipeline.configurations["rrf-grouped"].method == "rrf-grouped"
+    assert pipeline.configurations["rrf-grouped"].k == 10
+
+
+def test_every_queue_is_there_once() -> None:
+    assert load_pipeline().queues == (
+        "chorale.retrieve",
+        "chorale.bm25",
+        "chorale.vector",
+        "chorale.hyde",
+        "chorale.fusion",
+        "chorale.index",
+    )
+
+
+def test_rrf_two_leaves_out_the_hypothesis() -> None:
+    pipeline = load_pipeline()
+    asked = pipeline.branches_of(pipeline.configurations["rrf-two"])
+    assert [branch.name for branch in asked] == ["bm25", "vector"]
+
+
+def test_the_italian_law_preset_has_plain_factors_without_a_bound() -> None:
+    boosts = load_pipeline().configurations["italian-law"].boosts
+    assert boosts == BoostPlan(
+        authority={
+            "legge": 1.30,
+            "decreto": 1.25,
+            "circolare": 1.15,
+            "risoluzione": 1.10,
+            "interpello": 1.05,
+            "faq": 1.00,
+            "guida": 0.95,
+        },
+        recency_amount=0.5,
+        recency_half_life_days=365,
+        recency_step=True,
+        max_places=None,
+    )
+
+
+def test_the_smallest_file_gets_plain_rrf_over_its_branches(declares: Declares) -> None:
+    pipeline = declares(SMALLEST)
+    branch = pipeline.branches[0]
+    assert (branch.queue, branch.weight, branch.depth, branch.limit_s) == ("chorale.bm25", 1.0, 1_000, None)
+    assert pipeline.default_configuration == "rrf"
+    assert pipeline.configurations["rrf"].method == "rrf"
+
+
+def test_a_configuration_has_weights_of_its_own(declares: Declares) -> None:
+    pipeline = declares(
+        SMALLEST + '[configurations.heavy]\nmethod = "rrf"\nweights = { bm25 = 2 }\nfold = false\n'
+    )
+    heavy = pipeline.configurations[pipeline.default_configuration]
+    assert not heavy.fold
+    assert [branch.weight for branch in pipeline.branches_of(heavy)] == [2.0]
+    assert pipeline.branches[0].weight == 1.0
+
+
+def test_a_shipped_boosts_preset_can_be_named_from_any_file(declares: Declares) -> None:
+    pipeline = declares(SMALLEST + '[configurations.law]\nmethod = "rrf"\nboosts = "italian-law"\n')
+    boosts = pipeline.configurations["law"].boosts
+    assert boosts is not None
+    assert boosts.authority["legge"] == 1.30
+
+
+def test_boosts_of_ones_own_are_bounded_unless_said(declares: Declares) -> None:
+    text = '[configurations.a]\nmethod = "rrf"\nboosts = "mine"\n[boosts.mine]\nauthority = { faq = 2 }\n'
+    assert declares(SMALLEST + text).configurations["a"].boosts == BoostPlan(
+        authority={"faq": 2.0}, max_places=5
+    )
+
+
+def test_kinds_and_methods_can_come_from_outside(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(
+        '[stores.far]\nkind = "distant"\noptions = { url = "x" }\n'
+        '[branches.graph]\nkind = "walk"\ngroup = "graph"\nstore = "far"\n'
+        '[configurations.c]\nmethod = "magic"\n'
+    )
+    pipeline = load_pipeline(
+        file, store_kinds={"distant": {"url": None}}, branch_kinds={"walk": {}}, methods=("magic",)
+    )
+    assert pipeline.stores["far"].options == {"url": "x"}
+    assert pipeline.branches[0].kind == "walk"
+
+
+WRONG = [
+    ("a kind that is none", ('kind = "bm25"', 'kind = "bm52"'), 5, ("'bm52'", "bm25, hyde, vector")),
+    ("a store of no kind", ('"embedded"', '"elastic"'), 2, ("'elastic'", "embedded")),
+    ("a branch on a store that is none", ('store = "local"', 'store = "locl"'), 7, ("'locl'", "local")),
+    ("a branch without a store", ('store = "local"\n', ""), 4, ("needs a store", "local")),
+    ("a branch without a group", ('group = "lexical"\n', ""), 4, ("group", "required")),
+    ("a misspelt field", ('store = "local"', 'store = "local"\nwieght = 1'), 8, ("wieght", "weight, depth")),
+    (
+        "a weight below 0",
+        ('store = "local"', 'store = "local"\nweight = -1'),
+        8,
+        ("greater than or equal to 0",),
+    ),
+    ("a weight that is no number", ('store = "local"', 'store = "local"\nweight = nan'), 8, ("finite",)),
+    ("a weight that is a text", ('store = "local"', 'store = "local"\nweight = "1"'), 8, ("valid number",)),
+    ("a limit of nothing", ('store = "local"', 'store = "local"\nlimit_s = 0'), 8, ("limit_s", "0.01")),
+    ("a limit above a minute", ('store = "local"', 'store = "local"\nlimit_s = 61'), 8, ("limit_s", "60")),
+    ("a depth above 1,000", ('store = "local"', 'store = "local"\ndepth = 1001'), 8, ("depth", "1000")),
+    ("a reserved name", ("[branches.bm25]", "[branches.fusion]"), 4, ("fusion, index, retrieve",)),
+    ("a name with capitals", ("[branches.bm25]", "[branches.BM25]"), 4, ("[a-z][a-z0-9_]{0,31}",)),
+    ("a name of 33 letters", ("[branches.bm25]", f"[branches.{'b' * 33}]"), 4, ("[a-z][a-z0-9_]{0,31}",)),
+    ("a name in the table", ('store = "local"', 'store = "local"\nname = "x"'), 8, ("the table's own",)),
+    ("a queue that is not ours", ('store = "local"', 'store = "local"\nqueue = "q"'), 8, ("chorale",)),
+    (
+        "a queue that is not a branch's",
+        ('store = "local"', 'store = "local"\nqueue = "chorale.index"'),
+        8,
+        ("chorale.index",),
+    ),
+    ("an option of no kind", ('store = "local"', 'store = "local"\noptions = { a = 1 }'), 8, ("'a'", "none")),
+    ("two branches of one name", ('store = "local"', 'store = "local"\n[branches.bm25]'), 8, ("twice",)),
+    ("no TOML", ('store = "local"', "store ="), 7, ("not valid TOML",)),
+    ("an unknown table", ("[stores.local]", "[store.local]"), 1, ("unknown field", "stores, branches")),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "says"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG]
+)
+def test_a_wrong_branch_or_store_names_its_line_and_the_choices(
+    change: tuple[str, str], line: int, says: tuple[str, ...], declares: Declares, tmp_path: Path
+) -> None:
+    assert change[0] in SMALLEST
+    with pytest.raises(WrongDeclaration) as error:
+        declares(SMALLEST.replace(*change))
+    first = str(error.value).splitlines()[0]
+    assert first.startswith(f"{tmp_path / 'pipeline.toml'}:{line}: ")
+    for words in says:
+        assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ('method = "rff"', 9, "no fusion method 'rff'; there are: rrf, rrf-grouped"),
+        ('method = "rrf"\nbranches = ["vector"]', 10, "no branch 'vector'; there are: bm25"),
+        ('method = "rrf"\nbranches = []', 10, "at least 1"),
+        ('method = "rrf"\nweights = { vector = 1 }', 10, "no branch 'vector'; there are: bm25"),
+        ('method = "rrf"\nweights = { bm25 = -1 }', 10, "greater than or equal to 0"),
+        ('method = "rrf"\nweights = { bm25 = 0 }', 8, "every weight is 0"),
+        ('method = "rrf"\nk = -1', 10, "greater than or equal to 0"),
+        ('method = "rrf"\nboosts = "none"', 10, "no boosts 'none'; there are: italian-law"),
+        ("k = 1", 8, "method: Field required"),
+    ],
+)
+def test_a_wrong_configuration_names_its_line_and_the_choices(
+    text: str, line: int, says: str, declares: Declares
+) -> None:
+    with pytest.raises(WrongDeclaration) as error:
+        declares(f"{SMALLEST}[configurations.mine]\n{text}\n")
+    assert f"pipeline.toml:{line}: configurations.mine" in str(error.value)
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("recency_amont = 1", "unknown field; there are: authority, recency_amount"),
+        ("authority = { faq = 0 }", "greater than 0"),
+        ("recency_half_life_days = 0", "greater than 0"),
+    ],
+)
+def test_wrong_boosts_name_their_line(text: str, says: str, declares: Declares) -> None:
+    with pytest.raises(WrongDeclaration) as error:
+        declares(f"{SMALLEST}[boosts.mine]\n{text}\n")
+    assert "pipeline.toml:9: boosts.mine" in str(error.value)
+    assert says in str(error.value)
+
+
+def test_a_default_that_is_none_is_named(declares: Declares) -> None:
+    with pytest.raises(
+        WrongDeclaration, match=r":1: default_configuration: no configuration 'x'; there are: rrf"
+    ):
+        declares('default_configuration = "x"\n' + SMALLEST)
+
+
+def test_hyde_takes_only_generators_that_there_are(declares: Declares) -> None:
+    hyde = (
+        '[branches.hyde]\nkind = "hyde"\ngroup = "d"\nstore = "local"\noptions = { generator = "oracle" }\n'
+    )
+    with pytest.raises(WrongDeclaration, match="no generator 'oracle'; there are: feedback"):
+        declares(SMALLEST + hyde)
+
+
+def test_a_pipeline_without_branches_is_refused(declares: Declares) -> None:
+    with pytest.raises(WrongDeclaration, match="no branch is declared"):
+        declares('[stores.local]\nkind = "embedded"\n')
+
+
+def test_every_mistake_is_told_at_once_in_the_order_of_lines(declares: Declares) -> None:
+    text = SMALLEST.replace('"embedded"', '"x"').replace('"bm25"', '"y"').replace('"local"', '"z"')
+    with pytest.raises(WrongDeclaration) as error:
+        declares(text)
+    lines = [int(complaint.split(":")[1]) for complaint in str(error.value).splitlines()]
+    assert lines == [2, 5, 7]
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", None])
+def test_a_file_that_cannot_be_read_is_named(content: bytes | None, tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(WrongDeclaration, match=r"pipeline\.toml: the pipeline file cannot be read"):
+        load_pipeline(file)
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text("\ufeff" + DEFAULT_FILE.read_text(encoding="utf-8"), encoding="utf-8")
+    assert load_pipeline(file) == load_pipeline()

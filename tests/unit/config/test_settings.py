@@ -1,0 +1,160 @@
+"""Settings: what the environment says, what it may not say, and the page that is written from them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from config.reference import PAGE, settings_page
+from config.settings import Settings, load_settings, unknown_variables
+from models.errors import WrongDeclaration
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("CHORALE_"):
+            monkeypatch.delenv(name)
+
+
+def test_nothing_has_to_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    settings = load_settings()
+    assert settings.home == Path("/data/chorale")
+    assert settings.corpus_dir == Path("/data/chorale/corpus")
+    assert settings.audit_database_url == "sqlite:////data/chorale/audit.db"
+    assert settings.redis_url is None
+
+
+def test_a_relative_xdg_folder_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "data")
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert load_settings().home == Path("/home/ada/.local/share/chorale")
+
+
+def test_the_threads_of_models_are_the_cores_that_this_process_may_use() -> None:
+    if not hasattr(os, "sched_setaffinity"):
+        assert load_settings().model_threads == os.cpu_count()
+        return
+    cores = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(cores)})
+        assert load_settings().model_threads == 1
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHORALE_REDIS_URL", "")
+    monkeypatch.setenv("CHORALE_CACHE_TTL_S", "")
+    assert load_settings().redis_url is None
+    assert load_settings().cache_ttl_s == 3_600
+
+
+def test_a_relative_home_is_made_absolute_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CHORALE_HOME", "kept")
+    assert load_settings().home == tmp_path / "kept"
+
+
+def test_settings_do_not_change_any_more() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(load_settings(), "language", "it")  # noqa: B010
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("CHORALE_LOG_LEVEL", "loud", "'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
+        ("CHORALE_ANSWER_TTL_S", "-1", "greater than or equal to 1"),
+        ("CHORALE_FEEDBACK_ALPHA", "0.4", "greater than or equal to 0.5"),
+        ("CHORALE_MODEL_THREADS", "two", "valid integer"),
+        ("CHORALE_LEAN", "perhaps", "valid boolean"),
+        ("CHORALE_LANGUAGE", "English", "[a-z]{2}"),
+        ("CHORALE_REDIS_URL", "localhost:6379", "redis://, rediss://, unix://"),
+        ("CHORALE_BROKER_URL", "kafka://here", "amqp://"),
+        ("CHORALE_AUDIT_URL", "mysql://here", "sqlite://, postgresql://"),
+        ("CHORALE_WORKER_PROCESSES", "bm25", "bm25=2,fusion=2"),
+        ("CHORALE_WORKER_PROCESSES", "bm25=-1", "0 to 999"),
+    ],
+)
+def test_a_wrong_value_names_the_variable_and_what_is_allowed(
+    variable: str, value: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(WrongDeclaration) as error:
+        load_settings()
+    assert str(error.value).startswith(variable)
+    assert says in str(error.value)
+
+
+def test_every_wrong_variable_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHORALE_LEAN", "perhaps")
+    monkeypatch.setenv("CHORALE_DRAIN", "perhaps")
+    with pytest.raises(WrongDeclaration) as error:
+        load_settings()
+    assert {line.partition("=")[0] for line in str(error.value).splitlines()} == {
+        "CHORALE_LEAN",
+        "CHORALE_DRAIN",
+    }
+
+
+def test_a_wrong_address_does_not_show_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHORALE_REDIS_URL", "http://user:opensesame@here")
+    with pytest.raises(WrongDeclaration) as error:
+        load_settings()
+    assert "opensesame" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("CHORALE_REDIS_URL", "unix:///run/redis.sock?db=0"),
+        ("CHORALE_BROKER_URL", "redis+socket:///run/redis.sock?virtual_host=0"),
+        ("CHORALE_BROKER_URL", "amqps://user:word@here//"),
+        ("CHORALE_AUDIT_URL", "postgresql+psycopg://here/chorale"),
+    ],
+)
+def test_the_addresses_of_every_profile_are_taken(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert getattr(load_settings(), variable.removeprefix("CHORALE_").lower()) == value
+
+
+def test_processes_are_counted_by_queue_under_short_or_full_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHORALE_WORKER_PROCESSES", "bm25=2, chorale.fusion=3,index=0")
+    settings = load_settings()
+    counted = {
+        queue: settings.processes(f"chorale.{queue}") for queue in ("bm25", "fusion", "index", "vector")
+    }
+    assert counted == {"bm25": 2, "fusion": 3, "index": 0, "vector": 1}
+
+
+def test_a_misspelt_variable_is_found_with_what_may_have_been_meant() -> None:
+    environ = {
+        "CHORALE_REDIS_ULR": "x",
+        "CHORALE_HOME": "x",
+        "CHORALE_TEST_REDIS_URL": "x",
+        "CHORALE_ZZZZZZ": "x",
+        "PATH": "x",
+    }
+    assert unknown_variables(environ) == {"CHORALE_REDIS_ULR": "CHORALE_REDIS_URL", "CHORALE_ZZZZZZ": None}
+
+
+def test_every_setting_has_its_reason_under_it() -> None:
+    assert [name for name, field in Settings.model_fields.items() if len(field.description or "") < 30] == []
+
+
+def test_the_reference_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == settings_page(), "run `python -m config.reference`"
+
+
+def test_the_reference_page_does_not_depend_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = settings_page()
+    monkeypatch.setenv("HOME", "/elsewhere")
+    monkeypatch.setenv("CHORALE_LANGUAGE", "it")
+    assert settings_page() == before

@@ -1,0 +1,44 @@
+"""Where a key stands in a TOML text."""
+
+from __future__ import annotations
+
+import pytest
+
+from config.toml_lines import line_of
+
+TEXT = """\
+default = "a"
+
+[stores.local]
+kind = "embedded"
+options = { path = "x" }
+
+[ branches . "bm25" ]
+# weight = 3
+  weight=1
+
+[[list]]
+name = "n"
+
+[configurations]
+rrf.k = 60
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        (("default",), 1),
+        (("stores", "local"), 3),
+        (("stores", "local", "kind"), 4),
+        (("stores", "local", "options", "path"), 5),
+        (("branches", "bm25", "weight"), 9),
+        (("branches", "bm25", "store"), 7),
+        (("list", "name"), 12),
+        (("configurations", "rrf", "k"), 15),
+        (("nowhere",), 1),
+    ],
+    ids=lambda value: ".".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_a_key_is_found_or_the_table_around_it(path: tuple[str, ...], line: int) -> None:
+    assert line_of(TEXT, path) == line

@@ -1,0 +1,122 @@
+"""What every fusion method promises, whichever it is."""
+
+from math import fsum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusion.candidates import fuse_rankings
+from fusion.methods import METHODS, method_named
+from models.errors import WrongDeclaration
+from tests.unit.fusion.builders import ranking
+
+IDS = [f"d{number}" for number in range(8)]
+GROUPS = {"a": "lexical", "b": "dense", "c": "dense", "e": "graph"}
+
+lists = st.lists(st.sampled_from(IDS), unique=True)
+weights = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.4, 1.0])
+branches = st.fixed_dictionaries({name: st.tuples(lists, weights) for name in GROUPS}).map(
+    lambda drawn: [
+        ranking(name, ids, weight=weight, group=GROUPS[name]) for name, (ids, weight) in drawn.items()
+    ]
+)
+ks = st.sampled_from([0.0, 1.0, 10.0, 60.0])
+methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+
+
+def order(rankings, method, k):
+    return [candidate.hit.document_id for candidate in fuse_rankings(rankings, method, k)]
+
+
+def scores(rankings, method, k):
+    return {one.hit.document_id: one.score for one in fuse_rankings(rankings, method, k)}
+
+
+def test_an_unknown_method_is_refused_with_the_table():
+    with pytest.raises(WrongDeclaration, match=r"no fusion method 'magic'; there are: rrf, rrf-grouped"):
+        method_named("magic")
+
+
+@methods
+@given(branches, ks, st.randoms(use_true_random=False))
+def test_the_order_of_the_branches_never_matters(method, rankings, k, random):
+    shuffled = random.sample(rankings, len(rankings))
+    assert fuse_rankings(shuffled, method, k) == fuse_rankings(rankings, method, k)
+
+
+@methods
+@given(branches, ks, st.data())
+def test_a_better_rank_never_lowers_a_document(method, rankings, k, data):
+    chosen = data.draw(st.sampled_from(range(len(rankings))))
+    ids = rankings[chosen].ids
+    if not method.better_rank_never_lowers or len(ids) < 2:
+        return
+    place = data.draw(st.integers(1, len(ids) - 1))
+    risen = [*ids[: place - 1], ids[place], ids[place - 1], *ids[place + 1 :]]
+    other = [
+        ranking(one.name, risen if at == chosen else one.ids, weight=one.weight, group=one.group)
+        for at, one in enumerate(rankings)
+    ]
+    before, after = order(rankings, method, k), order(other, method, k)
+    assert (ids[place] in after) == (ids[place] in before)
+    if ids[place] in before:
+        assert after.index(ids[place]) <= before.index(ids[place])
+        assert scores(other, method, k)[ids[place]] >= scores(rankings, method, k)[ids[place]] * (1 - 1e-11)
+
+
+@methods
+@given(branches, ks, st.sampled_from([0.125, 0.5, 2.0, 1024.0]))
+def test_scaling_all_weights_scales_the_scores_and_keeps_the_order(method, rankings, k, factor):
+    scaled = [ranking(one.name, one.ids, weight=one.weight * factor, group=one.group) for one in rankings]
+    assert order(scaled, method, k) == order(rankings, method, k)
+    expected = {id_: score * factor for id_, score in scores(rankings, method, k).items()}
+    assert scores(scaled, method, k) == pytest.approx(expected)
+
+
+@methods
+@given(branches, ks)
+def test_a_branch_of_weight_zero_changes_no_score(method, rankings, k):
+    silent = ranking("z", IDS[:4], weight=0.0, group="dense")
+    assert scores([*rankings, silent], method, k) == scores(rankings, method, k)
+
+
+@methods
+@given(branches, ks)
+def test_a_document_that_a_branch_did_not_find_earns_nothing_from_it(method, rankings, k):
+    assert method.absent == 0.0
+    for candidate in fuse_rankings(rankings, method, k):
+        finders = [one.name for one in rankings if candidate.hit.document_id in one.ids]
+        assert sorted(one.name for one, _, _ in candidate.found) == sorted(finders)
+        assert candidate.score == pytest.approx(
+            fsum(worth.weight * worth.normalised for *_, worth in candidate.found)
+        )
+
+
+@methods
+@given(branches, ks)
+def test_normalised_values_stay_in_the_declared_range(method, rankings, k):
+    for row in method.worths(rankings, k):
+        assert all(0 <= worth.normalised <= method.best(k) for worth in row)
+        assert all(worth.weight >= 0 for worth in row)
+
+
+@methods
+@given(ks, st.integers(1, 6))
+def test_single_hit_and_all_equal_lists_are_worth_what_is_declared(method, k, length):
+    [row] = method.worths([ranking("a", IDS[:1], weight=0.3)], k)
+    assert [worth.normalised for worth in row] == [method.single_hit(k)]
+    [row] = method.worths([ranking("a", IDS[:length], weight=0.3)], k)
+    assert [worth.normalised for worth in row] == [method.all_equal(k, rank + 1) for rank in range(length)]
+
+
+@methods
+def test_no_branch_or_no_hit_is_no_candidate(method):
+    assert fuse_rankings([], method, 60) == []
+    assert fuse_rankings([ranking("a", []), ranking("b", [], group="a")], method, 60) == []
+
+
+@methods
+def test_equal_scores_fall_back_to_the_id(method):
+    rankings = [ranking("a", ["y", "x"], weight=0.3), ranking("b", ["x", "y"], weight=0.3)]
+    assert order(rankings, method, 60) == ["x", "y"]

@@ -1,0 +1,30 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusion.order import best_first, rounded, significant
+
+positive = st.floats(1e-9, 1e6)
+
+
+def test_sums_that_are_equal_on_paper_are_equal():
+    tenths = 0.1 + 0.2
+    assert tenths != 0.3
+    assert best_first({"b": 0.3, "a": tenths}) == [("a", rounded([0.3])[0]), ("b", rounded([0.3])[0])]
+
+
+def test_a_difference_in_the_eleventh_digit_counts():
+    assert [id_ for id_, _ in best_first({"a": 1.0, "b": 1.00000000002})] == ["b", "a"]
+
+
+@given(positive)
+def test_rounding_keeps_twelve_digits(score):
+    [kept] = rounded([score])
+    assert abs(kept - score) <= score * 2**-40
+    assert rounded([kept]) == [kept]
+
+
+@given(st.lists(positive))
+def test_shown_scores_fall_as_the_order_does(scores):
+    ordered = best_first({f"{number:03}": score for number, score in enumerate(scores)})
+    shown = [significant(score) for _, score in ordered]
+    assert shown == sorted(shown, reverse=True)
