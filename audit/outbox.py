@@ -96,7 +96,9 @@ def _envelope(branch: str, raw: bytes | str) -> dict[str, Any]:
     """What Envelope.from_wire can read, and a failed branch otherwise, as there."""
     try:
         wire: dict[str, Any] = from_json(raw)
-        if "status" in wire and all(len(row) >= 3 for found in wire["rankings"] for row in found["hits"]):
+        if "status" in wire and all(
+            min(map(len, ranking["hits"]), default=3) >= 3 for ranking in wire["rankings"]
+        ):
             return wire
         error = "a hit without its ids and score"
     except (ValueError, KeyError, TypeError) as reason:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 Output = Callable[[str, bytes], None]
-"""Takes a child's name and one line that it wrote, without its end."""
+"""Takes a child's name and one line that it wrote, without its end; empty ones are left out."""
 
 _LINE_LIMIT = 65_536
 _LAST_LINES_S = 1.0
@@ -80,4 +80,5 @@ class ChildProcess:
 def _pass_on(name: str, stream: IO[bytes], output: Output) -> None:
     with stream:
         for line in iter(lambda: stream.readline(_LINE_LIMIT), b""):
-            output(name, line.rstrip(b"\r\n"))
+            if text := line.rstrip():
+                output(name, text)

@@ -108,8 +108,9 @@ def _missing_texts(
     )
     if not missing:
         return ()
-    named = ", ".join(missing[:_NAMED_PASSAGES]) + (", ..." if len(missing) > _NAMED_PASSAGES else "")
-    return (f"{Reason.DOCUMENT_MISSING}: no text in the store for {len(missing)} passages: {named}",)
+    named = ", ".join(missing[:_NAMED_PASSAGES])
+    more = f" and {len(missing) - _NAMED_PASSAGES} more" if len(missing) > _NAMED_PASSAGES else ""
+    return (f"{Reason.DOCUMENT_MISSING}: no text in the store for {named}{more}",)
 
 
 def build_answer_tail(

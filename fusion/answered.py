@@ -29,8 +29,11 @@ def missing_branches(
 ) -> tuple[Degradation, ...]:
     """What each branch of the plan that did not answer all questions says of itself, in the plan's order.
 
-    `absent` gives the reason for a branch without an envelope; `not_started` where it does not.
+    `absent` gives the reason for a branch without an envelope; `not_started` where it does not.  Where nothing
+    was searched, nothing is missing.
     """
+    if not plan.asked:
+        return ()
     missing = []
     for branch in plan.branches:
         where, envelope = branch_stage(branch.name), envelopes.get(branch.name)

@@ -65,7 +65,7 @@ def waterfall(
     missing = {one.where: one for one in reasons}
     branches = [
         note
-        for branch in plan.branches
+        for branch in (plan.branches if plan.asked else ())
         for note in _branch_notes(
             branch.name, envelopes.get(branch.name), missing.get(branch_stage(branch.name))
         )

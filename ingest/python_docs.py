@@ -10,7 +10,6 @@ import ast
 import builtins
 import inspect
 import re
-import sysconfig
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -21,12 +20,12 @@ from ingest.items import Markup, RawDocument
 SOURCE = "python"
 
 MODULES = (
-    "abc", "argparse", "base64", "bisect", "calendar", "collections", "contextlib",
-    "copy", "csv", "dataclasses", "datetime", "enum", "fnmatch", "fractions", "functools", "getpass", "glob",
-    "graphlib", "gzip", "hashlib", "heapq", "hmac", "html", "json", "numbers", "operator", "os",
-    "pathlib", "pickle", "queue", "random", "re", "sched", "secrets", "shelve", "shlex", "shutil", 
-    "sqlite3", "statistics", "string", "subprocess", "tempfile", "textwrap", "threading", "timeit",
-    "tomllib", "types", "uuid", "warnings", "weakref", "zipfile", "zoneinfo",
+    "abc", "argparse", "base64", "bisect", "calendar", "collections", "contextlib", "copy", "csv",
+    "dataclasses", "datetime", "enum", "fnmatch", "fractions", "functools", "getpass", "glob", "graphlib",
+    "gzip", "hashlib", "heapq", "hmac", "html", "json", "numbers", "operator", "os", "pathlib", "pickle",
+    "queue", "random", "re", "sched", "secrets", "shelve", "shlex", "shutil", "sqlite3", "statistics",
+    "string", "subprocess", "tempfile", "textwrap", "threading", "timeit", "tomllib", "types", "uuid",
+    "warnings", "weakref", "zipfile", "zoneinfo",
 )  # fmt: skip
 """The modules that are read, packages with all that is in them: much used ones, and so few that two cores embed
 them, the builtins and the topics in less than half a minute."""
@@ -59,7 +58,7 @@ def python_docs(modules: Iterable[str] = MODULES) -> Iterator[RawDocument]:
 
 
 def _all(modules: Iterable[str]) -> Iterator[RawDocument]:
-    library = Path(sysconfig.get_path("stdlib"))
+    library = Path(ast.__file__).parent
     # The builtins come first: of a text that stands twice, theirs is the one people look for.
     yield from _builtins()
     yield from _topics()

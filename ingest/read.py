@@ -74,6 +74,24 @@ def read_documents(
     return _read_all(found, next(iter(sources), ""), ids, options)
 
 
+def estimated_documents(paths: Sequence[Path | str]) -> int:
+    """About how many documents `read_documents` will yield, for a progress bar."""
+    return sum(_estimated(path) for path in map(Path, paths))
+
+
+def _estimated(path: Path) -> int:
+    if path.is_dir():
+        return sum(_estimated(found.path) for found in walk(path) if isinstance(found, FoundFile))
+    reader = FORMATS.get(path.suffix.lower())
+    if reader not in COLLECTIONS or not path.is_file():
+        return int(reader is not None)
+    try:
+        with path.open("rb") as file:
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    except OSError:
+        return 0
+
+
 def _read_all(
     paths: list[Path], source: str, ids: Ids, options: ReadOptions
 ) -> Iterator[RawDocument | Skipped]:

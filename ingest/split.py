@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
@@ -49,6 +50,7 @@ class _Group:
 
     start: int
     end: int
+    pieces: int
     only: Outline | None
 
 
@@ -70,6 +72,8 @@ class Splitter:
         self.max_pieces = max_pieces
         self.overlap_pieces = overlap_pieces
         self.name = splitter_name(max_pieces, overlap_pieces)
+        # Passages of one document have their title and most of their headings in common.
+        self._shortened = lru_cache(maxsize=64)(self._shorten)
 
     def split(self, document: RawDocument) -> tuple[Passage, ...]:
         """Passages in order, each `document.text[start:end]`; a document that fits stays whole."""
@@ -109,15 +113,18 @@ class Splitter:
             yield _Section(start, outline.body, outline.end, path)
             return
         groups: list[_Group] = []
+        room = self._room(document, path)
         # A heading without text of its own goes to the first section below it.
         if document.text[outline.body : children[0].start].strip():
-            groups.append(_Group(start, children[0].start, None))
-            start = children[0].start
+            own_end = children[0].start
+            groups.append(_Group(start, own_end, self._size(document.text[start:own_end]), None))
+            start = own_end
         for child in children:
-            if groups and self._excess(document, path, groups[-1].start, child.end) <= 0:
-                groups[-1] = _Group(groups[-1].start, child.end, None)
+            pieces = self._size(document.text[start : child.end])
+            if groups and groups[-1].pieces + pieces <= room:
+                groups[-1] = _Group(groups[-1].start, child.end, groups[-1].pieces + pieces, None)
             else:
-                groups.append(_Group(start, child.end, child))
+                groups.append(_Group(start, child.end, pieces, child))
             start = child.end
         for group in groups:
             if group.only is not None:
@@ -133,8 +140,7 @@ class Splitter:
             return
         if self._size(text[start:body]) > self.max_pieces // 4:
             body = start
-        prefix = self._embedded(document.title, PATH_SEPARATOR.join(path), "")
-        room = max(1, self.max_pieces - self._size(prefix) - self._size(text[start:body]))
+        room = max(1, self._room(document, path) - self._size(text[start:body]))
         for block_start, block_end in _blocks(text, body, section.end):
             block, capacity = text[block_start:block_end], room
             while True:
@@ -166,10 +172,16 @@ class Splitter:
         whole = self._embedded(document.title, PATH_SEPARATOR.join(path), text)
         return self._count_pieces(whole) - self.max_pieces
 
-    def _size(self, text: str) -> int:
-        return max(self._count_pieces(text), -(-len(text) // CHARACTERS_PER_PIECE))
+    def _room(self, document: RawDocument, path: tuple[str, ...]) -> int:
+        """Pieces that title and heading path leave for the text."""
+        return self.max_pieces - self._size(self._embedded(document.title, PATH_SEPARATOR.join(path), ""))
 
-    def _shortened(self, text: str) -> str:
+    def _size(self, text: str) -> int:
+        by_length = -(-len(text) // CHARACTERS_PER_PIECE)
+        # A whole book is not counted only to learn that it is too long.
+        return by_length if by_length > self.max_pieces else max(by_length, self._count_pieces(text))
+
+    def _shorten(self, text: str) -> str:
         """The text, or as much of its beginning as a quarter of the pieces allows."""
         limit = self.max_pieces // 4
         text = text[: limit * CHARACTERS_PER_PIECE]

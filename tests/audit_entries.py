@@ -1,12 +1,14 @@
-"""Ended requests as the ledger's script leaves them in the outbox, made of real requests, plans, envelopes."""
+"""Ended requests as the ledger's script leaves them in the outbox, made of real requests and plans."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import redis
 from chorale_client.request import Request
 from pydantic_core import to_json
 
+from audit.outbox import OUTBOX
 from models.envelope import Degradation, Envelope
 from models.hits import Hit, Ranking
 from models.plan import BranchPlan, Plan
@@ -119,10 +121,19 @@ def whole_entry(request: Request | None = None, **values: Any) -> dict[str, str]
     """An entry of a request that was planned and that every branch answered."""
     request = request or make_request()
     envelopes = tuple(
-        make_envelope(branch, *(make_ranking("docs:guide.md", f"docs:{branch}.md") for _ in request.questions))
+        make_envelope(
+            branch, *(make_ranking("docs:guide.md", f"docs:{branch}.md") for _ in request.questions)
+        )
         for branch in BRANCHES
     )
-    return make_entry(request, plan=make_plan(request), envelopes=envelopes, **values)
+    return make_entry(request, plan=make_plan(request), envelopes=tuple(envelopes), **values)
+
+
+def put(client: redis.Redis, *entries: dict[str, str]) -> None:
+    """Into the outbox, in order."""
+    for entry in entries:
+        fields: dict[Any, Any] = {**entry}
+        client.xadd(OUTBOX, fields)
 
 
 def late(branch: str) -> dict[str, str]:

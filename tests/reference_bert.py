@@ -40,7 +40,9 @@ def reference_vectors(folder: Path, rows: Sequence[Sequence[int]]) -> Array:
 def _vector(config: dict[str, Any], pooling: str, weights: dict[str, Array], ids: list[int]) -> Array:
     def norm(name: str, x: Array) -> Array:
         centred = x - x.mean(axis=-1, keepdims=True)
-        scaled = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + config["layer_norm_eps"])
+        scaled: Array = centred / np.sqrt(
+            (centred**2).mean(axis=-1, keepdims=True) + float(config["layer_norm_eps"])
+        )
         return scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
 
     def linear(name: str, x: Array) -> Array:

@@ -31,6 +31,9 @@ def write_tiny_bert(
     **config: Any,
 ) -> None:
     """Write the folder; `config` goes into config.json, the weight named `broken` is NaN."""
+    # RoBERTa counts positions from its padding id, so there [PAD] is not the first word.
+    padding = 1 if "roberta" in config.get("model_type", "") else 0
+    words = (WORDS[1], WORDS[0], *WORDS[2:]) if padding else WORDS
     whole = {
         "model_type": "bert",
         "hidden_act": "gelu",
@@ -40,14 +43,19 @@ def write_tiny_bert(
         "num_attention_heads": HEADS,
         "layer_norm_eps": 1e-12,
         "max_position_embeddings": POSITIONS,
-        "pad_token_id": 0,
+        "pad_token_id": padding,
         "type_vocab_size": 2,
         "vocab_size": len(WORDS),
         **config,
     }
     kinds = ["Transformer", "Pooling", *modules]
     listed = [
-        {"idx": at, "name": str(at), "path": "" if at == 0 else f"{at}_{kind}", "type": f"somewhere.{kind}"}
+        {
+            "idx": at,
+            "name": str(at),
+            "path": "" if at == 0 else f"{at}_{kind}",
+            "type": f"sentence_transformers.models.{kind}",
+        }
         for at, kind in enumerate(kinds)
     ]
     files: dict[str, Any] = {
@@ -56,17 +64,18 @@ def write_tiny_bert(
         "1_Pooling/config.json": {"word_embedding_dimension": WIDTH, "pooling_mode": pooling.split("+")},
         "sentence_bert_config.json": {"max_seq_length": 16, "do_lower_case": False},
         "config_sentence_transformers.json": {"prompts": prompts or {}},
+        "tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]"},
     }
     if "Dense" in modules:
         files["2_Dense/config.json"] = {"in_features": WIDTH, "out_features": 8}
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(content))
-    _tokenizer().save(str(folder / "tokenizer.json"))
+    _tokenizer(words).save(str(folder / "tokenizer.json"))
     weights = {prefix + name: value.astype(dtype) for name, value in _weights().items()}
     if broken:
         weights[prefix + broken][:] = np.nan
-    save_file(weights, folder / "model.safetensors")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def _weights() -> dict[str, np.ndarray[Any, Any]]:
@@ -98,8 +107,8 @@ def _weights() -> dict[str, np.ndarray[Any, Any]]:
     return {name: random.normal(0, 0.5, shape) for name, shape in shapes.items()}
 
 
-def _tokenizer() -> Tokenizer:
-    tokenizer = Tokenizer(WordPiece({word: at for at, word in enumerate(WORDS)}, unk_token="[UNK]"))
+def _tokenizer(words: tuple[str, ...]) -> Tokenizer:
+    tokenizer = Tokenizer(WordPiece({word: at for at, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.normalizer = BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = BertPreTokenizer()
     tokenizer.post_processor = TemplateProcessing(

@@ -15,6 +15,9 @@ from ingest.records import with_reserved
 
 DROPPED = ("head", "script", "style", "template", "noscript", "svg", "iframe", "object")
 
+# HTML may leave these tags open; the parser of the standard library then nests what are neighbours.
+_NESTED_BY_MISTAKE = "li > li, p > p, td > td, th > th, td > tr, tr > tr, dt > dd, dd > dt, dd > dd"
+
 _CONVERTER = MarkdownConverter(
     heading_style="ATX",
     strip=["a", "img"],
@@ -34,6 +37,9 @@ def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
         tag.decompose()
     for comment in page.find_all(string=lambda text: isinstance(text, Comment)):
         comment.extract()
+    for tag in page.select(_NESTED_BY_MISTAKE):
+        if tag.parent is not None:
+            tag.parent.insert_after(tag)
     text = _CONVERTER.convert_soup(page).strip()
     yield from (Fault(note, loses_document=False) for note in notes)
     yield Record(text, title or first_heading(text) or path.stem, metadata, "markdown")

@@ -41,10 +41,9 @@ def _blocks(parent: nodes.Element, level: int) -> list[str]:
             pass
         elif isinstance(node, nodes.Text | nodes.Inline | nodes.TextElement):
             blocks.append(_code(node) if isinstance(node, nodes.literal_block) else _inline(node))
-        elif (shape := next((how for kind, how in _SHAPES if isinstance(node, kind)), None)) is not None:
-            blocks.append(shape(node, level))
         elif isinstance(node, nodes.Element):
-            blocks += _blocks(node, level)
+            shape = next((how for kind, how in _SHAPES if isinstance(node, kind)), None)
+            blocks += [shape(node, level)] if shape else _blocks(node, level)
     return blocks
 
 

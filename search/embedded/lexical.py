@@ -16,7 +16,7 @@ import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from models.errors import BadIndex
+from models.errors import BadIndex, StoreUnavailable
 from models.hits import Hit
 from search.embedded.analysis import analyser
 from search.embedded.cut import cut
@@ -79,16 +79,16 @@ class LexicalIndex:
     """One open index, for reading.  Shows what was committed when it was last reloaded."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         with intelligible(path):
             self._index = tantivy.Index.open(str(path))
             # The default watches the directory from a thread and reloads behind our back.
             self._index.config_reader("manual")
 
     def reloaded(self) -> LexicalSearcher:
-        with intelligible(self._path):
+        with intelligible(self.path):
             self._index.reload()
-            return LexicalSearcher(self._path, self._index.searcher())
+            return LexicalSearcher(self.path, self._index.searcher())
 
 
 class LexicalSearcher:
@@ -97,6 +97,11 @@ class LexicalSearcher:
     def __init__(self, path: Path, searcher: tantivy.Searcher) -> None:
         self._path = path
         self._searcher = searcher
+
+    def has(self, rid: int) -> bool:
+        with intelligible(self._path):
+            query = tantivy.Query.term_query(_SCHEMA, "rid", rid)
+            return bool(self._searcher.search(query, 1, count=False).hits)
 
     def search(
         self,
@@ -163,10 +168,12 @@ def _among(query: tantivy.Query, rids: NDArray[np.int64]) -> tantivy.Query:
 
 @contextmanager
 def intelligible(path: Path) -> Iterator[None]:
-    """tantivy's errors, and the panics of its Rust, as BadIndex."""
+    """tantivy's errors, and the panics of its Rust, as BadIndex; a full disk is StoreUnavailable."""
     try:
         yield
     except (ValueError, RuntimeError, OSError) as error:
+        if "No space left" in str(error):
+            raise StoreUnavailable(f"no space left for the lexical index in {path.parent}") from error
         raise _bad(path, error) from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":

@@ -66,7 +66,7 @@ def vectors(connection: Connection, namespace_id: int, passage_ids: Sequence[str
 
 def revisions(connection: Connection, namespace_id: int, source: str) -> dict[str, str]:
     rows = connection.exec_driver_sql(_REVISIONS, (namespace_id, source))
-    return {document_id: revision for document_id, revision in rows}
+    return {row[0]: row[1] for row in rows}
 
 
 def namespaces(connection: Connection) -> list[NamespaceState]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -16,6 +17,14 @@ from search.embedded.lexical import LexicalIndex, LexicalSearcher
 from search.embedded.masks import Masks
 from search.embedded.matrix import Vectors, VectorTable
 from search.embedded.rows import Rows, RowTable
+
+_LOOKS = 50
+_LOOK_AGAIN_S = 0.002
+
+_TOUCHED_NEXT = """
+    SELECT rid, 1 FROM chorale_passage WHERE namespace_id = ? AND sequence = ?
+    UNION ALL SELECT rid, 0 FROM chorale_passage WHERE namespace_id = ? AND ended = ? LIMIT 1
+"""
 
 _MANIFEST_FIELDS = frozenset(field.name for field in fields(Manifest))
 
@@ -64,6 +73,7 @@ class NamespaceReader:
         self._view: View | None = None
         self._rows: RowTable | None = None
         self._vectors: VectorTable | None = None
+        self._has_vectors = False
         self._masks = Masks()
         self._index: LexicalIndex | None = None
 
@@ -78,43 +88,64 @@ class NamespaceReader:
             newest = self._corpus.pulse(self._namespace)
             if view is not None and newest and view.shows(newest) and _has(view, text, vectors):
                 return view
-            try:
-                self._view = self._caught_up(text, vectors)
-            except BadIndex:
-                # A rebuild may have taken the old index away between our two looks.
-                again = self._corpus.pulse(self._namespace)
-                if newest is None or again is None or again.lexical == newest.lexical:
-                    raise
-                self._view = self._caught_up(text, vectors)
-            return self._view
+            for _ in range(_LOOKS):
+                try:
+                    view = self._caught_up(text, vectors)
+                except BadIndex:
+                    # A rebuild may have taken the old index away between our two looks.
+                    again = self._corpus.pulse(self._namespace)
+                    if newest is None or again is None or again.lexical == newest.lexical:
+                        raise
+                    newest = again
+                    continue
+                if view.searcher is None or not self._is_ahead(view, view.searcher):
+                    break
+                time.sleep(_LOOK_AGAIN_S)
+            assert view is not None
+            self._view = view
+            return view
+
+    def _is_ahead(self, view: View, searcher: LexicalSearcher) -> bool:
+        """Whether the words already are those of a batch that the rows do not show.
+
+        It lasts for the moment between the two commits of a batch, in which the passages that it replaced
+        would be missing.
+        """
+        pulse = self._corpus.pulse(self._namespace)
+        if pulse is None or pulse.sequence == view.pulse.visible:
+            return False
+        if not view.shows(pulse):
+            return True
+        with self._corpus.reading() as connection:
+            following = pulse.visible + 1
+            parameters = (pulse.namespace_id, following, pulse.namespace_id, following)
+            touched = connection.exec_driver_sql(_TOUCHED_NEXT, parameters).fetchone()
+        return touched is not None and searcher.has(touched[0]) == bool(touched[1])
 
     def _caught_up(self, text: bool, vectors: bool) -> View:
-        old = self._view
+        self._has_vectors |= vectors
         with self._corpus.reading() as connection:
             pulse = self._pulse(connection)
             manifest = manifest_from(pulse.manifest)
             table = self._rows
-            if table is None or old is None or self._must_start_again(table, old.pulse, pulse):
+            if table is None or table.must_start_again(pulse.namespace_id, pulse.visible):
                 table = self._rows = RowTable(pulse.namespace_id)
-                self._vectors, self._masks, old = None, Masks(), None
+                self._vectors, self._masks = None, Masks()
             rows = table.snapshot
             if rows.visible != pulse.visible:
                 rows = table.catch_up(connection, pulse.visible)
             loaded: Vectors | None = None
-            if vectors or self._vectors is not None or (self._view and self._view.vectors):
+            if self._has_vectors:
                 if self._vectors is None:
                     self._vectors = VectorTable(pulse.namespace_id, manifest.dimension)
                 loaded = self._vectors.catch_up(connection, rows)
         searcher: LexicalSearcher | None = None
         if text or self._index is not None:
-            if self._index is None or self._view is None or self._view.pulse.lexical != pulse.lexical:
-                self._index = LexicalIndex(self._corpus.lexical_folder(pulse.lexical))
+            path = self._corpus.lexical_folder(pulse.lexical)
+            if self._index is None or self._index.path != path:
+                self._index = LexicalIndex(path)
             searcher = self._index.reloaded()
         return View(pulse, manifest, rows, self._masks, searcher, loaded)
-
-    @staticmethod
-    def _must_start_again(table: RowTable, old: Pulse, new: Pulse) -> bool:
-        return old.namespace_id != new.namespace_id or table.is_worn or not table.can_catch_up(new.visible)
 
     def _pulse(self, connection: Connection) -> Pulse:
         row = connection.exec_driver_sql(PULSE, (self._namespace,)).fetchone()

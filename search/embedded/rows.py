@@ -22,6 +22,9 @@ from search.embedded.growing import Growing
 TOMBSTONE_BATCHES = 1_000
 """How long ended rows are remembered; a process further behind loads the namespace again."""
 
+_DEAD_ROWS = 1_000
+"""Not worth the loading again."""
+
 _DOCUMENTS = """
     SELECT document_id, source, metadata, content_hash, near_duplicate_group FROM chorale_document
     WHERE namespace_id = ? AND sequence > ? AND sequence <= ? AND (+ended IS NULL OR +ended > ?)
@@ -98,14 +101,14 @@ class RowTable:
         self._visible = 0
         self.snapshot = self._taken()
 
-    @property
-    def is_worn(self) -> bool:
-        """More dead rows than living ones: cheaper to load again."""
+    def must_start_again(self, namespace_id: int, visible: int) -> bool:
+        """Another namespace of the same name, too far behind, or more dead rows than living ones."""
         dead = len(self._alive) - int(np.count_nonzero(self._alive))
-        return dead > max(1_000, len(self._alive) - dead)
-
-    def can_catch_up(self, visible: int) -> bool:
-        return self._visible == 0 or visible - self._visible < TOMBSTONE_BATCHES
+        return (
+            self._namespace_id != namespace_id
+            or (self._visible > 0 and visible - self._visible >= TOMBSTONE_BATCHES)
+            or dead > max(_DEAD_ROWS, len(self._alive) - dead)
+        )
 
     def catch_up(self, connection: Connection, visible: int) -> Rows:
         """Take in every batch up to `visible`, inside the caller's transaction."""

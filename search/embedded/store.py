@@ -136,7 +136,11 @@ class EmbeddedStore:
         return self._writer.rebuild_lexical(namespace)
 
     def exclusive(self, namespace: str) -> AbstractContextManager[None]:
-        """Hold the namespace for several writes in a row; others get WriterBusy, readers notice nothing."""
+        """Hold the namespace for several writes in a row; others get WriterBusy, readers notice nothing.
+
+        To be left by the thread that entered it.
+        """
+        self._settled(namespace)
         return self._writer.exclusive(namespace)
 
     def namespaces(self) -> list[NamespaceState]:

@@ -20,7 +20,9 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/audit.db"
         return
-    server = make_url(offered("postgresql", "set CHORALE_TEST_POSTGRESQL_URL to a role that may create databases"))
+    server = make_url(
+        offered("postgresql", "set CHORALE_TEST_POSTGRESQL_URL to a role that may create databases")
+    )
     name = f"chorale_audit_{uuid.uuid4().hex}"
     administrator = create_engine(server, isolation_level="AUTOCOMMIT")
     with administrator.connect() as connection:

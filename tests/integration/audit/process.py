@@ -10,17 +10,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import redis
-from sqlalchemy import event
+from sqlalchemy import Engine, event
 
 from audit.database import open_database
 from audit.drainer import Drainer
-from audit.schema import upgrade
+from audit.schema import LOCKS, upgrade
 
 ROOT = Path(__file__).parents[3]
 
@@ -41,6 +41,14 @@ def started(action: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 def line_of(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
+
+
+def until(so: Callable[[], bool]) -> None:
+    """Return once `so`, which is looked at again and again; fail if it never is."""
+    give_up = time.monotonic() + 20
+    while not so():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
 
 
 def say(line: str) -> None:
@@ -65,9 +73,7 @@ def migrate_and_die(url: str, table: str) -> None:
         if f"CREATE TABLE {table} " in " ".join(statement.split()):
             die()
 
-    # Listens to every engine, as the one that upgrades is made inside.
-    from sqlalchemy import Engine
-
+    # Every engine, as the one that upgrades is made inside.
     event.listen(Engine, "after_cursor_execute", look)
     upgrade(url)
 
@@ -102,8 +108,6 @@ def hold(url: str) -> None:
 
 def hold_schema(url: str) -> None:
     """Stay in the middle of an upgrade until killed."""
-    from audit.schema import LOCKS
-
     engine = open_database(url)
     with LOCKS[engine.dialect.name](engine, 10):
         say("locked")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 import redis
@@ -14,7 +13,8 @@ from audit.drainer import Drainer
 from audit.outbox import OUTBOX, UNREADABLE, outbox_state
 from audit.queries import count, show
 from models.audit_tables import BranchRow, HitRow, QuestionRow
-from tests.audit_entries import ACCEPTED_AT_MS, make_answer, make_request, whole_entry
+from tests.audit_entries import ACCEPTED_AT_MS, make_answer, make_request, put, whole_entry
+from tests.integration.audit.process import until
 from tests.redis_server import RedisServer
 
 
@@ -23,9 +23,9 @@ def drainer(redis_client: redis.Redis, engine: Engine) -> Drainer:
     return Drainer(redis_client, engine, keep_texts=True, batch=10)
 
 
-def add(client: redis.Redis, *entries: dict[str, str]) -> None:
-    for entry in entries:
-        client.xadd(OUTBOX, dict(entry))
+def kept_aside(client: redis.Redis) -> list[dict[bytes, bytes]]:
+    entries: Any = client.xrange(UNREADABLE)
+    return [fields for _, fields in entries]
 
 
 def children(engine: Engine) -> list[int]:
@@ -34,17 +34,10 @@ def children(engine: Engine) -> list[int]:
         return [connection.scalar(select(func.count()).select_from(table)) or 0 for table in tables]
 
 
-def until(so: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 20
-    while not so():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
-
-
 def test_ended_requests_become_rows_and_leave_the_outbox(
     drainer: Drainer, redis_client: redis.Redis, engine: Engine
 ) -> None:
-    add(redis_client, whole_entry(make_request("one", "two", request_id="a")), whole_entry())
+    put(redis_client, whole_entry(make_request("one", "two", request_id="a")), whole_entry())
     assert drainer.drain_once(1) == 2
     assert count(engine) == 2
     # Three questions in all, three branches each request, a hit for each question.
@@ -55,7 +48,7 @@ def test_ended_requests_become_rows_and_leave_the_outbox(
 def test_more_than_a_batch_is_drained_batch_by_batch(
     drainer: Drainer, redis_client: redis.Redis, engine: Engine
 ) -> None:
-    add(redis_client, *(whole_entry() for _ in range(25)))
+    put(redis_client, *(whole_entry() for _ in range(25)))
     assert [drainer.drain_once(1) for _ in range(4)] == [10, 10, 5, 0]
     assert count(engine) == 25
 
@@ -66,7 +59,7 @@ def test_of_two_ends_of_one_request_the_first_is_kept(
 ) -> None:
     request = make_request(request_id="twice")
     late_answer = make_answer(request, status="failed", questions=[])
-    add(redis_client, whole_entry(request), whole_entry(request, answer=late_answer, by="sweeper"))
+    put(redis_client, whole_entry(request), whole_entry(request, answer=late_answer, by="sweeper"))
     drainer = Drainer(redis_client, engine, keep_texts=True, batch=batch)
     while drainer.drain_once(1):
         pass
@@ -80,7 +73,7 @@ def test_an_id_that_is_used_again_later_is_another_request(
     drainer: Drainer, redis_client: redis.Redis, engine: Engine
 ) -> None:
     request = make_request(request_id="again")
-    add(redis_client, whole_entry(request), whole_entry(request, accepted_at_ms=ACCEPTED_AT_MS + 1))
+    put(redis_client, whole_entry(request), whole_entry(request, accepted_at_ms=ACCEPTED_AT_MS + 1))
     drainer.drain_once(1)
     assert (count(engine), children(engine)) == (2, [2, 6, 2])
 
@@ -89,11 +82,11 @@ def test_an_unreadable_entry_is_kept_aside_and_the_others_are_written(
     drainer: Drainer, redis_client: redis.Redis, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = {**whole_entry(make_request(request_id="broken")), "answer": "{"}
-    add(redis_client, whole_entry(), broken, {"hello": "world"}, whole_entry())
+    put(redis_client, whole_entry(), broken, {"hello": "world"}, whole_entry())
     assert drainer.drain_once(1) == 4
     assert count(engine) == 2
     assert redis_client.xlen(OUTBOX) == 0
-    (_, first), (_, second) = redis_client.xrange(UNREADABLE)
+    first, second = kept_aside(redis_client)
     assert (first[b"id"], first[b"answer"]) == (b"broken", b"{")
     assert b"EOF" in first[b"error"]
     assert second == {b"hello": b"world", b"error": b"no field 'id'"}
@@ -114,10 +107,10 @@ def poisonous(what: str) -> dict[str, str]:
 def test_a_row_that_the_database_refuses_does_not_hold_up_the_others(
     drainer: Drainer, redis_client: redis.Redis, engine: Engine, what: str
 ) -> None:
-    add(redis_client, whole_entry(), poisonous(what), whole_entry())
+    put(redis_client, whole_entry(), poisonous(what), whole_entry())
     assert drainer.drain_once(1) == 3
     assert (count(engine), children(engine)) == (2, [2, 6, 2])
-    ((_, kept),) = redis_client.xrange(UNREADABLE)
+    (kept,) = kept_aside(redis_client)
     assert kept[b"id"] == f"poisonous-{what}".encode()
     assert redis_client.xlen(OUTBOX) == 0
 
@@ -130,7 +123,7 @@ def test_hostile_texts_come_back_as_they_were(
     answer = make_answer(request)
     answer["questions"][0]["hits"][0]["score"] = float("nan")
     answer["stages"] = [{"stage": "fuse", "status": "ok", "ms": float("inf")}]
-    add(redis_client, whole_entry(request, answer=answer))
+    put(redis_client, whole_entry(request, answer=answer))
     assert drainer.drain_once(1) == 1
     kept = show(engine, "hostile")
     assert kept is not None
@@ -142,14 +135,14 @@ def test_hostile_texts_come_back_as_they_were(
 def test_it_sleeps_inside_redis_until_there_is_something(
     drainer: Drainer, redis_client: redis.Redis, redis_server: RedisServer, engine: Engine
 ) -> None:
-    add(redis_client, whole_entry())
+    put(redis_client, whole_entry())
     drainer.drain_once(1)
     drained: list[int] = []
     waiting = threading.Thread(target=lambda: drained.append(drainer.drain_once(2_000)))
     waiting.start()
     with redis_server.client() as other:
         until(lambda: other.info("clients")["blocked_clients"] == 1)
-        add(other, whole_entry())
+        put(other, whole_entry())
         waiting.join(10)
     assert drained == [1]
     assert count(engine) == 2
@@ -159,7 +152,7 @@ def test_it_sleeps_inside_redis_until_there_is_something(
 def test_any_kind_of_client_will_do(
     redis_client: redis.Redis, redis_server: RedisServer, engine: Engine, settings: dict[str, int]
 ) -> None:
-    add(redis_client, whole_entry(), {"hello": "world"})
+    put(redis_client, whole_entry(), {"hello": "world"})
     with redis_server.client(**settings) as client:
         drainer = Drainer(client, engine, keep_texts=True)
         assert [drainer.drain_once(1), drainer.drain_once(1)] == [2, 0]
@@ -176,7 +169,7 @@ def test_the_outbox_tells_its_length_and_its_age(redis_client: redis.Redis) -> N
     assert outbox_state(redis_client) == (0, 0.0)
     second, microsecond = redis_client.time()
     redis_client.xadd(OUTBOX, {"a": "b"}, id=f"{1_000 * (second - 90) + microsecond // 1_000}-0")
-    add(redis_client, whole_entry())
+    put(redis_client, whole_entry())
     entries, oldest_age_s = outbox_state(redis_client)
     assert entries == 2
     assert 90 <= oldest_age_s < 120
@@ -185,7 +178,7 @@ def test_the_outbox_tells_its_length_and_its_age(redis_client: redis.Redis) -> N
 def test_two_drainers_write_each_request_once(
     redis_client: redis.Redis, redis_server: RedisServer, engine: Engine
 ) -> None:
-    add(redis_client, *(whole_entry() for _ in range(60)))
+    put(redis_client, *(whole_entry() for _ in range(60)))
     start = threading.Barrier(2)
 
     def drain() -> None:

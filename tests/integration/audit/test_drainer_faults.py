@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,25 +19,17 @@ from audit.drainer import Drainer
 from audit.outbox import OUTBOX, UNREADABLE
 from audit.queries import count, last
 from audit.schema import upgrade
-from tests.audit_entries import make_request, whole_entry
-from tests.integration.audit.process import line_of, started
+from tests.audit_entries import make_request, put, whole_entry
+from tests.integration.audit.process import line_of, started, until
 from tests.redis_server import RedisServer
 
 
 def add(client: redis.Redis, *names: str) -> None:
-    for name in names:
-        client.xadd(OUTBOX, dict(whole_entry(make_request(request_id=name))))
+    put(client, *(whole_entry(make_request(request_id=name)) for name in names))
 
 
 def written(engine: Engine) -> set[str]:
     return {line.request_id for line in last(engine, 1_000)}
-
-
-def until(so: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 20
-    while not so():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 @contextmanager
@@ -71,11 +62,9 @@ def test_killed_anywhere_each_request_is_written_once(
 ) -> None:
     names = [f"request-{number}" for number in range(150)]
     add(redis_client, *names)
-    for batches in (1, 4):
-        with started("drain", audit_url, redis_server.url) as process:
-            assert [line_of(process) for _ in range(batches)] == ["batch"] * batches
-            process.kill()
-    assert redis_client.xlen(OUTBOX) > 0, "the last kill came before the end"
+    with started("drain", audit_url, redis_server.url) as process:
+        assert [line_of(process) for _ in range(4)] == ["batch"] * 4
+    assert redis_client.xlen(OUTBOX) > 0, "it was killed before the end"
     drainer = Drainer(redis_client, engine, keep_texts=True)
     while drainer.drain_once(1):
         pass

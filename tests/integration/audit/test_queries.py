@@ -7,7 +7,6 @@ import redis
 from sqlalchemy import Engine, text
 
 from audit.drainer import Drainer
-from audit.outbox import OUTBOX
 from audit.queries import count, last, show
 from models.audit_tables import AuditTable
 from tests.audit_entries import (
@@ -19,6 +18,7 @@ from tests.audit_entries import (
     make_plan,
     make_ranking,
     make_request,
+    put,
     whole_entry,
 )
 
@@ -32,10 +32,12 @@ def test_an_empty_trail_has_no_requests(engine: Engine) -> None:
     assert (count(engine), last(engine, 10), show(engine, "nobody")) == (0, (), None)
 
 
-def test_the_last_requests_come_newest_first(redis_client: redis.Redis, engine: Engine, drain: Drainer) -> None:
+def test_the_last_requests_come_newest_first(
+    redis_client: redis.Redis, engine: Engine, drain: Drainer
+) -> None:
     for name, age_ms in (("second", 2), ("newest", 1), ("oldest", 3)):
         request = make_request(f"what is {name}?", "and more?", request_id=name)
-        redis_client.xadd(OUTBOX, dict(whole_entry(request, accepted_at_ms=ACCEPTED_AT_MS - age_ms)))
+        put(redis_client, whole_entry(request, accepted_at_ms=ACCEPTED_AT_MS - age_ms))
     drain.drain_once(1)
     first, then = last(engine, 2)
     assert (first.request_id, then.request_id) == ("newest", "second")
@@ -48,9 +50,7 @@ def test_everything_about_one_request(redis_client: redis.Redis, engine: Engine,
     answer = make_answer(request, status="degraded", degraded=[late("vector")])
     rankings = make_ranking("a", "b"), make_ranking("c")
     envelope = make_envelope("bm25", *rankings)
-    redis_client.xadd(
-        OUTBOX, dict(make_entry(request, plan=make_plan(request), answer=answer, envelopes=(envelope,)))
-    )
+    put(redis_client, make_entry(request, plan=make_plan(request), answer=answer, envelopes=(envelope,)))
     drain.drain_once(1)
     found = show(engine, "one")
     assert found is not None
@@ -72,7 +72,7 @@ def test_of_two_requests_with_one_id_the_later_is_shown(
 ) -> None:
     request = make_request(request_id="one")
     for accepted_at_ms in (ACCEPTED_AT_MS + 5, ACCEPTED_AT_MS):
-        redis_client.xadd(OUTBOX, dict(whole_entry(request, accepted_at_ms=accepted_at_ms)))
+        put(redis_client, whole_entry(request, accepted_at_ms=accepted_at_ms))
     drain.drain_once(1)
     found = show(engine, "one")
     assert found is not None
@@ -82,7 +82,7 @@ def test_of_two_requests_with_one_id_the_later_is_shown(
 def test_a_request_that_is_deleted_takes_everything_along(
     redis_client: redis.Redis, engine: Engine, drain: Drainer
 ) -> None:
-    redis_client.xadd(OUTBOX, dict(whole_entry()))
+    put(redis_client, whole_entry())
     drain.drain_once(1)
     tables = AuditTable.metadata.tables
     with engine.begin() as connection:
@@ -92,7 +92,7 @@ def test_a_request_that_is_deleted_takes_everything_along(
 
 
 def test_without_texts_a_request_is_shown_by_its_hash(redis_client: redis.Redis, engine: Engine) -> None:
-    redis_client.xadd(OUTBOX, dict(whole_entry(make_request("secret", request_id="one"))))
+    put(redis_client, whole_entry(make_request("secret", request_id="one")))
     Drainer(redis_client, engine, keep_texts=False).drain_once(1)
     found = show(engine, "one")
     assert found is not None

@@ -28,7 +28,9 @@ def differences(engine: Engine) -> list[object]:
             "include_name": lambda name, kind, _: kind != "table" or name != VERSION_TABLE,
             "compare_server_default": True,
         }
-        return list(compare_metadata(MigrationContext.configure(connection, opts=options), AuditTable.metadata))
+        return list(
+            compare_metadata(MigrationContext.configure(connection, opts=options), AuditTable.metadata)
+        )
 
 
 def test_the_migrations_lead_exactly_to_the_declared_tables(engine: Engine) -> None:

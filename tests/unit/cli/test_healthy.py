@@ -19,7 +19,7 @@ def _server(redis_server: RedisServer, redis_client: redis.Redis, monkeypatch: p
 
 @pytest.mark.parametrize(
     ("age_s", "ready", "says"),
-    [(0, True, None), (0, False, "not ready"), (60, True, "60 s old")],
+    [(0, True, None), (0, False, "not ready"), (60, True, "last sign of life")],
 )
 def test_a_worker_is_healthy_when_it_is_ready_and_was_seen_lately(
     age_s: int, ready: bool, says: str | None, redis_client: redis.Redis

@@ -3,7 +3,6 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest import approx
 
 from fusion.boosts import boost_factors, bounded_order, read_moment, recency_factor
 from models.plan import BoostPlan
@@ -13,38 +12,38 @@ YEAR = BoostPlan(recency_amount=0.5, recency_half_life_days=365)
 STEP = BoostPlan(recency_amount=0.5, recency_half_life_days=365, recency_step=True)
 
 
-def test_recency_halves_with_every_half_life():
+def test_recency_halves_with_every_half_life() -> None:
     assert recency_factor(YEAR, "2026-01-01", NOW) == 1.5
-    assert recency_factor(YEAR, "2025-01-01", NOW) == approx(1.25)
-    assert recency_factor(YEAR, "2024-01-02", NOW) == approx(1.125)
+    assert recency_factor(YEAR, "2025-01-01", NOW) == pytest.approx(1.25)
+    assert recency_factor(YEAR, "2024-01-02", NOW) == pytest.approx(1.125)
 
 
-def test_the_step_gives_the_whole_amount_up_to_its_age_and_nothing_after():
+def test_the_step_gives_the_whole_amount_up_to_its_age_and_nothing_after() -> None:
     assert recency_factor(STEP, "2025-01-01", NOW) == 1.5
     assert recency_factor(STEP, "2024-12-31", NOW) == 1.0
 
 
-def test_a_date_in_the_future_counts_as_today():
+def test_a_date_in_the_future_counts_as_today() -> None:
     assert recency_factor(YEAR, "2030-05-05T10:00:00+02:00", NOW) == 1.5
 
 
 @pytest.mark.parametrize("date", [None, "", "soon", "31/12/2025", "2025-13-01", "9" * 5_000, "\x00"])
-def test_an_unknown_or_unreadable_date_gives_no_boost(date):
+def test_an_unknown_or_unreadable_date_gives_no_boost(date: str | None) -> None:
     assert boost_factors(YEAR, None, date, NOW) == {}
 
 
 @pytest.mark.parametrize("date", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
-def test_the_ends_of_the_calendar_are_dates_like_others(date):
+def test_the_ends_of_the_calendar_are_dates_like_others(date: str | None) -> None:
     assert 1.0 <= recency_factor(YEAR, date, NOW) <= 1.5
 
 
-def test_a_moment_without_a_zone_is_utc_and_a_bare_date_begins_its_day():
+def test_a_moment_without_a_zone_is_utc_and_a_bare_date_begins_its_day() -> None:
     assert read_moment("2025-06-01T12:00:00") == datetime(2025, 6, 1, 12, tzinfo=UTC)
     assert read_moment("2025-06-01") == datetime(2025, 6, 1, tzinfo=UTC)
     assert read_moment("2025-06-01T12:00:00+02:00") == datetime(2025, 6, 1, 10, tzinfo=UTC)
 
 
-def test_factors_stand_by_name_and_those_that_are_one_are_left_out():
+def test_factors_stand_by_name_and_those_that_are_one_are_left_out() -> None:
     boosts = BoostPlan(authority={"legge": 1.3, "faq": 1.0}, recency_amount=0.5)
     assert boost_factors(boosts, "legge", "2026-01-01", NOW) == {"authority": 1.3, "recency": 1.5}
     assert boost_factors(boosts, "faq", None, NOW) == {}
@@ -54,20 +53,22 @@ def test_factors_stand_by_name_and_those_that_are_one_are_left_out():
 RRF_LIST = [1 / (60 + rank) for rank in range(1, 101)]
 
 
-def test_a_plain_factor_of_one_and_a_half_lifts_rank_31_to_the_top():
+def test_a_plain_factor_of_one_and_a_half_lifts_rank_31_to_the_top() -> None:
     factors = [1.5 if rank == 31 else 1.0 for rank in range(1, 101)]
     assert 1.5 / 91 > 1 / 61
     assert bounded_order(RRF_LIST, factors, None)[0][0] == 30
 
 
-def test_the_bound_lifts_it_five_places_and_says_by_how_much_it_held_it_back():
+def test_the_bound_lifts_it_five_places_and_says_by_how_much_it_held_it_back() -> None:
     factors = [1.5 if rank == 31 else 1.0 for rank in range(1, 101)]
     order = bounded_order(RRF_LIST, factors, 5)
     assert [before + 1 for before, _, _ in order][24:28] == [25, 31, 26, 27]
     _, score, bound = order[25]
-    assert score == approx(1 / 85)
-    assert bound == approx((1 / 85) / (1.5 / 91))
+    assert score == pytest.approx(1 / 85)
+    assert bound == pytest.approx((1 / 85) / (1.5 / 91))
 
+
+Rows = tuple[list[float], list[float]]
 
 scored = st.lists(
     st.tuples(st.floats(1e-4, 1), st.sampled_from([0.5, 0.95, 1.0, 1.0, 1.1, 1.3, 1.5, 4.0])), max_size=40
@@ -76,7 +77,7 @@ bounds = st.one_of(st.none(), st.integers(0, 12))
 
 
 @given(scored, bounds)
-def test_no_hit_rises_more_than_max_places(rows, max_places):
+def test_no_hit_rises_more_than_max_places(rows: Rows, max_places: int | None) -> None:
     scores, factors = rows
     order = bounded_order(scores, factors, max_places)
     assert sorted(before for before, _, _ in order) == list(range(len(scores)))
@@ -85,37 +86,41 @@ def test_no_hit_rises_more_than_max_places(rows, max_places):
 
 
 @given(scored, bounds)
-def test_scores_fall_and_are_the_fused_score_times_factors_and_bound(rows, max_places):
+def test_scores_fall_and_are_the_fused_score_times_factors_and_bound(
+    rows: Rows, max_places: int | None
+) -> None:
     scores, factors = rows
     order = bounded_order(scores, factors, max_places)
     final = [score for _, score, _ in order]
     assert final == sorted(final, reverse=True)
     for before, score, bound in order:
         assert bound <= 1
-        assert score == approx(scores[before] * factors[before] * bound, rel=1e-11)
+        assert score == pytest.approx(scores[before] * factors[before] * bound, rel=1e-11)
 
 
 @given(scored.filter(lambda rows: rows[0]), bounds, st.data())
-def test_a_larger_factor_never_puts_a_hit_lower(rows, max_places, data):
+def test_a_larger_factor_never_puts_a_hit_lower(
+    rows: Rows, max_places: int | None, data: st.DataObject
+) -> None:
     scores, factors = rows
     chosen = data.draw(st.integers(0, len(scores) - 1))
     raised = [factor * 1.7 if at == chosen else factor for at, factor in enumerate(factors)]
 
-    def place(of):
+    def place(of: list[float]) -> int:
         return [before for before, _, _ in bounded_order(scores, of, max_places)].index(chosen)
 
     assert place(raised) <= place(factors)
 
 
 @given(scored)
-def test_without_a_bound_the_order_is_that_of_the_boosted_scores(rows):
+def test_without_a_bound_the_order_is_that_of_the_boosted_scores(rows: Rows) -> None:
     scores, factors = rows
     order = bounded_order(scores, factors, None)
     assert all(bound == 1 for _, _, bound in order)
 
 
 @given(scored)
-def test_without_factors_nothing_moves(rows):
+def test_without_factors_nothing_moves(rows: Rows) -> None:
     scores, _ = rows
     order = bounded_order(scores, [1.0] * len(scores), 5)
     assert [(before, bound) for before, _, bound in order] == [(at, 1.0) for at in range(len(scores))]

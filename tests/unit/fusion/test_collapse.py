@@ -9,36 +9,36 @@ from tests.unit.fusion.builders import hit
 LONG = hit("long", 3), hit("long", 1), hit("short", 0), hit("long", 0), hit("other", 5)
 
 
-def test_the_best_passage_stands_for_its_document():
+def test_the_best_passage_stands_for_its_document() -> None:
     assert collapse_ranking(Ranking(LONG)).hits == (LONG[0], LONG[2], LONG[4])
 
 
-def test_depth_counts_documents_so_one_long_document_cannot_fill_a_branch():
+def test_depth_counts_documents_so_one_long_document_cannot_fill_a_branch() -> None:
     assert [one.document_id for one in collapse_ranking(Ranking(LONG), 2).hits] == ["long", "short"]
 
 
-def test_by_passage_every_passage_stays_once():
+def test_by_passage_every_passage_stays_once() -> None:
     twice = (*LONG, LONG[1])
     assert collapse_ranking(Ranking(twice), fuse_by="passage").hits == LONG
     assert collapse_ranking(Ranking(twice), 2, fuse_by="passage").hits == LONG[:2]
 
 
-def test_excluded_documents_leave_no_gap():
+def test_excluded_documents_leave_no_gap() -> None:
     assert collapse_ranking(Ranking(LONG), 2, exclude_ids=("long",)).hits == (LONG[2], LONG[4])
 
 
-def test_what_the_store_said_beside_the_hits_stays():
+def test_what_the_store_said_beside_the_hits_stays() -> None:
     collapsed = collapse_ranking(Ranking(LONG, total_matches=40, warnings=("no field 'yaer'",)), 1)
     assert (collapsed.total_matches, collapsed.warnings) == (40, ("no field 'yaer'",))
 
 
-def test_an_unknown_unit_is_refused_with_the_choices():
+def test_an_unknown_unit_is_refused_with_the_choices() -> None:
     with pytest.raises(ValueError, match="document, passage"):
         collapse_ranking(Ranking(LONG), fuse_by="chapter")
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 3))), st.integers(0, 6))
-def test_collapsing_twice_is_collapsing_once(found, depth):
+def test_collapsing_twice_is_collapsing_once(found: list[tuple[str, int]], depth: int) -> None:
     once = collapse_ranking(Ranking(tuple(hit(id_, position) for id_, position in found)), depth)
     assert collapse_ranking(once, depth) is once
     assert [one.document_id for one in once.hits] == list(dict.fromkeys(id_ for id_, _ in found))[:depth]

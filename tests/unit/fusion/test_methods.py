@@ -1,6 +1,7 @@
 """What every fusion method promises, whichever it is."""
 
 from math import fsum
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from fusion.candidates import fuse_rankings
 from fusion.methods import METHODS, method_named
+from fusion.protocol import BranchRanking, Method
 from models.errors import WrongDeclaration
 from tests.unit.fusion.builders import ranking
 
@@ -25,29 +27,33 @@ ks = st.sampled_from([0.0, 1.0, 10.0, 60.0])
 methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
 
-def order(rankings, method, k):
+def order(rankings: list[BranchRanking], method: Method, k: float) -> list[str]:
     return [candidate.hit.document_id for candidate in fuse_rankings(rankings, method, k)]
 
 
-def scores(rankings, method, k):
+def scores(rankings: list[BranchRanking], method: Method, k: float) -> dict[str, float]:
     return {one.hit.document_id: one.score for one in fuse_rankings(rankings, method, k)}
 
 
-def test_an_unknown_method_is_refused_with_the_table():
+def test_an_unknown_method_is_refused_with_the_table() -> None:
     with pytest.raises(WrongDeclaration, match=r"no fusion method 'magic'; there are: rrf, rrf-grouped"):
         method_named("magic")
 
 
 @methods
 @given(branches, ks, st.randoms(use_true_random=False))
-def test_the_order_of_the_branches_never_matters(method, rankings, k, random):
+def test_the_order_of_the_branches_never_matters(
+    method: Method, rankings: list[BranchRanking], k: float, random: Random
+) -> None:
     shuffled = random.sample(rankings, len(rankings))
     assert fuse_rankings(shuffled, method, k) == fuse_rankings(rankings, method, k)
 
 
 @methods
 @given(branches, ks, st.data())
-def test_a_better_rank_never_lowers_a_document(method, rankings, k, data):
+def test_a_better_rank_never_lowers_a_document(
+    method: Method, rankings: list[BranchRanking], k: float, data: st.DataObject
+) -> None:
     chosen = data.draw(st.sampled_from(range(len(rankings))))
     ids = rankings[chosen].ids
     if not method.better_rank_never_lowers or len(ids) < 2:
@@ -67,7 +73,9 @@ def test_a_better_rank_never_lowers_a_document(method, rankings, k, data):
 
 @methods
 @given(branches, ks, st.sampled_from([0.125, 0.5, 2.0, 1024.0]))
-def test_scaling_all_weights_scales_the_scores_and_keeps_the_order(method, rankings, k, factor):
+def test_scaling_all_weights_scales_the_scores_and_keeps_the_order(
+    method: Method, rankings: list[BranchRanking], k: float, factor: float
+) -> None:
     scaled = [ranking(one.name, one.ids, weight=one.weight * factor, group=one.group) for one in rankings]
     assert order(scaled, method, k) == order(rankings, method, k)
     expected = {id_: score * factor for id_, score in scores(rankings, method, k).items()}
@@ -76,14 +84,18 @@ def test_scaling_all_weights_scales_the_scores_and_keeps_the_order(method, ranki
 
 @methods
 @given(branches, ks)
-def test_a_branch_of_weight_zero_changes_no_score(method, rankings, k):
+def test_a_branch_of_weight_zero_changes_no_score(
+    method: Method, rankings: list[BranchRanking], k: float
+) -> None:
     silent = ranking("z", IDS[:4], weight=0.0, group="dense")
     assert scores([*rankings, silent], method, k) == scores(rankings, method, k)
 
 
 @methods
 @given(branches, ks)
-def test_a_document_that_a_branch_did_not_find_earns_nothing_from_it(method, rankings, k):
+def test_a_document_that_a_branch_did_not_find_earns_nothing_from_it(
+    method: Method, rankings: list[BranchRanking], k: float
+) -> None:
     assert method.absent == 0.0
     for candidate in fuse_rankings(rankings, method, k):
         finders = [one.name for one in rankings if candidate.hit.document_id in one.ids]
@@ -95,7 +107,9 @@ def test_a_document_that_a_branch_did_not_find_earns_nothing_from_it(method, ran
 
 @methods
 @given(branches, ks)
-def test_normalised_values_stay_in_the_declared_range(method, rankings, k):
+def test_normalised_values_stay_in_the_declared_range(
+    method: Method, rankings: list[BranchRanking], k: float
+) -> None:
     for row in method.worths(rankings, k):
         assert all(0 <= worth.normalised <= method.best(k) for worth in row)
         assert all(worth.weight >= 0 for worth in row)
@@ -103,7 +117,9 @@ def test_normalised_values_stay_in_the_declared_range(method, rankings, k):
 
 @methods
 @given(ks, st.integers(1, 6))
-def test_single_hit_and_all_equal_lists_are_worth_what_is_declared(method, k, length):
+def test_single_hit_and_all_equal_lists_are_worth_what_is_declared(
+    method: Method, k: float, length: int
+) -> None:
     [row] = method.worths([ranking("a", IDS[:1], weight=0.3)], k)
     assert [worth.normalised for worth in row] == [method.single_hit(k)]
     [row] = method.worths([ranking("a", IDS[:length], weight=0.3)], k)
@@ -111,12 +127,12 @@ def test_single_hit_and_all_equal_lists_are_worth_what_is_declared(method, k, le
 
 
 @methods
-def test_no_branch_or_no_hit_is_no_candidate(method):
+def test_no_branch_or_no_hit_is_no_candidate(method: Method) -> None:
     assert fuse_rankings([], method, 60) == []
     assert fuse_rankings([ranking("a", []), ranking("b", [], group="a")], method, 60) == []
 
 
 @methods
-def test_equal_scores_fall_back_to_the_id(method):
+def test_equal_scores_fall_back_to_the_id(method: Method) -> None:
     rankings = [ranking("a", ["y", "x"], weight=0.3), ranking("b", ["x", "y"], weight=0.3)]
     assert order(rankings, method, 60) == ["x", "y"]

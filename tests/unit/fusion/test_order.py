@@ -6,25 +6,25 @@ from fusion.order import best_first, rounded, significant
 positive = st.floats(1e-9, 1e6)
 
 
-def test_sums_that_are_equal_on_paper_are_equal():
+def test_sums_that_are_equal_on_paper_are_equal() -> None:
     tenths = 0.1 + 0.2
     assert tenths != 0.3
     assert best_first({"b": 0.3, "a": tenths}) == [("a", rounded([0.3])[0]), ("b", rounded([0.3])[0])]
 
 
-def test_a_difference_in_the_eleventh_digit_counts():
+def test_a_difference_in_the_eleventh_digit_counts() -> None:
     assert [id_ for id_, _ in best_first({"a": 1.0, "b": 1.00000000002})] == ["b", "a"]
 
 
 @given(positive)
-def test_rounding_keeps_twelve_digits(score):
+def test_rounding_keeps_twelve_digits(score: float) -> None:
     [kept] = rounded([score])
     assert abs(kept - score) <= score * 2**-40
     assert rounded([kept]) == [kept]
 
 
 @given(st.lists(positive))
-def test_shown_scores_fall_as_the_order_does(scores):
+def test_shown_scores_fall_as_the_order_does(scores: list[float]) -> None:
     ordered = best_first({f"{number:03}": score for number, score in enumerate(scores)})
     shown = [significant(score) for _, score in ordered]
     assert shown == sorted(shown, reverse=True)

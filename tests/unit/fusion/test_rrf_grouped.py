@@ -1,61 +1,66 @@
-from pytest import approx
+from collections.abc import Iterable
+
+import pytest
 
 from fusion.candidates import fuse_rankings
 from fusion.methods import METHODS
+from fusion.protocol import BranchRanking
 from fusion.rrf_grouped import RRF_GROUPED
 from tests.unit.fusion.builders import GROUPS, WEIGHTS, ranking
 
 DENSE = [f"dense{number:02}" for number in range(1, 101)]
 
 
-def three(**ids):
+def three(**ids: Iterable[str]) -> list[BranchRanking]:
     return [ranking(name, ids.get(name, ()), weight=WEIGHTS[name], group=GROUPS[name]) for name in WEIGHTS]
 
 
-def fused(rankings, method, k):
+def fused(rankings: list[BranchRanking], method: str, k: float) -> dict[str, float]:
     return {one.hit.document_id: one.score for one in fuse_rankings(rankings, METHODS[method], k)}
 
 
-def test_an_identifier_that_only_bm25_finds_drowns_in_flat_fusion():
+def test_an_identifier_that_only_bm25_finds_drowns_in_flat_fusion() -> None:
     """At rank 1 of BM25 alone it stays below everything that both dense branches have up to rank 82."""
     scores = fused(three(bm25=["ERR-4711"], vector=DENSE, hyde=DENSE), "rrf", 60)
     assert 0.7 / (60 + 82) > 0.3 / 61 > 0.7 / (60 + 83)
     assert list(scores).index("ERR-4711") == 82
 
 
-def test_an_identifier_that_only_bm25_finds_is_near_the_top_in_grouped_fusion():
+def test_an_identifier_that_only_bm25_finds_is_near_the_top_in_grouped_fusion() -> None:
     scores = fused(three(bm25=["ERR-4711"], vector=DENSE, hyde=DENSE), "rrf-grouped", 10)
-    assert scores["ERR-4711"] == approx(0.3 / 11, rel=1e-11)
+    assert scores["ERR-4711"] == pytest.approx(0.3 / 11, rel=1e-11)
     above = sum(0.35 / (10 + rank) > 0.3 / 11 for rank in range(1, 101))
     assert list(scores).index("ERR-4711") == above == 2
 
 
-def test_a_group_counts_with_the_mean_of_its_weights_and_its_own_ranks():
+def test_a_group_counts_with_the_mean_of_its_weights_and_its_own_ranks() -> None:
     scores = fused(three(bm25=["a"], vector=["b", "a"], hyde=["a", "b"]), "rrf-grouped", 10)
     # Inside the dense group b has .4/11 + .3/12, a has .4/12 + .3/11: b is first.
     assert 0.4 / 11 + 0.3 / 12 > 0.4 / 12 + 0.3 / 11
-    assert scores == approx({"a": 0.3 / 11 + 0.35 / 12, "b": 0.35 / 11}, rel=1e-11)
+    assert scores == pytest.approx({"a": 0.3 / 11 + 0.35 / 12, "b": 0.35 / 11}, rel=1e-11)
 
 
-def test_branches_share_what_their_group_earned_in_proportion():
+def test_branches_share_what_their_group_earned_in_proportion() -> None:
     rankings = three(vector=["x", "a"], hyde=["a"])
     [found] = [one.found for one in fuse_rankings(rankings, RRF_GROUPED, 10) if one.hit.document_id == "a"]
     in_group = 0.4 / 12 + 0.3 / 11
     worths = {branch.name: worth for branch, _, worth in found}
-    assert worths["vector"].weight == approx(0.35 * (0.4 / 12) / in_group)
-    assert worths["hyde"].weight == approx(0.35 * (0.3 / 11) / in_group)
-    assert worths["vector"].normalised == worths["hyde"].normalised == approx(1 / 11)
+    assert worths["vector"].weight == pytest.approx(0.35 * (0.4 / 12) / in_group)
+    assert worths["hyde"].weight == pytest.approx(0.35 * (0.3 / 11) / in_group)
+    assert worths["vector"].normalised == worths["hyde"].normalised == pytest.approx(1 / 11)
 
 
-def test_a_branch_that_did_not_answer_does_not_change_what_its_group_counts():
-    assert fused(three(vector=["a"]), "rrf-grouped", 10) == approx({"a": 0.35 / 11}, rel=1e-11)
+def test_a_branch_that_did_not_answer_does_not_change_what_its_group_counts() -> None:
+    assert fused(three(vector=["a"]), "rrf-grouped", 10) == pytest.approx({"a": 0.35 / 11}, rel=1e-11)
 
 
-def test_a_branch_of_weight_zero_is_not_in_the_mean():
+def test_a_branch_of_weight_zero_is_not_in_the_mean() -> None:
     silent = ranking("shadow", ["a"], weight=0.0, group="dense")
-    assert fused([*three(vector=["a"]), silent], "rrf-grouped", 10) == approx({"a": 0.35 / 11}, rel=1e-11)
+    assert fused([*three(vector=["a"]), silent], "rrf-grouped", 10) == pytest.approx(
+        {"a": 0.35 / 11}, rel=1e-11
+    )
 
 
-def test_a_group_of_one_is_plain_rrf():
+def test_a_group_of_one_is_plain_rrf() -> None:
     alone = [ranking("bm25", ["a", "b"], weight=0.3), ranking("vector", ["b", "c"], weight=0.4)]
     assert fused(alone, "rrf-grouped", 60) == fused(alone, "rrf", 60)

@@ -1,0 +1,84 @@
+"""A judged collection in the BEIR layout: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingest.identity import checked_id
+from models.errors import ServiceError
+
+Judgements = Mapping[str, Mapping[str, int]]
+"""Grade by document id, by question id; 0 is judged and not relevant."""
+
+
+class WrongCollection(ServiceError):
+    """The folder is no collection in the BEIR layout; the message names the file and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What is asked, and what would be right; the corpus itself is read when it is indexed."""
+
+    name: str
+    """The folder's."""
+    corpus: Path
+    questions: Mapping[str, str]
+    """Text by question id, of the judged questions alone, in the order of the judgements."""
+    judgements: Judgements
+
+
+def read_collection(folder: Path, split: str) -> Collection:
+    """Raises WrongCollection."""
+    corpus, queries = folder / "corpus.jsonl", folder / "queries.jsonl"
+    qrels = folder / "qrels" / f"{split}.tsv"
+    if not qrels.is_file() and (splits := sorted(file.stem for file in (folder / "qrels").glob("*.tsv"))):
+        raise WrongCollection(f"{folder}: no split {split!r}; there are: {', '.join(splits)}")
+    for file in (corpus, queries, qrels):
+        if not file.is_file():
+            raise WrongCollection(
+                f"{file} is missing: a collection in the BEIR layout has corpus.jsonl, queries.jsonl and qrels/"
+            )
+    judgements = _read_judgements(qrels)
+    texts = dict(_read_questions(queries))
+    if unknown := [question_id for question_id in judgements if question_id not in texts]:
+        raise WrongCollection(f"{queries}: no question {unknown[0]!r}, which {qrels} has judgements for")
+    questions = {question_id: texts[question_id] for question_id in judgements}
+    return Collection(folder.resolve().name, corpus, questions, judgements)
+
+
+def _read_judgements(file: Path) -> dict[str, dict[str, int]]:
+    judgements: dict[str, dict[str, int]] = {}
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        for line, row in enumerate(rows, start=1):
+            if not row or (line == 1 and row[-1].strip() == "score"):
+                continue
+            try:
+                question_id, document_id, grade = row
+                # Documents are found under the id that indexing gave them.
+                judgements.setdefault(question_id.strip(), {})[checked_id(document_id)] = int(grade)
+            except ValueError:
+                raise WrongCollection(
+                    f"{file}, line {line}: not `question id, document id, whole number` between tabs: {row!r}"
+                ) from None
+    if not judgements:
+        raise WrongCollection(f"{file}: no judgements")
+    return judgements
+
+
+def _read_questions(file: Path) -> Iterator[tuple[str, str]]:
+    with file.open(encoding="utf-8-sig") as lines:
+        for line, raw in enumerate(lines, start=1):
+            if not raw.strip():
+                continue
+            try:
+                row = json.loads(raw)
+                yield str(row["_id"]).strip(), str(row["text"])
+            except (ValueError, KeyError, TypeError):
+                raise WrongCollection(
+                    f"{file}, line {line}: not a JSON object with `_id` and `text`"
+                ) from None

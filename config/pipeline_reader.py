@@ -1,0 +1,245 @@
+"""One reading of one pipeline file, with every complaint it deserves."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from chorale_client.words import (
+    QUEUE_BRANCH,
+    QUEUE_FUSION,
+    QUEUE_INDEX,
+    QUEUE_RETRIEVE,
+    RESERVED_BRANCH_NAMES,
+)
+from pydantic import Field, ValidationError
+
+from config.declarations import (
+    BranchDeclaration,
+    Choices,
+    Configuration,
+    Declared,
+    Pipeline,
+    StoreDeclaration,
+)
+from config.toml_lines import line_of
+from models.plan import BoostPlan
+
+DEFAULT_FILE = Path(__file__).with_name("pipeline.toml")
+
+Options = Mapping[str, tuple[str, ...] | None]
+"""The options that a kind knows; None: any value, else one of these."""
+
+_BRANCH_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_QUEUE_NAME = re.compile(r"chorale\.[a-z][a-z0-9_]{0,31}")
+_RESERVED_QUEUES = frozenset({QUEUE_RETRIEVE, QUEUE_FUSION, QUEUE_INDEX})
+_OTHER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+
+
+class _ConfigurationTable(Choices):
+    boosts: str | None = None
+    """The name of a table [boosts.<name>], of this file or shipped."""
+
+
+class _Boosts(Declared):
+    authority: dict[str, Annotated[float, Field(gt=0, le=100)]] = {}
+    recency_amount: float = Field(0, ge=0, le=100)
+    recency_half_life_days: float = Field(365, gt=0, le=100_000)
+    recency_step: bool = False
+    max_places: int = Field(5, ge=0, le=1_000)
+    unbounded: bool = False
+    """TOML has no null: true stands for `max_places` None."""
+
+    def resolved(self) -> BoostPlan:
+        plain = self.model_dump(exclude={"unbounded", "max_places"})
+        return BoostPlan(**plain, max_places=None if self.unbounded else self.max_places)
+
+
+class _File(Declared):
+    default_configuration: str | None = None
+    stores: dict[str, dict[str, Any]] = {}
+    branches: dict[str, dict[str, Any]] = {}
+    configurations: dict[str, dict[str, Any]] = {}
+    boosts: dict[str, dict[str, Any]] = {}
+
+
+_Table = TypeVar("_Table", bound=Declared)
+
+
+class PipelineReader:
+    """Collects complaints, so that the first start shows all of them."""
+
+    def __init__(self, file: Path, text: str) -> None:
+        self._file, self._text = file, text
+        self.complaints: list[tuple[int, str]] = []
+        """Line and text of each."""
+
+    def read(
+        self,
+        store_kinds: Mapping[str, Options],
+        branch_kinds: Mapping[str, Options],
+        methods: Collection[str],
+    ) -> Pipeline | None:
+        """The pipeline; to be used only where `complaints` is empty then."""
+        declared = self._parse()
+        if declared is None:
+            return None
+        stores = {
+            name: store
+            for name, table in declared.stores.items()
+            if (store := self._table(StoreDeclaration, ("stores", name), table))
+        }
+        for name, store in stores.items():
+            self._check_kind("store kind", store.kind, store.options, ("stores", name), store_kinds)
+        branches = tuple(
+            branch
+            for name, table in declared.branches.items()
+            if (branch := self._branch(name, table, declared.stores, branch_kinds))
+        )
+        if not declared.branches:
+            self._complain(("branches",), "no branch is declared; add a table such as [branches.bm25]")
+        boosts = self._boosts(declared.boosts)
+        # Without any table of its own a file gets plain RRF over its branches.
+        tables = declared.configurations or {"rrf": {"method": "rrf"}}
+        configurations = {
+            name: configuration
+            for name, table in tables.items()
+            if (configuration := self._configuration(name, table, declared.branches, boosts, methods))
+        }
+        default = declared.default_configuration or next(iter(tables))
+        self._one_of(default, "configuration", tables, ("default_configuration",))
+        for configuration in configurations.values():
+            self._check_weights(configuration, branches)
+        return Pipeline(stores, branches, configurations, default)
+
+    def _parse(self) -> _File | None:
+        try:
+            raw = tomllib.loads(self._text)
+        except tomllib.TOMLDecodeError as error:
+            found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+            line = int(found[1]) if found else len(self._text.splitlines())
+            message = str(error)[: found.start()] if found else str(error)
+            self.complaints.append((line, f"{self._file}:{line}: not valid TOML: {message}"))
+            return None
+        return self._table(_File, (), raw)
+
+    def _table(self, kind: type[_Table], path: tuple[str, ...], table: Mapping[str, Any]) -> _Table | None:
+        """`table` as a `kind`, whose name is the table's own; None after complaints."""
+        named = {"name": path[-1]} if "name" in kind.model_fields else {}
+        if named:
+            self._check_name(path)
+            if "name" in table:
+                self._complain((*path, "name"), "the name is the table's own; leave this out")
+                return None
+        try:
+            return kind(**named, **table)
+        except ValidationError as error:
+            for found in error.errors():
+                message = found["msg"]
+                if found["type"] == "extra_forbidden":
+                    fields = (field for field in kind.model_fields if field != "name")
+                    message = f"unknown field; there are: {', '.join(fields)}"
+                self._complain((*path, *map(str, found["loc"])), message)
+            return None
+
+    def _check_name(self, path: tuple[str, ...]) -> None:
+        kind, name = path
+        pattern = _BRANCH_NAME if kind == "branches" else _OTHER_NAME
+        if not pattern.fullmatch(name):
+            self._complain(path, f"a name here is {pattern.pattern}; not {name[:80]!r}")
+
+    def _branch(
+        self,
+        name: str,
+        table: Mapping[str, Any],
+        stores: Collection[str],
+        kinds: Mapping[str, Options],
+    ) -> BranchDeclaration | None:
+        path = ("branches", name)
+        if name in RESERVED_BRANCH_NAMES:
+            self._complain(path, f"reserved for a queue: {', '.join(sorted(RESERVED_BRANCH_NAMES))}")
+        if "store" not in table:
+            self._complain(path, f"a branch needs a store; there are: {_listed(stores)}")
+            return None
+        branch = self._table(
+            BranchDeclaration, path, {"queue": QUEUE_BRANCH.format(branch=name)} | dict(table)
+        )
+        if branch is None:
+            return None
+        self._check_kind("branch kind", branch.kind, branch.options, path, kinds)
+        self._one_of(branch.store, "store", stores, (*path, "store"))
+        if not _QUEUE_NAME.fullmatch(branch.queue) or ("queue" in table and branch.queue in _RESERVED_QUEUES):
+            reserved = ", ".join(sorted(_RESERVED_QUEUES))
+            self._complain((*path, "queue"), f"a queue is {_QUEUE_NAME.pattern}, and none of {reserved}")
+        return branch
+
+    def _boosts(self, own: Mapping[str, Mapping[str, Any]]) -> dict[str, BoostPlan | None]:
+        """The presets we ship and the file's own; None where a complaint was made."""
+        presets: dict[str, BoostPlan | None] = {}
+        if self._file != DEFAULT_FILE:
+            shipped = tomllib.loads(DEFAULT_FILE.read_text(encoding="utf-8"))["boosts"]
+            presets = {name: _Boosts(**table).resolved() for name, table in shipped.items()}
+        for name, table in own.items():
+            boosts = self._table(_Boosts, ("boosts", name), table)
+            presets[name] = boosts.resolved() if boosts else None
+        return presets
+
+    def _configuration(
+        self,
+        name: str,
+        table: Mapping[str, Any],
+        branches: Collection[str],
+        boosts: Mapping[str, BoostPlan | None],
+        methods: Collection[str],
+    ) -> Configuration | None:
+        path = ("configurations", name)
+        read = self._table(_ConfigurationTable, path, table)
+        if read is None:
+            return None
+        self._one_of(read.method, "fusion method", methods, (*path, "method"))
+        for branch in read.branches or ():
+            self._one_of(branch, "branch", branches, (*path, "branches"))
+        for branch in read.weights or {}:
+            self._one_of(branch, "branch", read.branches or branches, (*path, "weights", branch))
+        preset = None
+        if read.boosts is not None:
+            self._one_of(read.boosts, "boosts", boosts, (*path, "boosts"))
+            preset = boosts.get(read.boosts)
+        return Configuration(**{**dict(read), "boosts": preset})
+
+    def _check_weights(self, configuration: Configuration, branches: tuple[BranchDeclaration, ...]) -> None:
+        asked = Pipeline({}, branches, {}, "").branches_of(configuration)
+        if asked and not any(branch.weight for branch in asked):
+            self._complain(("configurations", configuration.name), "every weight is 0; one must be above")
+
+    def _check_kind(
+        self,
+        what: str,
+        kind: str,
+        options: Mapping[str, Any],
+        path: tuple[str, ...],
+        kinds: Mapping[str, Options],
+    ) -> None:
+        self._one_of(kind, what, kinds, (*path, "kind"))
+        known = kinds.get(kind, dict.fromkeys(options))
+        for option, value in options.items():
+            where = (*path, "options", option)
+            self._one_of(option, f"option of {kind}", known, where)
+            if (allowed := known.get(option)) is not None:
+                self._one_of(str(value), option, allowed, where)
+
+    def _one_of(self, name: str, what: str, choices: Collection[str], path: tuple[str, ...]) -> None:
+        if name not in choices:
+            self._complain(path, f"no {what} {name[:80]!r}; there are: {_listed(choices)}")
+
+    def _complain(self, path: tuple[str, ...], message: str) -> None:
+        line = line_of(self._text, path)
+        where = ".".join(path)
+        self.complaints.append((line, f"{self._file}:{line}: {where}: {message}"))
+
+
+def _listed(choices: Collection[str]) -> str:
+    return ", ".join(sorted(choices)) or "none"

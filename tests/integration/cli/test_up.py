@@ -1,0 +1,141 @@
+"""`chorale up` as a person starts it: real Redis, real worker processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import redis
+
+from config.running_redis import find_redis_url
+
+ROOT = Path(__file__).parents[3]
+# The queues that need no model: the processes are what is tested here.
+FEW = "retrieve=0,vector=0,hyde=0,fusion=0,index=0,bm25=2"
+
+
+def command(*arguments: str, **environment: str) -> dict[str, Any]:
+    return {
+        "args": [sys.executable, "-m", "cli", *arguments],
+        "env": {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb", **environment},
+        "text": True,
+    }
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def up(home: Path) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        **command("up", "--json", "--processes", FEW, CHORALE_HOME=str(home)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        try:
+            lines = said_until(process, "ready: ")
+            assert {line["process"] for line in lines} >= {"chorale"}
+            yield process
+        finally:
+            process.kill()
+
+
+def said_until(process: subprocess.Popen[str], beginning: str) -> list[dict[str, Any]]:
+    """The lines of `up` until one of its own begins so."""
+    assert process.stdout is not None
+    lines: list[dict[str, Any]] = []
+    for line in process.stdout:
+        lines.append(json.loads(line))
+        if lines[-1]["process"] == "chorale" and lines[-1]["line"].startswith(beginning):
+            return lines
+    raise AssertionError(f"`up` ended without {beginning!r}: {lines}")
+
+
+def test_it_runs_what_was_asked_for_and_other_terminals_find_it(
+    up: subprocess.Popen[str], home: Path
+) -> None:
+    url = find_redis_url(home)
+    assert url is not None
+    with redis.Redis.from_url(url) as client:
+        beats = {
+            key.decode().rpartition(":")[2]: json.loads(client.get(key) or b"{}")
+            for key in client.keys("chorale:heartbeat:*")
+        }
+    assert beats.keys() == {"bm25-1", "bm25-2", "sweeper"}
+    assert all(beat["ready"] for beat in beats.values())
+    running = {child.pid for child in psutil.Process(up.pid).children()}
+    assert running >= {beat["pid"] for beat in beats.values()}
+    assert len(running) == 4
+
+
+def test_a_second_up_on_the_same_home_is_refused_with_a_sentence(
+    up: subprocess.Popen[str], home: Path
+) -> None:
+    refused = subprocess.run(**command("up", CHORALE_HOME=str(home)), capture_output=True)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"chorale: chorale is already running on {home} (process {up.pid}); "
+        "stop it, or set CHORALE_HOME to another folder.\n"
+    )
+
+
+def test_a_killed_worker_and_a_killed_redis_come_back(up: subprocess.Popen[str], home: Path) -> None:
+    before = find_redis_url(home)
+    assert before is not None
+    with redis.Redis.from_url(before) as client:
+        client.set("kept", "yes")
+        server = int(client.info("server")["process_id"])
+        worker = json.loads(client.get("chorale:heartbeat:bm25-1") or b"{}")["pid"]
+    os.kill(worker, signal.SIGKILL)
+    os.kill(server, signal.SIGKILL)
+    give_up = time.monotonic() + 60
+    while time.monotonic() < give_up:
+        time.sleep(0.1)
+        if (url := find_redis_url(home)) is None:
+            continue
+        with redis.Redis.from_url(url) as client:
+            value = client.get("chorale:heartbeat:bm25-1")
+            if value and json.loads(value)["ready"] and json.loads(value)["pid"] != worker:
+                assert client.get("kept") == b"yes"
+                return
+    raise AssertionError("they did not come back")
+
+
+def test_ctrl_c_stops_everything_and_leaves_no_trace(up: subprocess.Popen[str], home: Path) -> None:
+    children = psutil.Process(up.pid).children(recursive=True)
+    up.send_signal(signal.SIGINT)
+    said_until(up, "stopped")
+    assert up.wait(30) == 0
+    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+    assert find_redis_url(home) is None
+    assert not (home / "redis.json").exists()
+    assert not (home / "redis.sock").exists()
+
+
+def test_a_wrong_setting_and_an_unreachable_redis_are_sentences(tmp_path: Path) -> None:
+    wrong = subprocess.run(
+        **command("up", "--processes", "bm25=many", CHORALE_HOME=str(tmp_path)), capture_output=True
+    )
+    assert wrong.returncode == 2
+    assert "CHORALE_WORKER_PROCESSES" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+
+    absent = subprocess.run(
+        **command("up", CHORALE_HOME=str(tmp_path), CHORALE_REDIS_URL="redis://:secret@127.0.0.1:1/0"),
+        capture_output=True,
+    )
+    assert absent.returncode == 1
+    assert absent.stderr.startswith("chorale: The Redis of CHORALE_REDIS_URL, redis://***@127.0.0.1:1/0, ")
+    assert "secret" not in absent.stderr
+    assert "Traceback" not in absent.stderr

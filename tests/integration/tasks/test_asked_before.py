@@ -1,0 +1,224 @@
+"""Equal questions: answered from the cache, or by the one that is being answered already."""
+
+from __future__ import annotations
+
+import time
+from uuid import uuid4
+
+import pytest
+from chorale_client import Answer, Chorale, make_request
+from chorale_client.keys import GENERATION, entry_key
+from ledger.protocol import Started
+from models.envelope import Envelope
+from tasks.retrieve import submit
+
+from tests.pipeline import RunningPipeline
+
+
+@pytest.fixture
+def client(pipeline: RunningPipeline) -> Chorale:
+    return pipeline.client()
+
+
+def new_text() -> str:
+    """A question that no other test asks."""
+    return f"bread {uuid4().hex}"
+
+
+def kept(pipeline: RunningPipeline, namespace: str = "default") -> set[bytes]:
+    return set(pipeline.redis.keys(f"chorale:cache:answer:{namespace}:*"))
+
+
+def wait_until_kept(pipeline: RunningPipeline, before: set[bytes]) -> None:
+    """The answer is cached after it was given."""
+    until = time.monotonic() + 5
+    while kept(pipeline) == before:
+        assert time.monotonic() < until, "the answer was not cached"
+        time.sleep(0.01)
+
+
+def retrieve_and_keep(pipeline: RunningPipeline, client: Chorale, text: str) -> Answer:
+    before = kept(pipeline)
+    answer = client.retrieve(text)
+    wait_until_kept(pipeline, before)
+    return answer
+
+
+def send(pipeline: RunningPipeline, text: str, **options: object) -> str:
+    return submit(pipeline.resources, pipeline.app.fanout, make_request(text, **options))
+
+
+def test_an_equal_question_is_answered_from_the_cache(pipeline: RunningPipeline, client: Chorale) -> None:
+    text = new_text()
+    first = retrieve_and_keep(pipeline, client, text)
+    second = client.retrieve(f"  {text} ")
+    assert (first.cached, second.cached, second.status) == (False, True, "complete")
+    assert second.hits == first.hits
+    assert second.request_id != first.request_id
+
+
+def test_other_options_are_another_question(pipeline: RunningPipeline, client: Chorale) -> None:
+    text = new_text()
+    retrieve_and_keep(pipeline, client, text)
+    assert not client.retrieve(text, top_k=3).cached
+    assert not client.retrieve(text, filters={"year": 2020}).cached
+    assert not client.retrieve(text, configuration="rrf-two").cached
+
+
+def test_an_answer_is_never_given_in_another_namespace(pipeline: RunningPipeline, client: Chorale) -> None:
+    text = new_text()
+    pipeline.index({"theirs": ("Bread of theirs", f"This is their {text}.")}, namespace="theirs")
+    retrieve_and_keep(pipeline, client, text)
+    answer = client.retrieve(text, namespace="theirs")
+    assert (answer.cached, [hit.document_id for hit in answer.hits]) == (False, ["theirs"])
+
+
+def test_bypass_neither_reads_nor_stores_and_refresh_only_stores(
+    pipeline: RunningPipeline, client: Chorale
+) -> None:
+    text = new_text()
+    before = kept(pipeline)
+    client.retrieve(text, cache="bypass")
+    time.sleep(0.3)
+    assert kept(pipeline) == before
+    assert not client.retrieve(text, cache="refresh").cached
+    wait_until_kept(pipeline, before)
+    assert not client.retrieve(text, cache="refresh").cached
+    assert client.retrieve(text).cached
+
+
+def test_a_new_generation_of_the_corpus_forgets_the_answers(pipeline: RunningPipeline, client: Chorale) -> None:
+    text = new_text()
+    retrieve_and_keep(pipeline, client, text)
+    pipeline.index({"fresh": ("Fresh bread", f"Fresh: {text}")})
+    answer = client.retrieve(text)
+    assert (answer.cached, answer.hits[0].document_id) == (False, "fresh")
+
+
+def test_an_answer_is_not_kept_where_the_generation_rose_while_searching(
+    pipeline: RunningPipeline, client: Chorale
+) -> None:
+    text, before = new_text(), kept(pipeline)
+    pipeline.pause("chorale.vector")
+    try:
+        request_id = send(pipeline, text, timeout_s=10)
+        pipeline.index({"meanwhile": ("Meanwhile", f"Indexed while somebody asks for {text}.")})
+    finally:
+        pipeline.resume("chorale.vector")
+    assert client.answer(request_id, wait_s=10).status == "complete"
+    time.sleep(0.3)
+    assert kept(pipeline) == before
+
+
+def test_a_degraded_answer_is_never_kept(pipeline: RunningPipeline, client: Chorale) -> None:
+    text, before = new_text(), kept(pipeline)
+    pipeline.pause("chorale.vector")
+    try:
+        assert client.retrieve(text, timeout_s=0.5).status == "degraded"
+    finally:
+        pipeline.resume("chorale.vector")
+    time.sleep(0.3)
+    assert kept(pipeline) == before
+
+
+def test_without_a_known_generation_the_request_goes_on_uncached(
+    pipeline: RunningPipeline, client: Chorale
+) -> None:
+    text = new_text()
+    retrieve_and_keep(pipeline, client, text)
+    generation = pipeline.redis.get(GENERATION + "default")
+    assert generation
+    pipeline.redis.delete(GENERATION + "default")
+    try:
+        answer = client.retrieve(text)
+    finally:
+        pipeline.redis.set(GENERATION + "default", generation)
+    assert (answer.status, answer.cached) == ("complete", False)
+
+
+def test_of_a_list_only_the_questions_that_the_cache_does_not_know_are_searched(
+    pipeline: RunningPipeline, client: Chorale
+) -> None:
+    known, unknown = new_text(), new_text()
+    first = retrieve_and_keep(pipeline, client, known)
+    answer = client.retrieve([known, unknown])
+    assert answer.questions[0].hits == first.hits
+    assert [question.status for question in answer.questions] == ["complete", "complete"]
+    searched = [line.n_in for line in answer.stages if line.stage == "search.bm25"]
+    assert searched == [1]
+    assert not answer.cached, "not all of it came from the cache"
+
+
+def test_equal_questions_in_flight_are_searched_once(pipeline: RunningPipeline, client: Chorale) -> None:
+    text = new_text()
+    pipeline.pause("chorale.vector")
+    try:
+        leader = send(pipeline, text, timeout_s=10)
+        follower = send(pipeline, text, timeout_s=10, correlation_id="mine")
+        assert pipeline.redis.hget(entry_key(leader), "state") == b"planned"
+        assert pipeline.redis.hget(entry_key(follower), "state") == b"following"
+    finally:
+        pipeline.resume("chorale.vector")
+    first, second = client.answer(leader, wait_s=10), client.answer(follower, wait_s=10)
+    assert (first.request_id, second.request_id) == (leader, follower)
+    assert second.correlation_id == "mine"
+    assert (second.status, second.hits) == ("complete", first.hits)
+
+
+def test_a_question_never_follows_one_that_may_end_later(pipeline: RunningPipeline, client: Chorale) -> None:
+    text = new_text()
+    pipeline.pause("chorale.vector")
+    try:
+        patient = send(pipeline, text, timeout_s=10)
+        hasty = send(pipeline, text, timeout_s=1)
+        assert pipeline.redis.hget(entry_key(hasty), "state") == b"planned"
+        assert client.answer(hasty, wait_s=2).status == "degraded"
+    finally:
+        pipeline.resume("chorale.vector")
+    assert client.answer(patient, wait_s=10).status == "complete"
+
+
+def test_when_the_leader_degrades_a_follower_with_time_left_tries_itself(
+    pipeline: RunningPipeline, client: Chorale
+) -> None:
+    text = new_text()
+    pipeline.pause("chorale.vector")
+    try:
+        leader = send(pipeline, text, timeout_s=0.5)
+        follower = send(pipeline, text, timeout_s=10)
+        assert pipeline.redis.hget(entry_key(follower), "leader") == leader.encode()
+        assert client.answer(leader, wait_s=2).status == "degraded"
+    finally:
+        pipeline.resume("chorale.vector")
+    assert client.answer(follower, wait_s=10).status == "complete"
+
+
+def test_a_follower_with_little_time_left_takes_the_leaders_answer(
+    pipeline: RunningPipeline, client: Chorale
+) -> None:
+    text = new_text()
+    pipeline.pause("chorale.vector")
+    try:
+        leader = send(pipeline, text, timeout_s=1)
+        follower = send(pipeline, text, timeout_s=1.2)
+        first, second = client.answer(leader, wait_s=2), client.answer(follower, wait_s=2)
+    finally:
+        pipeline.resume("chorale.vector")
+    assert (first.status, second.status) == ("degraded", "degraded")
+    assert second.degraded == first.degraded
+
+
+def test_a_failed_part_is_replaced_by_a_later_answer_of_the_same_branch(pipeline: RunningPipeline) -> None:
+    ledger = pipeline.resources.ledger
+    pipeline.pause("chorale.vector")
+    try:
+        request_id = send(pipeline, new_text(), timeout_s=10, cache="bypass")
+        assert isinstance(ledger.start(request_id, "vector"), Started)
+        pipeline.pause("chorale.fusion")
+        ledger.report(request_id, "vector", Envelope.failed("vector", "error", "the first attempt"))
+        assert ledger.report(request_id, "vector", Envelope("vector", "empty")) == "replaced"
+        assert ledger.report(request_id, "vector", Envelope.failed("vector", "error")) == "duplicate"
+    finally:
+        pipeline.resume("chorale.fusion")
+        pipeline.resume("chorale.vector")
+    assert pipeline.client().answer(request_id, wait_s=10).status == "complete"

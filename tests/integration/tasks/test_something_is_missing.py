@@ -1,0 +1,287 @@
+"""A part of the pipeline is missing or slow: each request ends in time, with the rest, and says what was missing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chorale_client import Answer, make_request
+from chorale_client.keys import entry_key
+from models.envelope import Envelope
+from models.hits import Hit, Ranking
+from tasks.backend import Report, part_id
+from tasks.messages import Template
+from tasks.retrieve import submit
+
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+
+FAULTY_KINDS = '''
+import time
+from tasks import search
+
+def raises(part):
+    raise RuntimeError("the disk is on fire")
+
+def out_of_memory(part):
+    raise MemoryError("too much")
+
+def sleeps(part):
+    time.sleep(3)
+    return search.search_bm25(part)
+
+search.KINDS = {**search.KINDS, "raises": raises, "sleeps": sleeps, "out_of_memory": out_of_memory}
+import config.pipeline
+config.pipeline.BRANCH_KINDS = {**config.pipeline.BRANCH_KINDS, "raises": {}, "sleeps": {}, "out_of_memory": {}}
+config.pipeline.load_pipeline.__kwdefaults__["branch_kinds"] = config.pipeline.BRANCH_KINDS
+'''
+
+PIPELINE = '''
+default_configuration = "two"
+
+[stores.local]
+kind = "embedded"
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+
+[branches.{name}]
+kind = "{kind}"
+group = "dense"
+store = "local"
+
+[configurations.two]
+method = "rrf"
+branches = ["bm25", "{name}"]
+'''
+
+
+def ended_in_time(answer: Answer, timeout_s: float) -> bool:
+    """By the Redis clock, which `took_ms` is measured by."""
+    return answer.took_ms <= (timeout_s + 1) * 1000
+
+
+@pytest.fixture
+def faulty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningPipeline]:
+    """A pipeline of bm25 and one branch of the kind that the test names."""
+    kind = request.param
+    file = tmp_path / "pipeline.toml"
+    file.write_text(PIPELINE.format(name="other", kind=kind))
+    exec(FAULTY_KINDS, {})  # this process plans too
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, pipeline_file=file, sweeper=True, preload=FAULTY_KINDS) as running,
+    ):
+        running.index()
+        yield running
+
+
+@pytest.mark.parametrize("faulty", ["raises"], indirect=True)
+def test_a_branch_that_raises_costs_only_itself(faulty: RunningPipeline) -> None:
+    answer = faulty.client().retrieve("ERR-4711", timeout_s=2)
+
+    assert answer.status == "degraded"
+    assert [(one.where, one.reason) for one in answer.degraded] == [("search.other", "error")]
+    assert answer.degraded[0].detail == "RuntimeError: the disk is on fire"
+    assert answer.hits[0].document_id == "error"
+    assert answer.took_ms < 1000, "nobody waits for a branch that has already failed"
+
+
+@pytest.mark.parametrize("faulty", ["out_of_memory"], indirect=True)
+def test_a_memory_error_ends_no_worker(faulty: RunningPipeline) -> None:
+    for _ in range(2):
+        answer = faulty.client().retrieve("ERR-4711", timeout_s=2)
+        assert [one.detail for one in answer.degraded] == ["MemoryError: too much"]
+    assert faulty.processes["chorale.other"].poll() is None
+
+
+@pytest.mark.parametrize("faulty", ["sleeps"], indirect=True)
+def test_a_branch_that_is_too_slow_is_left_out(faulty: RunningPipeline) -> None:
+    answer = faulty.client().retrieve("ERR-4711", timeout_s=1)
+
+    assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
+    assert [(one.where, one.reason) for one in answer.degraded] == [("search.other", "timeout")]
+    assert ended_in_time(answer, 1)
+
+
+@pytest.fixture(scope="module")
+def lacking() -> Iterator[RunningPipeline]:
+    """All queues are served, and a test may take one away for a while."""
+    with RedisServer() as server, RunningPipeline(server, sweeper=True) as running:
+        running.index()
+        running.client().retrieve("warm", cache="bypass")
+        yield running
+
+
+@pytest.fixture
+def without(request: pytest.FixtureRequest, lacking: RunningPipeline) -> Iterator[RunningPipeline]:
+    """The pipeline without the workers of these queues, which come back afterwards."""
+    for name in request.param:
+        lacking.kill(name)
+    yield lacking
+    for name in request.param:
+        if name not in lacking.processes:
+            lacking.start(name)
+    lacking.wait_ready(request.param)
+    assert lacking.client().retrieve("bread", cache="bypass", timeout_s=10).status == "complete"
+
+
+@pytest.mark.parametrize("without", [["chorale.vector"]], indirect=True)
+def test_a_queue_that_nobody_serves_is_named(without: RunningPipeline) -> None:
+    answer = without.client().retrieve("ERR-4711", cache="bypass", timeout_s=1)
+
+    assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
+    assert [(one.where, one.reason) for one in answer.degraded] == [("search.vector", "not_started")]
+    assert ended_in_time(answer, 1)
+
+
+@pytest.mark.parametrize("without", [["chorale.fusion"]], indirect=True)
+def test_without_a_fusion_worker_the_sweeper_answers(without: RunningPipeline) -> None:
+    answer = without.client().retrieve("ERR-4711", cache="bypass", timeout_s=1)
+
+    assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
+    assert [(one.where, one.reason) for one in answer.degraded] == [("fuse", "not_started")]
+    assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
+    assert ended_in_time(answer, 1)
+
+
+@pytest.mark.parametrize("without", [["chorale.retrieve"]], indirect=True)
+def test_without_anybody_to_plan_it_the_request_fails_in_time(without: RunningPipeline) -> None:
+    answer = without.client().retrieve("ERR-4711", cache="bypass", timeout_s=1)
+
+    assert (answer.status, answer.hits) == ("failed", ())
+    assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "not_started")]
+    assert ended_in_time(answer, 1)
+
+
+@pytest.mark.parametrize("without", [["chorale.bm25", "chorale.vector", "chorale.hyde"]], indirect=True)
+def test_without_any_branch_the_request_fails_in_time(without: RunningPipeline) -> None:
+    answer = without.client().retrieve("ERR-4711", cache="bypass", timeout_s=1)
+    assert answer.status == "failed"
+    assert {one.reason for one in answer.degraded} == {"not_started"}
+    assert ended_in_time(answer, 1)
+
+
+EVERYTHING = [
+    "chorale.retrieve",
+    "chorale.bm25",
+    "chorale.vector",
+    "chorale.hyde",
+    "chorale.fusion",
+    "chorale.index",
+    "sweeper",
+]
+
+
+@pytest.mark.parametrize("without", [EVERYTHING], indirect=True)
+def test_with_nothing_running_the_caller_ends_the_request_itself(without: RunningPipeline) -> None:
+    answer = without.client().retrieve("ERR-4711", cache="bypass", timeout_s=0.5)
+
+    assert answer.status == "failed"
+    assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "not_started")]
+    assert ended_in_time(answer, 0.5)
+    assert without.client().answer(answer.request_id) == answer
+
+
+@pytest.mark.parametrize("without", [["chorale.vector"]], indirect=True)
+def test_a_part_whose_message_was_lost_is_sent_again(without: RunningPipeline) -> None:
+    request = make_request("ERR-4711", cache="bypass", timeout_s=60)
+    submit(without.resources, without.app.fanout, request)
+    assert without.redis.delete("chorale.vector") == 1, "the message is gone from the queue"
+    without.start("chorale.vector")
+
+    answer = without.client().answer(request.request_id, wait_s=61)
+
+    assert answer.status == "complete"
+    assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
+
+
+@pytest.mark.parametrize("without", [["chorale.fusion"]], indirect=True)
+def test_a_callback_that_was_lost_is_sent_again(without: RunningPipeline) -> None:
+    request = make_request("ERR-4711", cache="bypass", timeout_s=60)
+    submit(without.resources, without.app.fanout, request)
+    until = time.monotonic() + 5
+    while not without.redis.delete("chorale.fusion"):
+        assert time.monotonic() < until
+    without.start("chorale.fusion")
+    assert without.client().answer(request.request_id, wait_s=61).status == "complete"
+
+
+def test_a_part_delivered_twice_with_other_content_counts_once(lacking: RunningPipeline) -> None:
+    """The first answer wins, whatever a second delivery brings."""
+    lacking.pause("chorale.vector")
+    try:
+        request = make_request("ERR-4711", cache="bypass", timeout_s=10, include=["ids", "explanation"])
+        submit(lacking.resources, lacking.app.fanout, request)
+        ledger = lacking.resources.ledger
+        assert ledger.start(request.request_id, "vector")
+        first = Envelope("vector", "ok", rankings=(Ranking((Hit("bread#0", "bread", 0.9),)),))
+        second = Envelope("vector", "ok", rankings=(Ranking((Hit("repairs#0", "repairs", 0.9),)),))
+        assert ledger.report(request.request_id, "vector", first) in ("counted", "joined")
+        assert ledger.report(request.request_id, "vector", second) in ("duplicate", "closed")
+        answer = lacking.client().answer(request.request_id, wait_s=5)
+    finally:
+        lacking.resume("chorale.vector")
+    found = {hit.document_id: hit.branches for hit in answer.hits}
+    assert found["bread"]["vector"].rank == 1
+    assert "vector" not in found["repairs"]
+
+
+def test_the_callback_delivered_before_the_last_branch_waits_for_it(lacking: RunningPipeline) -> None:
+    lacking.pause("chorale.vector")
+    try:
+        request = make_request("ERR-4711", cache="bypass", timeout_s=10)
+        submit(lacking.resources, lacking.app.fanout, request)
+        lacking.app.fanout.send_fuse(request.request_id)
+        time.sleep(0.3)
+        assert lacking.redis.hget(entry_key(request.request_id), "state") == b"planned"
+    finally:
+        lacking.resume("chorale.vector")
+    answer = lacking.client().answer(request.request_id, wait_s=11)
+    assert answer.status == "complete"
+    assert "vector" in answer.hits[0].found_by
+
+
+def test_a_worker_that_does_not_know_the_task_costs_only_that_branch(lacking: RunningPipeline) -> None:
+    """As in a rolling deploy: Celery itself reports the unknown task, and the report reaches the ledger."""
+    lacking.pause("chorale.vector")
+    try:
+        request = make_request("ERR-4711", cache="bypass", timeout_s=10)
+        submit(lacking.resources, lacking.app.fanout, request)
+        unknown = Template(lacking.app, "chorale.search.nextyear", "chorale.bm25").render(
+            part_id(request.request_id, "vector"),
+            {"request_id": request.request_id, "branch": "vector"},
+            root_id=request.request_id,
+            group_id=request.request_id,
+            chord={"task": "chorale.fuse"},
+        )
+        lacking.redis.lpush("chorale.bm25", unknown)
+        answer = lacking.client().answer(request.request_id, wait_s=5)
+    finally:
+        lacking.resume("chorale.vector")
+    assert [(one.where, one.reason) for one in answer.degraded] == [("search.vector", "error")]
+    assert "NotRegistered" in answer.degraded[0].detail
+
+
+def test_many_callers_at_once_are_all_answered(lacking: RunningPipeline) -> None:
+    client, answers = lacking.client(), []
+
+    def ask(number: int) -> None:
+        answers.append(client.retrieve(f"bread number {number}", cache="bypass", timeout_s=30))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [answer.status for answer in answers] == ["complete"] * 32
+    assert len({answer.request_id for answer in answers}) == 32
+
+
+def test_a_report_is_cheap_to_log() -> None:
+    assert repr(Report(Envelope("vector", "ok"))) == "<vector ok>"

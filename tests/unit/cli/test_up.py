@@ -1,0 +1,103 @@
+"""Which processes `chorale up` starts, with what."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.child_output import JsonLines, PrefixedLines
+from cli.heartbeats import RedisHeartbeats, read_heartbeat
+from cli.supervisor import Heartbeat
+from cli.up import worker_children, worker_environment
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from tests.redis_server import RedisServer
+
+
+def test_one_process_a_queue_and_a_sweeper() -> None:
+    children = worker_children(Settings(), load_pipeline(), {"A": "b"})
+    assert [child.name for child in children] == [
+        "retrieve-1", "bm25-1", "vector-1", "hyde-1", "fusion-1", "index-1", "sweeper",
+    ]  # fmt: skip
+    assert children[1].argv == (sys.executable, "-m", "cli", "worker", "chorale.bm25", "--name", "bm25-1")
+    assert children[-1].argv == (sys.executable, "-m", "cli", "sweeper", "--name", "sweeper")
+    assert all(child.env == {"A": "b"} and child.level == 1 and child.beats for child in children)
+
+
+def test_the_settings_say_how_many() -> None:
+    settings = Settings(worker_processes={"chorale.bm25": 2, "chorale.index": 0})
+    names = [child.name for child in worker_children(settings, load_pipeline(), {})]
+    assert names == ["retrieve-1", "bm25-1", "bm25-2", "vector-1", "hyde-1", "fusion-1", "sweeper"]
+
+
+def test_workers_find_the_code_the_server_and_the_home() -> None:
+    environment = worker_environment(
+        "unix:///r.sock?db=0", Path("/h"), {"PYTHONPATH": "/p", "OMP_NUM_THREADS": "3"}
+    )
+    assert environment["CHORALE_REDIS_URL"] == "unix:///r.sock?db=0"
+    assert environment["CHORALE_HOME"] == "/h"
+    assert environment["PYTHONPATH"] == f"{Path(__file__).parents[3]}:/p"
+    assert (environment["OMP_NUM_THREADS"], environment["OPENBLAS_NUM_THREADS"]) == ("3", "1")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b'{"at": 9500, "ready": true, "pid": 1}', Heartbeat(0.5, ready=True)),
+        (b'{"at": 10500, "ready": false}', Heartbeat(0.0, ready=False)),
+        (b'{"at": "x", "ready": true}', None),
+        (b"[]", None),
+        (b"{", None),
+        (None, None),
+    ],
+)
+def test_a_heartbeat_is_as_old_as_the_redis_clock_says(
+    value: bytes | None, expected: Heartbeat | None
+) -> None:
+    assert read_heartbeat(value, now_ms=10_000) == expected
+
+
+def test_heartbeats_are_unknown_while_redis_does_not_answer_and_its_own_is_missing(
+    own_redis_server: RedisServer,
+) -> None:
+    with own_redis_server.client() as client:
+        seconds, _ = client.time()
+        client.set("chorale:heartbeat:a", json.dumps({"at": seconds * 1000, "ready": True, "pid": 1}))
+    heartbeats = RedisHeartbeats(own_redis_server.url, server="redis")
+    found = heartbeats(["redis", "a", "b"])
+    assert found.keys() == {"redis", "a"}
+    assert found["redis"] == Heartbeat(0.0, ready=True)
+    own_redis_server.pause()
+    assert heartbeats(["redis", "a", "b"]) == {"a": None, "b": None}
+    own_redis_server.resume()
+    assert heartbeats(["redis", "a", "b"]).keys() == {"redis", "a"}
+
+
+def test_lines_of_several_processes_are_told_apart() -> None:
+    plain = io.StringIO()
+    output = PrefixedLines(plain, ["redis", "bm25-1"])
+    output("redis", b"up")
+    output("bm25-1", b"caf\xe9")
+    assert plain.getvalue() == "redis  │ up\nbm25-1 │ caf\ufffd\n"
+
+    lines = io.StringIO()
+    as_json = JsonLines(lines)
+    as_json("redis", b"up")
+    as_json("bm25-1", b'{"event": "stage", "ms": 1}')
+    as_json("bm25-1", b"[1]")
+    assert [json.loads(line) for line in lines.getvalue().splitlines()] == [
+        {"process": "redis", "line": "up"},
+        {"process": "bm25-1", "event": "stage", "ms": 1},
+        {"process": "bm25-1", "line": "[1]"},
+    ]
+
+
+def test_a_closed_stream_stops_nobody() -> None:
+    stream = io.StringIO()
+    output = PrefixedLines(stream, [])
+    stream.close()
+    output("redis", b"up")

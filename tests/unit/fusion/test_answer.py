@@ -1,0 +1,265 @@
+import json
+from math import fsum, prod
+from typing import Any
+
+import pytest
+from chorale_client.answer import Answer
+from chorale_client.request import Request
+from chorale_client.words import Reason, Status
+
+from fusion.answer import answer_tail, build_answer_tail, worst
+from fusion.fuse import fuse_question
+from models.envelope import Degradation, Envelope, StageNote
+from models.hits import Ranking
+from models.plan import BoostPlan, Plan
+from tests.unit.fusion.builders import answered, branch, envelopes, hit, plan, request, texts
+
+EXPLAINED = ("ids", "metadata", "snippets", "texts", "explanation")
+THREE = envelopes(
+    bm25=[hit("a", source_type="legge", content_hash="h"), hit("copy", content_hash="h"), hit("b")],
+    vector=[hit("a", content_hash="h"), hit("b"), hit("c")],
+    hyde=[hit("a", content_hash="h")],
+)
+TEXTS = texts("a", "b", "c", text="The notice period is three months.", language="en", topic="leases")
+
+
+def fields(
+    asked: Request, planned: Plan | None = None, given: dict[str, Envelope] | None = None, **rest: Any
+) -> dict[str, Any]:
+    planned, given = planned or plan(), THREE if given is None else given
+    fused = {
+        index: fuse_question(planned, given, position, asked) for position, index in enumerate(planned.asked)
+    }
+    return build_answer_tail(asked, planned, given, fused, rest.pop("texts", TEXTS), **rest)
+
+
+def read(built: dict[str, Any]) -> Answer:
+    return Answer.from_wire('{"request_id":"r1","correlation_id":null,"took_ms":12.5,' + answer_tail(built))
+
+
+def test_the_answer_reads_back_as_it_was_built() -> None:
+    built = fields(request(include=EXPLAINED))
+    answer = read(built)
+    assert (answer.v, answer.request_id, answer.took_ms, answer.status) == (1, "r1", 12.5, "complete")
+    assert [one.document_id for one in answer.hits] == ["a", "b", "c"]
+    best, wire = answer.hits[0], built["questions"][0]["hits"][0]
+    assert best.model_dump(mode="json", exclude_unset=True) == wire
+    assert (best.title, best.source_type, best.language, best.metadata) == (
+        "Title of a",
+        "legge",
+        "en",
+        {"topic": "leases"},
+    )
+    assert best.snippet is not None
+    assert [best.snippet.text[start:end] for start, end in best.snippet.highlights] == ["notice", "period"]
+    assert [(one.document_id, one.why, one.similarity) for one in best.folded] == [
+        ("copy", "exact_copy", 1.0)
+    ]
+
+
+@pytest.mark.parametrize("method", ["rrf", "rrf-grouped"])
+def test_every_score_can_be_computed_again_by_hand_from_the_answer(method: str) -> None:
+    boosts = BoostPlan(authority={"legge": 1.3}, recency_amount=0.5, max_places=0)
+    many = THREE | {"vector": answered("vector", *(hit(f"d{n:02}", source_type="legge") for n in range(40)))}
+    planned = plan(method=method, boosts=boosts)
+    answer = read(fields(request(include=EXPLAINED, top_k=50), planned, many))
+    assert len(answer.hits) == 42
+    assert any("bound" in one.boosts for one in answer.hits)
+    for one in answer.hits:
+        contributions = [said.weight * said.normalised for said in one.branches.values()]
+        assert [said.contribution for said in one.branches.values()] == pytest.approx(contributions)
+        assert one.score == pytest.approx(fsum(contributions) * prod(one.boosts.values()), rel=1e-11)
+        assert one.score_kind == method
+
+
+INCLUDED = {
+    "ids": set(),
+    "metadata": {"title", "found_by", "source_type", "language", "metadata"},
+    "snippets": {"snippet"},
+    "texts": {"text"},
+    "explanation": {"branches", "boosts"},
+}
+
+
+@pytest.mark.parametrize("include", INCLUDED)
+def test_a_hit_carries_what_the_request_includes(include: Any) -> None:
+    best = fields(request(include=(include,)))["questions"][0]["hits"][0]
+    always = {"rank", "document_id", "passage_id", "score", "score_kind", "folded"}
+    assert best.keys() == always | INCLUDED[include]
+
+
+def test_ranks_go_on_over_the_pages() -> None:
+    built = fields(request(offset=1, top_k=2))
+    assert [(one["rank"], one["document_id"]) for one in built["questions"][0]["hits"]] == [
+        (2, "b"),
+        (3, "c"),
+    ]
+
+
+def test_a_missing_text_is_a_warning_and_the_hit_stays() -> None:
+    built = fields(request(), texts={key: text for key, text in TEXTS.items() if key != "b#0"})
+    assert built["status"] == "complete"
+    assert [one["document_id"] for one in built["questions"][0]["hits"]] == ["a", "b", "c"]
+    assert "snippet" not in built["questions"][0]["hits"][1]
+    assert built["warnings"] == ["document_missing: no text in the store for b#0"]
+
+
+def test_texts_that_were_not_fetched_are_no_warning_but_the_callers_reason() -> None:
+    cut = Degradation("fetch", Reason.BUDGET)
+    built = fields(request(), texts=None, degraded=[cut])
+    assert (built["status"], built["warnings"]) == ("degraded", [])
+    assert built["degraded"] == [{"where": "fetch", "reason": "budget", "detail": ""}]
+    assert [one["document_id"] for one in built["questions"][0]["hits"]] == ["a", "b", "c"]
+
+
+def test_a_branch_that_failed_degrades_the_answer_with_its_reason() -> None:
+    given = THREE | {"vector": Envelope.failed("vector", Reason.UNAVAILABLE, "connection refused", ms=3.0)}
+    built = fields(request(), given=given)
+    assert built["status"] == built["questions"][0]["status"] == "degraded"
+    assert built["degraded"] == [
+        {"where": "search.vector", "reason": "unavailable", "detail": "connection refused"}
+    ]
+    [line] = [one for one in built["stages"] if one["stage"] == "search.vector"]
+    assert line == {"stage": "search.vector", "status": "failed", "ms": 3.0, "detail": "unavailable"}
+
+
+def test_a_branch_without_an_envelope_has_the_reason_that_the_caller_knows() -> None:
+    given = {"bm25": THREE["bm25"]}
+    absent = {"hyde": Degradation("search.hyde", Reason.TIMEOUT, "started 300 ms ago")}
+    built = fields(request(), given=given, absent=absent)
+    assert built["degraded"] == [
+        {"where": "search.vector", "reason": "not_started", "detail": ""},
+        {"where": "search.hyde", "reason": "timeout", "detail": "started 300 ms ago"},
+    ]
+
+
+def test_a_branch_that_answered_too_few_questions_is_an_invalid_answer() -> None:
+    asked = Request(questions=("one", "two"))
+    two = (Ranking((hit("a"),)), Ranking((hit("b"),)))
+    given = {
+        "bm25": Envelope("bm25", "ok", rankings=two),
+        "vector": Envelope("vector", "ok", rankings=two[:1]),
+    }
+    planned = plan((branch("bm25"), branch("vector")), asked=(0, 1))
+    built = fields(asked, planned, given)
+    assert built["degraded"] == [
+        {"where": "search.vector", "reason": "invalid_answer", "detail": "answered 1 of 2 questions"}
+    ]
+
+
+def test_a_reason_that_does_not_degrade_leaves_the_answer_whole() -> None:
+    given = THREE | {"hyde": Envelope.failed("hyde", Reason.RULE, "an identifier")}
+    built = fields(request(), given=given)
+    assert (built["status"], built["degraded"]) == ("complete", [])
+    [line] = [one for one in built["stages"] if one["stage"] == "search.hyde"]
+    assert (line["status"], line["detail"]) == ("skipped", "rule")
+
+
+def test_empty_is_an_answer() -> None:
+    given = {name: Envelope(name, "empty", rankings=(Ranking(),)) for name in THREE}
+    built = fields(request(), given=given)
+    assert (built["status"], built["questions"][0]["hits"]) == ("complete", [])
+
+
+def test_under_min_branches_the_question_fails_and_has_no_hits() -> None:
+    built = fields(request(min_branches=2), given={"bm25": THREE["bm25"]})
+    assert (built["status"], built["questions"][0]["hits"]) == ("failed", [])
+    enough = fields(request(min_branches=2), given={name: THREE[name] for name in ("bm25", "hyde")})
+    assert enough["status"] == "degraded"
+    assert fields(request(), given={})["status"] == "failed"
+
+
+def test_an_empty_question_is_skipped_beside_others_that_are_answered() -> None:
+    asked = Request(questions=("notice period", " \n"))
+    built = fields(asked)
+    assert [one["status"] for one in built["questions"]] == ["complete", "skipped"]
+    assert built["status"] == "complete"
+    assert fields(request(""), plan(asked=()))["status"] == "skipped"
+    assert fields(request(needs_retrieval=False), plan(asked=()))["status"] == "skipped"
+
+
+def test_a_question_that_the_cache_knew_stands_beside_the_searched_ones() -> None:
+    known = fields(request())["questions"][0]
+    asked = Request(questions=("known", "notice period"))
+    partly = fields(asked, plan(asked=(1,), cached={0: known}))
+    assert partly["questions"][0] == known
+    assert partly["questions"][1]["hits"] == known["hits"]
+    assert partly["cached"] is False
+
+
+def test_where_the_cache_knew_everything_no_branch_is_missing() -> None:
+    known = fields(request())["questions"][0]
+    whole = fields(request(), plan(asked=(), cached={0: known}), {}, texts={})
+    assert (whole["cached"], whole["status"]) == (True, "complete")
+    assert (whole["degraded"], whole["stages"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        (["complete", "degraded", "failed"], Status.FAILED),
+        (["complete", "degraded", "skipped"], Status.DEGRADED),
+        (["skipped", "complete"], Status.COMPLETE),
+        (["skipped"], Status.SKIPPED),
+        (["complete", "melted"], Status.FAILED),
+    ],
+)
+def test_a_request_is_as_its_worst_question(statuses: list[str], expected: Status) -> None:
+    assert worst(statuses) is expected
+
+
+def test_the_stages_are_the_plans_the_branches_and_fusions_in_one_list() -> None:
+    noted = answered("vector", hit("a"), ms=7.0, stages=(StageNote("embed", ms=2.5, n_in=1, n_out=1),))
+    planned = plan(stages=({"stage": "plan", "status": "ok", "ms": 0.4},))
+    fetched = StageNote("fetch", ms=1.5, n_in=3, n_out=3)
+    built = fields(request(), planned, THREE | {"vector": noted}, stages=[fetched])
+    assert [one["stage"] for one in built["stages"]] == [
+        *("plan", "search.bm25", "embed", "search.vector", "search.hyde"),
+        *("collapse", "fuse", "boost", "fold", "fetch", "snippet"),
+    ]
+    by_name = {one["stage"]: one for one in built["stages"]}
+    assert by_name["embed"]["detail"] == "vector"
+    assert by_name["search.vector"] == {
+        "stage": "search.vector",
+        "status": "ok",
+        "ms": 7.0,
+        "n_in": 1,
+        "n_out": 1,
+    }
+
+
+def test_the_stages_of_several_questions_are_added_up() -> None:
+    asked = Request(questions=("one", "two"))
+    two = (Ranking((hit("a"), hit("b"))), Ranking((hit("b"),)))
+    built = fields(
+        asked, plan((branch("bm25"),), asked=(0, 1)), {"bm25": Envelope("bm25", "ok", rankings=two)}
+    )
+    [fuse] = [one for one in built["stages"] if one["stage"] == "fuse"]
+    assert (fuse["n_in"], fuse["n_out"]) == (3, 3)
+
+
+def test_warnings_of_plan_branches_rankings_and_caller_are_said_once_each() -> None:
+    warned = Envelope("bm25", "ok", rankings=(Ranking(warnings=("field",)),), warnings=("store",))
+    given = THREE | {"bm25": warned}
+    built = fields(request(), plan(warnings=("plan",)), given, warnings=("caller", "store"))
+    assert built["warnings"] == ["plan", "store", "field", "caller"]
+
+
+def test_a_score_that_json_cannot_say_becomes_null_and_never_breaks_the_document() -> None:
+    given = {"bm25": answered("bm25", hit("a", score=float("nan")), hit('q"\\\u2028', score=float("inf")))}
+    answer = read(fields(request(include=EXPLAINED), given=given, texts={}))
+    assert [one.branches["bm25"].score for one in answer.hits] == [None, None]
+    assert answer.hits[1].document_id == 'q"\\\u2028'
+
+
+def test_the_tail_is_the_document_after_its_head() -> None:
+    built = fields(request())
+    assert json.loads("{" + answer_tail(built)) == json.loads(json.dumps(built))
+
+
+def test_an_old_reader_survives_new_words_and_fields() -> None:
+    newer = fields(request()) | {"status": "postponed", "mood": "good"}
+    newer["degraded"] = [{"where": "moon", "reason": "eclipse", "detail": "", "until": 5}]
+    answer = read(newer)
+    assert (answer.status, answer.degraded[0].reason) == ("postponed", "eclipse")
+    assert Answer.from_wire({"request_id": "r", "status": "cancelled"}).hits == ()

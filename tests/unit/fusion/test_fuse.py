@@ -1,0 +1,201 @@
+from itertools import count
+from math import fsum, prod
+
+import pytest
+from chorale_client.words import StageStatus
+
+from fusion.fold import Folded, Why
+from fusion.fuse import fuse_question
+from fusion.fused import FusedHit, FusedQuestion
+from models.envelope import Envelope
+from models.errors import WrongDeclaration
+from models.hits import Ranking
+from models.plan import BoostPlan
+from tests.unit.fusion.builders import answered, branch, envelopes, hit, plan, request
+
+THREE = envelopes(
+    bm25=[hit("a", score=12.5), hit("b", score=9.0)],
+    vector=[hit("b", 3, score=0.8), hit("c", score=0.7), hit("a", 1, score=0.6)],
+    hyde=[hit("b", 3, score=0.9)],
+)
+
+
+def ids(fused: FusedQuestion) -> list[str]:
+    return [one.document_id for one in fused.hits]
+
+
+def recomputed(found: FusedHit) -> float:
+    return fsum(one.weight * one.normalised for one in found.branches.values()) * prod(found.boosts.values())
+
+
+def test_three_branches_become_one_explained_list() -> None:
+    fused = fuse_question(plan(), THREE, 0, request())
+    assert ids(fused) == ["b", "a", "c"]
+    best = fused.hits[0]
+    assert best.score == pytest.approx(0.3 / 62 + 0.4 / 61 + 0.3 / 61, rel=1e-11)
+    assert best.found_by == ("bm25", "hyde", "vector")
+    said = best.branches["vector"]
+    assert (said.rank, said.score, said.passage_id, said.weight) == (1, 0.8, "b#3", 0.4)
+    assert said.normalised == pytest.approx(1 / 61)
+    assert said.contribution == pytest.approx(0.4 / 61)
+
+
+def test_the_passage_that_earned_most_stands_for_the_document() -> None:
+    fused = {one.document_id: one.passage_id for one in fuse_question(plan(), THREE, 0, request()).hits}
+    assert fused == {"b": "b#3", "a": "a#1", "c": "c#0"}
+    assert 0.4 / 63 > 0.3 / 61
+
+
+def test_branches_agree_on_a_document_of_which_they_found_different_passages() -> None:
+    given = envelopes(bm25=[hit("x"), hit("long", 7)], vector=[hit("y"), hit("long", 1)])
+    assert ids(fuse_question(plan(), given, 0, request()))[0] == "long"
+    by_passage = fuse_question(plan(), given, 0, request(fuse_by="passage"))
+    assert [one.passage_id for one in by_passage.hits] == ["y#0", "long#1", "x#0", "long#7"]
+
+
+def test_a_branch_that_failed_or_is_not_there_earns_nobody_anything() -> None:
+    failed = {"bm25": THREE["bm25"], "vector": Envelope.failed("vector", "timeout")}
+    fused = fuse_question(plan(), failed, 0, request())
+    assert ids(fused) == ["a", "b"]
+    assert fused.hits[0].score == pytest.approx(0.3 / 61, rel=1e-11)
+
+
+def test_each_question_takes_its_own_ranking() -> None:
+    two = {"bm25": Envelope("bm25", "ok", rankings=(Ranking((hit("a"),)), Ranking((hit("b"),))))}
+    assert ids(fuse_question(plan(), two, 0, request())) == ["a"]
+    assert ids(fuse_question(plan(), two, 1, request())) == ["b"]
+    assert ids(fuse_question(plan(), two, 2, request())) == []
+
+
+def test_the_page_begins_after_the_offset() -> None:
+    assert ids(fuse_question(plan(), THREE, 0, request(top_k=1, offset=1))) == ["a"]
+    assert ids(fuse_question(plan(), THREE, 0, request(offset=3))) == []
+
+
+def test_excluded_documents_are_not_there_and_hold_no_rank() -> None:
+    fused = fuse_question(plan(), THREE, 0, request(exclude_ids=("b",)))
+    assert ids(fused) == ["a", "c"]
+    assert fused.hits[0].score == pytest.approx(0.3 / 61 + 0.4 / 62, rel=1e-11)
+
+
+def test_a_branch_counts_down_to_its_depth_alone() -> None:
+    shallow = plan((branch("bm25", depth=1), branch("vector", depth=1)))
+    assert ids(fuse_question(shallow, THREE, 0, request())) == ["b", "a"]
+
+
+BOOSTS = BoostPlan(authority={"legge": 1.3}, recency_amount=0.5, recency_half_life_days=365)
+MANY = envelopes(
+    bm25=[hit(f"d{number:02}") for number in range(1, 31)]
+    + [hit("law", source_type="legge", published_at="2026-01-01")]
+)
+
+
+def test_boosts_stand_on_the_hit_and_lift_it_five_places_at_most() -> None:
+    fused = fuse_question(plan(boosts=BOOSTS), MANY, 0, request(top_k=40))
+    assert ids(fused).index("law") + 1 == 31 - 5
+    law = fused.hits[25]
+    assert (law.boosts["authority"], law.boosts["recency"]) == (1.3, 1.5)
+    assert law.boosts["bound"] == pytest.approx((1 / 85) / (1.3 * 1.5 / 91))
+
+
+def test_without_a_bound_the_factors_stand_alone() -> None:
+    free = BOOSTS.model_copy(update={"max_places": None})
+    fused = fuse_question(plan(boosts=free), MANY, 0, request(top_k=40))
+    assert fused.hits[0].boosts == {"authority": 1.3, "recency": 1.5}
+    assert ids(fused)[0] == "law"
+
+
+def test_the_request_can_switch_boosts_off() -> None:
+    fused = fuse_question(plan(boosts=BOOSTS), MANY, 0, request(top_k=40, boosts="off"))
+    assert ids(fused)[30] == "law"
+    assert fused.hits[30].boosts == {}
+
+
+@pytest.mark.parametrize("method", ["rrf", "rrf-grouped"])
+@pytest.mark.parametrize("boosts", [None, BOOSTS])
+def test_every_score_can_be_computed_again_and_falls_with_the_rank(
+    method: str, boosts: BoostPlan | None
+) -> None:
+    given = THREE | {"hyde": MANY["bm25"]}
+    fused = fuse_question(plan(method=method, boosts=boosts), given, 0, request(top_k=50))
+    assert len(fused.hits) == 34
+    assert [one.score for one in fused.hits] == pytest.approx(
+        [recomputed(one) for one in fused.hits], rel=1e-11
+    )
+    assert [one.score for one in fused.hits] == sorted((one.score for one in fused.hits), reverse=True)
+
+
+COPIES = envelopes(
+    bm25=[hit("a", content_hash="h"), hit("copy", content_hash="h"), hit("b")],
+    vector=[hit("near", near_duplicate_group="b"), hit("copy", content_hash="h")],
+)
+
+
+def test_copies_fold_into_the_best_and_their_scores_are_not_summed() -> None:
+    alone = {"copy": 0.3 / 62 + 0.4 / 62, "near": 0.4 / 61, "a": 0.3 / 61, "b": 0.3 / 63}
+    fused = fuse_question(plan(), COPIES, 0, request())
+    assert {one.document_id: one.score for one in fused.hits} == pytest.approx(
+        {"copy": alone["copy"], "near": alone["near"]}, rel=1e-11
+    )
+    assert fused.hits[0].folded == (Folded("a", Why.EXACT_COPY, 1.0),)
+    assert fused.hits[1].folded == (Folded("b", Why.NEAR_DUPLICATE, None),)
+
+
+def test_folding_can_be_off() -> None:
+    assert ids(fuse_question(plan(fold=False), COPIES, 0, request())) == ["copy", "near", "a", "b"]
+
+
+def test_the_stages_say_what_went_in_and_out() -> None:
+    fused = fuse_question(plan(boosts=BOOSTS), COPIES, 0, request())
+    assert [(note.stage, note.status, note.n_in, note.n_out) for note in fused.stages] == [
+        ("collapse", "ok", 5, 5),
+        ("fuse", "ok", 5, 4),
+        ("boost", "ok", 4, 4),
+        ("fold", "ok", 4, 2),
+    ]
+    skipped = fuse_question(plan(fold=False), COPIES, 0, request()).stages[2:]
+    assert [(note.stage, note.status) for note in skipped] == [
+        ("boost", StageStatus.SKIPPED),
+        ("fold", StageStatus.SKIPPED),
+    ]
+
+
+def test_milliseconds_come_from_the_clock_that_is_given() -> None:
+    ticks = count(start=5, step=0.002)
+    fused = fuse_question(plan(boosts=BOOSTS), THREE, 0, request(), clock=lambda: next(ticks))
+    assert [note.ms for note in fused.stages] == pytest.approx([2, 2, 2, 2])
+    assert all(note.ms == 0 for note in fuse_question(plan(), THREE, 0, request()).stages)
+
+
+def test_coverage_is_the_share_of_hits_that_several_groups_found() -> None:
+    given = envelopes(bm25=[hit("a")], vector=[hit("a"), hit("b")], hyde=[hit("b")])
+    assert fuse_question(plan(), given, 0, request()).coverage == 0.5
+    assert fuse_question(plan(), {}, 0, request()).coverage == 0
+
+
+def test_total_matches_is_the_most_that_is_known_of() -> None:
+    assert fuse_question(plan(), THREE, 0, request(top_k=1)).total_matches == 3
+    knowing = THREE | {"bm25": Envelope("bm25", "ok", rankings=(Ranking((hit("a"),), total_matches=812),))}
+    assert fuse_question(plan(), knowing, 0, request()).total_matches == 812
+
+
+def test_what_the_rankings_warn_of_is_said_once() -> None:
+    warned = Ranking((hit("a"),), warnings=("no field 'yaer'",))
+    given = {name: Envelope(name, "ok", rankings=(warned,)) for name in ("bm25", "vector")}
+    assert fuse_question(plan(), given, 0, request()).warnings == ("no field 'yaer'",)
+
+
+def test_fields_that_only_one_branch_knows_are_taken_from_it() -> None:
+    known = hit("a", content_hash="h", source_type="faq", published_at="2025-01-01")
+    [found] = fuse_question(plan(), envelopes(bm25=[hit("a")], vector=[known]), 0, request()).hits
+    assert (found.source_type, found.published_at) == ("faq", "2025-01-01")
+
+
+def test_an_empty_branch_without_rankings_has_answered_every_question() -> None:
+    empty = {"bm25": answered("bm25", hit("a")), "vector": Envelope("vector", "empty")}
+    assert ids(fuse_question(plan(), empty, 0, request())) == ["a"]
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(WrongDeclaration, match="there are: rrf"):
+        fuse_question(plan(method="magic"), THREE, 0, request())

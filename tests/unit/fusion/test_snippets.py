@@ -1,0 +1,161 @@
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusion.question_terms import QuestionTerms, tokens
+from fusion.snippets import ELLIPSIS, MAX_TEXT_CHARS, Snippet, best_snippet
+
+FILLER = "Nothing of interest stands in this sentence. " * 8
+LEASE = "The notice period of a lease is three months. "
+TEXT = FILLER + LEASE + FILLER
+
+
+def snippet(text: str, question: str, max_chars: int = 120) -> Snippet:
+    return best_snippet(text, QuestionTerms(question), max_chars)
+
+
+def highlighted(found: Snippet) -> list[str]:
+    return [found.text[start:end] for start, end in found.highlights]
+
+
+def test_the_window_is_where_the_question_is_answered() -> None:
+    found = snippet(TEXT, "How long are notice periods for leases?")
+    assert LEASE.strip() in found.text
+    assert highlighted(found) == ["notice", "period", "lease"]
+    assert found.text.startswith(ELLIPSIS)
+    assert found.text.endswith(ELLIPSIS)
+
+
+def test_more_terms_in_one_place_win_over_one_term_many_times() -> None:
+    text = "Notice. " * 30 + FILLER + "A notice and its period. " + FILLER
+    assert "A notice and its period." in snippet(text, "notice period").text
+
+
+def test_a_rare_word_weighs_more_than_a_frequent_one() -> None:
+    text = "The system works. " * 20 + "The watchdog barks. " + "The system works. " * 20
+    assert "watchdog" in snippet(text, "system watchdog", 60).text
+
+
+def test_a_short_text_stays_whole() -> None:
+    assert snippet("  One\n line. ", "line") == Snippet("One line.", ((4, 8),))
+
+
+def test_without_a_match_it_is_the_beginning() -> None:
+    found = snippet(TEXT, "quantum chromodynamics")
+    assert found.text.startswith("Nothing of interest")
+    assert found.text.endswith(ELLIPSIS)
+    assert found.highlights == ()
+
+
+@pytest.mark.parametrize(
+    ("word", "other"),
+    [
+        ("notice", "notices"),
+        ("Policy", "policies"),
+        ("connected", "connection"),
+        ("contratto", "contratti"),
+        ("perché", "PERCHE"),
+        ("Straße", "STRASSE"),
+        ("naïve", "nai\u0308ve"),
+        ("E4711", "e4711"),
+    ],
+)
+def test_words_match_without_case_accents_and_endings(word: str, other: str) -> None:
+    assert highlighted(snippet(f"Here is {other}, you see.", word)) == [other]
+    assert highlighted(snippet(f"Here is {word}, you see.", other)) == [word]
+
+
+@pytest.mark.parametrize(
+    ("word", "other"), [("contract", "contrast"), ("cat", "category"), ("E4711", "E4712")]
+)
+def test_other_words_do_not_match(word: str, other: str) -> None:
+    assert snippet(f"Here is {other}, you see.", word).highlights == ()
+
+
+def test_stop_words_count_only_where_there_is_nothing_else() -> None:
+    assert highlighted(snippet("What is the lease?", "what is the lease")) == ["lease"]
+    assert highlighted(snippet("To be or not.", "to be")) == ["To", "be"]
+
+
+def test_chinese_and_japanese_match_by_pairs_of_characters() -> None:
+    text = "这是一个句子。" * 30 + "租赁合同的通知期为三个月。" + "这是一个句子。" * 30
+    found = snippet(text, "通知期", 60)
+    assert "通知期" in found.text
+    assert highlighted(found) == ["通知期"]
+
+
+def test_a_hindi_word_is_not_cut_at_its_vowel_signs() -> None:
+    assert [stem for stem, _, _ in tokens("किताब पढ़ना")] == [
+        unicodedata.normalize("NFKD", word) for word in ("किताब", "पढ़ना")
+    ]
+    assert highlighted(snippet("यह किताब है।", "किताब")) == ["किताब"]
+
+
+def test_a_letter_and_its_accent_stay_together_where_a_word_is_cut() -> None:
+    text = "e\u0301" * 500
+    for max_chars in (40, 41, 42, 43):
+        shown = snippet(text, "x", max_chars).text.strip(ELLIPSIS)
+        assert len(shown) % 2 == 0
+
+
+def test_an_emoji_and_its_joiners_stay_together() -> None:
+    family = "👩\u200d👩\u200d👧"
+    shown = snippet(family * 200, "x", 52).text.strip(ELLIPSIS)
+    assert shown == family * (len(shown) // len(family))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 1_000_000,
+        " " * 1_000_000,
+        "." * 1_000_000,
+        '."' * 500_000,
+        "notice " * 150_000,
+        "aeiou" * 200_000 + "x",
+        "\n" * 500_000 + "notice" + "\t" * 500_000,
+        "e\u0301" * 500_000,
+        "通知" * 500_000,
+        "\u200d" * 1_000_000,
+    ],
+    ids=lambda text: repr(text[:8]),
+)
+def test_a_megabyte_of_anything_gives_a_short_snippet(text: str) -> None:
+    found = snippet(text, "notice 通知期 aaaaaa aeiouaeiou é", 240)
+    assert len(found.text) <= 240
+
+
+def test_a_text_beyond_the_bound_is_marked_as_going_on() -> None:
+    text = "word " * (MAX_TEXT_CHARS // 5) + "notice"
+    found = snippet(text, "notice")
+    assert found.highlights == ()
+    assert found.text.endswith(ELLIPSIS)
+
+
+alphabet = st.sampled_from(
+    [*"abcdeE notice.?!\n\"'_-1", "通", "知", "é", "e\u0301", "\u200d", "İ", "ß", " notice", " period "]
+)
+anything = st.lists(alphabet, max_size=200).map("".join)
+
+
+@given(anything, anything, st.integers(40, 200))
+def test_highlights_are_words_of_the_snippet_in_order(text: str, question: str, max_chars: int) -> None:
+    terms = QuestionTerms(question)
+    found = best_snippet(text, terms, max_chars)
+    assert len(found.text) <= max_chars
+    assert not re.search(r"\s\s|^\s|\s$", found.text)
+    ends = [bound for span in found.highlights for bound in span]
+    assert ends == sorted(ends)
+    for start, end in found.highlights:
+        assert start < end <= len(found.text)
+        assert any(terms.term_of(stem) for stem, _, _ in tokens(found.text[start:end]))
+
+
+@given(st.text(alphabet=st.sampled_from("abcdeinotc E.,_-1"), max_size=80), anything)
+def test_looking_for_beginnings_finds_what_reading_all_words_finds(text: str, question: str) -> None:
+    terms = QuestionTerms(question)
+    read = [(term, start, end) for stem, start, end in tokens(text) if (term := terms.term_of(stem))]
+    assert terms.matches(text) == read

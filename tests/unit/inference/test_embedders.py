@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from inference.embedders import EMBEDDERS, load_embedder
+from inference.once import Once
+from inference.protocol import Embedder
+from models.errors import ModelMissing, WrongDeclaration
+from tests.tiny_bert import write_tiny_bert
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("backend", EMBEDDERS)
+def test_every_embedder_of_the_table_is_made_without_reading_anything(backend: str) -> None:
+    embedder: Embedder = load_embedder("no/such-folder-or-model", backend=backend, threads=1)
+    assert embedder is not None
+
+
+def test_the_embedder_onnx_embeds(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path)
+    embedder = load_embedder(str(tmp_path), backend="onnx", threads=1, max_pieces=7)
+    embedder.warm()
+    assert embedder.embed_questions(["a word", "a text"]).shape == (2, embedder.dimension)
+    assert embedder.max_pieces == 7
+
+
+def test_an_unknown_embedder_is_refused_with_the_table() -> None:
+    with pytest.raises(WrongDeclaration, match="'torch'; there are: onnx, sentence_transformers"):
+        load_embedder("all-MiniLM-L6-v2", backend="torch", threads=1)
+
+
+def test_a_model_that_is_not_there_yet_is_found_once_it_is(tmp_path: Path) -> None:
+    embedder = load_embedder(str(tmp_path), backend="onnx", threads=1)
+    with pytest.raises(ModelMissing):
+        embedder.warm()
+    write_tiny_bert(tmp_path)
+    embedder.warm()
+
+
+def test_importing_the_table_imports_no_runtime() -> None:
+    program = "import sys, inference.embedders; print(*{'onnx', 'onnxruntime', 'torch'} & sys.modules.keys())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == ""
+
+
+def test_what_is_made_once_is_made_once_by_many_threads() -> None:
+    made: list[int] = []
+    together = threading.Barrier(8)
+
+    def make() -> object:
+        made.append(1)
+        return object()
+
+    once = Once(make)
+
+    def ask(_: int) -> object:
+        together.wait(10)
+        return once()
+
+    with ThreadPoolExecutor(8) as threads:
+        values = list(threads.map(ask, range(8)))
+    assert len(made) == 1
+    assert len({id(value) for value in values}) == 1
+
+
+def test_a_failure_is_not_kept() -> None:
+    answers = iter(["second"])
+    failures = iter([ValueError("first")])
+
+    def make() -> str:
+        for failure in failures:
+            raise failure
+        return next(answers)
+
+    once = Once(make)
+    with pytest.raises(ValueError, match="first"):
+        once()
+    assert once() == "second"
+    assert once() == "second"

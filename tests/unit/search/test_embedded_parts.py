@@ -1,0 +1,320 @@
+"""What the embedded store promises beyond the contract of every store."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.corpus_tables import CORPUS_FORMAT
+from models.documents import Document, Passage
+from models.errors import BadIndex, InvalidAnswer, StoreTimeout, WriterBusy, WrongDeclaration
+from search.embedded import rows
+from search.embedded.growing import Growing
+from search.embedded.store import EmbeddedStore
+from tests.contracts.store import EAST, MANIFEST, NORTH, UP, document, questions, unit
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "a folder with % and ?"
+
+
+@pytest.fixture
+def store(folder: Path) -> Iterator[EmbeddedStore]:
+    store = EmbeddedStore(folder)
+    store.create("ns", MANIFEST)
+    yield store
+    store.close()
+
+
+def names(store: EmbeddedStore, text: str, depth: int = 1_000) -> list[str]:
+    return [hit.document_id for hit in store.search_text("ns", [text], depth=depth, timeout_s=30)[0].hits]
+
+
+def near(store: EmbeddedStore, depth: int = 1_000) -> list[str]:
+    (ranking,) = store.search_vectors("ns", questions(EAST), depth=depth, timeout_s=30)
+    return [hit.document_id for hit in ranking.hits]
+
+
+def test_bm25_is_robertsons_with_k1_1_2_and_b_75(store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "pear pear plum fig"), document("b", "pear"), document("c", "fig")])
+    idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    average = (4 + 1 + 1) / 3
+    a = idf * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 4 / average))
+    b = idf * 1 * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 1 / average))
+    (ranking,) = store.search_text("ns", ["pear"], depth=5)
+    assert {hit.document_id: hit.score for hit in ranking.hits} == pytest.approx({"a": a, "b": b}, abs=1e-4)
+    assert ranking.total_matches == 2
+
+
+def test_a_filter_gives_the_same_whether_its_documents_are_named_or_sifted(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.upsert(
+        "ns",
+        [document(f"d{i:03}", "pear " * (1 + i % 7) + "plum " * (i % 11), metadata={"n": i % 4}) for i in range(300)],
+    )
+    named = store.search_text("ns", ["pear plum plum"], depth=20, filters={"n": 2})
+    monkeypatch.setattr("search.embedded.lexical._SET_BELOW", 0)
+    sifted = store.search_text("ns", ["pear plum plum"], depth=20, filters={"n": 2})
+    assert named[0].hits == sifted[0].hits
+    assert len(named[0].hits) == 20
+
+
+def test_one_long_document_does_not_hide_the_others(store: EmbeddedStore) -> None:
+    long = document("long", *["pear"] * 500)
+    others = [document(f"d{i}", "pear and much else", vectors=(unit(1, 1, 0, 0),)) for i in range(3)]
+    store.upsert("ns", [long, *others])
+    assert set(names(store, "pear", depth=4)) == {"long", "d0", "d1", "d2"}
+    assert set(near(store, depth=4)) == {"long", "d0", "d1", "d2"}
+
+
+def test_vector_search_equals_sorting_every_cosine(store: EmbeddedStore) -> None:
+    random = np.random.default_rng(7)
+    store.drop("ns")
+    store.create("ns", replace(MANIFEST, dimension=16))
+    vectors = random.standard_normal((400, 16)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    for first in range(0, 400, 150):
+        batch = range(first, min(400, first + 150))
+        store.upsert("ns", [document(f"d{i:03}", "x", vectors=(vectors[i],)) for i in batch])
+    asked = vectors[:20]
+    rankings = store.search_vectors("ns", asked, depth=25)
+    for question, ranking in zip(asked, rankings, strict=True):
+        cosines = vectors.astype(np.float64) @ question.astype(np.float64)
+        expected = sorted(range(400), key=lambda i: -cosines[i])[:25]  # noqa: B023 - used at once
+        assert [int(hit.document_id[1:]) for hit in ranking.hits] == expected
+
+
+def test_a_passage_without_a_vector_is_found_by_its_words_alone(store: EmbeddedStore) -> None:
+    store.upsert("ns", [Document("a", "docs", "", (Passage("a#0", 0, "pear"),)), document("b", "plum")])
+    assert names(store, "pear") == ["a"]
+    assert near(store) == ["b"]
+    assert store.vectors("ns", ["a#0", "b#0"]).keys() == {"b#0"}
+
+
+def test_a_document_without_passages_is_counted_and_not_found(store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a"), document("b", "pear")])
+    assert store.revisions("ns", "docs") == {"a": "1", "b": "1"}
+    assert store.delete("ns", ["a"]) == 1
+    assert names(store, "pear") == ["b"]
+
+
+def test_of_a_document_twice_in_a_batch_the_last_counts(store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "pear"), document("a", "plum")])
+    assert (names(store, "pear"), names(store, "plum")) == ([], ["a"])
+
+
+def test_what_cannot_be_stored_is_refused_whole(store: EmbeddedStore) -> None:
+    for wrong, said in (
+        (document("b", "lone \ud800"), "encoding"),
+        (document("b", "x", metadata={"set": {1}}), "cannot be stored"),
+        (document("b", "x", vectors=(UP * 2,)), "length 2"),
+        (Document("b", "docs", "", (Passage("a#0", 0, "x"), Passage("a#0", 1, "y"))), "twice"),
+    ):
+        with pytest.raises(InvalidAnswer, match=said):
+            store.upsert("ns", [document("a", "pear"), wrong])
+    assert names(store, "pear") == []
+    assert store.generation("ns") == 0
+
+
+def test_a_manifest_that_cannot_be_is_refused(store: EmbeddedStore) -> None:
+    for name, manifest in (
+        ("../up", MANIFEST),
+        ("new", replace(MANIFEST, language="xx")),
+        ("new", replace(MANIFEST, title_repeats="often")),
+        ("new", replace(MANIFEST, dimension=-1)),
+    ):
+        with pytest.raises(WrongDeclaration):
+            store.create(name, manifest)
+    assert [state.name for state in store.namespaces()] == ["ns"]
+
+
+def test_time_that_is_over_is_a_timeout(store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "pear")])
+    with pytest.raises(StoreTimeout):
+        store.search_text("ns", ["pear"], depth=1, timeout_s=-1)
+    with pytest.raises(StoreTimeout):
+        store.search_vectors("ns", questions(EAST), depth=1, timeout_s=-1)
+    with pytest.raises(StoreTimeout):
+        store.texts("ns", ["a#0"], timeout_s=-1)
+
+
+def test_a_second_writer_is_refused_and_another_namespace_is_not(store: EmbeddedStore, folder: Path) -> None:
+    second = EmbeddedStore(folder, writer_wait_s=0)
+    second.create("other", MANIFEST)
+    with store.exclusive("ns"):
+        store.upsert("ns", [document("a", "pear")])  # whoever holds it goes on
+        for write in (
+            lambda: second.upsert("ns", [document("b", "pear")]),
+            lambda: second.delete("ns", ["a"]),
+            lambda: second.drop("ns"),
+            lambda: second.rebuild_lexical("ns"),
+        ):
+            with pytest.raises(WriterBusy, match="'ns'"):
+                write()
+        second.upsert("other", [document("b", "pear")])
+        assert names(second, "pear") == ["a"]
+    second.upsert("ns", [document("b", "pear")])
+    assert names(store, "pear") == ["a", "b"]
+    second.close()
+
+
+def damage(folder: Path, how: str) -> None:
+    (index,) = (folder / "lexical").iterdir()
+    largest = max(index.glob("*.term"), key=lambda path: path.stat().st_size)
+    if how == "folder gone":
+        shutil.rmtree(index)
+    elif how == "file gone":
+        largest.unlink()
+    elif how == "file cut":
+        os.truncate(largest, largest.stat().st_size // 2)
+    else:
+        (index / "meta.json").write_text("{nonsense")
+
+
+@pytest.mark.parametrize("how", ["folder gone", "file gone", "file cut", "meta nonsense"])
+def test_a_damaged_lexical_index_is_said_and_made_again_from_the_documents(
+    store: EmbeddedStore, folder: Path, how: str
+) -> None:
+    store.upsert("ns", [document("a", "pear"), document("b", "plum")])
+    store.close()
+    damage(folder, how)
+    with pytest.raises(BadIndex, match=r"'ns' is missing or damaged .*chorale index --rebuild"):
+        names(store, "pear")
+    with pytest.raises(BadIndex):
+        store.upsert("ns", [document("c", "pear")])
+    assert near(store) == ["a", "b"]  # the other branch goes on
+    generation = store.generation("ns")
+    assert store.rebuild_lexical("ns") == generation + 1
+    assert names(store, "pear") == ["a"]
+    assert len(list((folder / "lexical").iterdir())) == 1
+
+
+def test_a_damaged_database_is_said(store: EmbeddedStore, folder: Path) -> None:
+    store.upsert("ns", [document("a", "pear")])
+    store.close()
+    for side in ("corpus.db-wal", "corpus.db-shm"):
+        (folder / side).unlink(missing_ok=True)
+    (folder / "corpus.db").write_bytes(b"no database at all" * 1_000)
+    with pytest.raises(BadIndex, match="damaged"):
+        names(store, "pear")
+
+
+def test_a_folder_that_cannot_be_used_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    store = EmbeddedStore(tmp_path / "file" / "corpus")
+    with pytest.raises(Exception, match="cannot be used") as raised:
+        store.namespaces()
+    assert type(raised.value).__name__ == "StoreUnavailable"
+
+
+def test_a_newer_format_is_refused(store: EmbeddedStore, folder: Path) -> None:
+    store.close()
+    with sqlite3.connect(folder / "corpus.db") as connection:
+        connection.execute(f"PRAGMA user_version = {CORPUS_FORMAT + 1}")
+    connection.close()
+    with pytest.raises(BadIndex, match=f"format {CORPUS_FORMAT + 1}.*newer program"):
+        store.generation("ns")
+
+
+def test_a_reader_sees_a_rebuild_and_a_namespace_made_anew(store: EmbeddedStore, folder: Path) -> None:
+    reader = EmbeddedStore(folder)
+    store.upsert("ns", [document("a", "pear")])
+    assert names(reader, "pear") == ["a"]
+    store.rebuild_lexical("ns")
+    assert names(reader, "pear") == ["a"]
+    store.drop("ns")
+    store.create("ns", replace(MANIFEST, language="none"))
+    store.upsert("ns", [document("b", "pears"), document("c", "plum", vectors=(NORTH,))])
+    assert (names(reader, "pear"), names(reader, "pears")) == ([], ["b"])
+    assert near(reader) == ["b", "c"]
+    reader.close()
+
+
+def test_a_reader_far_behind_or_full_of_dead_rows_loads_again(
+    store: EmbeddedStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "_DEAD_ROWS", 2)
+    monkeypatch.setattr(rows, "TOMBSTONE_BATCHES", 4)
+    monkeypatch.setattr("search.embedded.writer.TOMBSTONE_BATCHES", 4)
+    reader = EmbeddedStore(folder)
+    for batch in (1, 3, 9):
+        for _ in range(batch):
+            store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear", vectors=(NORTH,))])
+        store.upsert("ns", [document("c", f"word{batch}")])
+        assert sorted(names(reader, "pear")) == ["a", "a", "b"]
+        assert names(reader, f"word{batch}") == ["c"]
+        assert sorted(near(reader)) == ["a", "a", "b", "c"]
+    with sqlite3.connect(folder / "corpus.db") as connection:
+        (remembered,) = connection.execute("SELECT count(*) FROM chorale_passage WHERE ended > 0").fetchone()
+    connection.close()
+    assert remembered == 3 * 3 + 1 - 0 - 0 or remembered <= 4 * 3
+    reader.close()
+
+
+def test_what_was_replaced_leaves_neither_text_nor_vector_behind(store: EmbeddedStore, folder: Path) -> None:
+    store.upsert("ns", [document("a", "private words")])
+    store.upsert("ns", [document("a", "public")])
+    with sqlite3.connect(folder / "corpus.db") as connection:
+        rows = connection.execute("SELECT text, vector IS NULL FROM chorale_passage ORDER BY rid").fetchall()
+    connection.close()
+    assert rows == [("", 1), ("public", 0)]
+
+
+def test_warming_for_words_alone_loads_no_matrix(folder: Path, store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "pear")])
+    text_only = EmbeddedStore(folder, warm_vectors=False)
+    text_only.warm()
+    view = text_only._view("ns")
+    assert view.searcher is not None
+    assert view.vectors is None
+    assert near(text_only) == ["a"]  # still there when it is wanted
+    text_only.close()
+
+
+def test_threads_may_search_while_another_writes(store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "pear 0"), document("b", "pear 0")])
+    problems: list[object] = []
+    done = threading.Event()
+
+    def search() -> None:
+        try:
+            while not done.is_set():
+                if (found := sorted(names(store, "pear"))) != ["a", "b"]:
+                    problems.append(found)
+                if (found := sorted(near(store))) != ["a", "b"]:
+                    problems.append(found)
+        except Exception as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=search) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for n in range(25):
+        store.upsert("ns", [document("a", f"pear {n}"), document("b", f"pear {n}")])
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
+def test_a_view_of_a_growing_array_never_changes() -> None:
+    growing = Growing(np.float32, width=2)
+    views = []
+    for n in range(200):
+        growing.append(np.full((n % 3, 2), n, np.float32))
+        views.append(growing.view)
+    expected = [n for n in range(200) for _ in range(n % 3)]
+    for n, view in enumerate(views):
+        assert view[:, 0].tolist() == expected[: sum(i % 3 for i in range(n + 1))]
+        assert view.flags.c_contiguous

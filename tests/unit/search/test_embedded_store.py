@@ -1,0 +1,34 @@
+"""The embedded store keeps every promise of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from search.embedded.store import EmbeddedStore
+from search.protocol import Store
+from tests.contracts.store import StoreContract
+
+
+class TestEmbeddedStore(StoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[Store]:
+        store = EmbeddedStore(tmp_path / "corpus")
+        yield store
+        store.close()
+
+
+class TestEmbeddedStoreReadByAnother(StoreContract):
+    """The same, with all reading done by a store that has to catch up."""
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[Store]:
+        reader = EmbeddedStore(tmp_path / "corpus")
+        writer = EmbeddedStore(tmp_path / "corpus")
+        for name in ("create", "upsert", "delete", "drop"):
+            setattr(reader, name, getattr(writer, name))
+        yield reader
+        reader.close()
+        writer.close()
