@@ -45,7 +45,7 @@ class _ConfigurationTable(Choices):
 
 
 class _Boosts(Declared):
-    authority: dict[str, Annotated[float, Field(gt=0, le=100)]] = {}
+    authority: dict[str, Annotated[float, Field(gt=0, le=100)]] = Field(default_factory=dict)
     recency_amount: float = Field(0, ge=0, le=100)
     recency_half_life_days: float = Field(365, gt=0, le=100_000)
     recency_step: bool = False
@@ -60,10 +60,10 @@ class _Boosts(Declared):
 
 class _File(Declared):
     default_configuration: str | None = None
-    stores: dict[str, dict[str, Any]] = {}
-    branches: dict[str, dict[str, Any]] = {}
-    configurations: dict[str, dict[str, Any]] = {}
-    boosts: dict[str, dict[str, Any]] = {}
+    stores: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    branches: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    configurations: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    boosts: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 _Table = TypeVar("_Table", bound=Declared)

@@ -49,3 +49,4 @@ class Method:
     absent: float = 0.0
     """What a document earns from a branch that did not find it."""
     better_rank_never_lowers: bool = True
+    """Whether a document that rises in one branch never ends in a lower place."""

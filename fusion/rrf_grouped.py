@@ -6,6 +6,9 @@ the mean of its branches' weights, and it gives weight / (k + rank of the docume
 
 A branch of weight 0 takes no part, in the mean neither.  A branch that did not answer keeps its place in the
 mean, so that a failure elsewhere does not change what the others count.
+
+A document that rises in a branch never loses score.  It can still lose a place: what it passed falls inside the
+group, and lets a third document rise there.
 """
 
 from __future__ import annotations
@@ -63,4 +66,5 @@ RRF_GROUPED = Method(
     best=rrf.reciprocal_rank,
     single_hit=rrf.reciprocal_rank,
     all_equal=rrf.reciprocal_rank,
+    better_rank_never_lowers=False,
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 from inference.bert_graph import ACTIVATIONS, POOLINGS, BertShape, Read, bert_graph
 from inference.once import Once
@@ -17,7 +17,7 @@ from inference.pieces import batches_by_length, padded
 from inference.sentence_model import SentenceModel, first_position
 from inference.text_embedder import Progress, TextEmbedder
 from models.documents import Matrix
-from models.errors import InvalidAnswer, ModelMissing, NotConfigured
+from models.errors import InvalidAnswer, ModelMissing, NotConfigured, StageFailure
 
 MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
 """`model_type` of the encoders that `bert_graph` is."""
@@ -56,7 +56,6 @@ class OnnxBert(TextEmbedder):
             ids, mask = padded([rows[at] for at in batch])
             try:
                 vectors[batch] = session.run(None, {"input_ids": ids, "mask": mask})[0]
-            # ONNX Runtime's exceptions have no base class of their own.
             except Exception as error:
                 raise InvalidAnswer(f"{self.name}: ONNX Runtime failed: {error}") from error
             if progress is not None:
@@ -64,7 +63,6 @@ class OnnxBert(TextEmbedder):
         return vectors
 
     def _load(self) -> _Running:
-        shape = bert_shape(self.model)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
@@ -74,14 +72,17 @@ class OnnxBert(TextEmbedder):
         path = self.model.transformer / "model.safetensors"
         try:
             with safe_open(path, "numpy") as weights:
-                graph = bert_graph(shape, _reader(weights), precision=self.precision)
-        except (OSError, SafetensorError, KeyError, TypeError) as error:
-            raise ModelMissing(f"{path} cannot be read: {error}") from error
-        values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in graph.weights.values()]
-        options.add_external_initializers(list(graph.weights), values)
-        session = onnxruntime.InferenceSession(
-            graph.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+                graph = bert_graph(bert_shape(self.model), _reader(weights), precision=self.precision)
+            values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in graph.weights.values()]
+            options.add_external_initializers(list(graph.weights), values)
+            session = onnxruntime.InferenceSession(
+                graph.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except StageFailure:
+            raise
+        # A damaged file, a weight too few, shapes that do not fit: ONNX Runtime's exceptions have no base class.
+        except Exception as error:
+            raise ModelMissing(f"{path} cannot be loaded: {error}") from error
         return _Running(session, graph.weights)
 
 

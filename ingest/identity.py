@@ -11,7 +11,8 @@ MAX_ID_BYTES = 480
 
 def default_source(path: Path) -> str:
     """The name of the folder or file given; raises ValueError where it has none that can be used."""
-    return checked_source(path.resolve().name)
+    named = path.name not in ("", "..")
+    return checked_source(path.name if named else path.resolve().name)
 
 
 def checked_source(source: str) -> str:

@@ -77,9 +77,9 @@ class Unreadable(Exception):
 class ReadOptions:
     """What the caller decides about reading."""
 
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str]
     """Our name of a field (`ingest.records.FIELDS`) to the file's: `{"published_at": "year"}`."""
-    max_file_bytes: int = 32 * 1024 * 1024
+    max_file_bytes: int
     """Of a file that is one document; files of records are read line by line, however long they are."""
-    max_line_bytes: int = 16 * 1024 * 1024
+    max_line_bytes: int
     """Of one record."""

@@ -45,12 +45,14 @@ def read_documents(
     source: str | None = None,
     ids: Ids = "path",
     fields: Mapping[str, str] | None = None,
-    options: ReadOptions | None = None,
+    max_file_bytes: int = 32 * 1024 * 1024,
+    max_line_bytes: int = 16 * 1024 * 1024,
 ) -> Iterator[RawDocument | Skipped]:
     """The documents in files and folders, and what could not be read; nothing but wrong usage raises.
 
     `source` is by default the name of the folder or file, and has to be given where paths have different
-    ones.  `fields` finds our fields under the file's names (`{"published_at": "year", "text": "body"}`).
+    ones.  A file that is one document has at most `max_file_bytes`, a record `max_line_bytes`; a collection
+    may be of any size.  `fields` finds our fields under the file's names (`{"published_at": "year", "text": "body"}`).
     Ids are `<source>/<path inside the folder>`, and for the records of a collection the same with
     `#<their id>` (`#line-<n>` without one); a file given by itself is `<source>/<its name>`, or `<source>`
     alone where that is its name.  With `ids="given"` a record's own id is its document id as it stands, as
@@ -58,7 +60,7 @@ def read_documents(
 
     Raises ValueError (sources, fields, ids) and FileNotFoundError before anything is read.
     """
-    options = options or ReadOptions(fields=dict(fields or {}))
+    options = ReadOptions(dict(fields or {}), max_file_bytes, max_line_bytes)
     check_fields(options.fields)
     if ids not in ("path", "given"):
         raise ValueError(f"ids: {ids!r}; there are: path, given")
@@ -123,12 +125,15 @@ def _read_file(
         why = f"no reader for {path.suffix or 'names without a suffix'}; there are: {', '.join(FORMATS)}"
         yield Skipped(shown, why, is_fault=named)
         return
-    file = file_id(source, inside)
+    try:
+        file = checked_id(file_id(source, inside))
+    except ValueError as error:
+        yield Skipped(shown, str(error))
+        return
     own_ids = ids == "given" and reader in COLLECTIONS
     spared = "" if own_ids else file
     found_any = False
     try:
-        checked_id(file)
         for found in reader(path, options):
             found_any = True
             if isinstance(found, Fault):

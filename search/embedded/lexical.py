@@ -62,6 +62,8 @@ def write_index(path: Path, language: str, *, delete: Sequence[int], add: Iterab
         index = tantivy.Index.open(str(path))
         index.register_tokenizer(_TOKENIZER, analyser(language))
         writer = index.writer(_WRITER_HEAP_BYTES, 1)
+        # A commit that was killed leaves files whose names the next one takes again, and trips over.
+        writer.garbage_collect_files()
         if delete:
             writer.delete_documents_by_query(tantivy.Query.term_set_query(_SCHEMA, "rid", list(delete)))
         for rid, text in add:

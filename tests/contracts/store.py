@@ -174,7 +174,9 @@ class StoreContract:
         assert self.found(store, "pear") == ["b#0"]
         assert self.found(store, "cherry") == ["a#0"]
         assert self.near(store, UP) == ["a#0", "b#0"]
-        assert store.texts("ns", ["a#0", "a#1"]) == {"a#0": PassageText("a#0", "a", "Fruit", "", "cherry", {})}
+        assert store.texts("ns", ["a#0", "a#1"]) == {
+            "a#0": PassageText("a#0", "a", "Fruit", "", "cherry", {})
+        }
 
     def test_the_same_batch_twice_changes_no_hit(self, store: Store) -> None:
         batch = [document("a", "apple", "pear"), document("b", "pear")]
@@ -283,7 +285,13 @@ class StoreContract:
 
     def test_depth_counts_documents_not_passages(self, store: Store) -> None:
         long = document("long", *["pear"] * 40)
-        store.upsert("ns", [long, *(document(f"d{i}", "pear pie with cream", vectors=(unit(5, 1, 0, 0),)) for i in range(5))])
+        store.upsert(
+            "ns",
+            [
+                long,
+                *(document(f"d{i}", "pear pie with cream", vectors=(unit(5, 1, 0, 0),)) for i in range(5)),
+            ],
+        )
         for ranking in (
             store.search_text("ns", ["pear"], depth=3)[0],
             store.search_vectors("ns", questions(EAST), depth=3)[0],
@@ -368,7 +376,9 @@ class StoreContract:
     def test_a_filter_follows_what_is_written(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear", metadata={"n": 1})])
         assert self.found(store, "pear", filters={"n": 1}) == ["a#0"]
-        store.upsert("ns", [document("a", "pear", metadata={"n": 2}), document("b", "pear", metadata={"n": 1})])
+        store.upsert(
+            "ns", [document("a", "pear", metadata={"n": 2}), document("b", "pear", metadata={"n": 1})]
+        )
         assert self.found(store, "pear", filters={"n": 1}) == ["b#0"]
         assert self.near(store, EAST, filters={"n": 2}) == ["a#0"]
 

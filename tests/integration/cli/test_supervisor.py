@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -173,7 +173,7 @@ def test_a_level_starts_when_the_one_below_is_ready_and_stops_before_it(tmp_path
         "time.sleep(600)"
     )
     command = (sys.executable, "-c", say_goodbye)
-    (beats := {})["low"] = None
+    beats: dict[str, Heartbeat | None] = {"low": None}
     supervisor = Supervisor(
         [Child("high", command, level=2, beats=False), Child("low", command, level=1)],
         output=lambda name, line: order.append(f"{name} {line.decode()}"),
@@ -209,8 +209,11 @@ def test_two_children_of_one_name_are_refused() -> None:
         Supervisor([Child("a", SLEEP), Child("a", SLEEP)], output=Lines())
 
 
+Supervised = Callable[..., tuple[subprocess.Popen[str], dict[str, int]]]
+
+
 @pytest.fixture
-def supervised(tmp_path: Path):  # noqa: ANN201 - a factory
+def supervised(tmp_path: Path) -> Iterator[Supervised]:
     """Starts `supervised.py` and gives the process and its children's numbers."""
     started: list[subprocess.Popen[str]] = []
 
@@ -239,21 +242,21 @@ def supervised(tmp_path: Path):  # noqa: ANN201 - a factory
         process.stdout.close()
 
 
-def test_sigkill_of_the_supervisor_leaves_nothing_running(supervised) -> None:  # noqa: ANN001
+def test_sigkill_of_the_supervisor_leaves_nothing_running(supervised: Supervised) -> None:
     process, pids = supervised("plain")
     process.kill()
     until(lambda: not any(runs(pid) for pid in pids.values()), within_s=5)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signals_stop_everything_in_order(supervised, number: signal.Signals) -> None:  # noqa: ANN001
+def test_signals_stop_everything_in_order(supervised: Supervised, number: signal.Signals) -> None:
     process, pids = supervised("plain")
     process.send_signal(number)
     assert process.wait(10) == 0
     assert not any(runs(pid) for pid in pids.values())
 
 
-def test_a_closed_terminal_ends_everything(supervised) -> None:  # noqa: ANN001
+def test_a_closed_terminal_ends_everything(supervised: Supervised) -> None:
     terminal, inside = os.openpty()
     process, pids = supervised("terminal", stdin=inside)
     os.close(inside)

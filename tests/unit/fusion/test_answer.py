@@ -9,6 +9,7 @@ from chorale_client.words import Reason, Status
 
 from fusion.answer import answer_tail, build_answer_tail, worst
 from fusion.fuse import fuse_question
+from fusion.waterfall import merged
 from models.envelope import Degradation, Envelope, StageNote
 from models.hits import Ranking
 from models.plan import BoostPlan, Plan
@@ -159,6 +160,8 @@ def test_empty_is_an_answer() -> None:
     given = {name: Envelope(name, "empty", rankings=(Ranking(),)) for name in THREE}
     built = fields(request(), given=given)
     assert (built["status"], built["questions"][0]["hits"]) == ("complete", [])
+    given["hyde"] = Envelope("hyde", "empty")
+    assert fields(request(), given=given)["degraded"] == []
 
 
 def test_under_min_branches_the_question_fails_and_has_no_hits() -> None:
@@ -236,6 +239,11 @@ def test_the_stages_of_several_questions_are_added_up() -> None:
     )
     [fuse] = [one for one in built["stages"] if one["stage"] == "fuse"]
     assert (fuse["n_in"], fuse["n_out"]) == (3, 3)
+
+
+def test_a_stage_of_several_questions_has_their_milliseconds_and_worst_status() -> None:
+    notes = [StageNote("fold", "ok", 1.5, 4), StageNote("fold", "partial", 2.0, 3, 2, detail="cut")]
+    assert merged(notes) == [StageNote("fold", "partial", 3.5, 7, 2, detail="cut")]
 
 
 def test_warnings_of_plan_branches_rankings_and_caller_are_said_once_each() -> None:

@@ -64,3 +64,20 @@ def test_a_branch_of_weight_zero_is_not_in_the_mean() -> None:
 def test_a_group_of_one_is_plain_rrf() -> None:
     alone = [ranking("bm25", ["a", "b"], weight=0.3), ranking("vector", ["b", "c"], weight=0.4)]
     assert fused(alone, "rrf-grouped", 60) == fused(alone, "rrf", 60)
+
+
+def test_a_document_that_rises_can_lose_a_place_to_a_third() -> None:
+    """x passes y in one branch; y falls behind z inside the group, and z's gain there lifts it above x."""
+
+    def order(**ids: Iterable[str]) -> list[str]:
+        return list(fused([*dense(**ids), ranking("bm25", ["top", "z", "x"], weight=0.3)], "rrf-grouped", 60))
+
+    def dense(**ids: Iterable[str]) -> list[BranchRanking]:
+        weights = {"vector": 0.3, "hyde": 0.25}
+        return [ranking(name, ids[name], weight=weight, group="dense") for name, weight in weights.items()]
+
+    hyde = ["top", "w", "v", "x", "u", "y", "z"]
+    before = order(vector=["top", "z", "y", "x", "v"], hyde=hyde)
+    after = order(vector=["top", "z", "x", "y", "v"], hyde=hyde)
+    assert (before.index("x"), after.index("x")) == (1, 2)
+    assert not METHODS["rrf-grouped"].better_rank_never_lowers

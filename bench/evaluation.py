@@ -1,0 +1,140 @@
+"""Every judged question through the real pipeline, for each branch alone and each configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from bench.collection import Collection
+from bench.metrics import measure
+from chorale_client.answer import Answer, QuestionAnswer
+from chorale_client.client import make_request
+from chorale_client.request import MAX_TEXT_CHARS, Request
+from chorale_client.words import WIRE_VERSION, Status
+from config.pipeline import Pipeline
+
+DEPTH = 100
+QUESTIONS_A_REQUEST = 16
+"""Fills a batch of the embedder, and stays well within the time of one request on two cores."""
+TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One way to rank, as a request says it."""
+
+    name: str
+    configuration: str
+    branches: tuple[str, ...]
+    weights: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What `chorale eval --json` prints, and how much of it cannot be trusted."""
+
+    collection: str
+    documents: int
+    questions: int
+    figures: Mapping[str, Mapping[str, float]]
+    """By run, by measure."""
+    faults: Mapping[str, int]
+    """Questions whose answer was degraded or failed, by run and reason (`rrf: search.hyde timeout`)."""
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "v": WIRE_VERSION,
+            "collection": self.collection,
+            "documents": self.documents,
+            "questions": self.questions,
+            "runs": [
+                {"name": name, **{measure: round(value, 4) for measure, value in figures.items()}}
+                for name, figures in self.figures.items()
+            ],
+        }
+
+
+def runs_of(pipeline: Pipeline) -> list[Run]:
+    """Each branch alone, then each configuration of several branches that ranks differently without boosts."""
+    runs: list[Run] = []
+    asked = {name: pipeline.branches_of(chosen) for name, chosen in pipeline.configurations.items()}
+    for branch in pipeline.branches:
+        for name, branches in asked.items():
+            if branch.name in {one.name for one in branches}:
+                # A weight of 0 would make all scores equal.
+                runs.append(Run(branch.name, name, (branch.name,), {branch.name: 1.0}))
+                break
+    seen: set[tuple[Any, ...]] = set()
+    for name, branches in asked.items():
+        chosen = pipeline.configurations[name]
+        ranking = (chosen.method, chosen.k, frozenset((one.name, one.weight) for one in branches))
+        if len(branches) > 1 and ranking not in seen:
+            seen.add(ranking)
+            runs.append(Run(name, name, tuple(one.name for one in branches)))
+    return runs
+
+
+def evaluate(
+    collection: Collection,
+    *,
+    runs: Sequence[Run],
+    namespace: str,
+    documents: int,
+    ask: Callable[[Request], Answer],
+    progress: Callable[[str, int], None] = lambda run, questions: None,
+) -> Evaluation:
+    """Ask `collection.questions` in each run; `progress(run, n)` after each n questions.
+
+    Boosts, cache and thresholds are off.  Raises what `ask` raises, and MeasuresMissing.
+    """
+    figures: dict[str, dict[str, float]] = {}
+    faults: dict[str, int] = {}
+    # Before an hour of asking: the measures are an installation of their own.
+    measure(collection.judgements, {})
+    for run in runs:
+        rankings: dict[str, list[str]] = {}
+        for ids in _batches(collection.questions):
+            answer = ask(_request(run, namespace, [collection.questions[id_] for id_ in ids]))
+            for question_id, question in zip(ids, answer.questions, strict=True):
+                rankings[question_id] = ranked_documents(question)
+                if question.status not in (Status.COMPLETE, Status.SKIPPED):
+                    why = ", ".join(f"{one.where} {one.reason}" for one in answer.degraded)
+                    faults[f"{run.name}: {why}"] = faults.get(f"{run.name}: {why}", 0) + 1
+            progress(run.name, len(ids))
+        figures[run.name] = measure(collection.judgements, rankings)
+    return Evaluation(collection.name, documents, len(collection.questions), figures, faults)
+
+
+def ranked_documents(question: QuestionAnswer) -> list[str]:
+    """The documents of an answer, best first; what was folded stands right behind its hit.
+
+    A copy that gave way is as good an answer as the hit that stands for it, and may be the one that was judged.
+    """
+    ranked: list[str] = []
+    for hit in question.hits:
+        ranked += [hit.document_id, *(copy.document_id for copy in hit.folded)]
+    return ranked[:DEPTH]
+
+
+def _request(run: Run, namespace: str, texts: Sequence[str]) -> Request:
+    return make_request(
+        [text[:MAX_TEXT_CHARS] for text in texts],
+        namespace=namespace,
+        configuration=run.configuration,
+        branches=run.branches,
+        weights=run.weights,
+        depth=DEPTH,
+        top_k=DEPTH,
+        include=["ids"],
+        boosts="off",
+        cache="bypass",
+        timeout_s=TIMEOUT_S,
+    )
+
+
+def _batches(questions: Mapping[str, str]) -> Iterator[list[str]]:
+    ids = iter(questions)
+    while batch := list(islice(ids, QUESTIONS_A_REQUEST)):
+        yield batch

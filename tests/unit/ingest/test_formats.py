@@ -1,0 +1,210 @@
+"""Each format, read from a real small file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from ingest.items import RawDocument, Skipped
+from ingest.read import FORMATS, read_documents
+
+
+def only(path: Path) -> RawDocument:
+    (document,) = read_documents([path], source="s")
+    assert isinstance(document, RawDocument)
+    return document
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_text_has_the_files_name_as_its_title(tmp_path: Path) -> None:
+    document = only(write(tmp_path, "notes.txt", "# not a heading\r\nsecond line"))
+    assert (document.title, document.text) == ("notes", "# not a heading\nsecond line")
+    assert document.markup == "plain"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    assert only(write(tmp_path, "a.txt", "\ufeffhello")).text == "hello"
+
+
+def test_markdown_has_its_first_heading_as_title(tmp_path: Path) -> None:
+    document = only(write(tmp_path, "a.md", "intro\n\n# The `Guide` *here*\n\n# Other\n"))
+    assert (document.title, document.markup) == ("The Guide here", "markdown")
+
+
+def test_front_matter_is_metadata_and_not_text(tmp_path: Path) -> None:
+    front = '---\ntitle: "From the front"\ndate: 2024-05-06\ntags:\n  - a\nurl: https://x.test/a\n---\n'
+    path = write(tmp_path, "a.md", front + "# Heading\n\nBody")
+    (document,) = read_documents([path], source="s", fields={"published_at": "date"})
+    assert isinstance(document, RawDocument)
+    assert document.title == "From the front"
+    assert document.text == "# Heading\n\nBody"
+    assert document.metadata == {
+        "date": "2024-05-06",
+        "published_at": "2024-05-06",
+        "url": "https://x.test/a",
+    }
+
+
+def test_a_rule_at_the_beginning_is_no_front_matter(tmp_path: Path) -> None:
+    assert only(write(tmp_path, "a.md", "---\n\njust text")).text == "---\n\njust text"
+
+
+def test_restructured_text_keeps_headings_and_what_docutils_does_not_know(tmp_path: Path) -> None:
+    source = (
+        "Title\n=====\n\nSub\n---\n\nUse :func:`foo.bar` or :ref:`that one <label>`.\n\n"
+        ".. function:: open(path)\n   :module: io\n\n   Opens *it*.\n\n"
+        ".. toctree::\n\n   hidden\n\n* one\n* two\n\n::\n\n   code here\n"
+    )
+    document = only(write(tmp_path, "a.rst", source))
+    assert document.title == "Title"
+    assert document.text == (
+        "# Title\n\n## Sub\n\nUse foo.bar or that one.\n\nopen(path)\n\nOpens *it*.\n\n"
+        "- one\n- two\n\n```\ncode here\n```"
+    )
+
+
+@pytest.mark.parametrize(
+    "directive",
+    [".. include:: secret.txt", ".. literalinclude:: secret.txt", ".. raw:: html\n   :file: secret.txt"],
+)
+def test_restructured_text_opens_no_other_file(tmp_path: Path, directive: str) -> None:
+    write(tmp_path, "secret.txt", "the password")
+    document = only(write(tmp_path, "a.rst", f"before\n\n{directive}\n\nafter"))
+    assert document.text == "before\n\nafter"
+
+
+def test_html_keeps_headings_and_drops_what_nobody_reads(tmp_path: Path) -> None:
+    page = (
+        "<html lang=it><head><title>Page</title><style>p {}</style>"
+        '<link rel="canonical" href="https://x.test/p">'
+        '<meta property="article:published_time" content="2024-01-02T03:04:05Z"></head>'
+        "<body><script>alert(1)</script><!-- note --><h1>Top <a href=y>link</a></h1><p>some_name *x*</p>"
+        "<h2>Below</h2><ul><li>one<li>two</ul><pre>a  b</pre></body></html>"
+    )
+    document = only(write(tmp_path, "a.html", page))
+    assert document.title == "Page"
+    assert document.text == "# Top link\n\nsome_name *x*\n\n## Below\n\n- one\n- two\n\n```\na  b\n```"
+    assert document.metadata == {
+        "language": "it",
+        "url": "https://x.test/p",
+        "published_at": "2024-01-02T03:04:05+00:00",
+    }
+
+
+def test_json_lines_of_a_judged_collection_keep_their_ids(tmp_path: Path) -> None:
+    row = {"_id": "MED-10", "title": "T", "text": "body", "metadata": {"year": 2007}, "url": "https://x.test"}
+    path = write(tmp_path, "corpus.jsonl", json.dumps(row) + "\n")
+    (document,) = read_documents([path], ids="given", fields={"published_at": "year"})
+    assert document == RawDocument(
+        "MED-10",
+        "corpus.jsonl",
+        "T",
+        "body",
+        {"year": 2007, "published_at": "2007-01-01", "url": "https://x.test"},
+        "plain",
+        str(path),
+        1,
+    )
+
+
+def test_a_record_with_headings_is_markdown(tmp_path: Path) -> None:
+    row = {"id": 7, "text": "intro\n\n## Part\n\nbody"}
+    assert only(write(tmp_path, "c.jsonl", json.dumps(row))).markup == "markdown"
+
+
+def test_a_title_alone_is_a_document(tmp_path: Path) -> None:
+    assert only(write(tmp_path, "c.jsonl", '{"id": 1, "title": "Only this"}')).text == "Only this"
+
+
+def test_an_endless_title_is_shortened_and_searched_as_text(tmp_path: Path) -> None:
+    title = "word " * 100
+    document = only(write(tmp_path, "c.jsonl", json.dumps({"title": title, "text": "body"})))
+    assert len(document.title) <= 300
+    assert document.text == f"{title.strip()}\n\nbody"
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_csv_is_read_with_its_own_separator(tmp_path: Path, separator: str) -> None:
+    rows = [["id", "title", "text", "year"], ["a", "T", '"two\nlines"', "1999"], ["b", "", "x", ""]]
+    path = write(tmp_path, "c.csv", "".join(separator.join(row) + "\r\n" for row in rows))
+    first, second = read_documents([path], source="s")
+    assert isinstance(first, RawDocument)
+    assert isinstance(second, RawDocument)
+    assert (first.document_id, first.title, first.text) == ("s/c.csv#a", "T", "two\nlines")
+    assert (first.metadata, second.metadata) == ({"year": "1999"}, {})
+
+
+def test_columns_of_other_names_are_mapped(tmp_path: Path) -> None:
+    path = write(tmp_path, "c.csv", "key,body,when\nk1,hello,2020-03\n")
+    fields = {"id": "key", "text": "body", "published_at": "when"}
+    (document,) = read_documents([path], ids="given", fields=fields)
+    assert isinstance(document, RawDocument)
+    assert (document.document_id, document.text) == ("k1", "hello")
+    assert document.metadata == {"when": "2020-03", "published_at": "2020-03-01"}
+
+
+def test_a_date_that_is_none_is_reported_and_the_document_kept(tmp_path: Path) -> None:
+    path = write(tmp_path, "c.jsonl", '{"id": "a", "text": "x", "published_at": "soon"}')
+    note, document = read_documents([path], source="s")
+    assert isinstance(note, Skipped)
+    assert isinstance(document, RawDocument)
+    assert (note.line, note.spares) == (1, None)
+    assert "'soon' is no ISO 8601 date" in note.why
+    assert document.metadata == {}
+
+
+def pdf(path: Path, text: str, title: str = "") -> Path:
+    writer = PdfWriter()
+    page = writer.add_blank_page(300, 300)
+    font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
+    fonts = DictionaryObject({NameObject("/F1"): _names(font)})
+    page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    content = DecodedStreamObject()
+    content.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
+    page[NameObject("/Contents")] = writer._add_object(content)
+    if title:
+        writer.add_metadata({"/Title": title})
+    writer.write(path)
+    return path
+
+
+def _names(entries: dict[str, str]) -> DictionaryObject:
+    return DictionaryObject({NameObject(key): NameObject(value) for key, value in entries.items()})
+
+
+def test_pdf_is_read_by_its_text_layer(tmp_path: Path) -> None:
+    document = only(pdf(tmp_path / "a.pdf", "Hello from a page", "The report"))
+    assert (document.title, document.text) == ("The report", "Hello from a page")
+
+
+def test_a_scan_is_reported(tmp_path: Path) -> None:
+    (skipped,) = read_documents([pdf(tmp_path / "a.pdf", "")])
+    assert isinstance(skipped, Skipped)
+    assert "no text in it" in skipped.why
+
+
+def test_without_pypdf_one_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    (skipped,) = read_documents([write(tmp_path, "a.pdf", "%PDF")])
+    assert isinstance(skipped, Skipped)
+    assert "pip install pypdf" in skipped.why
+
+
+def test_every_format_of_the_table_reads_a_file_or_says_what_is_wrong(tmp_path: Path) -> None:
+    for suffix in FORMATS:
+        write(tmp_path, f"file{suffix}", "\n")
+    items = list(read_documents([tmp_path], source="s"))
+    assert len(items) == len(FORMATS)
+    assert all(isinstance(item, Skipped) for item in items)

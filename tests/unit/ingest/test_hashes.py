@@ -1,0 +1,47 @@
+"""What counts as the same document."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.hashes import content_hash, normalised, revision_hash
+from ingest.items import RawDocument
+
+DOCUMENT = RawDocument("s/a", "s", "Title", "Text", {"b": 1, "a": [2]}, "plain", "/x/a", 3)
+
+
+@pytest.mark.parametrize("copy", ["straße  FIVE", "STRASSE\n\nfive", " strasse \uff46ive\t"])
+def test_case_white_space_and_compatible_signs_make_no_other_content(copy: str) -> None:
+    assert content_hash("T", copy) == content_hash("t", "strasse five")
+
+
+def test_another_word_is_another_content() -> None:
+    assert content_hash("T", "one two") != content_hash("T", "one three")
+    assert content_hash("ab", "c") != content_hash("a", "bc")
+
+
+@given(st.text())
+def test_normalising_twice_changes_nothing(text: str) -> None:
+    assert normalised(normalised(text)) == normalised(text)
+
+
+def test_a_hash_has_32_hexadecimal_characters() -> None:
+    assert len(content_hash("", "")) == len(revision_hash(DOCUMENT)) == 32
+    assert int(content_hash("", ""), 16) >= 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"title": "title"}, {"text": "Text "}, {"metadata": {"b": 2, "a": [2]}}, {"markup": "markdown"}],
+)
+def test_whatever_was_read_is_part_of_the_revision(change: dict[str, object]) -> None:
+    assert revision_hash(replace(DOCUMENT, **change)) != revision_hash(DOCUMENT)  # type: ignore[arg-type]
+
+
+def test_where_it_stood_and_the_order_of_metadata_are_no_part_of_the_revision() -> None:
+    moved = replace(DOCUMENT, path="/y/a", line=9, metadata={"a": [2], "b": 1})
+    assert revision_hash(moved) == revision_hash(DOCUMENT)

@@ -1,0 +1,164 @@
+"""Files that are broken, huge or evil are reported with the reason, and the rest is read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ingest.items import RawDocument, Skipped
+from ingest.read import read_documents
+
+HOSTILE: dict[str, tuple[str, bytes, str]] = {
+    "nul bytes": ("a.txt", b"text\x00more", "binary: it holds NUL bytes"),
+    "utf-16": ("a.md", "hello".encode("utf-16"), "encoded as UTF-16"),
+    "broken utf-8": ("a.txt", b"first\nsecond \xff\n", "not UTF-8: byte 0xff in line 2"),
+    "latin-1": ("a.html", "<p>caffè</p>".encode("latin-1"), "not UTF-8"),
+    "broken pdf": ("a.pdf", b"%PDF-1.7\nnonsense", "damaged"),
+    "deep html": ("a.html", b"<div>" * 10_000 + b"x", "RecursionError"),
+    "deep rst": ("a.rst", b"\n".join(b" " * 2 * n + b"* x\n" for n in range(290)), "cannot be read"),
+    "too large": ("a.md", b"x" * 100_001, "larger than 100,000 bytes"),
+    "csv without a header": ("a.csv", b"1,hello\n2,world\n", "has no column 'text'; it has: '1', 'hello'"),
+    "csv columns twice": ("a.csv", b"text,text\na,b\n", "two columns have the same name"),
+    "csv of another encoding": ("a.csv", "text\nx".encode("utf-16"), "encoded as UTF-16"),
+    "deep json": ("a.jsonl", b"[" * 10_000 + b"]" * 10_000, "nested too deeply"),
+    "deep metadata": (
+        "a.jsonl",
+        b'{"text": "x", "metadata": {"a": ' + b"[" * 20 + b"]" * 20 + b"}}",
+        "metadata: nested deeper than 16 levels",
+    ),
+    "json list": ("a.jsonl", b"[1]", "not a JSON object"),
+    "no json": ("a.jsonl", b"{'text': 1}", "not JSON"),
+    "infinity": ("a.jsonl", b'{"text": "x", "metadata": {"a": Infinity}}', "Infinity is no JSON number"),
+    "overflow": ("a.jsonl", b'{"text": "x", "metadata": {"a": 1e999}}', "inf is no JSON number"),
+    "text of another kind": ("a.jsonl", b'{"text": ["x"]}', "'text' is a list, not a text"),
+    "id of another kind": ("a.jsonl", b'{"text": "x", "id": true}', "the id is a truth value"),
+    "metadata of another kind": ("a.jsonl", b'{"text": "x", "metadata": "y"}', "metadata: a text"),
+    "control characters in an id": ("a.jsonl", b'{"text": "x", "id": "a\\nb"}', "control characters"),
+    "endless id": ("a.jsonl", b'{"text": "x", "id": "' + b"i" * 600 + b'"}', "at most 480 are allowed"),
+    "no text": ("a.jsonl", b'{"id": "a"}', "no text"),
+    "unknown format": ("a.docx", b"x", "no reader for .docx"),
+}
+
+
+def read_all(*paths: Path) -> tuple[list[RawDocument], list[Skipped]]:
+    items = list(read_documents(paths, source="s", max_file_bytes=100_000, max_line_bytes=50_000))
+    documents = [item for item in items if isinstance(item, RawDocument)]
+    return documents, [item for item in items if isinstance(item, Skipped)]
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_file_is_reported_and_its_neighbour_read(tmp_path: Path, case: str) -> None:
+    name, raw, why = HOSTILE[case]
+    (tmp_path / name).write_bytes(raw)
+    (tmp_path / "z.txt").write_text("the neighbour")
+    documents, skipped = read_all(tmp_path / name, tmp_path / "z.txt")
+    assert [document.text for document in documents] == ["the neighbour"]
+    assert len(skipped) == 1
+    assert why in skipped[0].why
+    assert skipped[0].is_fault
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.rst", "a.html", "a.csv", "a.jsonl"])
+def test_an_empty_file_is_reported_and_no_fault(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    documents, (skipped,) = read_all(tmp_path)
+    assert not documents
+    assert skipped.why.startswith("empty")
+    assert not skipped.is_fault
+
+
+def test_a_bad_line_is_reported_by_its_number_and_the_rest_is_read(tmp_path: Path) -> None:
+    good = b'{"id": "%d", "text": "text %d"}\n'
+    lines = [good % (1, 1), b"{broken\n", b"\n", b'{"text": "\xff"}\n', good % (5, 5), b'"' + b"x" * 200_000]
+    (tmp_path / "c.jsonl").write_bytes(b"".join([*lines, b"\n", good % (7, 7)]))
+    documents, skipped = read_all(tmp_path / "c.jsonl")
+    assert [document.document_id for document in documents] == [f"s/c.jsonl#{n}" for n in (1, 5, 7)]
+    assert [item.line for item in skipped] == [2, 4, 6]
+    assert [item.why.split(":")[0] for item in skipped] == [
+        "not JSON",
+        "not UTF-8",
+        "longer than 50,000 bytes",
+    ]
+
+
+def test_a_bad_row_of_csv_is_reported_by_its_line_and_the_rest_is_read(tmp_path: Path) -> None:
+    rows = [
+        b"id,text",
+        b"1,one",
+        b"2,two,three",
+        b'3,"a"b',
+        b"4,\xff",
+        b"5,five",
+        b"6," + b"x" * 60_000,
+        b"7,seven",
+    ]
+    (tmp_path / "c.csv").write_bytes(b"\n".join(rows))
+    documents, skipped = read_all(tmp_path / "c.csv")
+    assert [document.text for document in documents] == ["one", "five", "seven"]
+    assert [item.line for item in skipped] == [3, 4, 5, 7]
+
+
+def test_what_no_store_can_hold_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text(
+        '{"text": "a\\u0000b\\ud800c\\u2028d", "title": "t\\u0007 t", "metadata": {"k": "\\udfff"}}'
+    )
+    (document,), _ = read_all(path)
+    assert (document.text, document.title) == ("a b\ufffdc\nd", "t t")
+    assert document.metadata == {"k": "\ufffd"}
+
+
+def test_a_long_collection_is_never_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text('{"text": "x"}\n' * 1000)
+    items = read_documents([path], source="s")
+    next(items)
+    with path.open("a") as file:
+        file.write('{"text": "written while it was read"}\n')
+    *_, last = items
+    assert isinstance(last, RawDocument)
+    assert last.text == "written while it was read"
+
+
+def test_a_pipe_is_reported_and_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    for given in (tmp_path, tmp_path / "pipe.txt"):
+        assert [item.why for item in read_all(given)[1]] == ["neither a file nor a folder"]
+
+
+@contextmanager
+def ordinary_user() -> Iterator[Path]:
+    """A folder of a user without privileges, which this process is meanwhile."""
+    folder = Path(tempfile.mkdtemp())
+    mine = os.geteuid()
+    folder.chmod(0o755)
+    try:
+        if mine == 0:
+            os.chown(folder, 65534, 65534)
+            os.seteuid(65534)
+        yield folder
+    finally:
+        os.seteuid(mine)
+        shutil.rmtree(folder)
+
+
+def test_what_may_not_be_opened_is_reported_and_spared() -> None:
+    with ordinary_user() as folder:
+        (folder / "a.txt").write_text("x")
+        (folder / "b").mkdir()
+        (folder / "c.txt").write_text("readable")
+        (folder / "a.txt").chmod(0)
+        (folder / "b").chmod(0)
+        documents, skipped = read_all(folder)
+        (folder / "b").chmod(0o700)
+    assert [document.text for document in documents] == ["readable"]
+    assert [(item.why, item.spares) for item in skipped] == [
+        ("cannot be read: Permission denied", "s/a.txt"),
+        ("cannot be opened: Permission denied", "s/b"),
+    ]

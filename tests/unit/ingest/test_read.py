@@ -1,0 +1,127 @@
+"""Which files are read, in which order, and what their documents are called."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ingest.items import RawDocument, Skipped
+from ingest.read import estimated_documents, read_documents
+
+
+def ids(*paths: Path | str, **options: object) -> list[str]:
+    items = read_documents(paths, **options)  # type: ignore[arg-type]
+    return [item.document_id for item in items if isinstance(item, RawDocument)]
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    for name in ("b.txt", "a/z.md", "a/b.txt", "B.txt", ".hidden/x.txt", ".x.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("text of " + name)
+    return folder
+
+
+def test_folders_are_walked_in_order_without_what_is_hidden(docs: Path) -> None:
+    assert ids(docs) == ["docs/B.txt", "docs/a/b.txt", "docs/a/z.md", "docs/b.txt"]
+
+
+def test_ids_are_the_same_from_every_working_directory(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from_afar = ids(docs)
+    monkeypatch.chdir(docs)
+    assert ids(".") == from_afar
+    monkeypatch.chdir(docs / "a")
+    assert ids("..") == ids("../../docs/") == from_afar
+
+
+def test_a_source_may_be_named(docs: Path) -> None:
+    assert ids(docs, source="handbook")[0] == "handbook/B.txt"
+
+
+def test_a_file_given_by_itself_is_its_own_source(docs: Path) -> None:
+    assert ids(docs / "b.txt") == ["b.txt"]
+    assert ids(docs / "b.txt", source="docs") == ["docs/b.txt"]
+
+
+def test_records_are_called_by_file_and_id_or_line(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text('{"_id": "x", "text": "a"}\n\n{"text": "b"}\n{"id": 7, "text": "c"}\n')
+    assert ids(tmp_path, source="s") == ["s/c.jsonl#x", "s/c.jsonl#line-3", "s/c.jsonl#7"]
+    assert ids(tmp_path / "c.jsonl") == ["c.jsonl#x", "c.jsonl#line-3", "c.jsonl#7"]
+    assert ids(tmp_path, source="s", ids="given") == ["x", "s/c.jsonl#line-3", "7"]
+
+
+def test_equal_names_in_two_unicode_forms_are_one_id(tmp_path: Path) -> None:
+    (tmp_path / "cafe\u0301.txt").write_text("x")
+    assert ids(tmp_path, source="s") == ["s/caf\u00e9.txt"]
+
+
+def test_a_name_that_is_not_utf_8_is_reported(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("x")
+    (skipped,) = read_documents([tmp_path])
+    assert isinstance(skipped, Skipped)
+    assert "not UTF-8" in skipped.why
+    assert skipped.path.encode()
+
+
+def test_paths_of_two_sources_need_a_name(docs: Path) -> None:
+    with pytest.raises(ValueError, match="name one source for all"):
+        read_documents([docs / "a", docs / "b.txt"])
+    assert ids(docs / "a", docs / "b.txt", source="s") == ["s/b.txt", "s/z.md", "s/b.txt"]
+
+
+@pytest.mark.parametrize("source", ["", " ", "a/b", "a\nb"])
+def test_a_source_that_fits_no_id_is_refused(docs: Path, source: str) -> None:
+    with pytest.raises(ValueError, match="source|control characters"):
+        read_documents([docs], source=source)
+
+
+def test_a_path_that_is_not_there_is_refused_before_anything_is_read(docs: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nowhere does not exist"):
+        read_documents([docs, docs / "nowhere"], source="s")
+
+
+def test_a_field_that_does_not_exist_is_refused_with_those_that_do(docs: Path) -> None:
+    with pytest.raises(ValueError, match=r"no field 'date' to map; there are: id, title, text, source_type"):
+        read_documents([docs], fields={"date": "year"})
+
+
+def test_formats_that_nobody_reads_are_no_fault_in_a_folder(docs: Path) -> None:
+    (docs / "logo.png").write_bytes(b"\x89PNG")
+    in_folder = [item for item in read_documents([docs]) if isinstance(item, Skipped)]
+    by_name = [item for item in read_documents([docs / "logo.png"]) if isinstance(item, Skipped)]
+    assert [(item.is_fault, item.spares) for item in in_folder + by_name] == [(False, None), (True, None)]
+
+
+def test_a_folder_that_links_to_itself_is_walked_once(docs: Path) -> None:
+    expected = ids(docs)
+    (docs / "a" / "loop").symlink_to(docs)
+    (docs / "a" / "here").symlink_to(".")
+    assert ids(docs) == expected
+
+
+def test_a_linked_folder_is_followed_once_and_a_linked_file_read(docs: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "o.txt").write_text("x")
+    (outside / "back").symlink_to(docs)
+    for name in ("c", "d"):
+        (docs / name).symlink_to(outside)
+    (docs / "e.txt").symlink_to(outside / "o.txt")
+    assert ids(docs)[3:] == ["docs/b.txt", "docs/c/o.txt", "docs/e.txt"]
+
+
+@pytest.mark.parametrize("target", ["nowhere", "link.txt"])
+def test_a_link_to_nothing_is_reported(docs: Path, target: str) -> None:
+    (docs / "link.txt").symlink_to(docs / target)
+    (skipped,) = (item for item in read_documents([docs]) if isinstance(item, Skipped))
+    assert skipped.why.startswith("cannot be opened: ")
+    assert skipped.spares == "docs/link.txt"
+
+
+def test_the_number_of_documents_is_estimated_by_files_and_lines(docs: Path) -> None:
+    (docs / "c.jsonl").write_text('{"text": "x"}\n' * 5)
+    (docs / "logo.png").write_bytes(b"\n")
+    assert estimated_documents([docs]) == 4 + 5

