@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import redis
+from chorale_client.keys import OUTBOX
 from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
 
-from audit.outbox import KEPT_ASIDE, OUTBOX, UNREADABLE, Unreadable, parse
+from audit.outbox import KEPT_ASIDE, UNREADABLE, Unreadable, parse
 from audit.rows import Rows, rows_of
 from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import redis
+from chorale_client.keys import OUTBOX
 from chorale_client.words import Reason
 from pydantic_core import from_json
 
 from models.envelope import Envelope
 
-OUTBOX = "chorale:outbox"
-UNREADABLE = "chorale:outbox:unreadable"
+UNREADABLE = f"{OUTBOX}:unreadable"
 """Entries that could not be written, with an `error`: the newest KEPT_ASIDE of them, or a few more."""
 
 KEPT_ASIDE = 1_000

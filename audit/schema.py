@@ -91,6 +91,8 @@ def _alone_on_sqlite(engine: Engine, wait_s: float) -> Iterator[Connection]:
             # timeout: hence the lock beside the database.
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")
             connection.commit()
+            # A drainer may be writing: wait for it as long as for another upgrade.
+            connection.exec_driver_sql(f"PRAGMA busy_timeout = {round(wait_s * 1000)}")
             # The driver would commit each CREATE by itself, and a kill leave half a schema.
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from ingest.identity import checked_id
@@ -29,6 +30,16 @@ class Collection:
     questions: Mapping[str, str]
     """Text by question id, of the judged questions alone, in the order of the judgements."""
     judgements: Judgements
+
+    def limited(self, questions: int | None) -> Collection:
+        """The same with the first so many questions only; all where None is given."""
+        kept = dict(islice(self.questions.items(), questions))
+        return replace(self, questions=kept, judgements={id_: self.judgements[id_] for id_ in kept})
+
+    def count_documents(self) -> int:
+        """How many lines of the corpus are not empty."""
+        with self.corpus.open("rb") as lines:
+            return sum(bool(line.strip()) for line in lines)
 
 
 def read_collection(folder: Path, split: str) -> Collection:

@@ -28,9 +28,9 @@ def index_corpus(
     total_documents: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> IndexReport:
-    """Index what is new or changed, drop what is gone, and publish the generation.
+    """Index what is new or changed and drop what is gone; vectors of unchanged documents stay.
 
-    Vectors of unchanged documents are those of the run before.  Raises what `tasks.indexing` raises.
+    The generation is the caller's to publish.  Raises what `tasks.indexing` raises.
     """
     settings = resources.settings
     # Nobody asks while this runs, so all cores work here instead of the share of one worker.
@@ -49,7 +49,7 @@ def index_corpus(
         embedder=embedder.fingerprint,
         dimension=embedder.dimension,
     )
-    report = index_documents(
+    return index_documents(
         items,
         store=resources.writing_store,
         embedder=embedder,
@@ -61,5 +61,3 @@ def index_corpus(
         progress=progress,
         total_documents=total_documents,
     )
-    resources.publish_generation(namespace, report.generation)
-    return report

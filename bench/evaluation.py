@@ -91,7 +91,7 @@ def evaluate(
     """
     figures: dict[str, dict[str, float]] = {}
     faults: dict[str, int] = {}
-    # Before an hour of asking: the measures are an installation of their own.
+    # A missing package is said now, not after all questions were asked.
     measure(collection.judgements, {})
     for run in runs:
         rankings: dict[str, list[str]] = {}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
+from chorale_client.keys import HEARTBEAT
 from redis import Redis
 from redis.exceptions import RedisError
 
-from chorale_client.keys import HEARTBEAT
+from cli.child_output import PrefixedLines
 from cli.child_process import Output
 from cli.up import READY_LIMIT_S, running
 from config.running_redis import find_redis_url
@@ -20,6 +22,22 @@ from tasks.resources import Resources
 if TYPE_CHECKING:
     from config.pipeline import Pipeline
     from config.settings import Settings
+
+
+class LastLines:
+    """Takes what processes write, and shows the last of it where something went wrong."""
+
+    def __init__(self, keep: int = 40) -> None:
+        self._lines: deque[tuple[str, bytes]] = deque(maxlen=keep)
+
+    def __call__(self, name: str, line: bytes) -> None:
+        self._lines.append((name, line))
+
+    def show(self, stream: TextIO) -> None:
+        names = [name for name, _ in self._lines]
+        write = PrefixedLines(stream, names)
+        for name, line in self._lines:
+            write(name, line)
 
 
 class NotReady(ServiceError):

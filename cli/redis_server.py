@@ -20,8 +20,10 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
-from cli.redis_urls import socket_url
-from config.running_redis import RunningRedis, answers, is_alive, read_running
+import psutil
+from chorale_client.redis_urls import socket_url
+
+from config.running_redis import RunningRedis, answers, read_running
 from models.errors import ServiceError
 
 SOCKET_PATH_LIMIT = 100
@@ -116,8 +118,18 @@ def _end_orphan(home: Path) -> None:
         with suppress(ProcessLookupError):
             os.kill(running.pid, number)
         give_up = time.monotonic() + _ORPHAN_LIMIT_S
-        while is_alive(running.pid) and time.monotonic() < give_up:
+        while time.monotonic() < give_up:
+            if not _runs(running.pid):
+                return
             time.sleep(0.02)
+
+
+def _runs(pid: int) -> bool:
+    # In a container whose first process reaps nothing, what has ended stays as a zombie.
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _make_private(folder: Path) -> None:

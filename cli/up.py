@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from chorale_client.redis_urls import without_password
 
 from cli.child_output import JsonLines, PrefixedLines
 from cli.child_process import Child, Output
 from cli.heartbeats import RedisHeartbeats
 from cli.home_lock import hold_home
 from cli.redis_server import announce_redis, prepare_redis, withdraw_redis
-from cli.redis_urls import without_password
 from cli.supervisor import NAME, Supervisor, stop_on_signals
 from cli.worker import short_name
 from models.errors import ServiceError

@@ -54,7 +54,7 @@ class BertShape:
 
 @dataclass(slots=True)
 class BertGraph:
-    """The graph, and apart from it the weights, which ONNX Runtime takes as they lie in memory."""
+    """The graph, and apart from it the weights, which ONNX Runtime is handed by name."""
 
     model: onnx.ModelProto
     weights: dict[str, NDArray[Any]]

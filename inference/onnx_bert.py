@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,13 +24,6 @@ MAX_TOKENS = 1024
 """Of one run, padding included.  Larger runs are no faster (measured: 1 to 16 passages of 200 words)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
-    session: onnxruntime.InferenceSession
-    weights: Mapping[str, NDArray[Any]]
-    """Where the session reads them: it does not own its weights, so they must live as long."""
-
-
 class OnnxBert(TextEmbedder):
     """The embedder `onnx`.
 
@@ -45,10 +36,10 @@ class OnnxBert(TextEmbedder):
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
-        self._running = Once(self._load)
+        self._session = Once(self._load)
 
     def _vectors(self, texts: list[str], progress: Progress | None) -> Matrix:
-        session = self._running().session
+        session = self._session()
         rows = self.pieces.read(texts)
         vectors = np.empty((len(texts), self.dimension), np.float32)
         max_tokens = MAX_TOKENS if self.precision == "fp32" else 1
@@ -62,28 +53,28 @@ class OnnxBert(TextEmbedder):
                 progress(len(batch))
         return vectors
 
-    def _load(self) -> _Running:
+    def _load(self) -> onnxruntime.InferenceSession:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
-        # Threads that spin for the next operator cost 2 ms (idle: 2.8 instead of 4) and save 30 where three
-        # models share two cores: a question then takes 16 ms, not 45, and half the processor time.
+        # Threads that spin for their next operator save a lone model 1.5 ms a question (2.8, not 4.3); where
+        # three models share two cores they cost 30 (45, not 16) and twice the processor time.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         path = self.model.transformer / "model.safetensors"
         try:
             with safe_open(path, "numpy") as weights:
                 graph = bert_graph(bert_shape(self.model), _reader(weights), precision=self.precision)
+            # The session copies these while it loads; afterwards they are free to go.
             values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in graph.weights.values()]
             options.add_external_initializers(list(graph.weights), values)
-            session = onnxruntime.InferenceSession(
+            return onnxruntime.InferenceSession(
                 graph.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
         except StageFailure:
             raise
-        # A damaged file, a weight too few, shapes that do not fit: ONNX Runtime's exceptions have no base class.
+        # A damaged file, a weight too few, shapes that do not fit: their exceptions share no base class.
         except Exception as error:
             raise ModelMissing(f"{path} cannot be loaded: {error}") from error
-        return _Running(session, graph.weights)
 
 
 def bert_shape(model: SentenceModel) -> BertShape:

@@ -40,7 +40,7 @@ class Skipped:
     spares: str | None = None
     """How the ids begin of the documents that it held when it could still be read: pruning leaves them alone.
 
-    None if it holds none.
+    None if it holds none; empty, which spares the whole source, where the ids are the records' own.
     """
 
     def __str__(self) -> str:

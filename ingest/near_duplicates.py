@@ -96,7 +96,7 @@ class NearDuplicates:
 
     def _load(self, path: Path) -> None:
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
                 names = json.loads(stored["names"].tobytes())
                 signatures = stored["signatures"]
             if names["settings"] != self._settings() or signatures.shape != (

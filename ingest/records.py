@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 from ingest.clean import clean_line, clean_value
-from ingest.items import Fault, Record
+from ingest.items import Fault, Markup, Record
 from models.documents import RESERVED_METADATA
 
 FIELDS = ("id", "title", "text", *RESERVED_METADATA)
@@ -50,8 +50,8 @@ def record_of(row: Mapping[str, Any], fields: Mapping[str, str], *, line: int) -
         yield Fault(str(error), line)
         return
     yield from (Fault(note, line, loses_document=False) for note in notes)
-    markup = "markdown" if _ATX_HEADING.search(text) else "plain"
-    yield Record(text, title, metadata, markup, given_id, line)  # type: ignore[arg-type]
+    markup: Markup = "markdown" if _ATX_HEADING.search(text) else "plain"
+    yield Record(text, title, metadata, markup, given_id, line)
 
 
 def with_reserved(metadata: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:

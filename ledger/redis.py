@@ -9,11 +9,11 @@ from typing import Any, cast
 
 from chorale_client.keys import MOMENTS, SWEEPER, entry_key
 from chorale_client.scripts import PRELUDE
-from models.envelope import Envelope
 from redis import Redis
 from redis.commands.core import Script
 
 from ledger.protocol import Action, Callback, Entry, Part, PlanOutcome, ReportOutcome, Started, Sweep
+from models.envelope import Envelope
 
 SWEEPER_LEASE_MS = 150
 """How long a sweeper that died keeps the others waiting."""
@@ -99,7 +99,7 @@ class RedisLedger:
         )
 
     def in_flight(self) -> int:
-        return int(cast(int, self._client.zcard(MOMENTS)))
+        return self._client.zcard(MOMENTS)
 
 
 def _entry(request_id: str, fields: Mapping[bytes, bytes], *, now_ms: int) -> Entry:
@@ -122,5 +122,3 @@ def _entry(request_id: str, fields: Mapping[bytes, bytes], *, now_ms: int) -> En
         deadline_ms=int(fields[b"deadline"]),
         now_ms=now_ms,
     )
-
-

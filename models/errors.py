@@ -12,6 +12,8 @@
   x WrongDeclaration      a pipeline file or setting is wrong; the start stops
   x ManifestMismatch      a namespace was built in another way than it is asked for now
   x WriterBusy            another process is writing this namespace
+  x SchemaTooNew          the audit database was written by a newer version (audit.schema)
+  x SchemaBusy            another process is changing the audit database's schema (audit.schema)
 
 A stage failure of one branch is data, never an exception that leaves a task: it becomes an envelope.
 """

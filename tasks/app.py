@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from celery import Celery
-from config.celery import celery_settings, needs_acknowledgement
 
+from config.celery import celery_settings, needs_acknowledgement
 from tasks import fuse, index, retrieve, search
 from tasks.fanout import Fanout
 from tasks.resources import Resources
@@ -32,9 +32,7 @@ def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
         )
     )
     app.resources = resources
-    app.fanout = Fanout(
-        app, resources.ledger, resend_after_s=settings.resend_after_s, lean=settings.lean
-    )
+    app.fanout = Fanout(app, resources.ledger, resend_after_s=settings.resend_after_s, lean=settings.lean)
     for module in (retrieve, search, fuse, index):
         module.register(app)
     return app

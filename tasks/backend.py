@@ -20,10 +20,11 @@ from typing import Any
 from celery.backends.redis import RedisBackend
 from celery.exceptions import TaskRevokedError
 from chorale_client.words import Reason
-from ledger.redis import RedisLedger
-from models.envelope import Envelope
 from redis.exceptions import RedisError
 from structlog import get_logger
+
+from ledger.redis import RedisLedger
+from models.envelope import Envelope
 
 log = get_logger("chorale.backend")
 

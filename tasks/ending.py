@@ -9,10 +9,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cache.protocol import CacheUnavailable
 from chorale_client.ledger import failed_tail
 from chorale_client.request import Request
-from chorale_client.words import Reason, Stage, StageStatus, Status, consequence
+from chorale_client.words import Reason, Stage, StageStatus, Status
+from pydantic_core import to_json
+from structlog import get_logger
+
+from cache.protocol import CacheUnavailable
 from config.logging import log_stage
 from fusion.answer import answer_tail, build_answer_tail
 from fusion.fuse import fuse_question
@@ -22,9 +25,6 @@ from models.documents import PassageText
 from models.envelope import Degradation, Envelope, StageNote
 from models.errors import StageFailure
 from models.plan import Plan
-from pydantic_core import to_json
-from structlog import get_logger
-
 from tasks.planning import question_keys
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ def end_joined(resources: Resources, entry: Entry, *, by: str) -> bool:
         log.exception("fusion failed", request_id=entry.request_id)
         why = Degradation(Stage.FUSE, Reason.ERROR, f"{type(error).__name__}: {error}"[:500])
         return end_failed(resources, request, why, by=by)
-    complete = all(question["status"] in (Status.COMPLETE, Status.SKIPPED) for question in fields["questions"])
-    took_ms = resources.ledger.finish(
-        entry.request_id, by=by, tail=answer_tail(fields), is_complete=complete
+    complete = all(
+        question["status"] in (Status.COMPLETE, Status.SKIPPED) for question in fields["questions"]
     )
+    took_ms = resources.ledger.finish(entry.request_id, by=by, tail=answer_tail(fields), is_complete=complete)
     if took_ms is None:
         return False
     _log(request, fields, took_ms)
@@ -70,7 +70,9 @@ def end_failed(resources: Resources, request: Request, why: Degradation, *, by: 
     tail = failed_tail(request, where=why.where, reason=Reason(why.reason), detail=why.detail)
     took_ms = resources.ledger.finish(request.request_id, by=by, tail=tail, is_complete=False)
     if took_ms is not None:
-        log.warning("failed", request_id=request.request_id, where=why.where, reason=why.reason, detail=why.detail)
+        log.warning(
+            "failed", request_id=request.request_id, where=why.where, reason=why.reason, detail=why.detail
+        )
     return took_ms is not None
 
 
@@ -103,7 +105,9 @@ def _compose(
         fused,
         texts,
         absent={
-            branch.name: _absence(entry, branch.name) for branch in plan.branches if branch.name not in envelopes
+            branch.name: _absence(entry, branch.name)
+            for branch in plan.branches
+            if branch.name not in envelopes
         },
         degraded=degraded,
         stages=[fetch_note] if fetch_note else [],
@@ -173,8 +177,6 @@ def _keep(
     """Cache the whole answers, if the corpus stayed the same from the plan until now."""
     generations = {plan.generation, *(envelope.generation for envelope in envelopes)}
     if plan.generation is None or len(generations) > 1:
-        return
-    if any(not consequence(one["reason"]).cacheable for one in fields["degraded"]):
         return
     values = {
         key: to_json({"generation": plan.generation, "answer": fields["questions"][index]})

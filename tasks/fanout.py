@@ -15,11 +15,11 @@ from functools import partial
 from celery import Celery, chord
 from celery.canvas import Signature
 from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE, TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
+from structlog import get_logger
+
 from config.celery import is_redis
 from ledger.protocol import Callback, Ledger, Part, PlanOutcome
 from models.plan import BranchPlan, Plan
-from structlog import get_logger
-
 from tasks.backend import part_id
 from tasks.messages import Template, check
 
@@ -44,7 +44,9 @@ class Fanout:
             return False
         difference = check(self._app, TASK_FUSE, QUEUE_FUSION)
         if difference:
-            log.warning("plain chords", why="a rendered message is not what Celery sends", difference=difference)
+            log.warning(
+                "plain chords", why="a rendered message is not what Celery sends", difference=difference
+            )
         return difference is None
 
     def publish(self, request_id: str, plan: Plan, *, flight: str | None = None) -> PlanOutcome:
@@ -83,7 +85,11 @@ class Fanout:
 
     def send_retrieve(self, request_id: str) -> None:
         self._app.send_task(
-            TASK_RETRIEVE, kwargs={"request_id": request_id}, queue=QUEUE_RETRIEVE, root_id=request_id, ignore_result=True
+            TASK_RETRIEVE,
+            kwargs={"request_id": request_id},
+            queue=QUEUE_RETRIEVE,
+            root_id=request_id,
+            ignore_result=True,
         )
 
     def _part(self, branch: BranchPlan, message: bytes = b"") -> Part:

@@ -5,12 +5,12 @@ It stops when a task runs longer than it may, so that a hung worker looks like a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
 import time
 from collections.abc import Sequence
-from typing import cast
 
 from celery import signals
 from chorale_client.keys import HEARTBEAT
@@ -27,7 +27,9 @@ HUNG_AFTER_S = 60.0
 class Heartbeat:
     """Beats in a thread until `stop`; `ready` becomes true when models and indexes are warm."""
 
-    def __init__(self, client: Redis, name: str, queues: Sequence[str], *, hung_after_s: float | None) -> None:
+    def __init__(
+        self, client: Redis, name: str, queues: Sequence[str], *, hung_after_s: float | None
+    ) -> None:
         self._client = client
         self._key = HEARTBEAT + name
         self._queues = list(queues)
@@ -45,17 +47,15 @@ class Heartbeat:
     def stop(self) -> None:
         self._stop.set()
         self._thread.join(timeout=EVERY_S * 2)
-        try:
+        with contextlib.suppress(RedisError):
             self._client.delete(self._key)
-        except RedisError:
-            pass
 
     def beat(self) -> None:
         """Once; a worker that is stuck in a task leaves no sign."""
         busy_s = time.monotonic() - self._busy_since_s if self._busy_since_s is not None else 0.0
         if self._hung_after_s is not None and busy_s > self._hung_after_s:
             return
-        seconds, microseconds = cast("tuple[int, int]", self._client.time())
+        seconds, microseconds = self._client.time()
         sign = {
             "at": seconds * 1000 + microseconds // 1000,
             "ready": self.ready,
@@ -67,10 +67,8 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            try:
+            with contextlib.suppress(RedisError):
                 self.beat()
-            except RedisError:
-                pass
             self._stop.wait(EVERY_S)
 
     def _begin(self, **_: object) -> None:

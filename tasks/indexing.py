@@ -20,10 +20,10 @@ BATCH_CHARACTERS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far it is; made after each batch, within a batch after each call of the embedder."""
+    """How far it is; told after each unchanged document, each batch, and what the embedder did within it."""
 
     documents: int
-    """Read so far, unchanged ones too."""
+    """Committed or unchanged so far."""
     passages: int
     """Embedded so far."""
     passages_per_s: float
@@ -127,7 +127,7 @@ class _Run:
         if self.progress is None:
             return
         took_s = max(time.monotonic() - self.began, 1e-9)
-        done = len(self.seen)
+        done = self.report.added + self.report.replaced + self.report.unchanged
         remaining_s = None
         if self.total_documents is not None and done:
             remaining_s = max(0, self.total_documents - done) * took_s / done
@@ -151,6 +151,7 @@ def _index_all(run: _Run, items: Iterable[RawDocument | Skipped], batch_document
         revision = revision_hash(item)
         if run.known.get(item.document_id) == revision:
             run.report.unchanged += 1
+            run.tell()
             continue
         batch.append((item, revision))
         characters += len(item.text)
@@ -159,7 +160,6 @@ def _index_all(run: _Run, items: Iterable[RawDocument | Skipped], batch_document
             batch, characters = [], 0
     if batch:
         _commit(run, batch)
-    run.tell()
 
 
 def _commit(run: _Run, batch: list[tuple[RawDocument, str]]) -> None:
@@ -188,6 +188,7 @@ def _commit(run: _Run, batch: list[tuple[RawDocument, str]]) -> None:
     replaced = sum(document.document_id in run.known for document in documents)
     run.report.replaced += replaced
     run.report.added += len(documents) - replaced
+    run.tell()
 
 
 def _prune(run: _Run) -> None:

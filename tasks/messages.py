@@ -14,7 +14,7 @@ way.
 from __future__ import annotations
 
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from typing import Any
 from uuid import uuid4
 
@@ -49,9 +49,7 @@ class Template:
         chord: dict[str, Any] | None = None,
     ) -> bytes:
         """The message, ready to be pushed onto the queue's list.  Ids must be JSON-safe as they are."""
-        body = to_json(
-            [[], kwargs, {"callbacks": None, "errbacks": None, "chain": None, "chord": chord}]
-        )
+        body = to_json([[], kwargs, {"callbacks": None, "errbacks": None, "chain": None, "chord": chord}])
         text = self._text.replace(_TASK_ID, task_id).replace(_ROOT_ID, root_id)
         text = text.replace(f'"{_PARENT_ID}"', f'"{parent_id}"' if parent_id else "null")
         text = text.replace(f'"{_GROUP_ID}"', f'"{group_id}"' if group_id else "null")
@@ -63,26 +61,27 @@ def check(app: Celery, task: str, queue: str) -> str | None:
     kwargs = {"request_id": "probe", "branch": "probe"}
     ids = {"root_id": "root", "parent_id": "parent", "group_id": "group"}
     try:
-        ours = json.loads(Template(app, task, queue).render("probe:probe", kwargs, **ids))
+        rendered = Template(app, task, queue).render(
+            "probe:probe", kwargs, root_id="root", parent_id="parent", group_id="group"
+        )
+        ours = json.loads(rendered)
         theirs = _render(app, task, queue, task_id="probe:probe", kwargs=kwargs, **ids)
-    except Exception as error:  # whatever a new version of Celery or kombu raises here, the plain way is there
+    except (
+        Exception
+    ) as error:  # whatever a new version of Celery or kombu raises here, the plain way is there
         return f"{type(error).__name__}: {error}"
     for message in (ours, theirs):
         message["properties"].pop("delivery_tag", None)
-        message["body"] = json.loads(_decoded(message["body"]))
+        message["body"] = json.loads(b64decode(message["body"]))
     for part in ("body", "headers", "properties", "content-type", "content-encoding"):
         if ours.get(part) != theirs.get(part):
             return f"{part}: {ours.get(part)!r} is not {theirs.get(part)!r}"
     return None if ours.keys() == theirs.keys() else f"fields: {sorted(ours)} are not {sorted(theirs)}"
 
 
-def _decoded(body: str) -> bytes:
-    from base64 import b64decode
-
-    return b64decode(body)
-
-
-def _render(app: Celery, task: str, queue: str, *, kwargs: dict[str, Any] | None = None, **ids: Any) -> dict[str, Any]:
+def _render(
+    app: Celery, task: str, queue: str, *, kwargs: dict[str, Any] | None = None, **ids: Any
+) -> dict[str, Any]:
     """The message as Celery and kombu put it on the wire, caught on the in-memory transport."""
     with Connection("memory://") as connection, connection.Producer() as producer:
         declared = app.amqp.queues[queue].bind(producer.channel)
@@ -90,7 +89,15 @@ def _render(app: Celery, task: str, queue: str, *, kwargs: dict[str, Any] | None
         declared.purge()
         # Arguments stand in the headers a second time, shortened, for logs and Flower: left out, as are the texts.
         app.send_task(
-            task, (), kwargs or {}, queue=queue, producer=producer, ignore_result=True, argsrepr="()", kwargsrepr="{}", **ids
+            task,
+            (),
+            kwargs or {},
+            queue=queue,
+            producer=producer,
+            ignore_result=True,
+            argsrepr="()",
+            kwargsrepr="{}",
+            **ids,
         )
         message: dict[str, Any] = producer.channel._get(queue)
         return message

@@ -6,15 +6,27 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from cache.key import answer_key
 from chorale_client.request import Request
+
+from cache.key import answer_key
 from config.pipeline import BranchDeclaration, Configuration, Pipeline
 from fusion.methods import METHODS
 from models.plan import BranchPlan, Plan
 
 _NOT_IN_KEY = frozenset(
     # Who asks, when, for how long and how often: nothing that changes what a whole answer says.
-    {"v", "request_id", "correlation_id", "tags", "namespace", "questions", "timeout_s", "cache", "now", "hedge"}
+    {
+        "v",
+        "request_id",
+        "correlation_id",
+        "tags",
+        "namespace",
+        "questions",
+        "timeout_s",
+        "cache",
+        "now",
+        "hedge",
+    }
 )
 
 

@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
+from chorale_client.keys import GENERATION
+from chorale_client.ledger import CallersLedger
+from redis import Redis
+from redis.exceptions import RedisError
+
 from cache.null import NullCache
 from cache.protocol import Cache
 from cache.redis import RedisCache
 from cache.vectors import CachedQuestions
-from chorale_client.keys import GENERATION
-from chorale_client.ledger import CallersLedger
 from config.pipeline import Pipeline, StoreDeclaration, load_pipeline
+from config.running_redis import find_redis_url
 from config.settings import Settings, load_settings
 from inference.embedders import load_embedder
 from ledger.redis import RedisLedger
 from models.errors import BadIndex, WrongDeclaration
-from redis import Redis
-from redis.exceptions import RedisError
 from search.embedded.store import EmbeddedStore
-
-from config.running_redis import find_redis_url
 
 if TYPE_CHECKING:
     from inference.protocol import Embedder

@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from cache.protocol import CacheUnavailable
 from celery import Celery
 from chorale_client.errors import InvalidRequest, RequestIdConflict
 from chorale_client.request import Request, refuse_unfinished
 from chorale_client.words import TASK_RETRIEVE, Reason, Stage, StageStatus
-from fusion.answer import answer_tail, build_answer_tail
-from models.envelope import Degradation, StageNote
-from models.plan import Plan
 from pydantic import ValidationError
 from pydantic_core import from_json
 from structlog import get_logger
 
+from cache.protocol import CacheUnavailable
+from fusion.answer import answer_tail, build_answer_tail
+from models.envelope import Degradation, StageNote
+from models.plan import Plan
 from tasks.ending import end_failed
 from tasks.fanout import Fanout
 from tasks.planning import UnknownName, question_keys, resolve
@@ -42,7 +42,9 @@ def plan_request(resources: Resources, fanout: Fanout, request: Request, *, acce
             models=resources.fingerprints,
         )
     except UnknownName as error:
-        end_failed(resources, request, Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error)), by="planner")
+        end_failed(
+            resources, request, Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error)), by="planner"
+        )
         return
     plan, flight = _ask_cache(resources, request, plan)
     plan = plan.model_copy(
@@ -126,7 +128,9 @@ def retrieve_task(task: Any, request_id: str | None = None, request: Any = None)
             whole = Request.model_validate(given)
             return submit(resources, fanout, whole)
         except ValidationError as error:
-            log.error("invalid request", task_id=task.request.id, error=str(InvalidRequest.from_validation(error)))
+            log.error(
+                "invalid request", task_id=task.request.id, error=str(InvalidRequest.from_validation(error))
+            )
         except (InvalidRequest, RequestIdConflict) as error:
             log.error("invalid request", task_id=task.request.id, error=str(error))
         return None

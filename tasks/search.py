@@ -14,6 +14,8 @@ import numpy as np
 from celery import Celery
 from chorale_client.request import Question, Request
 from chorale_client.words import TASK_SEARCH, EnvelopeStatus, Reason, Stage, StageStatus
+from structlog import get_logger
+
 from fusion.collapse import collapse_ranking
 from inference.feedback import feedback_vector, hypothesis_vector
 from ledger.protocol import Started
@@ -22,13 +24,10 @@ from models.envelope import Envelope, StageNote
 from models.errors import StageFailure
 from models.hits import Ranking
 from models.plan import BranchPlan, Plan
-from structlog import get_logger
-
 from tasks.backend import Report
 
 if TYPE_CHECKING:
     from search.protocol import Searches
-
     from tasks.resources import Resources
 
 log = get_logger("chorale.search")
@@ -117,7 +116,9 @@ def search_hyde(part: Part) -> list[Ranking]:
         vectors[index] = hypothesis_vector(vectors[index], documents)
     if len(imagined) < len(part.questions):
         _move_by_feedback(part, vectors, [i for i in range(len(part.questions)) if i not in set(imagined)])
-    detail = "given" if len(imagined) == len(part.questions) else "given, feedback" if imagined else "feedback"
+    detail = (
+        "given" if len(imagined) == len(part.questions) else "given, feedback" if imagined else "feedback"
+    )
     part.timed(Stage.HYPOTHESIS, started, detail)
     return part.search_vectors(vectors)
 

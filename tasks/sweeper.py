@@ -11,15 +11,15 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 
+from redis.exceptions import RedisError
+from structlog import get_logger
+
 from audit.database import open_database
 from audit.drainer import Drainer
 from audit.schema import upgrade
 from config.logging import set_up_logging
 from ledger.protocol import Action
 from models.plan import Plan
-from redis.exceptions import RedisError
-from structlog import get_logger
-
 from tasks.app import make_app
 from tasks.ending import end_joined
 from tasks.fanout import Fanout

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from celery import Celery
 from celery.platforms import SecurityWarning
 from chorale_client.words import QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
-from config.logging import set_up_logging
-from models.errors import WrongDeclaration
 from structlog import get_logger
 
+from config.logging import set_up_logging
+from models.errors import WrongDeclaration
 from tasks.app import make_app
 from tasks.heartbeat import HUNG_AFTER_S, Heartbeat
 from tasks.resources import Resources

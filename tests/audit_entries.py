@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import redis
+from chorale_client.keys import OUTBOX
 from chorale_client.request import Request
 from pydantic_core import to_json
 
-from audit.outbox import OUTBOX
 from models.envelope import Degradation, Envelope
 from models.hits import Hit, Ranking
 from models.plan import BranchPlan, Plan

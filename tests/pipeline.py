@@ -14,19 +14,22 @@ from types import TracebackType
 from typing import Any, Self
 
 from chorale_client import Chorale
+
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.documents import Document, Manifest, Passage
 from tasks.app import make_app
 from tasks.resources import Resources
-
 from tests.redis_server import RedisServer
 
 ROOT = Path(__file__).parent.parent
 READY_LIMIT_S = 120.0
 
 CORPUS = {
-    "notice": ("Notice periods", "A tenant who wants to leave gives notice three months before the end of a month."),
+    "notice": (
+        "Notice periods",
+        "A tenant who wants to leave gives notice three months before the end of a month.",
+    ),
     "deposit": ("Deposits", "The deposit is returned when the flat has been handed over without damage."),
     "error": ("Error ERR-4711", "ERR-4711 means that the disk of the meter is full and must be exchanged."),
     "bread": ("Bread", "Bread is baked from flour, water, salt and a little patience."),
@@ -50,7 +53,11 @@ class RunningPipeline:
         self.server = server
         self._folder = tempfile.TemporaryDirectory(prefix="chorale-home-")
         self.home = Path(self._folder.name)
-        variables = {"CHORALE_REDIS_URL": server.url, "CHORALE_HOME": str(self.home), "CHORALE_LOG_LEVEL": "WARNING"}
+        variables = {
+            "CHORALE_REDIS_URL": server.url,
+            "CHORALE_HOME": str(self.home),
+            "CHORALE_LOG_LEVEL": "WARNING",
+        }
         if pipeline_file:
             variables["CHORALE_PIPELINE_FILE"] = str(pipeline_file)
         self.environment = {**variables, **(environment or {})}
@@ -149,5 +156,9 @@ class RunningPipeline:
 
 def manifest_of(embedder: Any) -> Manifest:
     return Manifest(
-        splitter="whole", language="en", analyser="tests", embedder=embedder.fingerprint, dimension=embedder.dimension
+        splitter="whole",
+        language="en",
+        analyser="tests",
+        embedder=embedder.fingerprint,
+        dimension=embedder.dimension,
     )

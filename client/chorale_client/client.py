@@ -102,9 +102,7 @@ class Chorale:
         try:
             channel = self._listen(request_id)
             try:
-                result = self._ledger.result(request_id) or self._ledger.wait(
-                    channel, request_id, wait_s
-                )
+                result = self._ledger.result(request_id) or self._ledger.wait(channel, request_id, wait_s)
             finally:
                 self._unlisten(channel, request_id)
         except RedisError as error:

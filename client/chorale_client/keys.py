@@ -6,6 +6,7 @@
 | chorale:moments              | sorted set | for each request in flight the next moment (ms) to act on it   |
 | celery-task-meta-<id>        | string     | the answer, as Celery's result; published on the same channel  |
 | chorale:outbox               | stream     | ended requests on their way to the audit tables                |
+| chorale:outbox:unreadable    | stream     | ended requests that the audit could not read; capped           |
 | chorale:flight:<fingerprint> | string     | the request that leads a question in flight; expires with it   |
 | chorale:generation:<ns>      | string     | the corpus generation (SQL is the truth)                       |
 | chorale:cache:<key>          | string     | answers of single questions, and vectors                       |

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+
+def socket_url(socket: Path) -> str:
+    """The address of a server on a unix socket, for redis-py."""
+    return f"unix://{quote(str(socket))}?db=0"
 
 
 def celery_url(redis_url: str) -> str:
@@ -21,3 +27,13 @@ def celery_url(redis_url: str) -> str:
         login = f"{user}:{quote(options.pop('password'), safe='')}@"
     options["virtual_host"] = options.pop("db", "0")
     return f"redis+socket://{login}{parts.path}?{urlencode(options)}"
+
+
+def without_password(url: str) -> str:
+    """The address as it may be shown."""
+    parts = urlsplit(url)
+    if not parts.password and "password=" not in parts.query:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    query = f"?{parts.query}" if parts.query and "password=" not in parts.query else ""
+    return f"{parts.scheme}://***@{host}{parts.path}{query}"

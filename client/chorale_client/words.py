@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-WIRE_VERSION = 1
+WIRE_VERSION: Final = 1
 
 
 class Status(StrEnum):

@@ -27,7 +27,7 @@ SCORE_DECIMALS = 5
 """tantivy sums in float32: beyond these decimals the order of summing shows."""
 
 _WRITER_HEAP_BYTES = 64_000_000
-_SET_BELOW = 2_048
+_SET_BELOW = 1_024
 """Up to so many allowed passages are named in the query; of more, the best are fetched and sifted."""
 
 _FIELD = "text"

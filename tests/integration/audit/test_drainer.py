@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import redis
+from chorale_client.keys import OUTBOX
 from sqlalchemy import Engine, func, select
 
 from audit.drainer import Drainer
-from audit.outbox import OUTBOX, UNREADABLE, outbox_state
+from audit.outbox import UNREADABLE, outbox_state
 from audit.queries import count, show
 from models.audit_tables import BranchRow, HitRow, QuestionRow
 from tests.audit_entries import ACCEPTED_AT_MS, make_answer, make_request, put, whole_entry

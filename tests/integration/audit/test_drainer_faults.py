@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 import redis
-from sqlalchemy import Engine, text
+from chorale_client.keys import OUTBOX
+from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import OperationalError
 
 from audit.database import open_database
 from audit.drainer import Drainer
-from audit.outbox import OUTBOX, UNREADABLE
+from audit.outbox import UNREADABLE
 from audit.queries import count, last
 from audit.schema import upgrade
 from tests.audit_entries import make_request, put, whole_entry
@@ -96,12 +97,16 @@ def test_a_database_that_comes_later_gets_everything(
 ) -> None:
     url = f"sqlite:///{tmp_path}/not-yet/audit.db"
     engine = open_database(url)
+    attempts: list[object] = []
+    event.listen(engine, "do_connect", lambda *connecting: attempts.append(connecting))
     add(redis_client, "a")
     with running(Drainer(redis_client, engine, keep_texts=True)):
-        until(lambda: "unable to open database file" in caplog.text)
+        until(lambda: len(attempts) >= 3)
         upgrade(url)
         until(lambda: redis_client.xlen(OUTBOX) == 0)
     assert written(engine) == {"a"}
+    assert "unable to open database file" in caplog.text
+    assert caplog.text.count("wait in the outbox") == 1
     engine.dispose()
 
 

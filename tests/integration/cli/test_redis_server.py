@@ -27,7 +27,7 @@ from cli.redis_server import (
     socket_path,
     withdraw_redis,
 )
-from cli.redis_urls import celery_url
+from chorale_client.redis_urls import celery_url
 from config.running_redis import find_redis_url
 
 

@@ -6,15 +6,19 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, cast
 
 import pytest
 from chorale_client import Request, RequestIdConflict, make_request
 from chorale_client.keys import FLIGHT, MOMENTS, OUTBOX, entry_key, result_key
 from chorale_client.ledger import CallersLedger
+from redis import Redis
+from redis.exceptions import OutOfMemoryError
+
 from ledger.protocol import Action, Callback, Part
 from ledger.redis import RedisLedger
 from models.envelope import Envelope
-from redis import Redis
 
 TAIL = '"v":1,"status":"complete","questions":[]}'
 OTHER_TAIL = '"v":1,"status":"degraded","questions":[]}'
@@ -44,7 +48,9 @@ def plan(
     fusion_ms: int = 160,
     flight: str | None = None,
 ) -> str:
-    parts = [Part(name, f"queue.{name}", limit_ms, resend_ms, f"message of {name}".encode()) for name in branches]
+    parts = [
+        Part(name, f"queue.{name}", limit_ms, resend_ms, f"message of {name}".encode()) for name in branches
+    ]
     return ledger.plan(
         request.request_id,
         b'{"v":1}',
@@ -62,7 +68,19 @@ def planned(ledger: RedisLedger, callers: CallersLedger) -> Iterator[Request]:
     request = a_request()
     callers.accept(request)
     assert plan(ledger, request, "bm25", "vector") == "planned"
-    yield request
+    return request
+
+
+def the_result(redis_client: Redis, request: Request) -> dict[str, Any]:
+    """Celery's result document."""
+    document: dict[str, Any] = json.loads(cast(bytes, redis_client.get(result_key(request.request_id))))
+    return document
+
+
+def outbox(redis_client: Redis) -> list[dict[bytes, bytes]]:
+    return [
+        fields for _, fields in cast("list[tuple[bytes, dict[bytes, bytes]]]", redis_client.xrange(OUTBOX))
+    ]
 
 
 def ok(branch: str, detail: str = "") -> Envelope:
@@ -108,7 +126,9 @@ class TestAccepting:
 
 
 class TestPlanning:
-    def test_the_plan_is_written_and_published_once(self, redis_client: Redis, ledger: RedisLedger, planned: Request) -> None:
+    def test_the_plan_is_written_and_published_once(
+        self, redis_client: Redis, ledger: RedisLedger, planned: Request
+    ) -> None:
         assert plan(ledger, planned, "bm25", "vector") == "known"
         assert redis_client.lrange("queue.bm25", 0, -1) == [b"message of bm25"]
         assert redis_client.lrange("queue.vector", 0, -1) == [b"message of vector"]
@@ -123,7 +143,9 @@ class TestPlanning:
         # join_at is the deadline less the fusion reserve: 10,000 - 160 ms.
         assert 9_000 < started.left_ms <= 9_840
 
-    def test_a_branch_that_is_not_expected_is_turned_away(self, ledger: RedisLedger, planned: Request) -> None:
+    def test_a_branch_that_is_not_expected_is_turned_away(
+        self, ledger: RedisLedger, planned: Request
+    ) -> None:
         assert ledger.start(planned.request_id, "hyde") is None
         assert ledger.report(planned.request_id, "hyde", ok("hyde")) == "closed"
 
@@ -160,7 +182,9 @@ class TestReporting:
         assert entry is not None
         assert json.loads(entry.envelopes["bm25"])["status"] == "ok"
 
-    def test_what_comes_after_the_snapshot_changes_nothing(self, ledger: RedisLedger, planned: Request) -> None:
+    def test_what_comes_after_the_snapshot_changes_nothing(
+        self, ledger: RedisLedger, planned: Request
+    ) -> None:
         ledger.report(planned.request_id, "bm25", ok("bm25"))
         snapshot = ledger.join(planned.request_id, force=True)
         assert snapshot is not None
@@ -171,7 +195,9 @@ class TestReporting:
 
 
 class TestJoining:
-    def test_a_callback_that_comes_too_early_does_nothing(self, ledger: RedisLedger, planned: Request) -> None:
+    def test_a_callback_that_comes_too_early_does_nothing(
+        self, ledger: RedisLedger, planned: Request
+    ) -> None:
         assert ledger.join(planned.request_id) is None
         assert ledger.report(planned.request_id, "bm25", ok("bm25")) == "counted"
 
@@ -181,7 +207,9 @@ class TestJoining:
         assert ledger.join(planned.request_id) is not None
         assert ledger.join(planned.request_id) is None
 
-    def test_at_join_at_the_fusion_takes_what_is_there(self, ledger: RedisLedger, callers: CallersLedger) -> None:
+    def test_at_join_at_the_fusion_takes_what_is_there(
+        self, ledger: RedisLedger, callers: CallersLedger
+    ) -> None:
         request = a_request()
         callers.accept(request)
         plan(ledger, request, "bm25", "vector", limit_ms=50)
@@ -193,13 +221,17 @@ class TestJoining:
 
 
 class TestEnding:
-    def test_the_first_terminal_write_wins(self, redis_client: Redis, ledger: RedisLedger, planned: Request) -> None:
+    def test_the_first_terminal_write_wins(
+        self, redis_client: Redis, ledger: RedisLedger, planned: Request
+    ) -> None:
         assert ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True) is not None
         assert ledger.finish(planned.request_id, by="sweeper", tail=OTHER_TAIL, is_complete=False) is None
-        result = json.loads(redis_client.get(result_key(planned.request_id)))
+        result = the_result(redis_client, planned)
         assert result["result"]["status"] == "complete"
 
-    def test_the_end_and_its_outbox_entry_are_one(self, redis_client: Redis, ledger: RedisLedger, planned: Request) -> None:
+    def test_the_end_and_its_outbox_entry_are_one(
+        self, redis_client: Redis, ledger: RedisLedger, planned: Request
+    ) -> None:
         """Whoever sees the answer finds the entry for the audit: there is no moment between them."""
         ledger.report(planned.request_id, "bm25", ok("bm25"))
         with redis_client.monitor() as monitor:
@@ -212,21 +244,31 @@ class TestEnding:
                 commands.append((seen["client_type"], seen["command"].split()[0]))
         inside = [command for kind, command in commands if kind == "lua"]
         assert {"DEL", "SET", "PUBLISH", "XADD"} <= set(inside)
-        assert inside.index("DEL") < inside.index("SET"), "deletions first: a full Redis can still end requests"
-        ((_, fields),) = redis_client.xrange(OUTBOX)
+        assert inside.index("DEL") < inside.index("SET"), (
+            "deletions first: a full Redis can still end requests"
+        )
+        (fields,) = outbox(redis_client)
         assert fields[b"id"] == planned.request_id.encode()
         assert fields[b"by"] == b"fusion"
         assert b"envelope:bm25" in fields
         assert json.loads(fields[b"answer"])["status"] == "complete"
 
-    def test_nothing_but_answer_and_outbox_is_left(self, redis_client: Redis, ledger: RedisLedger, planned: Request) -> None:
+    def test_nothing_but_answer_and_outbox_is_left(
+        self, redis_client: Redis, ledger: RedisLedger, planned: Request
+    ) -> None:
         ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True)
         redis_client.delete("queue.bm25", "queue.vector")
         assert set(redis_client.keys("*")) == {OUTBOX.encode(), result_key(planned.request_id).encode()}
 
-    def test_a_full_redis_can_still_end_requests(self, redis_client: Redis, ledger: RedisLedger, planned: Request) -> None:
-        redis_client.config_set("maxmemory", "1mb")
+    def test_a_full_redis_can_still_end_requests(
+        self, redis_client: Redis, ledger: RedisLedger, planned: Request
+    ) -> None:
+        ledger.load(planned.request_id)
+        ledger.finish("unknown", by="fusion", tail=TAIL, is_complete=True)  # the script itself is known to the server
+        redis_client.config_set("maxmemory", "100kb")
         try:
+            with pytest.raises(OutOfMemoryError):
+                redis_client.set("anything", "else")
             assert ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True) is not None
         finally:
             redis_client.config_set("maxmemory", "0")
@@ -251,22 +293,26 @@ class TestEnding:
         answer = json.loads(callers.finish_failed(request, accepted.accepted_at_ms))["result"]
         assert (answer["status"], answer["correlation_id"]) == ("failed", 'quoted "id"')
         assert redis_client.xlen(OUTBOX) == 1
-        assert callers.finish_failed(request, accepted.accepted_at_ms) == redis_client.get(result_key(request.request_id))
+        assert callers.finish_failed(request, accepted.accepted_at_ms) == redis_client.get(
+            result_key(request.request_id)
+        )
         assert redis_client.xlen(OUTBOX) == 1
 
-    def test_the_time_it_took_is_by_the_servers_clock(self, redis_client: Redis, ledger: RedisLedger, planned: Request) -> None:
+    def test_the_time_it_took_is_by_the_servers_clock(
+        self, redis_client: Redis, ledger: RedisLedger, planned: Request
+    ) -> None:
         time.sleep(0.1)
         took_ms = ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True)
-        answer = json.loads(redis_client.get(result_key(planned.request_id)))["result"]
+        answer = the_result(redis_client, planned)["result"]
         assert took_ms is not None
         assert answer["took_ms"] == took_ms >= 100
 
-    def test_date_done_is_the_moment_of_the_end(self, redis_client: Redis, ledger: RedisLedger, planned: Request) -> None:
-        from datetime import UTC, datetime
-
+    def test_date_done_is_the_moment_of_the_end(
+        self, redis_client: Redis, ledger: RedisLedger, planned: Request
+    ) -> None:
         seconds, _ = redis_client.time()
         ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True)
-        done = json.loads(redis_client.get(result_key(planned.request_id)))["date_done"]
+        done = the_result(redis_client, planned)["date_done"]
         assert abs((datetime.fromisoformat(done) - datetime.fromtimestamp(seconds, UTC)).total_seconds()) < 2
 
 
@@ -317,11 +363,15 @@ class TestSweeping:
         assert found[0] == "fused"
         assert found[-1] == "end"
 
-    def test_every_request_is_ended_before_its_deadline(self, ledger: RedisLedger, callers: CallersLedger) -> None:
+    def test_every_request_is_ended_before_its_deadline(
+        self, ledger: RedisLedger, callers: CallersLedger
+    ) -> None:
         request = a_request(timeout_s=0.5)
         accepted = callers.accept(request)
         plan(ledger, request, "bm25", finish_ms=60, fusion_ms=160)
+        until = time.monotonic() + 2
         while not any(action.do == "end" for action in ledger.sweep("sweeper").actions):
+            assert time.monotonic() < until, "nobody ended it"
             time.sleep(0.005)
         entry = ledger.join(request.request_id, force=True)
         assert entry is not None
@@ -350,10 +400,10 @@ class TestFollowing:
         assert plan(ledger, follower, "bm25", flight=FLIGHT + "x") == "follows"
         ledger.finish(leader.request_id, by="fusion", tail=TAIL, is_complete=True)
         for request in (leader, follower):
-            answer = json.loads(redis_client.get(result_key(request.request_id)))["result"]
+            answer = the_result(redis_client, request)["result"]
             assert (answer["request_id"], answer["status"]) == (request.request_id, "complete")
         assert redis_client.exists(FLIGHT + "x") == 0
-        assert [fields[b"by"] for _, fields in redis_client.xrange(OUTBOX)] == [b"fusion", b"leader"]
+        assert [fields[b"by"] for fields in outbox(redis_client)] == [b"fusion", b"leader"]
 
     def test_a_follower_whose_leader_vanished_is_planned_anew(
         self, redis_client: Redis, ledger: RedisLedger, callers: CallersLedger

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from search.embedded import writer
+from search.embedded import lexical, writer
 from search.embedded.store import EmbeddedStore
 from tests.contracts.store import EAST, NORTH, document
 
@@ -36,7 +36,7 @@ POINTS: dict[str, tuple[str, Callable[..., None]]] = {
     "before anything": ("check_index", die),
     "in the first transaction": ("_insert", after(writer._insert)),
     "before the words": ("write_index", die),
-    "after the words": ("write_index", after(writer.write_index)),
+    "after the words": ("write_index", after(lexical.write_index)),
     "in the last transaction": ("_show", after(writer._show)),
 }
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import cast
 from uuid import uuid4
 
 import pytest
 from chorale_client import Answer, Chorale, make_request
 from chorale_client.keys import GENERATION, entry_key
+
 from ledger.protocol import Started
 from models.envelope import Envelope
 from tasks.retrieve import submit
-
 from tests.pipeline import RunningPipeline
 
 
@@ -26,7 +27,7 @@ def new_text() -> str:
 
 
 def kept(pipeline: RunningPipeline, namespace: str = "default") -> set[bytes]:
-    return set(pipeline.redis.keys(f"chorale:cache:answer:{namespace}:*"))
+    return set(cast("list[bytes]", pipeline.redis.keys(f"chorale:cache:answer:{namespace}:*")))
 
 
 def wait_until_kept(pipeline: RunningPipeline, before: set[bytes]) -> None:
@@ -87,7 +88,9 @@ def test_bypass_neither_reads_nor_stores_and_refresh_only_stores(
     assert client.retrieve(text).cached
 
 
-def test_a_new_generation_of_the_corpus_forgets_the_answers(pipeline: RunningPipeline, client: Chorale) -> None:
+def test_a_new_generation_of_the_corpus_forgets_the_answers(
+    pipeline: RunningPipeline, client: Chorale
+) -> None:
     text = new_text()
     retrieve_and_keep(pipeline, client, text)
     pipeline.index({"fresh": ("Fresh bread", f"Fresh: {text}")})
@@ -107,6 +110,39 @@ def test_an_answer_is_not_kept_where_the_generation_rose_while_searching(
         pipeline.resume("chorale.vector")
     assert client.answer(request_id, wait_s=10).status == "complete"
     time.sleep(0.3)
+    assert kept(pipeline) == before
+
+
+def test_an_answer_is_not_kept_where_the_generation_rose_before_the_end(
+    pipeline: RunningPipeline, client: Chorale
+) -> None:
+    text, before = new_text(), kept(pipeline)
+    pipeline.pause("chorale.fusion")
+    try:
+        request_id = send(pipeline, text, timeout_s=10)
+        until = time.monotonic() + 5
+        while pipeline.redis.hget(entry_key(request_id), "left") != b"0":
+            assert time.monotonic() < until
+        pipeline.index({"after": ("After", f"Indexed when all branches had searched for {text}.")})
+    finally:
+        pipeline.resume("chorale.fusion")
+    assert client.answer(request_id, wait_s=10).status == "complete"
+    time.sleep(0.3)
+    assert kept(pipeline) == before
+
+
+def test_an_answer_is_not_kept_where_a_branch_searched_another_generation(
+    pipeline: RunningPipeline, client: Chorale
+) -> None:
+    """As with a store that lags behind: the plan and the end agree, and one branch saw something else."""
+    text, before = new_text(), kept(pipeline)
+    generation = pipeline.redis.get(GENERATION + "default")
+    pipeline.redis.set(GENERATION + "default", 999_999)
+    try:
+        assert client.retrieve(text).status == "complete"
+        time.sleep(0.3)
+    finally:
+        pipeline.redis.set(GENERATION + "default", generation or b"")
     assert kept(pipeline) == before
 
 

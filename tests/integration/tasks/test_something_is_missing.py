@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from chorale_client import Answer, make_request
 from chorale_client.keys import entry_key
+
 from models.envelope import Envelope
 from models.hits import Hit, Ranking
 from tasks.backend import Report, part_id
 from tasks.messages import Template
 from tasks.retrieve import submit
-
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
 
-FAULTY_KINDS = '''
+FAULTY_KINDS = """
 import time
 from tasks import search
 
@@ -37,9 +37,9 @@ search.KINDS = {**search.KINDS, "raises": raises, "sleeps": sleeps, "out_of_memo
 import config.pipeline
 config.pipeline.BRANCH_KINDS = {**config.pipeline.BRANCH_KINDS, "raises": {}, "sleeps": {}, "out_of_memory": {}}
 config.pipeline.load_pipeline.__kwdefaults__["branch_kinds"] = config.pipeline.BRANCH_KINDS
-'''
+"""
 
-PIPELINE = '''
+PIPELINE = """
 default_configuration = "two"
 
 [stores.local]
@@ -58,7 +58,7 @@ store = "local"
 [configurations.two]
 method = "rrf"
 branches = ["bm25", "{name}"]
-'''
+"""
 
 
 def ended_in_time(answer: Answer, timeout_s: float) -> bool:

@@ -8,8 +8,8 @@ import pytest
 from celery.result import AsyncResult
 from chorale_client import Chorale, InvalidRequest, NotEnded, RequestIdConflict, make_request
 from chorale_client.keys import MOMENTS, entry_key
-from tasks.retrieve import submit
 
+from tasks.retrieve import submit
 from tests.pipeline import RunningPipeline
 
 
@@ -44,7 +44,10 @@ def test_feedback_is_named_where_no_hypothesis_was_given(client: Chorale) -> Non
 
 
 def test_hypothetical_documents_of_the_caller_are_used_and_named(client: Chorale) -> None:
-    question = {"text": "what to eat?", "hypothetical_document": "Bread of flour and water is baked in an oven."}
+    question = {
+        "text": "what to eat?",
+        "hypothetical_document": "Bread of flour and water is baked in an oven.",
+    }
     answer = client.retrieve(question, cache="bypass", branches=["hyde"])
     assert answer.hits[0].document_id == "bread"
     assert [line.detail for line in answer.stages if line.stage == "hypothesis"] == ["given"]
@@ -88,7 +91,9 @@ def test_a_filter_holds_for_every_branch(client: Chorale, pipeline: RunningPipel
 def test_namespaces_never_see_each_other(client: Chorale, pipeline: RunningPipeline) -> None:
     pipeline.index({"secret": ("Bread of another tenant", "Bread is a secret here.")}, namespace="other")
     assert "secret" not in {hit.document_id for hit in client.retrieve("bread secret", cache="bypass").hits}
-    assert [hit.document_id for hit in client.retrieve("bread", namespace="other", cache="bypass").hits] == ["secret"]
+    assert [hit.document_id for hit in client.retrieve("bread", namespace="other", cache="bypass").hits] == [
+        "secret"
+    ]
 
 
 def test_an_unknown_namespace_fails_and_says_why(client: Chorale) -> None:
@@ -133,7 +138,9 @@ def test_an_unknown_id_has_no_answer(client: Chorale) -> None:
         client.answer("never-sent")
 
 
-def test_nothing_but_the_answer_is_left_of_an_ended_request(client: Chorale, pipeline: RunningPipeline) -> None:
+def test_nothing_but_the_answer_is_left_of_an_ended_request(
+    client: Chorale, pipeline: RunningPipeline
+) -> None:
     answer = client.retrieve("bread", cache="bypass")
     assert pipeline.redis.exists(entry_key(answer.request_id)) == 0
     assert pipeline.redis.zscore(MOMENTS, answer.request_id) is None
@@ -144,7 +151,9 @@ def test_nothing_but_the_answer_is_left_of_an_ended_request(client: Chorale, pip
     assert pipeline.redis.keys(f"*{answer.request_id}*") == [f"celery-task-meta-{answer.request_id}".encode()]
 
 
-def test_for_a_hundred_healthy_requests_the_chord_itself_called_the_callback(pipeline: RunningPipeline) -> None:
+def test_for_a_hundred_healthy_requests_the_chord_itself_called_the_callback(
+    pipeline: RunningPipeline,
+) -> None:
     client = pipeline.client()
     client.retrieve("warm", cache="bypass")
     pipeline.redis.config_resetstat()

@@ -39,6 +39,11 @@ def test_a_rare_word_weighs_more_than_a_frequent_one() -> None:
     assert "watchdog" in snippet(text, "system watchdog", 60).text
 
 
+def test_what_the_window_has_left_behind_counts_no_more() -> None:
+    text = FILLER + "Here alpha, beta and gamma meet. " + FILLER + "Only alpha. " + FILLER
+    assert "beta and gamma" in snippet(text, "alpha beta gamma", 80).text
+
+
 def test_a_short_text_stays_whole() -> None:
     assert snippet("  One\n line. ", "line") == Snippet("One line.", ((4, 8),))
 
@@ -69,7 +74,8 @@ def test_words_match_without_case_accents_and_endings(word: str, other: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("word", "other"), [("contract", "contrast"), ("cat", "category"), ("E4711", "E4712")]
+    ("word", "other"),
+    [("contract", "contrast"), ("cat", "category"), ("notice", "prenotice"), ("E4711", "E4712")],
 )
 def test_other_words_do_not_match(word: str, other: str) -> None:
     assert snippet(f"Here is {other}, you see.", word).highlights == ()

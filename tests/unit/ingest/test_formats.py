@@ -75,12 +75,21 @@ def test_restructured_text_keeps_headings_and_what_docutils_does_not_know(tmp_pa
 
 @pytest.mark.parametrize(
     "directive",
-    [".. include:: secret.txt", ".. literalinclude:: secret.txt", ".. raw:: html\n   :file: secret.txt"],
+    [
+        ".. include:: {}",
+        ".. literalinclude:: {}",
+        ".. raw:: html\n   :file: {}",
+        ".. csv-table::\n   :file: {}",
+    ],
 )
 def test_restructured_text_opens_no_other_file(tmp_path: Path, directive: str) -> None:
-    write(tmp_path, "secret.txt", "the password")
-    document = only(write(tmp_path, "a.rst", f"before\n\n{directive}\n\nafter"))
+    secret = write(tmp_path, "secret.inc", "the password")
+    document = only(write(tmp_path, "a.rst", f"before\n\n{directive.format(secret)}\n\nafter"))
     assert document.text == "before\n\nafter"
+
+
+def test_raw_markup_is_no_text(tmp_path: Path) -> None:
+    assert only(write(tmp_path, "a.rst", ".. raw:: html\n\n   <script>x</script>\n\nafter")).text == "after"
 
 
 def test_html_keeps_headings_and_drops_what_nobody_reads(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_paths_of_two_sources_need_a_name(docs: Path) -> None:
 
 @pytest.mark.parametrize("source", ["", " ", "a/b", "a\nb"])
 def test_a_source_that_fits_no_id_is_refused(docs: Path, source: str) -> None:
-    with pytest.raises(ValueError, match="source|control characters"):
+    with pytest.raises(ValueError, match=r"source|control characters"):
         read_documents([docs], source=source)
 
 

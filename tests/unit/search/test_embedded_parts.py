@@ -8,9 +8,10 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from models.errors import (
     WriterBusy,
     WrongDeclaration,
 )
-from search.embedded import rows
+from search.embedded import reader, rows, writer
 from search.embedded.growing import Growing
 from search.embedded.lexical import LexicalIndex, create_index, write_index
 from search.embedded.store import EmbeddedStore
@@ -166,12 +167,13 @@ def test_a_second_writer_is_refused_and_another_namespace_is_not(store: Embedded
     second.create("other", MANIFEST)
     with store.exclusive("ns"):
         store.upsert("ns", [document("a", "pear")])  # whoever holds it goes on
-        for write in (
+        writes: list[Callable[[], object]] = [
             lambda: second.upsert("ns", [document("b", "pear")]),
             lambda: second.delete("ns", ["a"]),
             lambda: second.drop("ns"),
             lambda: second.rebuild_lexical("ns"),
-        ):
+        ]
+        for write in writes:
             with pytest.raises(WriterBusy, match="'ns'"):
                 write()
         second.upsert("other", [document("b", "pear")])
@@ -258,17 +260,17 @@ def test_a_newer_format_is_refused(store: EmbeddedStore, folder: Path) -> None:
 
 
 def test_a_reader_sees_a_rebuild_and_a_namespace_made_anew(store: EmbeddedStore, folder: Path) -> None:
-    reader = EmbeddedStore(folder)
+    other = EmbeddedStore(folder)
     store.upsert("ns", [document("a", "pear")])
-    assert names(reader, "pear") == ["a"]
+    assert names(other, "pear") == ["a"]
     store.rebuild_lexical("ns")
-    assert names(reader, "pear") == ["a"]
+    assert names(other, "pear") == ["a"]
     store.drop("ns")
     store.create("ns", replace(MANIFEST, language="none"))
     store.upsert("ns", [document("b", "pears"), document("c", "plum", vectors=(NORTH,))])
-    assert (names(reader, "pear"), names(reader, "pears")) == ([], ["b"])
-    assert near(reader) == ["b", "c"]
-    reader.close()
+    assert (names(other, "pear"), names(other, "pears")) == ([], ["b"])
+    assert near(other) == ["b", "c"]
+    other.close()
 
 
 def test_a_reader_far_behind_or_full_of_dead_rows_loads_again(
@@ -277,28 +279,28 @@ def test_a_reader_far_behind_or_full_of_dead_rows_loads_again(
     monkeypatch.setattr(rows, "_DEAD_ROWS", 2)
     monkeypatch.setattr(rows, "TOMBSTONE_BATCHES", 4)
     monkeypatch.setattr("search.embedded.writer.TOMBSTONE_BATCHES", 4)
-    reader = EmbeddedStore(folder)
+    other = EmbeddedStore(folder)
     for batch in (1, 3, 9):
         for _ in range(batch):
             store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear", vectors=(NORTH,))])
         store.upsert("ns", [document("c", f"word{batch}")])
-        assert sorted(names(reader, "pear")) == ["a", "a", "b"]
-        assert names(reader, f"word{batch}") == ["c"]
-        assert sorted(near(reader)) == ["a", "a", "b", "c"]
+        assert sorted(names(other, "pear")) == ["a", "a", "b"]
+        assert names(other, f"word{batch}") == ["c"]
+        assert sorted(near(other)) == ["a", "a", "b", "c"]
     with sqlite3.connect(folder / "corpus.db") as connection:
         (remembered,) = connection.execute("SELECT count(*) FROM chorale_passage WHERE ended > 0").fetchone()
     connection.close()
     assert remembered == 3 + 3 + 3 + 1  # what the last four of sixteen batches replaced
-    reader.close()
+    other.close()
 
 
 def test_what_was_replaced_leaves_neither_text_nor_vector_behind(store: EmbeddedStore, folder: Path) -> None:
     store.upsert("ns", [document("a", "private words")])
     store.upsert("ns", [document("a", "public")])
     with sqlite3.connect(folder / "corpus.db") as connection:
-        rows = connection.execute("SELECT text, vector IS NULL FROM chorale_passage ORDER BY rid").fetchall()
+        kept = connection.execute("SELECT text, vector IS NULL FROM chorale_passage ORDER BY rid").fetchall()
     connection.close()
-    assert rows == [("", 1), ("public", 0)]
+    assert kept == [("", 1), ("public", 0)]
 
 
 def test_warming_for_words_alone_loads_no_matrix(folder: Path, store: EmbeddedStore) -> None:
@@ -310,6 +312,37 @@ def test_warming_for_words_alone_loads_no_matrix(folder: Path, store: EmbeddedSt
     assert view.vectors is None
     assert near(text_only) == ["a"]  # still there when it is wanted
     text_only.close()
+
+
+def test_a_reader_that_comes_between_the_two_commits_of_a_batch_waits_for_the_second(
+    store: EmbeddedStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.upsert("ns", [document("a", "pear"), document("b", "pear")])
+    late = EmbeddedStore(folder)
+    found: list[list[str]] = []
+    reading = threading.Thread(target=lambda: found.append(names(late, "pear")))
+    looks: list[float] = []
+    looked_twice = threading.Event()
+
+    def look_again(pause_s: float) -> None:
+        looks.append(pause_s)
+        if len(looks) == 2:
+            looked_twice.set()
+        looked_twice.wait(pause_s)
+
+    def show(*arguments: Any) -> None:
+        reading.start()
+        assert looked_twice.wait(30)
+        really_show(*arguments)
+
+    really_show = writer._show
+    monkeypatch.setattr(reader, "_LOOKS", 100_000)
+    monkeypatch.setattr("search.embedded.reader.time.sleep", look_again)
+    monkeypatch.setattr(writer, "_show", show)
+    store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear")])
+    reading.join(30)
+    assert found == [["a", "a", "b"]]
+    late.close()
 
 
 def test_threads_may_search_while_another_writes(store: EmbeddedStore) -> None:
@@ -330,7 +363,7 @@ def test_threads_may_search_while_another_writes(store: EmbeddedStore) -> None:
     threads = [threading.Thread(target=search) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for n in range(25):
+    for n in range(12):
         store.upsert("ns", [document("a", f"pear {n}"), document("b", f"pear {n}")])
     done.set()
     for thread in threads:

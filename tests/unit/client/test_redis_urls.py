@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from celery import Celery
+from chorale_client.redis_urls import celery_url, socket_url, without_password
 from redis.connection import parse_url
-
-from cli.redis_urls import celery_url, socket_url, without_password
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,57 @@
+"""The product's own path, planned in the caller's process and waited for as the client waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from celery import Celery
+from chorale_client.answer import Answer
+from chorale_client.client import make_request, read_answer
+from chorale_client.keys import result_key
+from chorale_client.words import Status
+from redis.client import PubSub
+
+from models.errors import ServiceError
+from tasks.fanout import Fanout
+from tasks.resources import Resources
+from tasks.retrieve import submit
+
+
+class NotWhole(ServiceError):
+    """An answer was degraded, or none came: its time says nothing."""
+
+
+class ChordPath:
+    """Asks one question a request; threads may share it, each with a connection of its own for waiting."""
+
+    def __init__(self, app: Celery, resources: Resources, options: Mapping[str, Any]) -> None:
+        """`options` are those of every request."""
+        self._fanout: Fanout = app.fanout
+        self._resources = resources
+        self._options = options
+        self._local = threading.local()
+
+    def ask(self, text: str) -> Answer:
+        """Raises NotWhole."""
+        request = make_request(text, **self._options)
+        channel, name = self._channel(), result_key(request.request_id)
+        channel.subscribe(name)
+        try:
+            submit(self._resources, self._fanout, request)
+            ledger = self._resources.callers_ledger
+            result = ledger.wait(channel, request.request_id, request.timeout_s)
+            result = result or ledger.result(request.request_id)
+        finally:
+            channel.unsubscribe(name)
+        answer = read_answer(result) if result else None
+        if answer is None or answer.status != Status.COMPLETE:
+            raise NotWhole(f"{text!r}: {answer.degraded if answer else 'no answer came'}")
+        return answer
+
+    def _channel(self) -> PubSub:
+        if not hasattr(self._local, "channel"):
+            self._local.channel = self._resources.redis.pubsub(ignore_subscribe_messages=True)
+        channel: PubSub = self._local.channel
+        return channel

@@ -1,0 +1,132 @@
+"""The time of a request on several ways, side by side: rounds alternate, and who is not measured stands still."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from chorale_client.answer import Answer
+from chorale_client.words import WIRE_VERSION
+from redis import Redis
+
+from bench.redis_cost import bytes_held, count_commands, wait_for_audit
+from bench.timing import WARMING, Ask, Timing, drive
+
+IN_FLIGHT = (1, 16)
+ROUNDS = 3
+COUNTED_REQUESTS = 100
+SETTLED_S = 5.0
+"""After the audit's commit: what is left then stays until it expires."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to answer a question."""
+
+    name: str
+    ask: Ask
+    processes: tuple[str, ...] = ()
+    """Those that have to run for it."""
+    prepare: Ask | None = None
+    """Asked with every question before its round, not timed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisCost:
+    """Of one request, on average."""
+
+    commands: float
+    commands_by_verb: Mapping[str, float]
+    bytes_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """What `chorale bench latency --json` prints."""
+
+    runs: list[dict[str, Any]]
+    no_op_runs: list[dict[str, Any]]
+    """The same for branches that do no work."""
+    cost: RedisCost
+    waterfall: list[dict[str, Any]] = field(default_factory=list)
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "v": WIRE_VERSION,
+            "runs": self.runs,
+            "no_op_runs": self.no_op_runs,
+            "redis_commands_per_request": round(self.cost.commands, 2),
+            "redis_commands_by_verb": {
+                verb: round(count, 2) for verb, count in self.cost.commands_by_verb.items()
+            },
+            "redis_bytes_left_per_request": round(self.cost.bytes_left),
+            "waterfall": self.waterfall,
+        }
+
+
+def compare(
+    variants: Sequence[Variant],
+    questions: Mapping[int, Sequence[str]],
+    *,
+    run_only: Callable[[Sequence[str]], None],
+    progress: Callable[[str], None] = lambda what: None,
+    rounds: int = ROUNDS,
+) -> list[dict[str, Any]]:
+    """Every variant on the same questions, which are given for each number in flight.
+
+    `run_only(processes)` lets these run and holds the others still.  The order of the variants rotates from
+    round to round.  Raises what a variant's `ask` raises.
+    """
+    timings = {(one.name, in_flight): Timing() for in_flight in questions for one in variants}
+    for number in range(rounds):
+        first = number % len(variants)
+        for variant in [*variants[first:], *variants[:first]]:
+            run_only(variant.processes)
+            for in_flight, texts in questions.items():
+                mine = texts[number::rounds]
+                progress(f"{variant.name}, {in_flight} in flight, round {number + 1} of {rounds}")
+                if variant.prepare is not None:
+                    drive(variant.prepare, mine, in_flight=in_flight, timing=Timing())
+                drive(variant.ask, mine, in_flight=in_flight, timing=timings[variant.name, in_flight])
+    return [timing.to_wire(name, in_flight) for (name, in_flight), timing in timings.items()]
+
+
+def redis_cost(client: Redis, ask: Ask, questions: Sequence[str]) -> RedisCost:
+    """Commands and bytes of the requests that `ask` makes, one after another; raises NotAudited."""
+    ask(WARMING)
+    wait_for_audit(client)
+    time.sleep(SETTLED_S)
+    before = bytes_held(client)
+
+    def work() -> None:
+        for text in questions:
+            ask(text)
+
+    found = count_commands(client, work)
+    time.sleep(SETTLED_S)
+    count = len(questions)
+    by_verb = {verb: times / count for verb, times in found.most_common()}
+    return RedisCost(found.total() / count, by_verb, (bytes_held(client) - before) / count)
+
+
+def waterfall_of(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """The median place and length of each stage, in milliseconds from the acceptance of the request."""
+    lines: dict[str, list[tuple[float | None, float]]] = {}
+    for answer in answers:
+        for line in answer.stages:
+            if line.status == "ok":
+                lines.setdefault(line.stage, []).append((line.start_ms, line.ms))
+    shown = []
+    for stage, seen in lines.items():
+        starts = [start for start, _ in seen if start is not None]
+        shown.append(
+            {
+                "stage": stage,
+                "start_ms": round(median(starts), 2) if starts else None,
+                "ms": round(median(ms for _, ms in seen), 2),
+            }
+        )
+    return shown

@@ -1,0 +1,65 @@
+"""A request answered by function calls: the same stores, model and fusion, without broker, ledger and tasks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from chorale_client.request import Request
+from chorale_client.words import EnvelopeStatus
+
+from fusion.answer import build_answer_tail
+from fusion.collapse import collapse_ranking
+from fusion.fuse import fuse_question
+from models.documents import PassageText
+from models.envelope import Envelope
+from models.plan import BranchPlan, Plan
+from tasks.planning import resolve
+from tasks.resources import Resources
+from tasks.search import KINDS, Part
+
+
+def plan_of(resources: Resources, request: Request) -> Plan:
+    return resolve(
+        request,
+        resources.pipeline,
+        accepted_at=datetime.now(UTC),
+        generation=None,
+        models=resources.fingerprints,
+    )
+
+
+def search(resources: Resources, request: Request, branch: BranchPlan) -> Envelope:
+    """One branch, as its task would search it."""
+    part = Part(
+        resources,
+        resources.store(branch.store),
+        branch,
+        request,
+        request.questions,
+        ends_at_s=time.monotonic() + request.timeout_s,
+        begun_ms=0.0,
+    )
+    rankings = tuple(collapse_ranking(ranking, branch.depth) for ranking in KINDS[branch.kind](part))
+    return Envelope(branch.name, EnvelopeStatus.OK, rankings=rankings)
+
+
+def fuse(
+    resources: Resources, request: Request, plan: Plan, envelopes: Mapping[str, Envelope]
+) -> dict[str, Any]:
+    """The answer's fields, with the texts of its hits where the request includes them."""
+    fused = {index: fuse_question(plan, envelopes, index, request) for index in plan.asked}
+    texts: dict[str, PassageText] | None = None
+    if "snippets" in request.include:
+        wanted = [hit.passage_id for one in fused.values() for hit in one.hits]
+        texts = resources.writing_store.texts(request.namespace, wanted)
+    return build_answer_tail(request, plan, envelopes, fused, texts)
+
+
+def answer(resources: Resources, request: Request) -> dict[str, Any]:
+    """All of it, one step after another."""
+    plan = plan_of(resources, request)
+    envelopes = {branch.name: search(resources, request, branch) for branch in plan.branches}
+    return fuse(resources, request, plan, envelopes)

@@ -1,0 +1,95 @@
+"""The same parts in a Celery chord as everybody writes it: a list header, results through the Redis backend.
+
+`python -m bench.plain_chord QUEUE...` is one of its workers (solo, WARNING); its settings are Celery's own.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from celery import Celery, chord
+from celery.platforms import SecurityWarning
+from chorale_client.redis_urls import celery_url
+from chorale_client.request import Request
+from kombu import Queue
+
+from bench import no_op, one_process
+from models.envelope import Envelope
+from models.plan import Plan
+from tasks.resources import Resources
+from tasks.worker import limit_threads
+
+QUEUE = "bench.plain.{branch}"
+FUSION = "fusion"
+
+
+def make_app(resources: Resources) -> Celery:
+    app = Celery("bench-plain-chord", set_as_current=False)
+    url = celery_url(resources.redis_url)
+    names = [*(branch.name for branch in resources.pipeline.branches), FUSION]
+    app.conf.update(
+        broker_url=url,
+        result_backend=url,
+        task_queues=[Queue(QUEUE.format(branch=name)) for name in names],
+        task_default_queue=QUEUE.format(branch=FUSION),
+    )
+
+    @app.task(name="bench.part")
+    def part(request: dict[str, Any], plan: dict[str, Any], branch: str) -> str:
+        asked = Request.model_validate(request)
+        planned = next(one for one in Plan.model_validate(plan).branches if one.name == branch)
+        return one_process.search(resources, asked, planned).to_wire().decode()
+
+    @app.task(name="bench.fuse")
+    def fuse(envelopes: list[str], request: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
+        asked, planned = Request.model_validate(request), Plan.model_validate(plan)
+        found = {
+            branch.name: Envelope.from_wire(branch.name, raw)
+            for branch, raw in zip(planned.branches, envelopes, strict=True)
+        }
+        return one_process.fuse(resources, asked, planned, found)
+
+    return app
+
+
+def answer(app: Celery, resources: Resources, request: Request) -> Mapping[str, Any]:
+    """Send the chord and wait for its result."""
+    plan = one_process.plan_of(resources, request)
+    given = {"request": request.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
+    header = [
+        app.signature("bench.part", kwargs={**given, "branch": branch.name}).set(
+            queue=QUEUE.format(branch=branch.name)
+        )
+        for branch in plan.branches
+    ]
+    body = app.signature("bench.fuse", kwargs=given).set(queue=QUEUE.format(branch=FUSION))
+    result = chord(header, app=app)(body)
+    return cast("Mapping[str, Any]", result.get(timeout=request.timeout_s))
+
+
+def run_worker(branches: Sequence[str]) -> None:
+    """Work on the queues of these branches, or of the fusion, with everything warm."""
+    limit_threads(1)
+    no_op.declare()
+    resources = Resources.from_environment()
+    if {"vector", "hyde"} & set(branches):
+        resources.embedder.warm()
+    resources.writing_store.warm()
+    app = make_app(resources)
+    # Celery's advice about root is about pickled messages.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
+    app.Worker(
+        hostname=f"plain-{branches[0]}@%h",
+        queues=[QUEUE.format(branch=name) for name in branches],
+        pool="solo",
+        concurrency=1,
+        loglevel="WARNING",
+        quiet=True,
+    ).start()
+
+
+if __name__ == "__main__":
+    run_worker(sys.argv[1:])

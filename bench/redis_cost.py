@@ -1,0 +1,77 @@
+"""What requests cost a Redis server: commands that clients send, and bytes that stay."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from chorale_client.keys import HEARTBEAT, OUTBOX, SWEEPER
+from redis import Redis
+
+from models.errors import ServiceError
+
+AUDIT_LIMIT_S = 30.0
+_END = "the measured requests have ended"
+_NOT_COUNTED = frozenset(
+    # What workers send whether or not there is a request, and what the measurement itself asks.
+    {"BRPOP", "TIME", "PING", "XLEN", "ECHO", "MONITOR"}
+)
+
+
+class NotAudited(ServiceError):
+    """Ended requests did not leave the outbox: no drainer runs."""
+
+
+def is_counted(seen: Mapping[str, Any]) -> bool:
+    """Whether a line of MONITOR is a command that a client sent for a request (see docs/measurements.md).
+
+    Commands inside a script are the script's: EVALSHA is one.  Heartbeats and the sweeper's look are left out.
+    """
+    if seen["client_type"] == "lua":
+        return False
+    command = str(seen["command"])
+    verb = command.partition(" ")[0].upper()
+    return verb not in _NOT_COUNTED and HEARTBEAT not in command and f" {SWEEPER} " not in command
+
+
+def count_commands(client: Redis, work: Callable[[], None]) -> Counter[str]:
+    """The counted commands by verb while `work` runs and until the audit is written."""
+    found: Counter[str] = Counter()
+    listening = threading.Event()
+
+    def listen() -> None:
+        with client.monitor() as monitor:
+            listening.set()
+            for seen in monitor.listen():
+                if _END in str(seen["command"]):
+                    return
+                if is_counted(seen):
+                    found[str(seen["command"]).partition(" ")[0].upper()] += 1
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    listening.wait(AUDIT_LIMIT_S)
+    work()
+    wait_for_audit(client)
+    client.echo(_END)
+    listener.join(AUDIT_LIMIT_S)
+    return found
+
+
+def bytes_held(client: Redis) -> int:
+    """The bytes of all keys (MEMORY USAGE, every element counted)."""
+    keys = list(client.scan_iter(count=1_000))
+    sizes = (cast("int | None", client.memory_usage(key, samples=0)) for key in keys)
+    return sum(size or 0 for size in sizes)
+
+
+def wait_for_audit(client: Redis) -> None:
+    """Until every ended request is written to the audit tables; raises NotAudited."""
+    until = time.monotonic() + AUDIT_LIMIT_S
+    while cast(int, client.xlen(OUTBOX)):
+        if time.monotonic() > until:
+            raise NotAudited(f"the outbox was not empty after {AUDIT_LIMIT_S:.0f} s: does a sweeper drain it?")
+        time.sleep(0.02)

@@ -1,0 +1,20 @@
+"""`python -m bench.worker NAME [QUEUE...]`: the product's worker, or its sweeper where no queue is named.
+
+They know the branches that do no work besides.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from bench import no_op
+from tasks import sweeper
+from tasks.worker import run_worker
+
+if __name__ == "__main__":
+    no_op.declare()
+    name, *queues = sys.argv[1:]
+    if queues:
+        run_worker(queues, name=name)
+    else:
+        sweeper.run(name=name)

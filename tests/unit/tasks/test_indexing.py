@@ -1,0 +1,305 @@
+"""Indexing into the embedded store: what is embedded, what is committed, what is deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference.protocol import Embedder
+from ingest.hashes import content_hash
+from ingest.items import RawDocument, Skipped
+from ingest.near_duplicates import NearDuplicates
+from ingest.read import read_documents
+from ingest.split import splitter_name
+from models.documents import Manifest, Matrix
+from models.errors import ManifestMismatch
+from search.embedded.store import EmbeddedStore
+from tasks.indexing import IndexReport, Progress, index_documents
+from tests.hashing_embedder import HashingEmbedder
+
+LONG = " ".join(f"word{n}" for n in range(60)) + "."
+
+
+def manifest(**changes: Any) -> Manifest:
+    values: dict[str, Any] = {
+        "splitter": splitter_name(32),
+        "language": "en",
+        "analyser": "test/1",
+        "embedder": HashingEmbedder.fingerprint,
+        "dimension": 16,
+    }
+    return Manifest(**{**values, **changes})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
+    store = EmbeddedStore(tmp_path / "store")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name, text in {"a.txt": "alpha", "b.txt": "beta", "c.md": f"# Gamma\n\n{LONG}"}.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+Index = Callable[..., IndexReport]
+
+
+@pytest.fixture
+def embedder() -> HashingEmbedder:
+    return HashingEmbedder()
+
+
+@pytest.fixture
+def index(store: EmbeddedStore, embedder: Embedder) -> Index:
+    def run(items: Iterable[RawDocument | Skipped] | Path, **options: Any) -> IndexReport:
+        if isinstance(items, Path):
+            items = read_documents([items], source="docs")
+        given = {
+            "store": store,
+            "embedder": embedder,
+            "namespace": "n",
+            "manifest": manifest(),
+            "source": "docs",
+        }
+        return index_documents(items, **{**given, **options})
+
+    return run
+
+
+def raw(name: str, text: str = "text", **rest: Any) -> RawDocument:
+    return RawDocument(f"docs/{name}", "docs", name, text, path=name, **rest)
+
+
+def test_every_document_is_found_by_text_and_by_vector(
+    index: Index, store: EmbeddedStore, docs: Path, embedder: HashingEmbedder
+) -> None:
+    report = index(docs)
+    assert (report.added, report.replaced, report.unchanged, report.deleted) == (3, 0, 0, 0)
+    assert report.passages == len(embedder.embedded) > 3
+    assert report.generation == store.generation("n") > 0
+    (by_text,) = store.search_text("n", ["beta"], depth=5)
+    assert [hit.document_id for hit in by_text.hits] == ["docs/b.txt"]
+    (by_vector,) = store.search_vectors("n", embedder.embed_questions([embedder.embedded[0]]), depth=5)
+    assert by_vector.hits[0].document_id == "docs/a.txt"
+    assert by_vector.hits[0].score == pytest.approx(1, abs=1e-5)
+    assert by_vector.hits[0].content_hash == content_hash("a", "alpha")
+
+
+def test_what_is_embedded_is_title_heading_and_text(index: Index, embedder: HashingEmbedder) -> None:
+    index([raw("guide", f"## Part\n\n{LONG}\n\n{LONG}", markup="markdown")])
+    assert embedded_starts(embedder) == {"guide\n## Part", "guide\nPart"}
+    assert all(embedder.count_pieces(text) <= embedder.max_pieces for text in embedder.embedded)
+
+
+def embedded_starts(embedder: HashingEmbedder) -> set[str]:
+    return {"\n".join(text.split("\n")[:2]) for text in embedder.embedded}
+
+
+def test_a_second_run_embeds_nothing_and_commits_nothing(
+    index: Index, docs: Path, embedder: HashingEmbedder
+) -> None:
+    first = index(docs)
+    embedder.embedded.clear()
+    second = index(docs)
+    assert (second.added, second.replaced, second.unchanged, second.passages) == (0, 0, 3, 0)
+    assert second.generation == first.generation
+    assert embedder.embedded == []
+
+
+def test_a_changed_document_is_replaced_whole(index: Index, store: EmbeddedStore, docs: Path) -> None:
+    index(docs)
+    (docs / "c.md").write_text("# Gamma\n\nshort now")
+    report = index(docs)
+    assert (report.replaced, report.unchanged, report.passages) == (1, 2, 1)
+    assert store.search_text("n", ["word59"], depth=5)[0].hits == ()
+    assert len(store.search_text("n", ["short"], depth=5)[0].hits) == 1
+
+
+def test_changed_metadata_are_a_change(index: Index, store: EmbeddedStore) -> None:
+    index([raw("a", metadata={"source_type": "faq"})])
+    assert index([raw("a", metadata={"source_type": "guide"})]).replaced == 1
+    assert store.search_text("n", ["text"], depth=1)[0].hits[0].source_type == "guide"
+
+
+def test_without_prune_what_is_gone_stays(index: Index, docs: Path) -> None:
+    index(docs)
+    (docs / "a.txt").unlink()
+    assert index(docs).deleted == 0
+
+
+def test_prune_deletes_what_this_source_no_longer_has_and_nothing_else(
+    index: Index, store: EmbeddedStore, docs: Path
+) -> None:
+    index(docs)
+    index([RawDocument("other/a.txt", "other", "a", "alpha")], source="other")
+    (docs / "a.txt").unlink()
+    report = index(docs, prune=True)
+    assert (report.deleted, report.unchanged, report.spared) == (1, 2, 0)
+    assert [hit.document_id for hit in store.search_text("n", ["alpha"], depth=9)[0].hits] == ["other/a.txt"]
+    assert report.generation == store.generation("n")
+
+
+def test_prune_spares_what_cannot_be_read_just_now(index: Index, docs: Path) -> None:
+    (docs / "d.jsonl").write_text('{"id": 1, "text": "one"}\n{"id": 2, "text": "two"}\n')
+    index(docs)
+    (docs / "a.txt").unlink()
+    (docs / "b.txt").write_bytes(b"\xff")
+    (docs / "d.jsonl").write_text('{"id": 1, "text": "one"}\n{broken\n')
+    report = index(docs, prune=True)
+    assert (report.deleted, report.spared) == (1, 2)
+    assert report.has_faults
+
+
+def test_prune_waits_for_the_end_of_the_walk(index: Index, store: EmbeddedStore, docs: Path) -> None:
+    index(docs)
+
+    def walk() -> Iterator[RawDocument]:
+        yield raw("new")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        index(walk(), prune=True)
+    assert len(store.revisions("n", "docs")) == 3
+
+
+def test_an_interrupted_run_goes_on_where_it_was(
+    index: Index, store: EmbeddedStore, embedder: HashingEmbedder
+) -> None:
+    documents = [raw(f"{n:02}", f"text {n}") for n in range(10)]
+
+    def interrupted() -> Iterator[RawDocument]:
+        yield from documents[:7]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        index(interrupted(), batch_documents=3)
+    assert sorted(store.revisions("n", "docs")) == [f"docs/{n:02}" for n in range(6)]
+    embedder.embedded.clear()
+    report = index(documents, batch_documents=3)
+    assert (report.added, report.unchanged, len(embedder.embedded)) == (4, 6, 4)
+
+
+def test_a_batch_that_fails_leaves_the_ones_before(store: EmbeddedStore, index: Index) -> None:
+    class Failing(HashingEmbedder):
+        def embed_passages(
+            self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+        ) -> Matrix:
+            if any("poison" in text for text in texts):
+                raise RuntimeError("the model failed")
+            return super().embed_passages(texts, progress=progress)
+
+    documents = [raw("a"), raw("b", "poison"), raw("c")]
+    with pytest.raises(RuntimeError, match="the model failed"):
+        index(documents, embedder=Failing(), batch_documents=1)
+    assert list(store.revisions("n", "docs")) == ["docs/a"]
+
+
+def test_batches_raise_the_generation_one_by_one(index: Index, store: EmbeddedStore) -> None:
+    report = index([raw(str(n)) for n in range(5)], batch_documents=2)
+    assert report.generation == store.generation("n") == 3
+
+
+def test_long_documents_end_a_batch_early(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.indexing.BATCH_CHARACTERS", 10)
+    assert index([raw("a", "longer than ten"), raw("b", "x")]).generation == 2
+
+
+def test_an_id_that_comes_twice_is_reported_and_the_first_kept(index: Index, store: EmbeddedStore) -> None:
+    report = index([raw("a", "first"), raw("a", "second", line=2)])
+    assert (report.added, report.skipped[0].line) == (1, 2)
+    assert "was there before in this run" in report.skipped[0].why
+    assert store.search_text("n", ["second"], depth=1)[0].hits == ()
+
+
+def test_what_was_skipped_is_in_the_report(index: Index) -> None:
+    quiet, fault = Skipped("a.png", "no reader", is_fault=False), Skipped("b.txt", "binary")
+    assert not index([quiet]).has_faults
+    report = index([quiet, fault])
+    assert report.skipped == [quiet, fault]
+    assert report.has_faults
+
+
+def test_documents_of_another_source_are_refused(index: Index) -> None:
+    with pytest.raises(ValueError, match="of the source 'other', not of 'docs'"):
+        index([RawDocument("other/a", "other", "a", "text", path="a")])
+
+
+def test_another_manifest_is_refused_before_anything_is_read(index: Index, docs: Path) -> None:
+    index(docs)
+
+    def unread() -> Iterator[RawDocument]:
+        raise AssertionError("read")
+        yield
+
+    with pytest.raises(ManifestMismatch):
+        index(unread(), manifest=manifest(language="it"))
+
+
+def test_near_duplicates_are_grouped_across_batches_and_runs(
+    index: Index, store: EmbeddedStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "near.npz"
+    index([raw("a", LONG)], near_duplicates=NearDuplicates(path))
+    index(
+        [raw("b", LONG.upper()), raw("c", "short")], near_duplicates=NearDuplicates(path), batch_documents=1
+    )
+    groups = {
+        hit.document_id: hit.near_duplicate_group
+        for text in ("word1", "short")
+        for hit in store.search_text("n", [text], depth=9)[0].hits
+    }
+    assert groups == {"docs/a": None, "docs/b": "docs/a", "docs/c": None}
+
+
+def test_groups_of_a_namespace_that_was_dropped_are_forgotten(index: Index, store: EmbeddedStore) -> None:
+    groups = NearDuplicates()
+    index([raw("a", LONG)], near_duplicates=groups)
+    store.drop("n")
+    index([raw("b", LONG)], near_duplicates=groups)
+    assert store.search_text("n", ["word1"], depth=1)[0].hits[0].near_duplicate_group is None
+
+
+def test_groups_are_saved_when_a_run_is_interrupted(index: Index, tmp_path: Path) -> None:
+    def interrupted() -> Iterator[RawDocument]:
+        yield raw("a", LONG)
+        raise KeyboardInterrupt
+
+    groups = NearDuplicates(tmp_path / "near.npz")
+    with pytest.raises(KeyboardInterrupt):
+        index(interrupted(), near_duplicates=groups, batch_documents=1)
+    assert NearDuplicates(tmp_path / "near.npz").assign("docs/b", LONG) == "docs/a"
+
+
+def test_progress_counts_documents_and_passages_up_to_the_whole(index: Index) -> None:
+    told: list[Progress] = []
+    documents = [raw(str(n)) for n in range(4)]
+    index(documents, batch_documents=2, progress=told.append, total_documents=4)
+    assert [(each.documents, each.passages) for each in told] == [(0, 2), (2, 2), (2, 4), (4, 4)]
+    assert [each.remaining_s is None for each in told] == [True, False, False, False]
+    assert told[-1].remaining_s == 0
+    assert all(each.passages_per_s > 0 for each in told)
+    told.clear()
+    index(documents, progress=told.append)
+    assert [(each.documents, each.passages) for each in told] == [(n, 0) for n in (1, 2, 3, 4)]
+
+
+def test_a_judged_collection_keeps_its_ids(index: Index, store: EmbeddedStore, tmp_path: Path) -> None:
+    rows = [{"_id": f"MED-{n}", "title": f"Title {n}", "text": f"text number {n}"} for n in range(3)]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    index(read_documents([tmp_path / "corpus.jsonl"], source="docs", ids="given"))
+    assert sorted(store.revisions("n", "docs")) == ["MED-0", "MED-1", "MED-2"]
+
+
+def test_a_document_without_words_is_kept_as_read(index: Index, store: EmbeddedStore) -> None:
+    assert index([raw("a", " ")]).added == 1
+    assert index([raw("a", " ")]).unchanged == 1
