@@ -37,13 +37,13 @@ def make_app(resources: Resources) -> Celery:
         task_default_queue=QUEUE.format(branch=FUSION),
     )
 
-    @app.task(name="bench.part")
+    @app.task(name="bench.part", shared=False)
     def part(request: dict[str, Any], plan: dict[str, Any], branch: str) -> str:
         asked = Request.model_validate(request)
         planned = next(one for one in Plan.model_validate(plan).branches if one.name == branch)
         return one_process.search(resources, asked, planned).to_wire().decode()
 
-    @app.task(name="bench.fuse")
+    @app.task(name="bench.fuse", shared=False)
     def fuse(envelopes: list[str], request: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
         asked, planned = Request.model_validate(request), Plan.model_validate(plan)
         found = {
@@ -67,7 +67,10 @@ def answer(app: Celery, resources: Resources, request: Request) -> Mapping[str, 
     ]
     body = app.signature("bench.fuse", kwargs=given).set(queue=QUEUE.format(branch=FUSION))
     result = chord(header, app=app)(body)
-    return cast("Mapping[str, Any]", result.get(timeout=request.timeout_s))
+    answered = cast("Mapping[str, Any]", result.get(timeout=request.timeout_s))
+    # Celery's results unsubscribe when they are collected, which must not be after the server has gone.
+    result.parent = None
+    return answered
 
 
 def run_worker(branches: Sequence[str]) -> None:

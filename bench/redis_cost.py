@@ -73,5 +73,7 @@ def wait_for_audit(client: Redis) -> None:
     until = time.monotonic() + AUDIT_LIMIT_S
     while cast(int, client.xlen(OUTBOX)):
         if time.monotonic() > until:
-            raise NotAudited(f"the outbox was not empty after {AUDIT_LIMIT_S:.0f} s: does a sweeper drain it?")
+            raise NotAudited(
+                f"the outbox was not empty after {AUDIT_LIMIT_S:.0f} s: does a sweeper drain it?"
+            )
         time.sleep(0.02)

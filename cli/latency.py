@@ -45,7 +45,9 @@ def latency(
     documents: Annotated[
         int | None, typer.Option(min=100, help="Take the first so many documents of the demo's corpus only.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document and nothing else.")
+    ] = False,
 ) -> None:
     """Measure the chord path beside one process without Celery, a plain Celery chord, and the cache.
 
@@ -204,9 +206,7 @@ def _variants(resources: Resources, options: Mapping[str, Any]) -> list[Variant]
     return [
         Variant("chord", chord.ask, ours),
         Variant("in_process", lambda text: one_process.answer(resources, request(text))),
-        Variant(
-            "plain_chord", lambda text: plain_chord.answer(plain_app, resources, request(text)), _PLAIN
-        ),
+        Variant("plain_chord", lambda text: plain_chord.answer(plain_app, resources, request(text)), _PLAIN),
         Variant("cache", ask_again, ours, prepare=ask_again),
     ]
 
@@ -228,7 +228,9 @@ def _show(found: Latency) -> None:
     table.add_column("begins at ms", justify="right")
     table.add_column("takes ms", justify="right")
     for line in found.waterfall:
-        table.add_row(line["stage"], "" if line["start_ms"] is None else str(line["start_ms"]), str(line["ms"]))
+        table.add_row(
+            line["stage"], "" if line["start_ms"] is None else str(line["start_ms"]), str(line["ms"])
+        )
     console.print(table)
     verbs = ", ".join(f"{verb} {count:.2f}" for verb, count in found.cost.commands_by_verb.items())
     console.print(f"Redis, for one request: {found.cost.commands:.1f} commands ({verbs}),")

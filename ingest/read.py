@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ingest.clean import clean_line, clean_text
 from ingest.formats import csv_rows, html, json_lines, markdown, pdf, restructured_text, text
 from ingest.identity import checked_id, checked_source, default_source, file_id, record_id
 from ingest.items import Fault, RawDocument, ReadOptions, Record, Skipped, Unreadable
-from ingest.records import check_fields
+from ingest.records import check_fields, record_of
 from ingest.walk import FoundFile, walk
 
 Reader = Callable[[Path, ReadOptions], Iterator[Record | Fault]]
@@ -151,6 +151,24 @@ def _read_file(
     else:
         if not found_any:
             yield Skipped(shown, "empty", is_fault=False)
+
+
+def read_rows(rows: Iterable[Mapping[str, Any]], *, source: str) -> Iterator[RawDocument | Skipped]:
+    """Rows of a collection that another program hands in (`{id, title, text, metadata}`); their ids are taken
+    as they stand."""
+    checked_source(source)
+    for number, row in enumerate(rows, start=1):
+        where = f"document {number}"
+        if not isinstance(row, Mapping):
+            yield Skipped(where, f"{type(row).__name__}, not an object", spares="")
+            continue
+        for found in record_of(row, {}, line=number):
+            if isinstance(found, Fault):
+                yield Skipped(where, found.why, spares="" if found.loses_document else None)
+            elif found.given_id is None:
+                yield Skipped(where, "it has no id", spares="")
+            else:
+                yield _document(found, where, source, source, own_ids=True, collection=True)
 
 
 def _document(

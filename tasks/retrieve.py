@@ -53,9 +53,7 @@ def plan_request(resources: Resources, fanout: Fanout, request: Request, *, acce
     if plan.asked and request.needs_retrieval:
         fanout.publish(request.request_id, plan, flight=flight)
         return
-    fields = build_answer_tail(request, plan, {}, {}, None, absent={})
-    # Nothing was searched, so no branch is missing.
-    fields |= {"degraded": [], "stages": list(plan.stages)}
+    fields = build_answer_tail(request, plan, {}, {}, None)
     by = "cache" if plan.cached else "planner"
     resources.ledger.finish(request.request_id, by=by, tail=answer_tail(fields), is_complete=True)
 

@@ -222,7 +222,7 @@ def test_a_commit_of_words_that_was_cut_short_can_be_made_again(tmp_path: Path) 
     write_index(index, "en", delete=[0], add=[])
     shutil.copytree(index, whole)
     known = {path.name for path in index.iterdir()}
-    write_index(whole, "en", delete=[1], add=[])
+    write_index(whole, "en", delete=[1], add=[(9, "plum")])
     left = [path for path in whole.glob("*.del") if path.name not in known]
     assert len(left) == 1
     shutil.copy(left[0], index)

@@ -1,0 +1,99 @@
+"""The filters of the command line, `year>=2020`, as the filters of the wire, `{"year": {"gte": 2020}}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+OPERATORS = {
+    ">=": "gte",
+    "<=": "lte",
+    "!=": "not",
+    ">": "gt",
+    "<": "lt",
+    "~": "contains",
+    "=": "",
+}
+"""What stands between field and value; `=` is the value itself on the wire."""
+
+SYNTAX = """\
+FIELD=VALUE, FIELD=A,B (any of them), FIELD!=VALUE, FIELD>=VALUE (also > <= <), FIELD~PART (part of a text),
+FIELD=* (has it), FIELD!=* (has it not); a value in double quotes is taken as it stands"""
+
+_FILTER = re.compile(r"\s*([^\s<>=!~][^<>=!~]*?)\s*(>=|<=|!=|>|<|~|=)\s*(.*?)\s*", re.DOTALL)
+_VALUE = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",]*))\s*(,|$)')
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
+
+
+class WrongFilter(ValueError):
+    """A filter that cannot be read; the message says what is wrong and shows the syntax."""
+
+
+def parse_filters(given: Iterable[str]) -> dict[str, Any]:
+    """All conditions together; several on one field must all hold.  Raises WrongFilter.
+
+    What looks like a number or a truth value is compared as both that and text where equality is asked, since
+    a collection may hold either (`year=2020` is `[2020, "2020"]`).
+    """
+    filters: dict[str, Any] = {}
+    for text in given:
+        field, operator, operand = _parse(text)
+        if field not in filters:
+            filters[field] = {operator: operand} if operator else operand
+            continue
+        known = filters[field]
+        if not operator or not isinstance(known, dict):
+            raise WrongFilter(f"filter {text!r}: {field!r} has a condition already; any of several is {field}=A,B")
+        if operator in known:
+            raise WrongFilter(f"filter {text!r}: {field!r} has that condition already")
+        known[operator] = operand
+    return filters
+
+
+def _parse(text: str) -> tuple[str, str, Any]:
+    """Field, operator of the wire (empty for equality) and operand."""
+    found = _FILTER.fullmatch(text)
+    if found is None:
+        raise WrongFilter(f"filter {text!r} is none of: {SYNTAX}")
+    field, sign, value = found.groups()
+    operator = OPERATORS[sign]
+    if value == "*" and operator in ("", "not"):
+        return field, "exists", not operator
+    values = _values(text, value)
+    if operator in ("", "not"):
+        choices = [choice for one, is_quoted in values for choice in _meanings(one, is_quoted)]
+        return field, operator, choices if len(choices) > 1 else choices[0]
+    if operator == "contains":
+        return field, operator, [one for one, _ in values] if len(values) > 1 else values[0][0]
+    if len(values) > 1:
+        raise WrongFilter(f"filter {text!r}: {sign} takes one value")
+    return field, operator, _meanings(*values[0])[0]
+
+
+def _values(text: str, value: str) -> list[tuple[str, bool]]:
+    """The values between commas, and whether each was quoted."""
+    values: list[tuple[str, bool]] = []
+    position = 0
+    while True:
+        found = _VALUE.match(value, position)
+        if found is None:
+            raise WrongFilter(f"filter {text!r}: the quotes do not close, or something follows them")
+        quoted, plain, comma = found.groups()
+        one = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else plain.strip()
+        if not one and quoted is None:
+            raise WrongFilter(f'filter {text!r}: a value is missing; an empty text is ""')
+        values.append((one, quoted is not None))
+        if not comma:
+            return values
+        position = found.end()
+
+
+def _meanings(value: str, is_quoted: bool) -> list[Any]:
+    """What a value may be, the likeliest first."""
+    if not is_quoted:
+        if found := _NUMBER.fullmatch(value):
+            return [float(value) if found[2] else int(value), value]
+        if value in ("true", "false"):
+            return [value == "true", value]
+    return [value]

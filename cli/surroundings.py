@@ -1,0 +1,84 @@
+"""What an operator's command finds around itself: settings, pipeline, and the Redis of a running installation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from models.errors import ServiceError
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+    from config.pipeline import Pipeline
+    from config.settings import Settings
+    from tasks.resources import Resources
+
+ANSWER_LIMIT_S = 2.0
+
+
+class NotRunning(ServiceError):
+    """No installation runs here; the message says how to start one."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Read once; nothing is opened before it is asked for."""
+
+    settings: Settings
+    pipeline: Pipeline
+    redis_url: str | None
+    """None where none is configured and no `chorale up` runs on this home."""
+
+    @cached_property
+    def resources(self) -> Resources:
+        """Also without a Redis: then only what needs it raises RedisError."""
+        from tasks.resources import Resources
+
+        nowhere = f"unix://{self.settings.home}/redis.sock"
+        return Resources(self.settings, self.pipeline, self.redis_url or nowhere)
+
+    @cached_property
+    def redis(self) -> Redis | None:
+        """A client of the Redis, if it answers."""
+        from redis import Redis, RedisError
+
+        if self.redis_url is None:
+            return None
+        client = Redis.from_url(
+            self.redis_url, socket_timeout=ANSWER_LIMIT_S, socket_connect_timeout=ANSWER_LIMIT_S
+        )
+        try:
+            client.ping()
+        except RedisError:
+            return None
+        return client
+
+    def running_redis(self) -> Redis:
+        """The client; raises NotRunning with what to do where there is none."""
+        if self.redis is not None:
+            return self.redis
+        if self.redis_url is None:
+            raise NotRunning(
+                f"nothing runs on {self.settings.home}: start it with `chorale up` in another terminal, "
+                "or set CHORALE_REDIS_URL"
+            )
+        from cli.redis_urls import without_password
+
+        raise NotRunning(
+            f"the Redis at {without_password(self.redis_url)} does not answer: start it, or check CHORALE_REDIS_URL"
+        )
+
+
+def surroundings() -> Surroundings:
+    """Read the environment; raises WrongDeclaration.  Logs of this process go to stderr, warnings only."""
+    from config.logging import set_up_logging
+    from config.pipeline import load_pipeline
+    from config.running_redis import find_redis_url
+    from config.settings import load_settings
+
+    settings = load_settings()
+    set_up_logging(level="WARNING", log_format=settings.log_format, texts=settings.log_texts)
+    redis_url = settings.redis_url or find_redis_url(settings.home)
+    return Surroundings(settings, load_pipeline(settings.pipeline_file), redis_url)

@@ -1,0 +1,32 @@
+"""Consoles: what a command prints is its answer, what it says about it goes to stderr."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+PIPED_WIDTH = 100
+"""Columns where nobody looks at a terminal."""
+
+
+def stdout() -> Console:
+    return _console(stderr=False)
+
+
+def stderr() -> Console:
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
+    return console if console.is_terminal else Console(
+        stderr=stderr, highlight=False, emoji=False, markup=False, width=PIPED_WIDTH
+    )
+
+
+def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """A table without lines, its heads dim; the columns in `right` are right-aligned."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    return table
