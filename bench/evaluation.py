@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from bench.collection import Collection
-from bench.metrics import measure
 from chorale_client.answer import Answer, QuestionAnswer
 from chorale_client.client import make_request
 from chorale_client.request import MAX_TEXT_CHARS, Request
 from chorale_client.words import WIRE_VERSION, Status
+
+from bench.collection import Collection
+from bench.metrics import measure
 from config.pipeline import Pipeline
 
 DEPTH = 100

@@ -1,0 +1,54 @@
+"""The way without rendered messages: an unmodified celery.chord over the same ledger gives the same answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from celery.result import AsyncResult
+from chorale_client import make_request
+
+from tasks.retrieve import submit
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[RunningPipeline]:
+    with RedisServer() as server, RunningPipeline(server, environment={"CHORALE_LEAN": "false"}) as running:
+        running.index()
+        yield running
+
+
+def test_a_plain_chord_answers_with_all_branches(plain: RunningPipeline) -> None:
+    assert not plain.app.fanout.is_lean
+    answer = plain.client().retrieve("ERR-4711", cache="bypass", timeout_s=10)
+    assert (answer.status, answer.hits[0].document_id) == ("complete", "error")
+    assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
+
+
+def test_a_plain_chord_leaves_no_subscription_and_no_key_behind(plain: RunningPipeline) -> None:
+    channels = set(plain.redis.pubsub_channels())
+    for _ in range(10):
+        request = make_request("ERR-4711", cache="bypass", timeout_s=10)
+        submit(plain.resources, plain.app.fanout, request)
+        assert AsyncResult(request.request_id, app=plain.app).get(timeout=10)["status"] == "complete"
+        left = plain.redis.keys(f"*{request.request_id}*")
+        assert left == [f"celery-task-meta-{request.request_id}".encode()]
+    assert {name for name in plain.redis.pubsub_channels() if b"celery-task-meta" in name} <= channels
+
+
+def test_a_part_that_is_lost_is_sent_again_by_the_plain_way_too(plain: RunningPipeline) -> None:
+    plain.kill("chorale.vector")
+    request = make_request("ERR-4711", cache="bypass", timeout_s=60)
+    submit(plain.resources, plain.app.fanout, request)
+    plain.redis.delete("chorale.vector")
+    plain.start("chorale.vector")
+    assert plain.client().answer(request.request_id, wait_s=61).status == "complete"
+
+
+def test_without_its_branch_a_plain_chord_ends_in_time_as_well(plain: RunningPipeline) -> None:
+    plain.kill("chorale.vector")
+    answer = plain.client().retrieve("ERR-4711", cache="bypass", timeout_s=1)
+    assert [(one.where, one.reason) for one in answer.degraded] == [("search.vector", "not_started")]
+    assert answer.took_ms <= 2_000
