@@ -1,13 +1,23 @@
-"""`python -m cli`: all commands."""
+"""`python -m cli`: all commands, in the order and groups in which the help shows them."""
 
 from __future__ import annotations
 
-from cli import sweeper, up, worker
+from cli import delete, index, namespaces, search, status, sweeper, up, worker
 from cli.app import app, run
 
-app.command("up")(up.up)
-app.command("worker")(worker.worker)
-app.command("sweeper")(sweeper.sweeper)
+RUN = "Run"
+ASK = "Ask"
+DOCUMENTS = "Documents"
+LOOK_AFTER = "Look after"
+
+app.command("up", rich_help_panel=RUN)(up.up)
+app.command("worker", rich_help_panel=RUN)(worker.worker)
+app.command("sweeper", rich_help_panel=RUN)(sweeper.sweeper)
+app.command("search", rich_help_panel=ASK)(search.search)
+app.command("index", rich_help_panel=DOCUMENTS)(index.index)
+app.command("delete", rich_help_panel=DOCUMENTS)(delete.delete)
+app.add_typer(namespaces.namespaces, rich_help_panel=DOCUMENTS)
+app.command("status", rich_help_panel=LOOK_AFTER)(status.status)
 
 if __name__ == "__main__":
     run()

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 
 import typer
+from chorale_client.errors import ChoraleError, InvalidRequest
+from redis.exceptions import RedisError
 
+from cli.exit_codes import OTHER, WRONG_USAGE
 from models.errors import ServiceError, WrongDeclaration
 
 app = typer.Typer(
@@ -25,9 +28,12 @@ def chorale() -> None:
 
 
 def run() -> None:
-    """Run the command line: what the service says is wrong is a sentence, never a traceback."""
+    """Run the command line: what the service or the client says is wrong is a sentence, never a traceback."""
     try:
-        app()
-    except ServiceError as error:
+        app(prog_name="chorale")
+    except (ServiceError, ChoraleError) as error:
         print(f"chorale: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, WrongDeclaration) else 1)
+        sys.exit(WRONG_USAGE if isinstance(error, WrongDeclaration | InvalidRequest) else OTHER)
+    except RedisError as error:
+        print(f"chorale: Redis does not answer: {error}", file=sys.stderr)
+        sys.exit(OTHER)

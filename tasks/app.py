@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from celery import Celery
+from celery import Celery, signals
 
 from config.celery import celery_settings, needs_acknowledgement
+from config.logging import set_up_logging
 from tasks import fuse, index, retrieve, search
 from tasks.fanout import Fanout
 from tasks.resources import Resources
@@ -40,8 +41,19 @@ def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
 
 @cache
 def process_app() -> Celery:
-    """The one app of a process that was started by Celery's own command."""
-    return make_app(Resources.from_environment())
+    """The one app of a process that was started by Celery's own command, which may be a worker."""
+    app = make_app(Resources.from_environment())
+
+    @signals.worker_process_init.connect(weak=False)
+    def warm_up(**_: object) -> None:
+        # In the process that will run the tasks, and before it takes the first one: models do not survive a fork.
+        from tasks.worker import warm
+
+        settings = app.resources.settings
+        set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
+        warm(app, tuple(app.amqp.queues.consume_from))
+
+    return app
 
 
 def __getattr__(name: str) -> Any:

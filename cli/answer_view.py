@@ -1,0 +1,177 @@
+"""An answer on a terminal: hits with their snippets and branches, what was missing, the stages over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from chorale_client.words import StageStatus, Status, consequence
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from cli.terminal import plain_table
+
+if TYPE_CHECKING:
+    from chorale_client.answer import Answer, Degradation, Hit, QuestionAnswer, Snippet, StageLine
+    from rich.console import Console
+
+STATUS_STYLES = {
+    Status.COMPLETE: "green",
+    Status.DEGRADED: "yellow",
+    Status.FAILED: "red",
+    Status.SKIPPED: "dim",
+    Status.CANCELLED: "dim",
+    Status.REFUSED: "red",
+}
+STAGE_STYLES = {
+    StageStatus.OK: "cyan",
+    StageStatus.PARTIAL: "yellow",
+    StageStatus.SKIPPED: "dim",
+    StageStatus.FAILED: "red",
+}
+WATERFALL_COLUMNS = 34
+_EIGHTHS = "▏▎▍▌▋▊▉█"
+
+
+def show_answer(console: Console, answer: Answer, *, explain: bool = False) -> None:
+    """Everything about an answer; with `explain` how the scores came about, and the stages."""
+    for question in answer.questions:
+        if question.hits:
+            console.print(hits_table(question.hits, explain=explain))
+            console.print()
+    for line in missing_lines(answer.degraded):
+        console.print(line)
+    for warning in answer.warnings:
+        console.print(Text.assemble(("warning ", "yellow"), warning))
+    if explain and answer.stages:
+        console.print(waterfall(answer.stages))
+        console.print()
+    console.print(summary(answer))
+
+
+def summary(answer: Answer) -> Text:
+    """One line: status, how many hits of how many, milliseconds, the id for `chorale audit show`."""
+    shown = sum(len(question.hits) for question in answer.questions)
+    parts = [Text(answer.status, STATUS_STYLES.get(Status(answer.status), "") if _known(answer.status) else "")]
+    parts.append(Text(_count_line(answer.questions, shown), "dim"))
+    parts.append(Text(f"{answer.took_ms:,.0f} ms" + (" from the cache" if answer.cached else ""), "dim"))
+    parts.append(Text(answer.request_id, "dim"))
+    return Text(" · ", "dim").join(parts)
+
+
+def _known(status: str) -> bool:
+    return status in STATUS_STYLES
+
+
+def _count_line(questions: Sequence[QuestionAnswer], shown: int) -> str:
+    if not shown:
+        return "no hits"
+    hits = f"{shown:,} hit{'s' if shown != 1 else ''}"
+    totals = [question.total_matches for question in questions if question.total_matches is not None]
+    return f"{hits} of at least {sum(totals):,}" if totals and sum(totals) > shown else hits
+
+
+def missing_lines(degraded: Iterable[Degradation]) -> list[Text]:
+    """What was missing, in words: a line for each reason, with all the places it was missing from."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for one in degraded:
+        places.setdefault((one.reason, one.detail), []).append(one.where)
+    return [
+        Text.assemble(
+            ("missing ", "yellow"),
+            (", ".join(where), "bold"),
+            f" {reason}",
+            (f": {detail or consequence(reason).when}", "dim"),
+        )
+        for (reason, detail), where in places.items()
+    ]
+
+
+def hits_table(hits: Sequence[Hit], *, explain: bool = False) -> Table:
+    """A row for each hit: rank, title and snippet, and by which branches it was found at which rank and score."""
+    table = plain_table("", "document", "found by", right=("",))
+    table.columns[1].ratio = 1
+    table.columns[2].no_wrap = True
+    table.expand = True
+    for number, hit in enumerate(hits):
+        table.add_row(Text(str(hit.rank), "bold"), _document(hit), _found_by(hit, explain=explain))
+        if number < len(hits) - 1:
+            table.add_row()
+    return table
+
+
+def _document(hit: Hit) -> Text:
+    lines = [Text(hit.title or hit.document_id, "bold")]
+    if hit.snippet is not None:
+        lines.append(highlighted(hit.snippet))
+    facts = [hit.document_id if hit.title else None, hit.source_type, hit.published_at, hit.url]
+    facts += [f"{one.why.replace('_', ' ')} {one.document_id} folded" for one in hit.folded]
+    if told := " · ".join(filter(None, facts)):
+        lines.append(Text(told, "dim"))
+    return Text("\n").join(lines)
+
+
+def highlighted(snippet: Snippet) -> Text:
+    """The snippet on one line, the words of the question underlined."""
+    # One white space for each one, so that the offsets stay.
+    text = Text("".join(" " if character.isspace() else character for character in snippet.text))
+    for start, end in snippet.highlights:
+        text.stylize("bold yellow", start, end)
+    return text
+
+
+def _found_by(hit: Hit, *, explain: bool) -> Table:
+    """A line for each branch, and the fused score."""
+    table = Table.grid(padding=(0, 1))
+    for justify in ("left", "right", "right"):
+        table.add_column(justify=justify, no_wrap=True)
+    for name, branch in hit.branches.items():
+        raw = "" if branch.score is None else f"{branch.score:.3f}"
+        table.add_row(name, Text(f"#{branch.rank}", "dim"), raw)
+        if explain:
+            how = f"{branch.weight:.2f} × {branch.normalised:.5f}"
+            table.add_row("", Text("=", "dim"), Text(f"{how} = {branch.contribution:.5f}", "dim"))
+    for name, factor in hit.boosts.items():
+        table.add_row(Text(name, "dim"), "", Text(f"× {factor:.3f}", "dim"))
+    table.add_row(Text(hit.score_kind or "score", "cyan"), "", Text(f"{hit.score:.5f}", "cyan"))
+    return table
+
+
+def waterfall(stages: Sequence[StageLine]) -> Table:
+    """Each stage with a bar where it lay in time; one that does not say when it began has no place, only a length."""
+    table = plain_table("stage", "", "ms", "in → out", "", right=("ms",))
+    table.columns[1].no_wrap = True
+    end_ms = max((((stage.start_ms or 0) + stage.ms) for stage in stages), default=0) or 1
+    for stage in sorted(stages, key=_begun):
+        style = STAGE_STYLES.get(StageStatus(stage.status), "") if stage.status in STAGE_STYLES else ""
+        counts = "" if stage.n_out is None else f"{_number(stage.n_in)} → {_number(stage.n_out)}"
+        said = " ".join(filter(None, ("" if stage.status == StageStatus.OK else stage.status, stage.detail)))
+        table.add_row(
+            stage.stage,
+            Text(bar(stage.start_ms or 0, stage.ms, end_ms), style if stage.start_ms is not None else "dim"),
+            "" if stage.status == StageStatus.SKIPPED else f"{stage.ms:.1f}",
+            Text(counts, "dim"),
+            Text(said, style if stage.status != StageStatus.OK else "dim"),
+        )
+    return table
+
+
+def bar(start_ms: float, ms: float, end_ms: float, columns: int = WATERFALL_COLUMNS) -> str:
+    """A bar from `start_ms`, `ms` long, on a scale of `columns` characters for `end_ms`."""
+    first = min(round(start_ms / end_ms * columns), columns - 1)
+    eighths = min(round(ms / end_ms * columns * 8), (columns - first) * 8)
+    whole, rest = divmod(max(eighths, 1 if ms > 0 else 0), 8)
+    return " " * first + "█" * whole + (_EIGHTHS[rest - 1] if rest else "")
+
+
+def _begun(stage: StageLine) -> float:
+    return -1.0 if stage.start_ms is None else stage.start_ms
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def indented(renderable: Table) -> Padding:
+    return Padding(renderable, (0, 0, 0, 2))

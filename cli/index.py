@@ -1,0 +1,216 @@
+"""`chorale index`: files and folders into a namespace, as its one writer."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from models.errors import ServiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cli.surroundings import Surroundings
+    from tasks.indexing import IndexReport
+
+SHOWN_FAULTS = 20
+
+
+class OtherSources(ServiceError):
+    """A rebuild would lose documents that this run does not bring back."""
+
+
+def index(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where to.")] = "default",
+    source: Annotated[
+        str | None,
+        typer.Option(help="Name of where they come from, the first part of their ids; the folder's or file's own."),
+    ] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Delete this source's documents that are not there any more.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Drop the namespace first, and build it with the present settings.")
+    ] = False,
+    ids: Annotated[
+        Literal["path", "given"],
+        typer.Option(help="Ids of the records of a collection: below the file's path, or as they stand."),
+    ] = "path",
+    map_: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="OURS=THEIRS", help="What the files call a field; may be given again."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Rebuild although other sources' documents are lost.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON document.")] = False,
+) -> None:
+    """Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (and PDF, with `make pdf`).
+
+    What has not changed is skipped, what has is replaced whole. It may be interrupted at any moment and
+    repeated. Readers see every batch as soon as it is committed; no server has to run.
+
+    Fields that `--map` takes: id, title, text, source_type, published_at, language, url, parent.
+
+    Exit code: 0 all of it, 8 part of it (what could not be read is listed), 2 wrong usage, 1 anything else.
+
+    Examples:
+
+        chorale index ~/docs
+
+        chorale index ~/law/statutes --namespace law --source statutes --prune
+
+        chorale index faq.csv -n law --map text=answer --map title=question --map published_at=date
+
+        chorale index ~/docs --rebuild
+    """
+    from cli.exit_codes import PART_DONE
+    from cli.surroundings import surroundings
+    from cli.terminal import stderr, stdout
+    from cli.writing import check_namespace
+    from ingest.identity import default_source
+    from ingest.read import read_documents
+
+    check_namespace(namespace)
+    fields = _fields(map_ or ())
+    try:
+        items = read_documents(paths, source=source, ids=ids, fields=fields)
+    except (ValueError, FileNotFoundError) as error:
+        raise typer.BadParameter(str(error)) from None
+    named = source.strip() if source else default_source(paths[0])
+    around = surroundings()
+    # An orderly `kill` is an interruption too: what is known of near-duplicates is saved.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    began_s = time.monotonic()
+    try:
+        report = _index(around, items, paths, namespace=namespace, source=named, prune=prune, rebuild=rebuild, yes=yes)
+    except KeyboardInterrupt:
+        again = "the same command without --rebuild" if rebuild else "the same command"
+        stderr().print(f"interrupted: what was committed stays and can be searched; {again} goes on from there")
+        raise typer.Exit(PART_DONE) from None
+    took_s = time.monotonic() - began_s
+    if as_json:
+        print(json.dumps(_wire(report, namespace, named, took_s), ensure_ascii=False))
+    else:
+        _show(report, namespace, named, took_s)
+    if report.has_faults:
+        _show_faults(report)
+        raise typer.Exit(PART_DONE)
+    if not as_json and not report.skipped and not (report.added + report.replaced + report.unchanged):
+        stdout().print("there was nothing to read")
+
+
+def _index(
+    around: Surroundings,
+    items: Any,
+    paths: Sequence[Path],
+    *,
+    namespace: str,
+    source: str,
+    prune: bool,
+    rebuild: bool,
+    yes: bool,
+) -> IndexReport:
+    from cli.indexing_bar import IndexingBar
+    from cli.publishing import PublishingResources
+    from cli.terminal import stderr
+    from cli.writing import alone, known
+    from ingest.read import estimated_documents
+    from tasks.corpus import index_corpus, manifest_for
+
+    resources = PublishingResources(around.settings, around.pipeline, around.resources.redis_url)
+    store = around.resources.writing_store
+    with IndexingBar(stderr()) as bar:
+        bar.say("reading the model")
+        manifest = manifest_for(resources, resources.embedder)
+        if rebuild and (state := known(store, namespace)) is not None:
+            others = state.documents - len(store.revisions(namespace, source))
+            if others and not yes:
+                raise OtherSources(
+                    f"--rebuild drops namespace {namespace!r} with {others:,} documents of other sources than "
+                    f"{source!r}: add --yes, and index them again afterwards"
+                )
+            with alone(store, namespace):
+                store.drop(namespace)
+        store.create(namespace, manifest)
+        with alone(store, namespace):
+            bar.say("looking at the files")
+            total = estimated_documents(paths)
+            bar.say(f"indexing into {namespace}")
+            return index_corpus(
+                resources,
+                items,
+                namespace=namespace,
+                source=source,
+                prune=prune,
+                progress=lambda so_far: bar.show(so_far, total),
+                total_documents=total,
+            )
+
+
+def _fields(given: Sequence[str]) -> Mapping[str, str]:
+    fields: dict[str, str] = {}
+    for pair in given:
+        ours, equals, theirs = pair.partition("=")
+        if not (ours.strip() and equals and theirs.strip()):
+            raise typer.BadParameter(f"{pair!r} is not OURS=THEIRS, as in source_type=kind", param_hint="--map")
+        fields[ours.strip()] = theirs.strip()
+    return fields
+
+
+def _wire(report: IndexReport, namespace: str, source: str, took_s: float) -> dict[str, Any]:
+    from chorale_client.words import WIRE_VERSION
+
+    return {
+        "v": WIRE_VERSION,
+        "namespace": namespace,
+        "source": source,
+        "added": report.added,
+        "replaced": report.replaced,
+        "unchanged": report.unchanged,
+        "deleted": report.deleted,
+        "spared": report.spared,
+        "passages": report.passages,
+        "generation": report.generation,
+        "took_s": round(took_s, 3),
+        "skipped": [
+            {"path": one.path, "line": one.line, "why": one.why, "is_fault": one.is_fault} for one in report.skipped
+        ],
+    }
+
+
+def _show(report: IndexReport, namespace: str, source: str, took_s: float) -> None:
+    from rich.text import Text
+
+    from cli.terminal import stdout
+
+    counts = [
+        f"{count:,} {what}"
+        for what in ("added", "replaced", "unchanged", "deleted")
+        if (count := getattr(report, what)) or what == "added"
+    ]
+    ignored = sum(not one.is_fault for one in report.skipped)
+    facts = [f"{report.passages:,} passages", f"generation {report.generation}", f"{took_s:.1f} s"]
+    if ignored:
+        facts.append(f"{ignored:,} files without text or of other formats left out")
+    stdout().print(
+        Text.assemble((namespace, "bold"), f" ← {source}: {', '.join(counts)}", (" · " + " · ".join(facts), "dim"))
+    )
+
+
+def _show_faults(report: IndexReport) -> None:
+    from rich.text import Text
+
+    from cli.terminal import stderr
+
+    faults = [one for one in report.skipped if one.is_fault]
+    console = stderr()
+    console.print(Text(f"{len(faults):,} could not be read:", "yellow"))
+    for one in faults[:SHOWN_FAULTS]:
+        console.print(f"  {one}", soft_wrap=True)
+    if len(faults) > SHOWN_FAULTS:
+        console.print(f"  … and {len(faults) - SHOWN_FAULTS:,} more; --json lists them all")
+    if report.spared:
+        console.print(f"{report.spared:,} documents of theirs were left as they are")

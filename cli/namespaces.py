@@ -1,0 +1,182 @@
+"""`chorale namespaces`: which there are, what one was built with, and deleting one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from cli.surroundings import Surroundings
+    from models.documents import NamespaceState
+
+namespaces = typer.Typer(
+    name="namespaces", help="List, show and delete namespaces.", no_args_is_help=True, rich_markup_mode="markdown"
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@namespaces.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the namespaces with their counts and corpus generation.
+
+    Examples:
+
+        chorale namespaces list
+
+        chorale namespaces list --json
+    """
+    from chorale_client.words import WIRE_VERSION
+
+    from cli.surroundings import surroundings
+    from cli.terminal import stdout
+
+    around = surroundings()
+    states = around.resources.writing_store.namespaces()
+    copies = published(around, [state.name for state in states])
+    if as_json:
+        listed = [wire(state, copies.get(state.name)) for state in states]
+        print(json.dumps({"v": WIRE_VERSION, "namespaces": listed}))
+    elif states:
+        stdout().print(table(states, copies if around.redis is not None else None))
+    else:
+        stdout().print("there are no namespaces yet: `chorale index PATH… --namespace NAME` makes one")
+
+
+@namespaces.command()
+def show(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: AsJson = False) -> None:
+    """Show what a namespace holds and what it was built with.
+
+    Examples:
+
+        chorale namespaces show law
+    """
+    from chorale_client.words import WIRE_VERSION
+
+    from cli.surroundings import surroundings
+    from cli.terminal import plain_table, stdout
+
+    around = surroundings()
+    state = _known(around, namespace)
+    copy = published(around, [namespace]).get(namespace)
+    if as_json:
+        print(json.dumps({"v": WIRE_VERSION, **wire(state, copy)}))
+        return
+    grid = plain_table("", "")
+    grid.show_header = False
+    grid.columns[0].style = "dim"
+    grid.add_row("documents", f"{state.documents:,}")
+    grid.add_row("passages", f"{state.passages:,}")
+    grid.add_row("generation", f"{state.generation:,}")
+    if around.redis is not None:
+        grid.add_row("… as Redis has it", "not copied" if copy is None else f"{copy:,}")
+    for name, value in (asdict(state.manifest) if state.manifest else {}).items():
+        grid.add_row(name.replace("_", " "), str(value))
+    stdout().print(grid)
+
+
+@namespaces.command()
+def delete(
+    namespace: Annotated[str, typer.Argument(metavar="NAME")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a namespace with everything in it.
+
+    Examples:
+
+        chorale namespaces delete drafts
+
+        chorale namespaces delete drafts --yes --json
+    """
+    from chorale_client.keys import GENERATION
+    from chorale_client.words import WIRE_VERSION
+    from redis import RedisError
+
+    from cli.surroundings import surroundings
+    from cli.terminal import stdout
+    from cli.writing import alone, near_duplicates_file
+
+    around = surroundings()
+    state = _known(around, namespace)
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise typer.BadParameter(
+                f"{state.documents:,} documents would be deleted: add --yes", param_hint="--yes"
+            )
+        typer.confirm(f"Delete {namespace} with {state.documents:,} documents?", abort=True)
+    store = around.resources.writing_store
+    with alone(store, namespace):
+        store.drop(namespace)
+        near_duplicates_file(around.settings, namespace).unlink(missing_ok=True)
+        if around.redis is not None:
+            # Without a generation no cached answer counts, and none is stored.
+            with suppress(RedisError):
+                around.redis.delete(GENERATION + namespace)
+    if as_json:
+        print(json.dumps({"v": WIRE_VERSION, "namespace": namespace, "deleted": state.documents}))
+    else:
+        stdout().print(f"{namespace}: deleted, with {state.documents:,} documents")
+
+
+def _known(around: Surroundings, namespace: str) -> NamespaceState:
+    """Raises BadIndex where there is none of that name, with those there are."""
+    from cli.writing import known
+    from models.errors import BadIndex
+
+    store = around.resources.writing_store
+    if (state := known(store, namespace)) is not None:
+        return state
+    names = ", ".join(state.name for state in store.namespaces()) or "none yet"
+    raise BadIndex(f"there is no namespace {namespace!r}; there are: {names}")
+
+
+def published(around: Surroundings, names: list[str]) -> dict[str, int]:
+    """The generations as Redis has them, by namespace; those that nobody copied are left out."""
+    from chorale_client.keys import GENERATION
+    from redis import RedisError
+
+    if around.redis is None or not names:
+        return {}
+    with suppress(RedisError):
+        values = around.redis.mget([GENERATION + name for name in names])
+        return {name: int(value) for name, value in zip(names, values, strict=True) if value is not None}
+    return {}
+
+
+def wire(state: NamespaceState, copy: int | None) -> dict[str, Any]:
+    return {
+        "name": state.name,
+        "documents": state.documents,
+        "passages": state.passages,
+        "generation": state.generation,
+        "published_generation": copy,
+        "manifest": asdict(state.manifest) if state.manifest else None,
+    }
+
+
+def table(states: list[NamespaceState], copies: dict[str, int] | None) -> Any:
+    """`copies`: what Redis has; None where none answers."""
+    from rich.text import Text
+
+    from cli.terminal import plain_table
+
+    shown = plain_table(
+        "namespace", "documents", "passages", "generation", "", right=("documents", "passages", "generation")
+    )
+    for state in states:
+        copy = None if copies is None else copies.get(state.name)
+        note = "" if copies is None or copy == state.generation else f"Redis has {'none' if copy is None else copy}"
+        shown.add_row(
+            Text(state.name, "bold"),
+            f"{state.documents:,}",
+            f"{state.passages:,}",
+            f"{state.generation:,}",
+            Text(note, "yellow"),
+        )
+    return shown

@@ -1,0 +1,175 @@
+"""`chorale status`: what runs, what waits, what there is to search."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.table import Table
+
+    from cli.liveness import Waiting, Worker
+    from cli.surroundings import Surroundings
+    from models.documents import NamespaceState
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """An installation at one moment."""
+
+    home: str
+    redis: str
+    """Its address, without a password."""
+    redis_version: str
+    workers: Sequence[Worker]
+    queues: Sequence[Waiting]
+    in_flight: int
+    """Requests that have begun and not ended."""
+    outbox_entries: int
+    """Ended requests that wait for the audit tables."""
+    outbox_age_s: float
+    unreadable: int
+    """Outbox entries that no table took; the newest thousand are kept aside."""
+    chords: str
+    """`lean` or `plain`."""
+    namespaces: Sequence[NamespaceState]
+    published: Mapping[str, int]
+    """Generations as Redis has them."""
+
+    def to_wire(self) -> dict[str, Any]:
+        from chorale_client.words import WIRE_VERSION
+
+        from cli.namespaces import wire
+
+        return {
+            "v": WIRE_VERSION,
+            "home": self.home,
+            "redis": {"address": self.redis, "version": self.redis_version},
+            "workers": [asdict(worker) for worker in self.workers],
+            "queues": [asdict(queue) for queue in self.queues],
+            "requests_in_flight": self.in_flight,
+            "outbox": {
+                "entries": self.outbox_entries,
+                "oldest_s": self.outbox_age_s,
+                "unreadable": self.unreadable,
+            },
+            "chords": self.chords,
+            "namespaces": [wire(state, self.published.get(state.name)) for state in self.namespaces],
+        }
+
+
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show workers, queues, namespaces and what is on its way to the audit tables.
+
+    Examples:
+
+        chorale status
+
+        chorale status --json
+
+        watch -n 1 chorale status
+    """
+    from cli.surroundings import surroundings
+    from cli.terminal import stdout
+
+    found = read_status(surroundings())
+    if as_json:
+        print(json.dumps(found.to_wire()))
+        return
+    console = stdout()
+    for part in view(found):
+        console.print(part)
+
+
+def read_status(around: Surroundings) -> Status:
+    """Raises NotRunning, BadIndex (a damaged corpus), RedisError."""
+    from audit.outbox import UNREADABLE, outbox_state
+    from cli.liveness import in_flight, read_queues, read_workers
+    from cli.namespaces import published
+    from cli.redis_urls import without_password
+    from tasks.app import make_app
+
+    redis = around.running_redis()
+    resources, settings = around.resources, around.settings
+    entries, age_s = outbox_state(redis)
+    states = resources.writing_store.namespaces()
+    return Status(
+        home=str(settings.home),
+        redis=without_password(resources.redis_url),
+        redis_version=str(redis.info("server")["redis_version"]),
+        workers=read_workers(redis),
+        queues=read_queues(redis, around.pipeline.queues, broker_url=settings.broker_url),
+        in_flight=in_flight(redis),
+        outbox_entries=entries,
+        outbox_age_s=age_s,
+        unreadable=int(redis.xlen(UNREADABLE)),
+        chords="lean" if make_app(resources).fanout.is_lean else "plain",
+        namespaces=states,
+        published=published(around, [state.name for state in states]),
+    )
+
+
+def view(found: Status) -> list[Any]:
+    """What is printed, from top to bottom."""
+    from rich.text import Text
+
+    from cli.namespaces import table
+
+    outbox = "empty"
+    if found.outbox_entries:
+        outbox = f"{found.outbox_entries:,} waiting, the oldest for {found.outbox_age_s:.1f} s"
+    if found.unreadable:
+        outbox += f", {found.unreadable:,} kept aside as unreadable"
+    lines = {
+        "home": found.home,
+        "redis": f"{found.redis} · version {found.redis_version}",
+        "requests": f"{found.in_flight:,} in flight · chords are {found.chords}",
+        "outbox": outbox,
+    }
+    head = Text("\n").join(Text.assemble((f"{name:<10}", "dim"), value) for name, value in lines.items())
+    parts: list[Any] = [head, "", workers_table(found.workers), "", queues_table(found.queues), ""]
+    if found.namespaces:
+        parts.append(table(list(found.namespaces), dict(found.published)))
+    else:
+        parts.append(Text("no namespaces yet: `chorale index PATH…` makes one", "dim"))
+    return parts
+
+
+def workers_table(workers: Sequence[Worker]) -> Table | str:
+    from rich.text import Text
+
+    from cli.terminal import plain_table
+
+    if not workers:
+        return Text("no worker runs: start them with `chorale up`", "yellow")  # type: ignore[return-value]
+    shown = plain_table("worker", "works on", "", "seen", "process", right=("seen", "process"))
+    for worker in workers:
+        shown.add_row(
+            Text(worker.name, "bold"),
+            ", ".join(queue.removeprefix("chorale.") for queue in worker.queues) or Text("sweeps, drains", "dim"),
+            Text("ready", "green") if worker.is_ready else Text("starting", "yellow"),
+            f"{worker.age_s:.1f} s ago",
+            str(worker.pid or ""),
+        )
+    return shown
+
+
+def queues_table(queues: Sequence[Waiting]) -> Table:
+    from rich.text import Text
+
+    from cli.terminal import plain_table
+
+    shown = plain_table("queue", "waiting", "oldest", right=("waiting", "oldest"))
+    for queue in queues:
+        length = "unknown" if queue.length is None else f"{queue.length:,}"
+        age = "" if queue.oldest_s is None else f"{queue.oldest_s:.1f} s"
+        style = "dim" if queue.length == 0 else ""
+        shown.add_row(queue.queue, Text(length, style), age)
+    return shown

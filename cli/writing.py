@@ -1,0 +1,62 @@
+"""Being the one writer of a namespace for as long as a command takes."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TYPE_CHECKING
+
+from redis.exceptions import RedisError
+
+from ingest.near_duplicates import NearDuplicates
+from models.errors import WrongDeclaration
+from search.embedded.store import EmbeddedStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from config.settings import Settings
+    from models.documents import NamespaceState
+    from search.protocol import Store
+    from tasks.resources import Resources
+
+
+def alone(store: Store, namespace: str) -> AbstractContextManager[None]:
+    """Hold a namespace that exists; raises WriterBusy where another process writes it."""
+    return store.exclusive(namespace) if isinstance(store, EmbeddedStore) else nullcontext()
+
+
+def known(store: Store, namespace: str) -> NamespaceState | None:
+    return next((state for state in store.namespaces() if state.name == namespace), None)
+
+
+def near_duplicates_file(settings: Settings, namespace: str) -> Path:
+    return settings.corpus_dir / "near-duplicates" / f"{namespace}.json"
+
+
+def near_duplicates(settings: Settings, namespace: str) -> NearDuplicates:
+    """What is known of the namespace's near-duplicates; raises WrongDeclaration for a threshold that cannot be."""
+    try:
+        return NearDuplicates(
+            near_duplicates_file(settings, namespace), threshold=settings.near_duplicate_threshold
+        )
+    except ValueError as error:
+        raise WrongDeclaration(f"CHORALE_NEAR_DUPLICATE_THRESHOLD: {error}") from None
+
+
+def publish(resources: Resources, namespace: str) -> None:
+    """Tell readers of the namespace's generation, where a Redis answers."""
+    state = known(resources.writing_store, namespace)
+    if state is not None:
+        with suppress(RedisError):
+            resources.publish_generation(namespace, state.generation)
+
+
+def check_namespace(value: str) -> str:
+    """For a command's argument: wrong usage where it is no name of a namespace."""
+    import typer
+    from chorale_client.request import check_namespace as check
+
+    try:
+        return check(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--namespace") from None
