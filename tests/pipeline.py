@@ -15,7 +15,8 @@ from typing import Any, Self
 
 from chorale_client import Chorale
 
-from config.pipeline import load_pipeline
+from config.pipeline import BRANCH_KINDS, load_pipeline
+from config.pipeline_reader import Options
 from config.settings import Settings
 from models.documents import Document, Manifest, Passage
 from tasks.app import make_app
@@ -38,7 +39,10 @@ CORPUS = {
 
 
 class RunningPipeline:
-    """Starts and ends the processes; `queues` says which (all when None), `sweeper` adds `chorale sweeper`."""
+    """Starts and ends the processes; `queues` says which (all when None), `sweeper` adds `chorale sweeper`.
+
+    `preload` is code that every process runs first, to register what a test adds.
+    """
 
     def __init__(
         self,
@@ -48,6 +52,7 @@ class RunningPipeline:
         sweeper: bool = False,
         pipeline_file: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        branch_kinds: Mapping[str, Options] = BRANCH_KINDS,
         preload: str = "",
     ) -> None:
         self.server = server
@@ -61,8 +66,12 @@ class RunningPipeline:
         if pipeline_file:
             variables["CHORALE_PIPELINE_FILE"] = str(pipeline_file)
         self.environment = {**variables, **(environment or {})}
-        names = {name.removeprefix("CHORALE_").lower(): value for name, value in self.environment.items()}
-        self.resources = Resources(Settings(**names), load_pipeline(pipeline_file), server.url)  # type: ignore[arg-type]
+        names: dict[str, Any] = {
+            name.removeprefix("CHORALE_").lower(): value for name, value in self.environment.items()
+        }
+        self.resources = Resources(
+            Settings(**names), load_pipeline(pipeline_file, branch_kinds=branch_kinds), server.url
+        )
         self.app = make_app(self.resources)
         self.redis = self.resources.redis
         self._queues = list(self.resources.pipeline.queues if queues is None else queues)

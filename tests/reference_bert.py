@@ -49,7 +49,7 @@ def _vector(config: dict[str, Any], pooling: str, weights: dict[str, Array], ids
         return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
     # RoBERTa's first position is the one after its padding id.
-    first = config["pad_token_id"] + 1 if config["model_type"] == "xlm-roberta" else 0
+    first = config["pad_token_id"] + 1 if config["model_type"] in ("xlm-roberta", "camembert") else 0
     x = weights["embeddings.word_embeddings.weight"][ids]
     x = x + weights["embeddings.position_embeddings.weight"][first : first + len(ids)]
     x = norm("embeddings.LayerNorm", x + weights["embeddings.token_type_embeddings.weight"][0])

@@ -32,7 +32,7 @@ def write_tiny_bert(
 ) -> None:
     """Write the folder; `config` goes into config.json, the weight named `broken` is NaN."""
     # RoBERTa counts positions from its padding id, so there [PAD] is not the first word.
-    padding = 1 if "roberta" in config.get("model_type", "") else 0
+    padding = 1 if config.get("model_type") in ("xlm-roberta", "camembert") else 0
     words = (WORDS[1], WORDS[0], *WORDS[2:]) if padding else WORDS
     whole = {
         "model_type": "bert",

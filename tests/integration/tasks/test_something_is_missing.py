@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from chorale_client import Answer, make_request
 from chorale_client.keys import entry_key
 
+from config.pipeline import BRANCH_KINDS
 from models.envelope import Envelope
 from models.hits import Hit, Ranking
 from tasks.backend import Report, part_id
@@ -35,13 +35,11 @@ def sleeps(part):
 
 search.KINDS = {**search.KINDS, "raises": raises, "sleeps": sleeps, "out_of_memory": out_of_memory}
 import config.pipeline
-config.pipeline.BRANCH_KINDS = {**config.pipeline.BRANCH_KINDS, "raises": {}, "sleeps": {}, "out_of_memory": {}}
-config.pipeline.load_pipeline.__kwdefaults__["branch_kinds"] = config.pipeline.BRANCH_KINDS
+kinds = {**config.pipeline.BRANCH_KINDS, "raises": {}, "sleeps": {}, "out_of_memory": {}}
+config.pipeline.load_pipeline.__kwdefaults__["branch_kinds"] = kinds
 """
 
 PIPELINE = """
-default_configuration = "two"
-
 [stores.local]
 kind = "embedded"
 
@@ -50,14 +48,20 @@ kind = "bm25"
 group = "lexical"
 store = "local"
 
-[branches.{name}]
-kind = "{kind}"
+[branches.raises]
+kind = "raises"
 group = "dense"
 store = "local"
 
-[configurations.two]
-method = "rrf"
-branches = ["bm25", "{name}"]
+[branches.sleeps]
+kind = "sleeps"
+group = "dense"
+store = "local"
+
+[branches.out_of_memory]
+kind = "out_of_memory"
+group = "dense"
+store = "local"
 """
 
 
@@ -66,46 +70,44 @@ def ended_in_time(answer: Answer, timeout_s: float) -> bool:
     return answer.took_ms <= (timeout_s + 1) * 1000
 
 
-@pytest.fixture
-def faulty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningPipeline]:
-    """A pipeline of bm25 and one branch of the kind that the test names."""
-    kind = request.param
-    file = tmp_path / "pipeline.toml"
-    file.write_text(PIPELINE.format(name="other", kind=kind))
-    exec(FAULTY_KINDS, {})  # this process plans too
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    """A pipeline of bm25 and branches that each fail in their own way."""
+    file = tmp_path_factory.mktemp("faulty") / "pipeline.toml"
+    file.write_text(PIPELINE)
+    kinds = {**BRANCH_KINDS, "raises": {}, "sleeps": {}, "out_of_memory": {}}
     with (
         RedisServer() as server,
-        RunningPipeline(server, pipeline_file=file, sweeper=True, preload=FAULTY_KINDS) as running,
+        RunningPipeline(
+            server, pipeline_file=file, branch_kinds=kinds, sweeper=True, preload=FAULTY_KINDS
+        ) as running,
     ):
         running.index()
         yield running
 
 
-@pytest.mark.parametrize("faulty", ["raises"], indirect=True)
 def test_a_branch_that_raises_costs_only_itself(faulty: RunningPipeline) -> None:
-    answer = faulty.client().retrieve("ERR-4711", timeout_s=2)
+    answer = faulty.client().retrieve("ERR-4711", branches=["bm25", "raises"], timeout_s=2)
 
     assert answer.status == "degraded"
-    assert [(one.where, one.reason) for one in answer.degraded] == [("search.other", "error")]
+    assert [(one.where, one.reason) for one in answer.degraded] == [("search.raises", "error")]
     assert answer.degraded[0].detail == "RuntimeError: the disk is on fire"
     assert answer.hits[0].document_id == "error"
     assert answer.took_ms < 1000, "nobody waits for a branch that has already failed"
 
 
-@pytest.mark.parametrize("faulty", ["out_of_memory"], indirect=True)
 def test_a_memory_error_ends_no_worker(faulty: RunningPipeline) -> None:
     for _ in range(2):
-        answer = faulty.client().retrieve("ERR-4711", timeout_s=2)
+        answer = faulty.client().retrieve("ERR-4711", branches=["bm25", "out_of_memory"], timeout_s=2)
         assert [one.detail for one in answer.degraded] == ["MemoryError: too much"]
-    assert faulty.processes["chorale.other"].poll() is None
+    assert faulty.processes["chorale.out_of_memory"].poll() is None
 
 
-@pytest.mark.parametrize("faulty", ["sleeps"], indirect=True)
 def test_a_branch_that_is_too_slow_is_left_out(faulty: RunningPipeline) -> None:
-    answer = faulty.client().retrieve("ERR-4711", timeout_s=1)
+    answer = faulty.client().retrieve("ERR-4711", branches=["bm25", "sleeps"], timeout_s=1)
 
     assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
-    assert [(one.where, one.reason) for one in answer.degraded] == [("search.other", "timeout")]
+    assert [(one.where, one.reason) for one in answer.degraded] == [("search.sleeps", "timeout")]
     assert ended_in_time(answer, 1)
 
 

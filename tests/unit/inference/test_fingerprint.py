@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.onnx_bert import OnnxBert
+from inference.onnx_embedder import OnnxEmbedder
 from tests.tiny_bert import write_tiny_bert
 
 
 def fingerprint(folder: Path, **settings: Any) -> str:
-    return OnnxBert(str(folder), threads=1, **settings).fingerprint
+    return OnnxEmbedder(str(folder), threads=1, **settings).fingerprint
 
 
 @pytest.fixture
@@ -60,4 +60,4 @@ def test_the_threads_and_the_folder_are_no_part_of_it(tmp_path: Path, first: str
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     write_tiny_bert(elsewhere)
-    assert OnnxBert(str(elsewhere), threads=2).fingerprint == first
+    assert OnnxEmbedder(str(elsewhere), threads=2).fingerprint == first

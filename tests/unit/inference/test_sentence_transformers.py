@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.onnx_bert import OnnxBert
+from inference.onnx_embedder import OnnxEmbedder
 from inference.sentence_transformers import SentenceTransformersEmbedder
 from inference.text_embedder import TextEmbedder
 from models.documents import Matrix
@@ -28,30 +28,30 @@ class TestSentenceTransformersEmbedder(EmbedderContract):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def onnx(cls) -> OnnxBert:
-        return OnnxBert(MODEL, threads=2)
+    def onnx(cls) -> OnnxEmbedder:
+        return OnnxEmbedder(MODEL, threads=2)
 
     def test_the_embedder_onnx_gives_the_same_vectors_to_1e_4(
-        self, embedder: TextEmbedder, vectors: Matrix, onnx: OnnxBert
+        self, embedder: TextEmbedder, vectors: Matrix, onnx: OnnxEmbedder
     ) -> None:
         for expected, texts in ((vectors, PASSAGES), (embedder.embed_passages(ODD_TEXTS), ODD_TEXTS)):
             found = onnx.embed_passages(texts)
             assert np.abs(found - expected).max() < 1e-4
             assert (found * expected).sum(axis=1).min() > 1 - 1e-4
 
-    def test_so_the_fingerprints_are_one(self, embedder: TextEmbedder, onnx: OnnxBert) -> None:
+    def test_so_the_fingerprints_are_one(self, embedder: TextEmbedder, onnx: OnnxEmbedder) -> None:
         assert embedder.fingerprint == onnx.fingerprint
-        assert load(max_pieces=10).fingerprint == OnnxBert(MODEL, threads=1, max_pieces=10).fingerprint
+        assert load(max_pieces=10).fingerprint == OnnxEmbedder(MODEL, threads=1, max_pieces=10).fingerprint
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
-@pytest.mark.parametrize("model_type", ["bert", "xlm-roberta"])
+@pytest.mark.parametrize("model_type", ["bert", "xlm-roberta", "camembert"])
 def test_other_shapes_agree_too(tmp_path: Path, model_type: str, pooling: str) -> None:
     need("sentence_transformers", "`make torch` installs it")
     write_tiny_bert(tmp_path, model_type=model_type, pooling=pooling)
     expected = SentenceTransformersEmbedder(str(tmp_path), threads=1, device="cpu").embed_passages(TEXTS)
-    assert np.abs(OnnxBert(str(tmp_path), threads=1).embed_passages(TEXTS) - expected).max() < 1e-4
+    assert np.abs(OnnxEmbedder(str(tmp_path), threads=1).embed_passages(TEXTS) - expected).max() < 1e-4
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_without_pytorch_one_sentence_says_what_installs_it() -> None:
 def test_limits_and_fingerprint_are_known_without_pytorch() -> None:
     embedder = SentenceTransformersEmbedder(MODEL, threads=1)
     assert (embedder.dimension, embedder.max_pieces, embedder.count_pieces("a word")) == (384, 254, 2)
-    assert embedder.fingerprint == OnnxBert(MODEL, threads=1).fingerprint
+    assert embedder.fingerprint == OnnxEmbedder(MODEL, threads=1).fingerprint
 
 
 def test_int8_is_refused_and_the_embedder_that_has_it_named() -> None:

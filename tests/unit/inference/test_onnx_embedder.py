@@ -7,34 +7,34 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.onnx_bert import OnnxBert
+from inference.onnx_embedder import OnnxEmbedder
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
 from tests.contracts.embedder import MODEL, PASSAGES, EmbedderContract
 from tests.reference_bert import reference_vectors
 from tests.tiny_bert import TEXTS, write_tiny_bert
 
 
-class TestOnnxBert(EmbedderContract):
+class TestOnnxEmbedder(EmbedderContract):
     @staticmethod
-    def load(**settings: Any) -> OnnxBert:
-        return OnnxBert(MODEL, threads=2, **settings)
+    def load(**settings: Any) -> OnnxEmbedder:
+        return OnnxEmbedder(MODEL, threads=2, **settings)
 
 
-@pytest.mark.parametrize("model_type", ["bert", "xlm-roberta"])
+@pytest.mark.parametrize("model_type", ["bert", "xlm-roberta", "camembert"])
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
 def test_the_graph_computes_what_the_papers_say(
     tmp_path: Path, model_type: str, pooling: str, activation: str
 ) -> None:
     write_tiny_bert(tmp_path, model_type=model_type, pooling=pooling, hidden_act=activation)
-    embedder = OnnxBert(str(tmp_path), threads=1)
+    embedder = OnnxEmbedder(str(tmp_path), threads=1)
     expected = reference_vectors(tmp_path, embedder.pieces.read(TEXTS))
     assert np.abs(embedder.embed_passages(TEXTS) - expected).max() < 1e-5
 
 
 def test_weights_with_a_prefix_and_in_half_precision_are_read_too(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path, prefix="bert.", dtype=np.float16)
-    embedder = OnnxBert(str(tmp_path), threads=1)
+    embedder = OnnxEmbedder(str(tmp_path), threads=1)
     expected = reference_vectors(tmp_path, embedder.pieces.read(TEXTS))
     assert np.abs(embedder.embed_passages(TEXTS) - expected).max() < 1e-5
 
@@ -56,20 +56,20 @@ def test_what_would_not_be_the_same_model_is_refused_and_the_other_embedder_name
 ) -> None:
     write_tiny_bert(tmp_path, **change)
     with pytest.raises(NotConfigured, match=f"{named}.*use 'sentence_transformers'"):
-        OnnxBert(str(tmp_path), threads=1).warm()
+        OnnxEmbedder(str(tmp_path), threads=1).warm()
 
 
 def test_a_model_that_answers_nan_is_an_invalid_answer(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path, broken="embeddings.LayerNorm.bias")
     with pytest.raises(InvalidAnswer, match="unit length"):
-        OnnxBert(str(tmp_path), threads=1).warm()
+        OnnxEmbedder(str(tmp_path), threads=1).warm()
 
 
 def test_damaged_weights_are_a_missing_model_and_mended_ones_load(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path)
     weights = tmp_path / "model.safetensors"
     whole = weights.read_bytes()
-    embedder = OnnxBert(str(tmp_path), threads=1)
+    embedder = OnnxEmbedder(str(tmp_path), threads=1)
     for damaged in (b"", b"no weights at all", whole[: len(whole) // 2]):
         weights.write_bytes(damaged)
         with pytest.raises(ModelMissing, match=r"model\.safetensors"):
@@ -83,13 +83,13 @@ def test_weights_without_a_layer_are_a_missing_model(tmp_path: Path) -> None:
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
     with pytest.raises(ModelMissing, match=r"encoder\.layer\.2"):
-        OnnxBert(str(tmp_path), threads=1).warm()
+        OnnxEmbedder(str(tmp_path), threads=1).warm()
 
 
 def test_prompts_that_the_model_declares_are_taken(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path, prompts={"query": "a question ", "passage": "a text "})
-    plain = OnnxBert(str(tmp_path), threads=1, question_prompt="", passage_prompt="")
-    embedder = OnnxBert(str(tmp_path), threads=1)
+    plain = OnnxEmbedder(str(tmp_path), threads=1, question_prompt="", passage_prompt="")
+    embedder = OnnxEmbedder(str(tmp_path), threads=1)
     assert np.allclose(
         embedder.embed_questions(["word"]), plain.embed_questions(["a question word"]), atol=1e-6
     )
@@ -97,7 +97,7 @@ def test_prompts_that_the_model_declares_are_taken(tmp_path: Path) -> None:
 
 
 def test_int8_is_close_depends_on_no_neighbour_and_has_its_own_fingerprint() -> None:
-    exact, fast = OnnxBert(MODEL, threads=2), OnnxBert(MODEL, threads=2, precision="int8")
+    exact, fast = OnnxEmbedder(MODEL, threads=2), OnnxEmbedder(MODEL, threads=2, precision="int8")
     expected, found = exact.embed_passages(PASSAGES[:20]), fast.embed_passages(PASSAGES[:20])
     assert (expected * found).sum(axis=1).min() > 0.95
     assert np.abs(fast.embed_passages([PASSAGES[7]])[0] - found[7]).max() < 1e-6
@@ -106,6 +106,6 @@ def test_int8_is_close_depends_on_no_neighbour_and_has_its_own_fingerprint() -> 
 
 def test_an_unknown_precision_or_device_is_refused_with_what_there_is() -> None:
     with pytest.raises(WrongDeclaration, match=r"'int4'.*fp32, int8"):
-        OnnxBert(MODEL, threads=1, precision="int4")
+        OnnxEmbedder(MODEL, threads=1, precision="int4")
     with pytest.raises(WrongDeclaration, match=r"'cuda'.*cpu"):
-        OnnxBert(MODEL, threads=1, device="cuda")
+        OnnxEmbedder(MODEL, threads=1, device="cuda")

@@ -1,0 +1,42 @@
+"""The examples, run as their readers would run them: outside this folder, against a running pipeline."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline import CORPUS, RunningPipeline
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+
+
+def test_there_are_examples_for_the_client_and_for_celery_alone() -> None:
+    assert [example.name for example in EXAMPLES] == ["celery_alone.py", "client.py"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_an_example_finds_the_document_that_answers(
+    example: Path, pipeline: RunningPipeline, tmp_path: Path
+) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    found = subprocess.run(
+        [sys.executable, "-I", str(example)],
+        cwd=tmp_path,
+        env={**environ, "CHORALE_REDIS_URL": pipeline.server.tcp_url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stderr == ""
+    title, _ = CORPUS["repairs"]
+    assert f"\n1 {title} " in f"\n{found.stdout}"
+
+
+def test_the_client_s_example_is_five_lines() -> None:
+    _, _, code = (EXAMPLES[1].read_text(encoding="utf-8")).partition('"""\n')
+    assert len([line for line in code.splitlines() if line.strip()]) == 5

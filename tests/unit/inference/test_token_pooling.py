@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from inference.token_pooling import POOLINGS, pool
+
+# Two texts of three and two tokens, two numbers a token; the last token of the second is padding.
+TOKENS = np.array([[[1, 4], [2, 0], [6, 2]], [[3, -1], [5, -3], [99, 99]]], np.float32)
+MASK = np.array([[1, 1, 1], [1, 1, 0]], np.float32)
+EXPECTED: dict[str, list[list[float]]] = {
+    "mean": [[9 / 3, 6 / 3], [8 / 2, -4 / 2]],
+    "cls": [[1, 4], [3, -1]],
+    "max": [[6, 4], [5, -1]],
+    "mean_sqrt_len_tokens": [
+        [9 / math.sqrt(3), 6 / math.sqrt(3)],
+        [8 / math.sqrt(2), -4 / math.sqrt(2)],
+    ],
+    "weightedmean": [[(1 + 4 + 18) / 6, (4 + 0 + 6) / 6], [(3 + 10) / 3, (-1 - 6) / 3]],
+    "lasttoken": [[6, 2], [5, -3]],
+}
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_each_pooling_is_what_a_hand_gets_and_padding_counts_for_nothing(pooling: str) -> None:
+    assert np.allclose(pool(TOKENS, MASK, pooling), EXPECTED[pooling], atol=1e-6)
+
+
+def test_joined_poolings_stand_side_by_side_in_their_order() -> None:
+    assert pool(TOKENS, MASK, "max+cls").tolist() == [[6, 4, 1, 4], [5, -1, 3, -1]]
