@@ -38,14 +38,23 @@ def is_skipped(request: Request, index: int) -> bool:
     return not (request.needs_retrieval and request.questions[index].text.strip())
 
 
+def required_branches(request: Request, plan: Plan) -> tuple[str, ...]:
+    """The branches without which the request is `failed`: those of `require`, or all with `on_missing: fail`."""
+    if request.require or request.on_missing != "fail":
+        return request.require
+    return tuple(branch.name for branch in plan.branches)
+
+
 def question_status(
     request: Request, plan: Plan, envelopes: Mapping[str, Envelope], degraded: Iterable[Degradation]
 ) -> Status:
-    """Of every question that was searched: `failed` under `min_branches`, else by what is missing."""
-    answered = sum(
-        envelope.answered for branch in plan.branches if (envelope := envelopes.get(branch.name)) is not None
-    )
-    if answered < request.min_branches:
+    """Of every question that was searched: `failed` where the policy is not met, else by what is missing."""
+    answered = {
+        branch.name
+        for branch in plan.branches
+        if (envelope := envelopes.get(branch.name)) is not None and envelope.answered
+    }
+    if len(answered) < request.min_branches or not answered.issuperset(required_branches(request, plan)):
         return Status.FAILED
     return Status.DEGRADED if any(consequence(one.reason).degrades for one in degraded) else Status.COMPLETE
 
@@ -150,6 +159,8 @@ def build_answer_tail(
         else:
             one = fused.get(index)
             status = searched_status if one is not None else Status.FAILED
+            if status == Status.DEGRADED and request.on_missing == "empty":
+                one = FusedQuestion()
             questions.append(build_question(request, plan, index, one, texts, status, took_ms=took_ms))
 
     notes = [*(note for one in fused.values() for note in one.stages), *stages]

@@ -54,6 +54,8 @@ def branches_of(request: Request, pipeline: Pipeline) -> tuple[BranchDeclaration
         _one_of("branches", name, names)
     for name in request.weights or {}:
         _one_of("weights", name, names)
+    for name in request.require:
+        _one_of("require", name, request.branches or names)
     return tuple(
         branch.model_copy(update={"weight": (request.weights or {}).get(branch.name, branch.weight)})
         for branch in configured

@@ -210,7 +210,6 @@ NOT_YET: dict[str, str] = {
     "diversity": "diversity (MMR)",
     "context_tokens": "context assembly",
     "hedge": "hedged second attempts",
-    "require": "required branches",
 }
 """Options that are named on the wire and whose work this version does not do, refused by name."""
 
@@ -222,10 +221,6 @@ def refuse_unfinished(request: Request) -> None:
             raise ValueError(f"{field}: {work} is not available in this version; leave it out")
     if request.rerank == "on":
         raise ValueError("rerank: no reranker is available in this version; allowed: 'off'")
-    if request.on_missing != "degrade":
-        raise ValueError("on_missing: only 'degrade' is available in this version")
-    if request.min_branches != 1:
-        raise ValueError("min_branches: only 1 is available in this version")
     if "context" in request.include:
         raise ValueError("include: 'context' is not available in this version")
     for index, question in enumerate(request.questions):

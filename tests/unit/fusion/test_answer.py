@@ -164,6 +164,25 @@ def test_empty_is_an_answer() -> None:
     assert fields(request(), given=given)["degraded"] == []
 
 
+def test_without_a_required_branch_the_question_fails() -> None:
+    without_hyde = {name: THREE[name] for name in ("bm25", "vector")}
+    assert fields(request(require=("hyde",)), given=without_hyde)["status"] == "failed"
+    assert fields(request(require=("bm25",)), given=without_hyde)["status"] == "degraded"
+
+
+def test_with_on_missing_fail_every_branch_is_required_unless_some_are_named() -> None:
+    without_hyde = {name: THREE[name] for name in ("bm25", "vector")}
+    assert fields(request(on_missing="fail"), given=without_hyde)["status"] == "failed"
+    assert fields(request(on_missing="fail", require=("bm25",)), given=without_hyde)["status"] == "degraded"
+    assert fields(request(on_missing="fail"), given=THREE)["status"] == "complete"
+
+
+def test_with_on_missing_empty_a_degraded_question_has_no_hits() -> None:
+    built = fields(request(on_missing="empty"), given={"bm25": THREE["bm25"]})
+    assert (built["status"], built["questions"][0]["hits"]) == ("degraded", [])
+    assert fields(request(on_missing="empty"), given=THREE)["questions"][0]["hits"]
+
+
 def test_under_min_branches_the_question_fails_and_has_no_hits() -> None:
     built = fields(request(min_branches=2), given={"bm25": THREE["bm25"]})
     assert (built["status"], built["questions"][0]["hits"]) == ("failed", [])
