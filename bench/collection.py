@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from ingest.identity import checked_id
-from models.errors import ServiceError
+from models.errors import WrongDeclaration
 
 Judgements = Mapping[str, Mapping[str, int]]
 """Grade by document id, by question id; 0 is judged and not relevant."""
 
 
-class WrongCollection(ServiceError):
+class WrongCollection(WrongDeclaration):
     """The folder is no collection in the BEIR layout; the message names the file and what is wrong."""
 
 
@@ -30,6 +31,11 @@ class Collection:
     questions: Mapping[str, str]
     """Text by question id, of the judged questions alone, in the order of the judgements."""
     judgements: Judgements
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that the corpus has for itself."""
+        return f"eval-{re.sub(r'[^a-z0-9_-]+', '-', self.name.lower())}"[:63]
 
     def limited(self, questions: int | None) -> Collection:
         """The same with the first so many questions only; all where None is given."""

@@ -81,7 +81,6 @@ def evaluate(
     collection: Collection,
     *,
     runs: Sequence[Run],
-    namespace: str,
     documents: int,
     ask: Callable[[Request], Answer],
     progress: Callable[[str, int], None] = lambda run, questions: None,
@@ -97,7 +96,7 @@ def evaluate(
     for run in runs:
         rankings: dict[str, list[str]] = {}
         for ids in _batches(collection.questions):
-            answer = ask(_request(run, namespace, [collection.questions[id_] for id_ in ids]))
+            answer = ask(_request(run, collection.namespace, [collection.questions[id_] for id_ in ids]))
             for question_id, question in zip(ids, answer.questions, strict=True):
                 rankings[question_id] = ranked_documents(question)
                 if question.status not in (Status.COMPLETE, Status.SKIPPED):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -12,6 +12,7 @@ from chorale_client.answer import Answer
 from chorale_client.words import WIRE_VERSION
 from redis import Redis
 
+from bench.cpu import cpu_ms
 from bench.redis_cost import bytes_held, count_commands, wait_for_audit
 from bench.timing import WARMING, Ask, Timing, drive
 
@@ -51,7 +52,9 @@ class Latency:
     no_op_runs: list[dict[str, Any]]
     """The same for branches that do no work."""
     cost: RedisCost
-    waterfall: list[dict[str, Any]] = field(default_factory=list)
+    cpu_ms: Mapping[str, Mapping[str, float]]
+    """Processor time of one request by variant and process, one after another."""
+    waterfall: list[dict[str, Any]]
 
     def to_wire(self) -> dict[str, Any]:
         return {
@@ -63,6 +66,10 @@ class Latency:
                 verb: round(count, 2) for verb, count in self.cost.commands_by_verb.items()
             },
             "redis_bytes_left_per_request": round(self.cost.bytes_left),
+            "cpu_ms_per_request": {
+                name: {process: round(ms, 2) for process, ms in spent.items()}
+                for name, spent in self.cpu_ms.items()
+            },
             "waterfall": self.waterfall,
         }
 
@@ -101,15 +108,25 @@ def redis_cost(client: Redis, ask: Ask, questions: Sequence[str]) -> RedisCost:
     time.sleep(SETTLED_S)
     before = bytes_held(client)
 
-    def work() -> None:
-        for text in questions:
-            ask(text)
-
-    found = count_commands(client, work)
+    found = count_commands(client, lambda: ask_all(ask, questions))
     time.sleep(SETTLED_S)
     count = len(questions)
     by_verb = {verb: times / count for verb, times in found.most_common()}
     return RedisCost(found.total() / count, by_verb, (bytes_held(client) - before) / count)
+
+
+def cpu_of(variant: Variant, questions: Sequence[str], processes: Mapping[str, int]) -> dict[str, float]:
+    """Milliseconds of processor time that one request costs each of `processes` (number by name) and the caller."""
+    variant.ask(WARMING)
+    if variant.prepare is not None:
+        ask_all(variant.prepare, questions)
+    spent = cpu_ms(processes, lambda: ask_all(variant.ask, questions))
+    return {name: ms / len(questions) for name, ms in spent.items()}
+
+
+def ask_all(ask: Ask, questions: Sequence[str]) -> None:
+    for text in questions:
+        ask(text)
 
 
 def waterfall_of(answers: Sequence[Answer]) -> list[dict[str, Any]]:

@@ -37,13 +37,13 @@ def make_app(resources: Resources) -> Celery:
         task_default_queue=QUEUE.format(branch=FUSION),
     )
 
-    @app.task(name="bench.part", shared=False)
+    @app.task(name="bench.part", shared=False)  # type: ignore[untyped-decorator]
     def part(request: dict[str, Any], plan: dict[str, Any], branch: str) -> str:
         asked = Request.model_validate(request)
         planned = next(one for one in Plan.model_validate(plan).branches if one.name == branch)
         return one_process.search(resources, asked, planned).to_wire().decode()
 
-    @app.task(name="bench.fuse", shared=False)
+    @app.task(name="bench.fuse", shared=False)  # type: ignore[untyped-decorator]
     def fuse(envelopes: list[str], request: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
         asked, planned = Request.model_validate(request), Plan.model_validate(plan)
         found = {

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from chorale_client.keys import HEARTBEAT, OUTBOX, SWEEPER
 from redis import Redis
@@ -64,14 +64,14 @@ def count_commands(client: Redis, work: Callable[[], None]) -> Counter[str]:
 def bytes_held(client: Redis) -> int:
     """The bytes of all keys (MEMORY USAGE, every element counted)."""
     keys = list(client.scan_iter(count=1_000))
-    sizes = (cast("int | None", client.memory_usage(key, samples=0)) for key in keys)
+    sizes = (client.memory_usage(key, samples=0) for key in keys)
     return sum(size or 0 for size in sizes)
 
 
 def wait_for_audit(client: Redis) -> None:
     """Until every ended request is written to the audit tables; raises NotAudited."""
     until = time.monotonic() + AUDIT_LIMIT_S
-    while cast(int, client.xlen(OUTBOX)):
+    while client.xlen(OUTBOX):
         if time.monotonic() > until:
             raise NotAudited(
                 f"the outbox was not empty after {AUDIT_LIMIT_S:.0f} s: does a sweeper drain it?"

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from cli import delete, index, namespaces, search, status, sweeper, up, worker
+from cli import (
+    audit,
+    delete,
+    demo,
+    doctor,
+    evaluate,
+    index,
+    latency,
+    namespaces,
+    search,
+    status,
+    sweeper,
+    up,
+    worker,
+)
 from cli.app import app, run
 
 RUN = "Run"
 ASK = "Ask"
 DOCUMENTS = "Documents"
 LOOK_AFTER = "Look after"
+MEASURE = "Measure"
 
+app.command("demo", rich_help_panel=RUN)(demo.demo)
 app.command("up", rich_help_panel=RUN)(up.up)
 app.command("worker", rich_help_panel=RUN)(worker.worker)
 app.command("sweeper", rich_help_panel=RUN)(sweeper.sweeper)
@@ -18,6 +34,10 @@ app.command("index", rich_help_panel=DOCUMENTS)(index.index)
 app.command("delete", rich_help_panel=DOCUMENTS)(delete.delete)
 app.add_typer(namespaces.namespaces, rich_help_panel=DOCUMENTS)
 app.command("status", rich_help_panel=LOOK_AFTER)(status.status)
+app.command("doctor", rich_help_panel=LOOK_AFTER)(doctor.doctor)
+app.add_typer(audit.audit, rich_help_panel=LOOK_AFTER)
+app.command("eval", rich_help_panel=MEASURE)(evaluate.evaluate)
+app.add_typer(latency.bench, name="bench", rich_help_panel=MEASURE)
 
 if __name__ == "__main__":
     run()

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from chorale_client.words import StageStatus, Status, consequence
-from rich.padding import Padding
+from chorale_client.words import Stage, StageStatus, Status, consequence
 from rich.table import Table
 from rich.text import Text
 
-from cli.terminal import plain_table
+from cli.terminal import counted, plain_table
 
 if TYPE_CHECKING:
     from chorale_client.answer import Answer, Degradation, Hit, QuestionAnswer, Snippet, StageLine
     from rich.console import Console
 
-STATUS_STYLES = {
+STATUS_STYLES: Mapping[str, str] = {
     Status.COMPLETE: "green",
     Status.DEGRADED: "yellow",
     Status.FAILED: "red",
@@ -24,7 +23,7 @@ STATUS_STYLES = {
     Status.CANCELLED: "dim",
     Status.REFUSED: "red",
 }
-STAGE_STYLES = {
+STAGE_STYLES: Mapping[str, str] = {
     StageStatus.OK: "cyan",
     StageStatus.PARTIAL: "yellow",
     StageStatus.SKIPPED: "dim",
@@ -32,6 +31,8 @@ STAGE_STYLES = {
 }
 WATERFALL_COLUMNS = 34
 _EIGHTHS = "▏▎▍▌▋▊▉█"
+_STEPS = frozenset({Stage.EMBED, Stage.SEARCH, Stage.HYPOTHESIS})
+"""What a branch is made of."""
 
 
 def show_answer(console: Console, answer: Answer, *, explain: bool = False) -> None:
@@ -53,21 +54,17 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False) -> N
 def summary(answer: Answer) -> Text:
     """One line: status, how many hits of how many, milliseconds, the id for `chorale audit show`."""
     shown = sum(len(question.hits) for question in answer.questions)
-    parts = [Text(answer.status, STATUS_STYLES.get(Status(answer.status), "") if _known(answer.status) else "")]
+    parts = [Text(answer.status, STATUS_STYLES.get(answer.status, ""))]
     parts.append(Text(_count_line(answer.questions, shown), "dim"))
     parts.append(Text(f"{answer.took_ms:,.0f} ms" + (" from the cache" if answer.cached else ""), "dim"))
     parts.append(Text(answer.request_id, "dim"))
     return Text(" · ", "dim").join(parts)
 
 
-def _known(status: str) -> bool:
-    return status in STATUS_STYLES
-
-
 def _count_line(questions: Sequence[QuestionAnswer], shown: int) -> str:
     if not shown:
         return "no hits"
-    hits = f"{shown:,} hit{'s' if shown != 1 else ''}"
+    hits = counted(shown, "hit")
     totals = [question.total_matches for question in questions if question.total_matches is not None]
     return f"{hits} of at least {sum(totals):,}" if totals and sum(totals) > shown else hits
 
@@ -128,7 +125,7 @@ def _found_by(hit: Hit, *, explain: bool) -> Table:
         table.add_column(justify=justify, no_wrap=True)
     for name, branch in hit.branches.items():
         raw = "" if branch.score is None else f"{branch.score:.3f}"
-        table.add_row(name, Text(f"#{branch.rank}", "dim"), raw)
+        table.add_row(name, f"#{branch.rank}", raw)
         if explain:
             how = f"{branch.weight:.2f} × {branch.normalised:.5f}"
             table.add_row("", Text("=", "dim"), Text(f"{how} = {branch.contribution:.5f}", "dim"))
@@ -139,22 +136,51 @@ def _found_by(hit: Hit, *, explain: bool) -> Table:
 
 
 def waterfall(stages: Sequence[StageLine]) -> Table:
-    """Each stage with a bar where it lay in time; one that does not say when it began has no place, only a length."""
+    """Each stage with a bar where it lay in time, the steps of a branch below it."""
     table = plain_table("stage", "", "ms", "in → out", "", right=("ms",))
     table.columns[1].no_wrap = True
-    end_ms = max((((stage.start_ms or 0) + stage.ms) for stage in stages), default=0) or 1
-    for stage in sorted(stages, key=_begun):
-        style = STAGE_STYLES.get(StageStatus(stage.status), "") if stage.status in STAGE_STYLES else ""
+    placed = placed_stages(stages)
+    end_ms = max((start_ms + stage.ms for stage, start_ms, _ in placed), default=0) or 1
+    for stage, start_ms, is_step in placed:
+        is_ok = stage.status == StageStatus.OK
+        style = STAGE_STYLES.get(stage.status, "")
         counts = "" if stage.n_out is None else f"{_number(stage.n_in)} → {_number(stage.n_out)}"
-        said = " ".join(filter(None, ("" if stage.status == StageStatus.OK else stage.status, stage.detail)))
+        said = " ".join(filter(None, (None if is_ok else stage.status, None if is_step else stage.detail)))
         table.add_row(
-            stage.stage,
-            Text(bar(stage.start_ms or 0, stage.ms, end_ms), style if stage.start_ms is not None else "dim"),
+            Text(f"  {stage.stage}", "dim") if is_step else stage.stage,
+            Text(bar(start_ms, stage.ms, end_ms), f"{style} dim" if is_step else style),
             "" if stage.status == StageStatus.SKIPPED else f"{stage.ms:.1f}",
             Text(counts, "dim"),
-            Text(said, style if stage.status != StageStatus.OK else "dim"),
+            Text(said, "dim" if is_ok else style),
         )
     return table
+
+
+def placed_stages(stages: Iterable[StageLine]) -> list[tuple[StageLine, float, bool]]:
+    """Each stage with the millisecond where it began, and whether it is a step of the branch above it.
+
+    A branch's steps stand before it in the answer and do not say when they began: one followed the other from
+    its beginning on.  Plan and cache followed each other from the acceptance on.
+    """
+    placed: list[tuple[StageLine, float, bool]] = []
+    steps: list[StageLine] = []
+    planned_ms = 0.0
+    for stage in stages:
+        if stage.stage in (Stage.CACHE, Stage.PLAN):
+            placed.append((stage, planned_ms, False))
+            planned_ms += stage.ms
+        elif stage.stage.startswith(f"{Stage.SEARCH}."):
+            begun_ms = stage.start_ms or 0.0
+            placed.append((stage, begun_ms, False))
+            for step in steps:
+                placed.append((step, begun_ms, True))
+                begun_ms += step.ms
+            steps = []
+        elif stage.start_ms is None and stage.stage in _STEPS:
+            steps.append(stage)
+        else:
+            placed.append((stage, stage.start_ms or (placed[-1][1] if placed else 0.0), False))
+    return placed + [(step, step.start_ms or 0.0, False) for step in steps]
 
 
 def bar(start_ms: float, ms: float, end_ms: float, columns: int = WATERFALL_COLUMNS) -> str:
@@ -165,13 +191,5 @@ def bar(start_ms: float, ms: float, end_ms: float, columns: int = WATERFALL_COLU
     return " " * first + "█" * whole + (_EIGHTHS[rest - 1] if rest else "")
 
 
-def _begun(stage: StageLine) -> float:
-    return -1.0 if stage.start_ms is None else stage.start_ms
-
-
 def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
-
-
-def indented(renderable: Table) -> Padding:
-    return Padding(renderable, (0, 0, 0, 2))

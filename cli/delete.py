@@ -25,7 +25,8 @@ def delete(
 
     from cli.surroundings import surroundings
     from cli.terminal import stdout
-    from cli.writing import alone, check_namespace, near_duplicates, publish
+    from cli.writing import check_namespace, near_duplicates, publish
+    from tasks.corpus import alone
 
     check_namespace(namespace)
     around = surroundings()
@@ -41,7 +42,12 @@ def delete(
     if as_json:
         print(
             json.dumps(
-                {"v": WIRE_VERSION, "namespace": namespace, "deleted": deleted, "absent": len(wanted) - deleted}
+                {
+                    "v": WIRE_VERSION,
+                    "namespace": namespace,
+                    "deleted": deleted,
+                    "absent": len(wanted) - deleted,
+                }
             )
         )
         return

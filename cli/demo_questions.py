@@ -49,7 +49,7 @@ QUESTIONS = (
     DemoQuestion(
         Shows.FUSION,
         "delete directory tree",
-        "Each branch puts another document first; the one on which they agree is the right one.",
+        "Words and meaning each put another document first; the one on which they agree is right.",
         "python/shutil.rmtree",
     ),
     DemoQuestion(

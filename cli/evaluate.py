@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from bench.evaluation import Evaluation
     from tasks.resources import Resources
 
-DEGRADED_EXIT_CODE = 3
-
 
 def evaluate(
     folder: Annotated[
@@ -38,8 +36,9 @@ def evaluate(
     """Index a judged collection and measure every branch and configuration on its questions.
 
     The questions go through the running pipeline, or through one that is started for the time. The corpus
-    stays in a namespace of its own (`eval-<folder>`), so that the next run embeds only what changed. Exit
-    code 3 if an answer was degraded: then the figures are too low.
+    stays in a namespace of its own (`eval-<folder>`), so that the next run embeds only what changed.
+
+    Exit code: 0 measured, 3 some answer was degraded and the figures are too low, 2 wrong usage, 1 anything else.
 
     Examples:
 
@@ -48,26 +47,24 @@ def evaluate(
         chorale eval ~/collections/scifact --split train --limit 200 --json
     """
     from chorale_client import Chorale
-    from rich.console import Console
+    from chorale_client.words import Status
 
     from bench.collection import read_collection
-    from bench.corpus import namespace_of
+    from cli.exit_codes import BY_STATUS
     from cli.installation import LastLines, installation
+    from cli.terminal import stderr
     from config.pipeline import load_pipeline
     from config.settings import load_settings
 
     collection = read_collection(folder, split).limited(limit)
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
-    console = Console(stderr=True)
-
-    lines = LastLines()
+    console, lines = stderr(), LastLines()
     try:
         with installation(settings, pipeline, lines) as resources:
-            namespace = namespace_of(collection.name)
-            documents = _index(collection, namespace, resources, console)
+            documents = _index(collection, resources, console)
             client = Chorale(resources.redis_url, broker_url=settings.broker_url)
-            found = _ask(collection, resources, client, namespace, documents, console)
+            found = _ask(collection, resources, client, documents, console)
     except ServiceError:
         lines.show(sys.stderr)
         raise
@@ -78,82 +75,63 @@ def evaluate(
     if found.faults:
         console.print(f"{sum(found.faults.values())} answers were not whole; the figures are too low:")
         for why, count in found.faults.items():
-            console.print(f"  {why}: {count}", markup=False)
+            console.print(f"  {why}: {count}")
         lines.show(sys.stderr)
-        raise typer.Exit(DEGRADED_EXIT_CODE)
+        raise typer.Exit(BY_STATUS[Status.DEGRADED])
 
 
-def _index(collection: Collection, namespace: str, resources: Resources, console: Console) -> int:
+def _index(collection: Collection, resources: Resources, console: Console) -> int:
     """Returns how many documents there are."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from bench.corpus import index_corpus
+    from cli.indexing_bar import IndexingBar
     from ingest.read import read_documents
+    from tasks.corpus import index_corpus
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     total = collection.count_documents()
-    with Progress(*columns, TextColumn("{task.fields[rate]}"), console=console) as shown:
-        task = shown.add_task("indexing", total=total, rate="")
+    with IndexingBar(console) as bar:
+        bar.say(f"indexing {collection.name}")
         report = index_corpus(
+            resources,
             read_documents([collection.corpus], source=collection.name, ids="given"),
-            resources=resources,
-            namespace=namespace,
+            namespace=collection.namespace,
             source=collection.name,
+            prune=True,
+            progress=lambda so_far: bar.show(so_far, total),
             total_documents=total,
-            progress=lambda so_far: shown.update(
-                task, completed=so_far.documents, note=f"{so_far.passages_per_s:.0f} passages/s"
-            ),
         )
-    resources.publish_generation(namespace, report.generation)
     for skipped in report.skipped:
-        console.print(str(skipped), markup=False, highlight=False)
+        console.print(str(skipped))
     return report.added + report.replaced + report.unchanged
 
 
 def _ask(
-    collection: Collection,
-    resources: Resources,
-    client: Chorale,
-    namespace: str,
-    documents: int,
-    console: Console,
+    collection: Collection, resources: Resources, client: Chorale, documents: int, console: Console
 ) -> Evaluation:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from bench.evaluation import evaluate as ask_all
     from bench.evaluation import runs_of
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    runs = runs_of(resources.pipeline)
-    with Progress(*columns, console=console) as shown:
-        bars = {run.name: shown.add_task(run.name, total=len(collection.questions)) for run in runs}
+    runs, count = runs_of(resources.pipeline), len(collection.questions)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=28), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as shown:
+        task = shown.add_task("asking", total=count * len(runs))
         return ask_all(
             collection,
             runs=runs,
-            namespace=namespace,
             documents=documents,
             ask=client.ask,
-            progress=lambda run, questions: shown.advance(bars[run], questions),
+            progress=lambda run, questions: shown.update(task, description=run, advance=questions),
         )
 
 
-def _bars(console: Console) -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, TextColumn("{task.fields[note]}"), console=console)
-
-
 def _show(found: Evaluation) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from bench.metrics import MEASURES
+    from cli.terminal import plain_table, stdout
 
-    title = f"{found.collection}: {found.documents:,} documents, {found.questions:,} judged questions"
-    table = Table("run", title=title)
-    for name in MEASURES:
-        table.add_column(name, justify="right")
+    console, table = stdout(), plain_table("run", *MEASURES, right=tuple(MEASURES))
     for name, figures in found.figures.items():
         table.add_row(name, *(f"{figures[measure]:.4f}" for measure in MEASURES))
-    Console().print(table)
+    console.print(
+        f"{found.collection}: {found.documents:,} documents, {found.questions:,} judged questions\n"
+    )
+    console.print(table)

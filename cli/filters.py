@@ -44,7 +44,9 @@ def parse_filters(given: Iterable[str]) -> dict[str, Any]:
             continue
         known = filters[field]
         if not operator or not isinstance(known, dict):
-            raise WrongFilter(f"filter {text!r}: {field!r} has a condition already; any of several is {field}=A,B")
+            raise WrongFilter(
+                f"filter {text!r}: {field!r} has a condition already; any of several is {field}=A,B"
+            )
         if operator in known:
             raise WrongFilter(f"filter {text!r}: {field!r} has that condition already")
         known[operator] = operand

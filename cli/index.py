@@ -30,11 +30,16 @@ def index(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where to.")] = "default",
     source: Annotated[
         str | None,
-        typer.Option(help="Name of where they come from, the first part of their ids; the folder's or file's own."),
+        typer.Option(
+            help="Name of where they come from, the first part of their ids; the folder's or file's own."
+        ),
     ] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Delete this source's documents that are not there any more.")] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete this source's documents that are not there any more.")
+    ] = False,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Drop the namespace first, and build it with the present settings.")
+        bool,
+        typer.Option("--rebuild", help="Drop the namespace first, and build it with the present settings."),
     ] = False,
     ids: Annotated[
         Literal["path", "given"],
@@ -44,7 +49,9 @@ def index(
         list[str] | None,
         typer.Option("--map", metavar="OURS=THEIRS", help="What the files call a field; may be given again."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Rebuild although other sources' documents are lost.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Rebuild although other sources' documents are lost.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON document.")] = False,
 ) -> None:
     """Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (and PDF, with `make pdf`).
@@ -70,7 +77,7 @@ def index(
     from cli.surroundings import surroundings
     from cli.terminal import stderr, stdout
     from cli.writing import check_namespace
-    from ingest.identity import default_source
+    from ingest.identity import checked_source, default_source
     from ingest.read import read_documents
 
     check_namespace(namespace)
@@ -79,16 +86,20 @@ def index(
         items = read_documents(paths, source=source, ids=ids, fields=fields)
     except (ValueError, FileNotFoundError) as error:
         raise typer.BadParameter(str(error)) from None
-    named = source.strip() if source else default_source(paths[0])
+    named = checked_source(source) if source else default_source(paths[0])
     around = surroundings()
     # An orderly `kill` is an interruption too: what is known of near-duplicates is saved.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began_s = time.monotonic()
     try:
-        report = _index(around, items, paths, namespace=namespace, source=named, prune=prune, rebuild=rebuild, yes=yes)
+        report = _index(
+            around, items, paths, namespace=namespace, source=named, prune=prune, rebuild=rebuild, yes=yes
+        )
     except KeyboardInterrupt:
         again = "the same command without --rebuild" if rebuild else "the same command"
-        stderr().print(f"interrupted: what was committed stays and can be searched; {again} goes on from there")
+        stderr().print(
+            f"interrupted: what was committed stays and can be searched; {again} goes on from there"
+        )
         raise typer.Exit(PART_DONE) from None
     took_s = time.monotonic() - began_s
     if as_json:
@@ -114,14 +125,13 @@ def _index(
     yes: bool,
 ) -> IndexReport:
     from cli.indexing_bar import IndexingBar
-    from cli.publishing import PublishingResources
-    from cli.terminal import stderr
-    from cli.writing import alone, known
+    from cli.terminal import counted, stderr
+    from cli.writing import known
     from ingest.read import estimated_documents
-    from tasks.corpus import index_corpus, manifest_for
+    from tasks.corpus import alone, index_corpus, manifest_for
 
-    resources = PublishingResources(around.settings, around.pipeline, around.resources.redis_url)
-    store = around.resources.writing_store
+    resources = around.resources
+    store = resources.writing_store
     with IndexingBar(stderr()) as bar:
         bar.say("reading the model")
         manifest = manifest_for(resources, resources.embedder)
@@ -129,7 +139,7 @@ def _index(
             others = state.documents - len(store.revisions(namespace, source))
             if others and not yes:
                 raise OtherSources(
-                    f"--rebuild drops namespace {namespace!r} with {others:,} documents of other sources than "
+                    f"--rebuild drops namespace {namespace!r} with {counted(others, 'document')} of other sources than "
                     f"{source!r}: add --yes, and index them again afterwards"
                 )
             with alone(store, namespace):
@@ -138,7 +148,7 @@ def _index(
         with alone(store, namespace):
             bar.say("looking at the files")
             total = estimated_documents(paths)
-            bar.say(f"indexing into {namespace}")
+            bar.say(f"indexing into {namespace}", total=total)
             return index_corpus(
                 resources,
                 items,
@@ -155,7 +165,9 @@ def _fields(given: Sequence[str]) -> Mapping[str, str]:
     for pair in given:
         ours, equals, theirs = pair.partition("=")
         if not (ours.strip() and equals and theirs.strip()):
-            raise typer.BadParameter(f"{pair!r} is not OURS=THEIRS, as in source_type=kind", param_hint="--map")
+            raise typer.BadParameter(
+                f"{pair!r} is not OURS=THEIRS, as in source_type=kind", param_hint="--map"
+            )
         fields[ours.strip()] = theirs.strip()
     return fields
 
@@ -176,7 +188,8 @@ def _wire(report: IndexReport, namespace: str, source: str, took_s: float) -> di
         "generation": report.generation,
         "took_s": round(took_s, 3),
         "skipped": [
-            {"path": one.path, "line": one.line, "why": one.why, "is_fault": one.is_fault} for one in report.skipped
+            {"path": one.path, "line": one.line, "why": one.why, "is_fault": one.is_fault}
+            for one in report.skipped
         ],
     }
 
@@ -184,7 +197,7 @@ def _wire(report: IndexReport, namespace: str, source: str, took_s: float) -> di
 def _show(report: IndexReport, namespace: str, source: str, took_s: float) -> None:
     from rich.text import Text
 
-    from cli.terminal import stdout
+    from cli.terminal import counted, stdout
 
     counts = [
         f"{count:,} {what}"
@@ -192,25 +205,27 @@ def _show(report: IndexReport, namespace: str, source: str, took_s: float) -> No
         if (count := getattr(report, what)) or what == "added"
     ]
     ignored = sum(not one.is_fault for one in report.skipped)
-    facts = [f"{report.passages:,} passages", f"generation {report.generation}", f"{took_s:.1f} s"]
+    facts = [counted(report.passages, "passage"), f"generation {report.generation}", f"{took_s:.1f} s"]
     if ignored:
-        facts.append(f"{ignored:,} files without text or of other formats left out")
+        facts.append(f"{counted(ignored, 'file')} not for indexing")
     stdout().print(
-        Text.assemble((namespace, "bold"), f" ← {source}: {', '.join(counts)}", (" · " + " · ".join(facts), "dim"))
+        Text.assemble(
+            (namespace, "bold"), f" ← {source}: {', '.join(counts)}", (" · " + " · ".join(facts), "dim")
+        )
     )
 
 
 def _show_faults(report: IndexReport) -> None:
     from rich.text import Text
 
-    from cli.terminal import stderr
+    from cli.terminal import counted, stderr
 
     faults = [one for one in report.skipped if one.is_fault]
     console = stderr()
-    console.print(Text(f"{len(faults):,} could not be read:", "yellow"))
+    console.print(Text("this could not be read:", "yellow"))
     for one in faults[:SHOWN_FAULTS]:
         console.print(f"  {one}", soft_wrap=True)
     if len(faults) > SHOWN_FAULTS:
         console.print(f"  … and {len(faults) - SHOWN_FAULTS:,} more; --json lists them all")
     if report.spared:
-        console.print(f"{report.spared:,} documents of theirs were left as they are")
+        console.print(f"not pruned, since they may still be in there: {counted(report.spared, 'document')}")

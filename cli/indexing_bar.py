@@ -38,8 +38,9 @@ class IndexingBar:
     ) -> None:
         self._bar.stop()
 
-    def say(self, what: str) -> None:
-        self._bar.update(self._task, description=what)
+    def say(self, what: str, *, total: int | None = None) -> None:
+        """What is being done, and about how many documents there are of it."""
+        self._bar.update(self._task, description=what, total=total)
 
     def show(self, so_far: Progress, total: int) -> None:
         # The number of documents is an estimate, and a bar does not go beyond its end.

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,7 +38,15 @@ _BRANCHES = {"bm25": "noop_a", "vector": "noop_b", "hyde": "noop_c"}
 _OURS = tuple(f"{name}-1" for name in (*_BRANCHES, "fusion"))
 _PLAIN = tuple(f"plain-{name}" for name in (*_BRANCHES, "fusion"))
 
+bench = typer.Typer(help="Measure the speed of this machine's pipeline.", no_args_is_help=True)
 
+
+@bench.callback()
+def _bench() -> None:
+    pass  # with it a lone command keeps its name
+
+
+@bench.command("latency")
 def latency(
     questions: Annotated[int, typer.Option(min=3, help="How many for each number in flight.")] = 300,
     documents: Annotated[
@@ -60,15 +67,14 @@ def latency(
 
         chorale bench latency --questions 60 --documents 500 --json
     """
-    from rich.console import Console
-
     from bench import no_op
+    from cli.terminal import stderr
     from tasks.worker import limit_threads
 
     # Before numpy is loaded: the process that is compared gets no more threads than a worker.
     limit_threads(1)
     no_op.declare()
-    console, lines = Console(stderr=True), LastLines()
+    console, lines = stderr(), LastLines()
     try:
         with tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
             found = _measure(Path(home), questions, documents, console, lines)
@@ -93,7 +99,7 @@ class _Installation:
 
 @contextmanager
 def _installation(home: Path, lines: LastLines) -> Iterator[_Installation]:
-    """Redis, and nothing else yet; workers start with `_start_workers`."""
+    """Redis, our workers and those of the plain chord, in `home` alone; raises NotReady."""
     from bench import no_op
     from config.pipeline import load_pipeline
     from config.settings import Settings
@@ -136,24 +142,37 @@ def _workers(environment: Mapping[str, str]) -> list[Child]:
 def _measure(
     home: Path, questions: int, documents: int | None, console: Console, lines: LastLines
 ) -> Latency:
-    from bench.latency import COUNTED_REQUESTS, IN_FLIGHT, Latency, compare, redis_cost, waterfall_of
+    from bench.latency import COUNTED_REQUESTS, IN_FLIGHT, Latency, compare, cpu_of, redis_cost, waterfall_of
     from bench.questions import questions_about
-    from ingest.python_docs import python_docs
+    from bench.timing import WARMING
+    from cli.indexing_bar import note
+    from ingest.python_docs import SOURCE, python_docs
+    from tasks.corpus import index_corpus
 
     corpus = list(islice(python_docs(), documents))
     counted = min(COUNTED_REQUESTS, questions)
     shown = min(WATERFALL_REQUESTS, questions)
-    texts = questions_about(corpus, len(IN_FLIGHT) * questions + counted + shown)
-    asked = {n: texts[i * questions : (i + 1) * questions] for i, n in enumerate(IN_FLIGHT)}
-    rest = texts[len(IN_FLIGHT) * questions :]
+    # No question comes twice, or a worker would know its vector.
+    texts = iter(questions_about(corpus, len(IN_FLIGHT) * questions + 2 * counted + shown))
+    asked = {in_flight: list(islice(texts, questions)) for in_flight in IN_FLIGHT}
     with console.status("starting") as status, _installation(home, lines) as found:
-        _index(corpus, found.resources, status.update)
+        index_corpus(
+            found.resources,
+            corpus,
+            namespace=NAMESPACE,
+            source=SOURCE,
+            progress=lambda so_far: status.update(
+                f"indexing {so_far.documents:,} of {len(corpus):,} documents, {note(so_far)}"
+            ),
+            total_documents=len(corpus),
+        )
         real = _variants(found.resources, {"namespace": NAMESPACE})
         no_op = _variants(
             found.resources, {"namespace": NAMESPACE, "configuration": "noop", "include": ["ids"]}
         )
-        plain = next(variant for variant in real if variant.name == "plain_chord")
-        plain.ask("its workers have no heartbeat: this waits for them")
+        # The plain chord's workers have no heartbeat: the first answers show that all are there.
+        for variant in (*real, *no_op):
+            variant.ask(WARMING)
         runs = compare(real, asked, run_only=found.run_only, progress=status.update)
         no_op_runs = compare(
             [variant for variant in no_op if variant.name != "cache"],
@@ -161,28 +180,18 @@ def _measure(
             run_only=found.run_only,
             progress=lambda what: status.update(f"no-op branches: {what}"),
         )
-        chord = next(variant for variant in real if variant.name == "chord")
+        cpu, spent_on = {}, list(islice(texts, counted))
+        for variant in real:
+            found.run_only(variant.processes)
+            status.update(f"processor time: {variant.name}")
+            pids = {name: pid for name, pid in found.supervisor.pids().items() if name in variant.processes}
+            pids[REDIS] = found.supervisor.pids()[REDIS]
+            cpu[variant.name] = cpu_of(variant, spent_on, pids)
+        chord = real[0]
         found.run_only(chord.processes)
         status.update("commands and bytes")
-        cost = redis_cost(found.resources.redis, chord.ask, rest[:counted])
-        return Latency(runs, no_op_runs, cost, waterfall_of([chord.ask(text) for text in rest[counted:]]))
-
-
-def _index(corpus: Sequence[Any], resources: Resources, say: Any) -> None:
-    from bench.corpus import index_corpus
-    from ingest.python_docs import SOURCE
-
-    report = index_corpus(
-        corpus,
-        resources=resources,
-        namespace=NAMESPACE,
-        source=SOURCE,
-        progress=lambda so_far: say(
-            f"indexing {len(corpus):,} documents: {so_far.documents:,} read, "
-            f"{so_far.passages_per_s:.0f} passages a second"
-        ),
-    )
-    resources.publish_generation(NAMESPACE, report.generation)
+        cost = redis_cost(found.resources.redis, chord.ask, list(islice(texts, counted)))
+        return Latency(runs, no_op_runs, cost, cpu, waterfall_of([chord.ask(text) for text in texts]))
 
 
 def _variants(resources: Resources, options: Mapping[str, Any]) -> list[Variant]:
@@ -194,9 +203,10 @@ def _variants(resources: Resources, options: Mapping[str, Any]) -> list[Variant]
     from tasks.app import make_app
 
     app, plain_app = make_app(resources), plain_chord.make_app(resources)
-    chord = ChordPath(app, resources, {**options, "timeout_s": TIMEOUT_S, "cache": "bypass"})
-    cached = ChordPath(app, resources, {**options, "timeout_s": TIMEOUT_S})
-    request = partial(make_request, timeout_s=TIMEOUT_S, cache="bypass", **options)
+    options = {**options, "timeout_s": TIMEOUT_S}
+    cached = ChordPath(app, resources, options)
+    options = {**options, "cache": "bypass"}
+    chord = ChordPath(app, resources, options)
     ours = (*_OURS, SWEEPER)
 
     def ask_again(text: str) -> None:
@@ -205,33 +215,38 @@ def _variants(resources: Resources, options: Mapping[str, Any]) -> list[Variant]
 
     return [
         Variant("chord", chord.ask, ours),
-        Variant("in_process", lambda text: one_process.answer(resources, request(text))),
-        Variant("plain_chord", lambda text: plain_chord.answer(plain_app, resources, request(text)), _PLAIN),
+        Variant("in_process", lambda text: one_process.answer(resources, make_request(text, **options))),
+        Variant(
+            "plain_chord",
+            lambda text: plain_chord.answer(plain_app, resources, make_request(text, **options)),
+            _PLAIN,
+        ),
         Variant("cache", ask_again, ours, prepare=ask_again),
     ]
 
 
 def _show(found: Latency) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from cli.terminal import plain_table, stdout
 
-    console = Console()
+    console = stdout()
+    figures = ("p50 ms", "p95 ms", "p99 ms", "requests/s")
     for title, runs in (("real branches", found.runs), ("branches without work", found.no_op_runs)):
-        table = Table("", "in flight", title=title)
-        for column in ("p50 ms", "p95 ms", "p99 ms", "requests/s"):
-            table.add_column(column, justify="right")
+        table = plain_table(title, "in flight", *figures, right=("in flight", *figures))
         for run in runs:
-            name, in_flight, *figures = run.values()
-            table.add_row(name, str(in_flight), *map(str, figures))
+            table.add_row(*map(str, run.values()))
         console.print(table)
-    table = Table("stage", title="where the time of one request goes (chord, medians)")
-    table.add_column("begins at ms", justify="right")
-    table.add_column("takes ms", justify="right")
+        console.print()
+    table = plain_table(
+        "where the time goes (medians)", "begins at ms", "takes ms", right=("begins at ms", "takes ms")
+    )
     for line in found.waterfall:
-        table.add_row(
-            line["stage"], "" if line["start_ms"] is None else str(line["start_ms"]), str(line["ms"])
-        )
+        begins = "" if line["start_ms"] is None else f"{line['start_ms']:.2f}"
+        table.add_row(line["stage"], begins, f"{line['ms']:.2f}")
     console.print(table)
+    console.print("\nprocessor time of one request, ms")
+    for name, spent in found.cpu_ms.items():
+        parts = ", ".join(f"{process} {ms:.1f}" for process, ms in spent.items() if ms >= 0.05)
+        console.print(f"  {name}: {sum(spent.values()):.1f} ({parts})")
     verbs = ", ".join(f"{verb} {count:.2f}" for verb, count in found.cost.commands_by_verb.items())
-    console.print(f"Redis, for one request: {found.cost.commands:.1f} commands ({verbs}),")
-    console.print(f"{found.cost.bytes_left:,.0f} bytes left {'until the answer expires'}")
+    console.print(f"\nRedis, a request: {found.cost.commands:.1f} commands ({verbs}),")
+    console.print(f"{found.cost.bytes_left:,.0f} bytes left until the answer expires")

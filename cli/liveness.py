@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,8 @@ def read_queues(redis: Redis, queues: Sequence[str], *, broker_url: str | None =
     trip = redis.pipeline(transaction=False)
     for queue in queues:
         # Messages are pushed on the left and taken from the right.
-        trip.llen(queue).lindex(queue, -1)
+        trip.llen(queue)
+        trip.lindex(queue, -1)
     found = trip.execute()
     waiting = []
     for queue, length, oldest in zip(queues, found[::2], found[1::2], strict=True):
@@ -96,10 +98,10 @@ def is_swept(redis: Redis) -> bool:
 def _accepted_at_ms(redis: Redis, message: bytes | None) -> float | None:
     """A message has no date; the request that it belongs to has, while that is in flight."""
     try:
-        headers: Mapping[str, Any] = json.loads(message or b"null")["headers"]
-        said = redis.hget(entry_key(str(headers["root_id"])), "accepted_at")
+        body = json.loads(b64decode(json.loads(message or b"null")["body"]))
+        said = redis.hget(entry_key(str(body[1]["request_id"])), "accepted_at")
         return None if said is None else float(said)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, IndexError):
         return None
 
 

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from models.documents import NamespaceState
 
 namespaces = typer.Typer(
-    name="namespaces", help="List, show and delete namespaces.", no_args_is_help=True, rich_markup_mode="markdown"
+    name="namespaces",
+    help="List, show and delete namespaces.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -99,17 +102,18 @@ def delete(
     from redis import RedisError
 
     from cli.surroundings import surroundings
-    from cli.terminal import stdout
-    from cli.writing import alone, near_duplicates_file
+    from cli.terminal import counted, stdout
+    from cli.writing import near_duplicates_file
+    from tasks.corpus import alone
 
     around = surroundings()
     state = _known(around, namespace)
     if not yes:
         if as_json or not sys.stdin.isatty():
             raise typer.BadParameter(
-                f"{state.documents:,} documents would be deleted: add --yes", param_hint="--yes"
+                f"this deletes {counted(state.documents, 'document')}: add --yes", param_hint="--yes"
             )
-        typer.confirm(f"Delete {namespace} with {state.documents:,} documents?", abort=True)
+        typer.confirm(f"Delete {namespace} with {counted(state.documents, 'document')}?", abort=True)
     store = around.resources.writing_store
     with alone(store, namespace):
         store.drop(namespace)
@@ -121,7 +125,7 @@ def delete(
     if as_json:
         print(json.dumps({"v": WIRE_VERSION, "namespace": namespace, "deleted": state.documents}))
     else:
-        stdout().print(f"{namespace}: deleted, with {state.documents:,} documents")
+        stdout().print(f"{namespace}: deleted, with {counted(state.documents, 'document')}")
 
 
 def _known(around: Surroundings, namespace: str) -> NamespaceState:
@@ -171,7 +175,11 @@ def table(states: list[NamespaceState], copies: dict[str, int] | None) -> Any:
     )
     for state in states:
         copy = None if copies is None else copies.get(state.name)
-        note = "" if copies is None or copy == state.generation else f"Redis has {'none' if copy is None else copy}"
+        note = (
+            ""
+            if copies is None or copy == state.generation
+            else f"Redis has {'none' if copy is None else copy}"
+        )
         shown.add_row(
             Text(state.name, "bold"),
             f"{state.documents:,}",

@@ -18,20 +18,28 @@ def search(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Which documents.")] = "default",
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="How many hits, 1 to 1,000.")] = 5,
     configuration: Annotated[
-        str | None, typer.Option("--configuration", "-c", help="A named set of ranking choices of the pipeline.")
+        str | None,
+        typer.Option("--configuration", "-c", help="A named set of ranking choices of the pipeline."),
     ] = None,
     branch: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this branch; may be given again.")
     ] = None,
     filter_: Annotated[
         list[str] | None,
-        typer.Option("--filter", "-f", metavar="CONDITION", help="Only documents that meet it; may be given again."),
+        typer.Option(
+            "--filter", "-f", metavar="CONDITION", help="Only documents that meet it; may be given again."
+        ),
     ] = None,
-    timeout_s: Annotated[float, typer.Option(help="The answer comes within so many seconds, 0.05 to 60.")] = 2.0,
+    timeout_s: Annotated[
+        float, typer.Option(help="The answer comes within so many seconds, 0.05 to 60.")
+    ] = 2.0,
     snippet_chars: Annotated[int, typer.Option(help="Length of a snippet, 40 to 2,000 characters.")] = 240,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read the cache nor store in it.")] = False,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Neither read the cache nor store in it.")
+    ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show how each score came about, and the stages with their times.")
+        bool,
+        typer.Option("--explain", help="Show how each score came about, and the stages with their times."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as one JSON document.")] = False,
 ) -> None:
@@ -61,7 +69,11 @@ def search(
         filters = parse_filters(filter_ or ())
     except WrongFilter as error:
         raise typer.BadParameter(str(error), param_hint="--filter") from None
-    include = ("ids", "metadata", "snippets") if as_json and not explain else ("ids", "metadata", "snippets", "explanation")
+    include = (
+        ("ids", "metadata", "snippets")
+        if as_json and not explain
+        else ("ids", "metadata", "snippets", "explanation")
+    )
     options: dict[str, Any] = {
         "namespace": namespace,
         "top_k": top_k,
@@ -94,7 +106,9 @@ def _ask(around: Surroundings, request: Request) -> Answer:
     redis = around.running_redis()
     assert around.redis_url is not None
     if not read_workers(redis):
-        raise NotRunning("Redis answers, but no worker does: start them with `chorale up` in another terminal")
+        raise NotRunning(
+            "Redis answers, but no worker does: start them with `chorale up` in another terminal"
+        )
     client = Chorale(
         around.redis_url, broker_url=around.settings.broker_url, answer_ttl_s=around.settings.answer_ttl_s
     )

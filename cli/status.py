@@ -90,10 +90,11 @@ def status(
 
 def read_status(around: Surroundings) -> Status:
     """Raises NotRunning, BadIndex (a damaged corpus), RedisError."""
+    from chorale_client.redis_urls import without_password
+
     from audit.outbox import UNREADABLE, outbox_state
     from cli.liveness import in_flight, read_queues, read_workers
     from cli.namespaces import published
-    from cli.redis_urls import without_password
     from tasks.app import make_app
 
     redis = around.running_redis()
@@ -153,7 +154,8 @@ def workers_table(workers: Sequence[Worker]) -> Table | str:
     for worker in workers:
         shown.add_row(
             Text(worker.name, "bold"),
-            ", ".join(queue.removeprefix("chorale.") for queue in worker.queues) or Text("sweeps, drains", "dim"),
+            ", ".join(queue.removeprefix("chorale.") for queue in worker.queues)
+            or Text("sweeps, drains", "dim"),
             Text("ready", "green") if worker.is_ready else Text("starting", "yellow"),
             f"{worker.age_s:.1f} s ago",
             str(worker.pid or ""),

@@ -64,7 +64,7 @@ class Surroundings:
                 f"nothing runs on {self.settings.home}: start it with `chorale up` in another terminal, "
                 "or set CHORALE_REDIS_URL"
             )
-        from cli.redis_urls import without_password
+        from chorale_client.redis_urls import without_password
 
         raise NotRunning(
             f"the Redis at {without_password(self.redis_url)} does not answer: start it, or check CHORALE_REDIS_URL"

@@ -19,8 +19,10 @@ def stderr() -> Console:
 
 def _console(*, stderr: bool) -> Console:
     console = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
-    return console if console.is_terminal else Console(
-        stderr=stderr, highlight=False, emoji=False, markup=False, width=PIPED_WIDTH
+    return (
+        console
+        if console.is_terminal
+        else Console(stderr=stderr, highlight=False, emoji=False, markup=False, width=PIPED_WIDTH)
     )
 
 
@@ -30,3 +32,8 @@ def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     for name in columns:
         table.add_column(name, justify="right" if name in right else "left", overflow="fold")
     return table
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 file`, `1,200 files`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
 
 from ingest.near_duplicates import NearDuplicates
 from models.errors import WrongDeclaration
-from search.embedded.store import EmbeddedStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
     from models.documents import NamespaceState
     from search.protocol import Store
     from tasks.resources import Resources
-
-
-def alone(store: Store, namespace: str) -> AbstractContextManager[None]:
-    """Hold a namespace that exists; raises WriterBusy where another process writes it."""
-    return store.exclusive(namespace) if isinstance(store, EmbeddedStore) else nullcontext()
 
 
 def known(store: Store, namespace: str) -> NamespaceState | None:

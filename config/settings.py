@@ -79,8 +79,14 @@ class Settings(BaseSettings):
     """The model that turns texts into vectors: a name on the Hugging Face hub, or a folder. A namespace stays
     with the model it was built with; another one is refused until the namespace is rebuilt."""
     embedder_backend: str = Field("onnx", min_length=1)
-    """What runs the model: `onnx` (BERT family, no PyTorch) or `sentence_transformers` (any model; needs
-    `make torch`)."""
+    """What runs the model: `onnx` (the BERT family, and models that bring an ONNX file; no PyTorch) or
+    `sentence_transformers` (any model; needs `make torch`)."""
+    embedder_document_precision: Literal["fp32", "int8"] = "fp32"
+    """Numbers that documents are embedded with. `int8`, which `onnx` has for the BERT family, is about twice as
+    fast, and a little different: a namespace stays with the precision it was built with."""
+    embedder_question_precision: Literal["fp32", "int8"] = "fp32"
+    """Numbers that questions are embedded with; it need not be that of the documents. Two precisions are two
+    models in the memory of a worker that needs both."""
     embedder_device: str | None = None
     """Device of the `sentence_transformers` backend: `cpu`, `cuda`, `cuda:1`. Not set: CUDA where there is one."""
     model_threads: int = Field(default_factory=_cores, ge=1, le=1_024)
@@ -92,7 +98,7 @@ class Settings(BaseSettings):
     language: str = Field("en", pattern=r"^([a-z]{2}|none)$")
     """Language of the lexical analyser for new namespaces, as ISO 639-1 (`en`, `it`, …), or `none` for no
     stemming and no stop words."""
-    near_duplicate_threshold: float = Field(0.85, gt=0, le=1)
+    near_duplicate_threshold: float = Field(0.85, ge=0.5, le=1)
     """Jaccard similarity of word shingles from which a document counts as a near-duplicate of another."""
 
     # Feedback, the hypothesis without a language model

@@ -18,6 +18,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from inference.bert_shape import ACTIVATIONS, BertShape
+
 Read = Callable[[str], NDArray[Any]]
 """A weight of the model by its name."""
 
@@ -25,31 +27,6 @@ OPSET = 17
 CONTRIB = "com.microsoft"
 IR_VERSION = 9
 """What ONNX Runtime 1.20, the oldest that we allow, reads for sure."""
-
-ACTIVATIONS: dict[str, str] = {
-    "gelu": "BiasGelu",
-    "gelu_new": "FastGelu",
-    "gelu_pytorch_tanh": "FastGelu",
-    "relu": "Relu",
-}
-"""Operator by `hidden_act`: GELU by the error function, by its tanh approximation, ReLU."""
-
-POOLINGS = ("mean", "cls", "max")
-
-
-@dataclass(frozen=True, slots=True)
-class BertShape:
-    """What is not in the weights themselves."""
-
-    layers: int
-    heads: int
-    epsilon: float
-    activation: str
-    """A key of ACTIVATIONS."""
-    pooling: str
-    """One of POOLINGS."""
-    first_position: int = 0
-    """Row of the position table for the first token: 0 in BERT, padding id + 1 in RoBERTa."""
 
 
 @dataclass(slots=True)

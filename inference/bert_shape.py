@@ -46,12 +46,14 @@ def bert_shape(model: SentenceModel) -> BertShape:
         f"the pooling {model.pooling!r}": model.pooling in POOLINGS,
         "relative positions": config.get("position_embedding_type", "absolute") == "absolute",
         "a decoder": not config.get("is_decoder", False),
-        **model.pools_every_token,
+        "pooling without the prompt": model.pools_prompt,
+        f"the modules {', '.join(model.other_modules)}": not model.other_modules,
+        "vectors before pooling": model.has_pooling,
     }
     for what, is_exact in exact.items():
         if not is_exact:
             raise NotConfigured(
-                f"the embedder 'onnx' does not do {what} of {model.folder} without an ONNX file of the model; "
+                f"the embedder 'onnx' does not do {what} of {model.folder} without an ONNX file of it; "
                 "use 'sentence_transformers'"
             )
     return BertShape(

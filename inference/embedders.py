@@ -9,7 +9,7 @@ from inference.protocol import Embedder
 from models.errors import WrongDeclaration
 
 EMBEDDERS: dict[str, tuple[str, str]] = {
-    "onnx": ("inference.onnx_bert", "OnnxBert"),
+    "onnx": ("inference.onnx_embedder", "OnnxEmbedder"),
     "sentence_transformers": ("inference.sentence_transformers", "SentenceTransformersEmbedder"),
 }
 """Module and class; a module is imported when its embedder is asked for, so one never costs the other."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +28,17 @@ WITHOUT_EFFECT = frozenset(
 )
 """Entries of config.json that change no vector."""
 
-WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
 
-
-def fingerprint(model: SentenceModel, *, max_length: int, precision: str = "fp32") -> str:
+def fingerprint(
+    model: SentenceModel, weights: Sequence[Path], *, max_length: int, precision: str = "fp32"
+) -> str:
     """32 hex characters over weights, tokenizer, architecture, pooling, prompts, length and precision.
 
-    Equal for both embedders of one model in one precision: which library computes is not part of it.
+    `weights` are the files in the model's folder that the vectors are computed from.  Embedders of one model
+    that compute from the same files in one precision have one fingerprint, whatever library does it.
     """
     stated: dict[str, Any] = {
-        "weights": _weights(model.folder),
+        "weights": {str(path.relative_to(model.folder)): file_sha256(path) for path in weights},
         "tokenizer": _tokenizer(model.transformer / "tokenizer.json"),
         "config": {name: value for name, value in model.config.items() if name not in WITHOUT_EFFECT},
         "pooling": model.pooling,
@@ -48,16 +50,6 @@ def fingerprint(model: SentenceModel, *, max_length: int, precision: str = "fp32
         "precision": precision,
     }
     return hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _weights(folder: Path) -> dict[str, str]:
-    """Hash by path of what sentence-transformers would load: safetensors where there are any."""
-    for pattern in WEIGHT_FILES:
-        files = [*folder.glob(pattern), *folder.glob(f"*/{pattern}")]
-        files = [file for file in files if file.parent.name not in ("onnx", "openvino")]
-        if files:
-            return {str(file.relative_to(folder)): file_sha256(file) for file in sorted(files)}
-    return {}
 
 
 def _tokenizer(path: Path) -> str:

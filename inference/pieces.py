@@ -76,9 +76,11 @@ def batches_by_length(lengths: Sequence[int], *, max_tokens: int) -> list[list[i
     return batches
 
 
-def padded(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def padded(
+    rows: Sequence[Sequence[int]], *, padding_id: int = 0
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Ids, and the mask of what is no padding, both of shape (rows, longest)."""
-    ids = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    ids = np.full((len(rows), max(map(len, rows))), padding_id, np.int32)
     mask = np.zeros_like(ids)
     for at, row in enumerate(rows):
         ids[at, : len(row)] = row

@@ -14,11 +14,18 @@ from models.documents import Matrix
 class Embedder(Protocol):
     """Turns texts into normalised vectors (float32, unit length)."""
 
-    fingerprint: str
-    """Hash of weights, precision, prompts and pooling: equal fingerprints give comparable vectors."""
-    dimension: int
-    max_pieces: int
-    """Word pieces of a text that the model reads, special tokens left out; the rest is cut off."""
+    @property
+    def fingerprint(self) -> str:
+        """Hash of weights, precision, prompts and pooling: equal fingerprints give comparable vectors."""
+        ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def max_pieces(self) -> int:
+        """Word pieces of a text that the model reads, special tokens left out; the rest is cut off."""
+        ...
 
     def embed_questions(self, texts: Sequence[str]) -> Matrix:
         """Shape (len(texts), dimension), with the question prompt.  Batched by length, order kept."""

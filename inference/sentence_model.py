@@ -20,6 +20,25 @@ LEGACY_POOLINGS = {
 }
 """Pooling by the flag that folders written before sentence-transformers 5 have."""
 
+WIDTHS = ("hidden_size", "dim", "d_model", "n_embd")
+"""Names under which architectures have the length of a token's vector."""
+
+POSITIONS_AFTER_PADDING = frozenset(
+    {
+        "camembert",
+        "data2vec-text",
+        "ibert",
+        "longformer",
+        "mpnet",
+        "roberta",
+        "roberta-prelayernorm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xmod",
+    }
+)
+"""`model_type` of the encoders that count positions from their padding id + 1."""
+
 PASSAGE_PROMPTS = ("document", "passage", "corpus")
 """Names under which models declare the prompt of a passage; that of a question is always `query`."""
 
@@ -47,6 +66,24 @@ class SentenceModel:
     @property
     def prompts(self) -> tuple[str, str]:
         return self.question_prompt, self.passage_prompt
+
+    @property
+    def other_modules(self) -> tuple[str, ...]:
+        """Kinds of the modules that do more than pool and normalise."""
+        return tuple(kind for kind, _ in self.modules if kind not in ("Pooling", "Normalize"))
+
+    @property
+    def has_pooling(self) -> bool:
+        return any(kind == "Pooling" for kind, _ in self.modules)
+
+    @property
+    def pools_prompt(self) -> bool:
+        """Whether the tokens of a prompt are pooled with the others."""
+        return all(config.get("include_prompt", True) for kind, config in self.modules if kind == "Pooling")
+
+    @property
+    def padding_id(self) -> int:
+        return int(self.config.get("pad_token_id") or 0)
 
     @property
     def positions(self) -> int | None:
@@ -112,9 +149,10 @@ def _pooling(modules: tuple[tuple[str, Mapping[str, Any]], ...]) -> str:
 
 
 def _dimension(config: Mapping[str, Any], modules: tuple[tuple[str, Mapping[str, Any]], ...]) -> int:
-    width = int(config.get("hidden_size") or config.get("dim") or 0)
+    width = next((int(config[name]) for name in WIDTHS if config.get(name)), 0)
     for kind, module in modules:
         if kind == "Pooling":
+            width = width or int(module.get("word_embedding_dimension") or 0)
             width *= 1 + _pooling(modules).count("+")
         elif kind == "Dense":
             width = int(module["out_features"])
@@ -127,8 +165,10 @@ def _positions(config: Mapping[str, Any]) -> int | None:
 
 
 def first_position(config: Mapping[str, Any]) -> int:
-    """RoBERTa counts positions from its padding id + 1, so that many rows of the table are never used."""
-    return int(config.get("pad_token_id", 1)) + 1 if "roberta" in str(config.get("model_type")) else 0
+    """Row of the position table for the first token; those before it are never used."""
+    return (
+        int(config.get("pad_token_id", 1)) + 1 if config.get("model_type") in POSITIONS_AFTER_PADDING else 0
+    )
 
 
 def _max_length(transformer: Path, config: Mapping[str, Any], sentence: Mapping[str, Any]) -> int:

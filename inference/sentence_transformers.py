@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from inference.once import Once
 from inference.pieces import batches_by_length
 from inference.text_embedder import Progress, TextEmbedder
+from inference.weights import SAFETENSORS, model_folder, safetensors_files
 from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing
 
@@ -26,6 +28,9 @@ class SentenceTransformersEmbedder(TextEmbedder):
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
         self._library = Once(self._load)
+
+    def weight_files(self) -> list[Path]:
+        return safetensors_files(model_folder(self.name, SAFETENSORS))
 
     def _vectors(self, texts: list[str], progress: Progress | None) -> Matrix:
         library = self._library()
@@ -59,6 +64,7 @@ class SentenceTransformersEmbedder(TextEmbedder):
                 f"the embedder 'sentence_transformers' needs PyTorch ({error}); `make torch` installs it"
             ) from error
         torch.set_num_threads(self.threads)
+        model_folder(self.name, SAFETENSORS)
         try:
             model = library.SentenceTransformer(
                 str(self.model.folder),

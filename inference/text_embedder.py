@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -60,7 +61,7 @@ class TextEmbedder(ABC):
     @cached_property
     def fingerprint(self) -> str:
         model, pieces = self._description()
-        return fingerprint(model, max_length=pieces.max_length, precision=self.precision)
+        return fingerprint(model, self.weight_files(), max_length=pieces.max_length, precision=self.precision)
 
     @cached_property
     def dimension(self) -> int:
@@ -106,6 +107,10 @@ class TextEmbedder(ABC):
             return np.zeros((0, self.dimension), np.float32)
         vectors = self._vectors([prompt + whole_characters(text) for text in texts], progress)
         return self._checked(vectors, len(texts))
+
+    @abstractmethod
+    def weight_files(self) -> list[Path]:
+        """The files in the model's folder that vectors are computed from, fetched if need be."""
 
     @abstractmethod
     def _vectors(self, texts: list[str], progress: Progress | None) -> Matrix:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from models.errors import ModelMissing
 
-HUB_FILES = ("*.json", "*.txt", "*.model", "model*.safetensors", "*/model.safetensors")
-"""What is fetched from the hub; one precision, one framework."""
-HUB_FILES_LEFT_OUT = ("onnx/*", "openvino/*")
+DESCRIPTION = ("*.json", "*.txt", "*.model")
+"""What a model's folder says of itself: little, and fetched first."""
+LEFT_OUT = ("onnx/*.json", "onnx/*.txt", "openvino/*")
+
+SAFETENSORS = ("model*.safetensors", "*/model.safetensors")
+"""The weights in one precision, those of its dense modules too."""
+ONNX = ("onnx/model.onnx*", "model.onnx*")
+"""The ONNX file in full precision; what is too large for it lies beside it (`model.onnx_data`)."""
+
+_LOADED_FIRST = ("*.safetensors", "pytorch_model*.bin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +43,34 @@ PACKAGED = {
 """Models that need no network if their package is installed, by their name on the hub."""
 
 
-def model_folder(name: str) -> Path:
+def model_folder(name: str, weights: Sequence[str] = ()) -> Path:
     """The folder of a model: `name` is a folder, or a name on the hub.
 
-    A name without an owner is one of sentence-transformers.  Raises ModelMissing.  `HF_HUB_OFFLINE` and
-    `HF_HOME` are the hub library's own settings and hold here.
+    From the hub come its description and the `weights` (SAFETENSORS, ONNX) that are not there yet.  A name
+    without an owner is one of sentence-transformers.  Raises ModelMissing.  `HF_HUB_OFFLINE` and `HF_HOME`
+    are the hub library's own settings and hold here.
     """
     if (folder := Path(name).expanduser()).is_dir():
         return folder
     name = name if "/" in name else f"sentence-transformers/{name}"
-    return _packaged(name) or _from_hub(name)
+    return _packaged(name) or _from_hub(name, weights)
+
+
+def safetensors_files(folder: Path) -> list[Path]:
+    """What sentence-transformers would load: safetensors where there are any, else PyTorch's own files."""
+    for pattern in _LOADED_FIRST:
+        files = [*folder.glob(pattern), *folder.glob(f"*/{pattern}")]
+        if files := sorted(file for file in files if file.parent.name not in ("onnx", "openvino")):
+            return files
+    return []
+
+
+def onnx_files(folder: Path) -> list[Path]:
+    """The model's ONNX file and what lies beside it; none if it brings none."""
+    for path in (folder / "onnx" / "model.onnx", folder / "model.onnx"):
+        if path.is_file():
+            return [path, *sorted(set(path.parent.glob("model.onnx*")) - {path})]
+    return []
 
 
 def file_sha256(path: Path) -> str:
@@ -73,13 +99,12 @@ def _packaged(name: str) -> Path | None:
     return folder
 
 
-def _from_hub(name: str) -> Path:
+def _from_hub(name: str, weights: Sequence[str]) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(
-            snapshot_download(name, allow_patterns=list(HUB_FILES), ignore_patterns=list(HUB_FILES_LEFT_OUT))
-        )
+        wanted = [*DESCRIPTION, *weights]
+        return Path(snapshot_download(name, allow_patterns=wanted, ignore_patterns=list(LEFT_OUT)))
     # Unknown names, refused ones, no network: the hub's errors are all OSErrors or ValueErrors.
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from chorale_client.ledger import Accepted
+from chorale_client.request import Request
+
 from models.envelope import Envelope
 
 
@@ -129,4 +132,27 @@ class Ledger(Protocol):
 
     def sweep(self, sweeper: str, *, most: int = 64) -> Sweep:
         """What is due, leased to this sweeper."""
+        ...
+
+
+class CallersSide(Protocol):
+    """What a caller does; `chorale_client.ledger.CallersLedger` does it in Redis."""
+
+    def accept(self, request: Request) -> Accepted:
+        """Enter the request; a known id answers with its state.
+
+        Raises RequestIdConflict where the id belongs to a different request.
+        """
+        ...
+
+    def result(self, request_id: str) -> bytes | None:
+        """Celery's result document of an ended request, while it is kept."""
+        ...
+
+    def state(self, request_id: str) -> str | None:
+        """The ledger's word for a request in flight; None where it has none."""
+        ...
+
+    def finish_failed(self, request: Request, accepted_at_ms: int) -> bytes:
+        """End a request that nobody ended, also without its entry; returns the result, whoever wrote it."""
         ...

@@ -12,31 +12,33 @@ from chorale_client.scripts import PRELUDE
 from redis import Redis
 from redis.commands.core import Script
 
+from ledger.in_flight import SWEEPER_LEASE_MS
 from ledger.protocol import Action, Callback, Entry, Part, PlanOutcome, ReportOutcome, Started, Sweep
 from models.envelope import Envelope
-
-SWEEPER_LEASE_MS = 150
-"""How long a sweeper that died keeps the others waiting."""
 
 _SCRIPTS = Path(__file__).parent / "scripts"
 
 
 @cache
-def _source(name: str) -> str:
-    return PRELUDE + "\n" + (_SCRIPTS / f"{name}.lua").read_text(encoding="utf-8")
+def _source(name: str, prelude: str) -> str:
+    return prelude + "\n" + (_SCRIPTS / f"{name}.lua").read_text(encoding="utf-8")
 
 
 class RedisLedger:
-    """See `ledger.protocol.Ledger`.  The client must not decode responses."""
+    """See `ledger.protocol.Ledger`.  The client must not decode responses.
 
-    def __init__(self, client: Redis) -> None:
+    `prelude` stands in front of every script; another one brings another clock.
+    """
+
+    def __init__(self, client: Redis, *, prelude: str = PRELUDE) -> None:
         self._client = client
+        self._prelude = prelude
         self._scripts: dict[str, Script] = {}
 
     def _run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
         script = self._scripts.get(name)
         if script is None:
-            script = self._scripts[name] = self._client.register_script(_source(name))
+            script = self._scripts[name] = self._client.register_script(_source(name, self._prelude))
         return script(keys=keys, args=args)
 
     def load(self, request_id: str) -> Entry | None:

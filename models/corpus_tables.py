@@ -21,9 +21,6 @@ from sqlalchemy import (
     Text,
 )
 
-CORPUS_FORMAT = 1
-"""Raised whenever these tables or the lexical index change in a way that an older program cannot read."""
-
 corpus_metadata = MetaData()
 
 _Key = BigInteger().with_variant(Integer, "sqlite")

@@ -12,6 +12,7 @@ from config.logging import set_up_logging
 from tasks import fuse, index, retrieve, search
 from tasks.fanout import Fanout
 from tasks.resources import Resources
+from tasks.warming import warm
 
 
 def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
@@ -44,15 +45,13 @@ def process_app() -> Celery:
     """The one app of a process that was started by Celery's own command, which may be a worker."""
     app = make_app(Resources.from_environment())
 
-    @signals.worker_process_init.connect(weak=False)
     def warm_up(**_: object) -> None:
         # In the process that will run the tasks, and before it takes the first one: models do not survive a fork.
-        from tasks.worker import warm
-
         settings = app.resources.settings
         set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
         warm(app, tuple(app.amqp.queues.consume_from))
 
+    signals.worker_process_init.connect(warm_up, weak=False)
     return app
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
@@ -18,6 +18,7 @@ from tasks.indexing import IndexReport, Progress, index_documents
 
 if TYPE_CHECKING:
     from inference.protocol import Embedder
+    from search.protocol import Store
     from tasks.resources import Resources
 
 
@@ -43,7 +44,7 @@ def index_corpus(
     progress: Callable[[Progress], None] | None = None,
     total_documents: int | None = None,
 ) -> IndexReport:
-    """Index what is new or changed in a namespace, as its one writer; readers are told at the end, however it comes.
+    """Index what is new or changed in a namespace, as its one writer; readers are told after each batch.
 
     `rebuild` drops the namespace first.  Raises what `tasks.indexing.index_documents` raises.
     """
@@ -55,16 +56,25 @@ def index_corpus(
         threads=settings.model_threads,
         device=settings.embedder_device,
         max_pieces=settings.passage_pieces,
+        precision=settings.embedder_document_precision,
     )
+    manifest = manifest_for(resources, embedder)
     if rebuild:
         store.drop(namespace)
-    with _told(resources, namespace):
+
+    def tell(generation: int) -> None:
+        # Without a Redis, whoever starts next does it.
+        with suppress(RedisError):
+            resources.publish_generation(namespace, generation)
+
+    store.create(namespace, manifest)
+    with alone(store, namespace):
         return index_documents(
             items,
             store=store,
             embedder=embedder,
             namespace=namespace,
-            manifest=manifest_for(resources, embedder),
+            manifest=manifest,
             source=source,
             prune=prune,
             near_duplicates=NearDuplicates(
@@ -73,16 +83,14 @@ def index_corpus(
             ),
             progress=progress,
             total_documents=total_documents,
+            committed=tell,
         )
 
 
-@contextmanager
-def _told(resources: Resources, namespace: str) -> Iterator[None]:
-    """Copy the generation to Redis afterwards; without a Redis, whoever starts next does it."""
-    try:
-        yield
-    finally:
-        with suppress(RedisError):
-            for state in resources.writing_store.namespaces():
-                if state.name == namespace:
-                    resources.publish_generation(namespace, state.generation)
+def alone(store: Store, namespace: str) -> AbstractContextManager[None]:
+    """Hold a namespace that exists for several writes; raises WriterBusy where another process writes it.
+
+    A store of servers has no such lock, nor need of one: its server puts writes in order.
+    """
+    exclusive: Callable[[str], AbstractContextManager[None]] | None = getattr(store, "exclusive", None)
+    return nullcontext() if exclusive is None else exclusive(namespace)

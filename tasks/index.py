@@ -10,9 +10,7 @@ from chorale_client.request import check_namespace
 from chorale_client.words import TASK_INDEX
 from structlog import get_logger
 
-from ingest.read import read_rows
 from models.errors import ServiceError
-from tasks.corpus import index_corpus
 
 if TYPE_CHECKING:
     from tasks.resources import Resources
@@ -29,6 +27,10 @@ def index_task(task: Any, namespace: str, documents: Sequence[Any], source: str 
 
     What is wrong is logged and dropped, since the message would be as wrong the next time; the rest is indexed.
     """
+    # Every worker registers every task, and the readers of documents take .4 s to import.
+    from ingest.read import read_rows
+    from tasks.corpus import index_corpus
+
     resources: Resources = task.app.resources
     context = {"task_id": task.request.id, "namespace": str(namespace)[:80]}
     try:

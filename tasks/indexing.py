@@ -67,6 +67,7 @@ def index_documents(
     near_duplicates: NearDuplicates | None = None,
     progress: Callable[[Progress], None] | None = None,
     total_documents: int | None = None,
+    committed: Callable[[int], None] | None = None,
 ) -> IndexReport:
     """Index what `ingest.read.read_documents` yields for one source, and report.
 
@@ -75,7 +76,7 @@ def index_documents(
     this source that were not there any more are deleted at the end, if the end is reached; those whose file
     could not be read are spared.
 
-    `splitter` is made for the embedder if not given.  `near_duplicates` are emptied for an empty namespace
+    `committed` is told the generation after each batch, when readers can see it.  `splitter` is made for the embedder if not given.  `near_duplicates` are emptied for an empty namespace
     and saved at the end, however it comes.  Raises what store and embedder raise (ManifestMismatch,
     WriterBusy, StageFailure), and ValueError for a document of another source.
     """
@@ -90,6 +91,7 @@ def index_documents(
         progress=progress,
         total_documents=total_documents,
         known=store.revisions(namespace, source),
+        committed=committed or (lambda generation: None),
     )
     if not _state(store, namespace).documents:
         run.near_duplicates.clear()
@@ -117,6 +119,7 @@ class _Run:
     total_documents: int | None
     known: dict[str, str]
     """Revision by document id of what the store had of this source."""
+    committed: Callable[[int], None]
     seen: set[str] = field(default_factory=set)
     report: IndexReport = field(default_factory=IndexReport)
     began: float = field(default_factory=time.monotonic)
@@ -184,7 +187,7 @@ def _commit(run: _Run, batch: list[tuple[RawDocument, str]]) -> None:
         )
         for raw, revision, passages in split
     ]
-    run.store.upsert(run.namespace, documents)
+    run.committed(run.store.upsert(run.namespace, documents))
     replaced = sum(document.document_id in run.known for document in documents)
     run.report.replaced += replaced
     run.report.added += len(documents) - replaced
@@ -200,6 +203,7 @@ def _prune(run: _Run) -> None:
         run.near_duplicates.forget(document_id)
     if gone:
         run.report.deleted = run.store.delete(run.namespace, gone)
+        run.committed(_state(run.store, run.namespace).generation)
 
 
 def _state(store: Writes, namespace: str) -> NamespaceState:

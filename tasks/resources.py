@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
@@ -20,6 +20,7 @@ from config.pipeline import Pipeline, StoreDeclaration, load_pipeline
 from config.running_redis import find_redis_url
 from config.settings import Settings, load_settings
 from inference.embedders import load_embedder
+from inference.two_precisions import TwoPrecisions
 from ledger.redis import RedisLedger
 from models.errors import BadIndex, WrongDeclaration
 from search.embedded.store import EmbeddedStore
@@ -28,9 +29,14 @@ if TYPE_CHECKING:
     from inference.protocol import Embedder
     from search.protocol import Store
 
-STORES: Mapping[str, Callable[[Settings, StoreDeclaration], Store]] = {
-    "embedded": lambda settings, _: EmbeddedStore(settings.corpus_dir),
+STORES: Mapping[str, Callable[[Settings, StoreDeclaration, Collection[str]], Store]] = {
+    "embedded": lambda settings, _, kinds: EmbeddedStore(
+        settings.corpus_dir,
+        warm_text=not {"bm25", "hyde"}.isdisjoint(kinds),
+        warm_vectors=not {"vector", "hyde"}.isdisjoint(kinds),
+    ),
 }
+"""How a store is opened, by its kind; the third argument is Resources.kinds."""
 
 
 class Resources:
@@ -40,6 +46,8 @@ class Resources:
         self.settings = settings
         self.pipeline = pipeline
         self.redis_url = redis_url
+        self.kinds: Collection[str] = {branch.kind for branch in pipeline.branches}
+        """Kinds of the branches that this process answers: what its stores load when they are warmed."""
         self._stores: dict[str, Store] = {}
         self._lock = threading.Lock()
 
@@ -76,20 +84,29 @@ class Resources:
         return RedisCache(self.redis) if self.settings.cache_ttl_s else NullCache()
 
     @cached_property
-    def embedder(self) -> Embedder:
+    def embedder(self) -> TwoPrecisions:
         settings = self.settings
-        return load_embedder(
-            settings.embedder,
-            backend=settings.embedder_backend,
-            threads=self.threads_for_a_model,
-            device=settings.embedder_device,
-            max_pieces=settings.passage_pieces,
+
+        def load(precision: str) -> Embedder:
+            return load_embedder(
+                settings.embedder,
+                backend=settings.embedder_backend,
+                threads=self.threads_for_a_model,
+                device=settings.embedder_device,
+                max_pieces=settings.passage_pieces,
+                precision=precision,
+            )
+
+        return TwoPrecisions.of(
+            load,
+            questions=settings.embedder_question_precision,
+            passages=settings.embedder_document_precision,
         )
 
     @cached_property
     def questions(self) -> CachedQuestions:
         """The embedder's questions, with this process's cache of their vectors in front of it."""
-        return CachedQuestions(self.embedder)
+        return CachedQuestions(self.embedder.questions)
 
     @property
     def threads_for_a_model(self) -> int:
@@ -105,7 +122,7 @@ class Resources:
                 declared = self.pipeline.stores.get(name)
                 if declared is None:
                     raise BadIndex(f"no store {name!r} here; there are: {', '.join(self.pipeline.stores)}")
-                self._stores[name] = STORES[declared.kind](self.settings, declared)
+                self._stores[name] = STORES[declared.kind](self.settings, declared, self.kinds)
             return self._stores[name]
 
     @property
@@ -121,11 +138,16 @@ class Resources:
             return None
         return int(found) if found else None
 
-    def publish_generation(self, namespace: str, generation: int, *, only_if_absent: bool = False) -> None:
-        """Copy the generation, once every store shows it."""
-        self.redis.set(GENERATION + namespace, generation, nx=only_if_absent)
+    def publish_generation(self, namespace: str, generation: int) -> None:
+        """Copy the generation, once every store shows it; an older one than Redis has is not copied."""
+        if generation > (self.generation(namespace) or 0):
+            self.redis.set(GENERATION + namespace, generation)
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
         """What the answers of this installation depend on, by what the model is for."""
-        return {"embedder": self.embedder.fingerprint}
+        embedder = self.embedder
+        found = {"embedder": embedder.fingerprint}
+        if embedder.question_fingerprint != embedder.fingerprint:
+            found["questions"] = embedder.question_fingerprint
+        return found

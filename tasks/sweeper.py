@@ -14,9 +14,6 @@ from collections.abc import Callable, Mapping
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from audit.database import open_database
-from audit.drainer import Drainer
-from audit.schema import upgrade
 from config.logging import set_up_logging
 from ledger.protocol import Action
 from models.plan import Plan
@@ -117,6 +114,11 @@ def run(*, name: str, only: str | None = None) -> None:
         app = make_app(resources)
         duties.append(Sweeper(resources, app.fanout, interval_s=settings.sweep_interval_s).run)
     if only == "drain" or (only is None and settings.drain):
+        # They bring SQLAlchemy and Alembic, a second of imports that the sweeper beside a worker does without.
+        from audit.database import open_database
+        from audit.drainer import Drainer
+        from audit.schema import upgrade
+
         settings.home.mkdir(parents=True, exist_ok=True)
         upgrade(settings.audit_database_url)
         engine = open_database(settings.audit_database_url)

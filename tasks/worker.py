@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from celery import Celery
 from celery.platforms import SecurityWarning
-from chorale_client.words import QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
+from chorale_client.words import QUEUE_INDEX
 from structlog import get_logger
 
 from config.logging import set_up_logging
@@ -19,6 +19,7 @@ from tasks.app import make_app
 from tasks.heartbeat import HUNG_AFTER_S, Heartbeat
 from tasks.resources import Resources
 from tasks.sweeper import Sweeper
+from tasks.warming import warm
 
 log = get_logger("chorale.worker")
 
@@ -28,26 +29,6 @@ def limit_threads(threads: int) -> None:
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, str(threads))
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
-
-def warm(app: Celery, queues: Sequence[str]) -> None:
-    """Load what the tasks on these queues need, and publish the corpus generations where Redis lost them."""
-    resources: Resources = app.resources
-    branches = [branch for branch in resources.pipeline.branches if branch.queue in queues]
-    if any(branch.kind in ("vector", "hyde") for branch in branches):
-        resources.embedder.warm()
-    stores = {branch.store for branch in branches}
-    if QUEUE_FUSION in queues:
-        stores |= set(resources.pipeline.stores)
-    for name in sorted(stores):
-        resources.store(name).warm()
-    if QUEUE_RETRIEVE in queues:
-        _ = resources.fingerprints
-        for state in resources.writing_store.namespaces():
-            resources.publish_generation(state.name, state.generation, only_if_absent=True)
-    # The scripts, the connections and the chord's templates.
-    resources.redis.ping()
-    _ = app.fanout
 
 
 @contextlib.contextmanager

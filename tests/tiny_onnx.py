@@ -42,8 +42,8 @@ def write_tiny_onnx(
 ) -> None:
     """Write `file` from the folder's safetensors, which may be removed afterwards.
 
-    The output `sentence_embedding` is the mean of the tokens cut to `width` numbers; `beside` puts the weights
-    into a file of their own.
+    The output `sentence_embedding` is the mean of the tokens cut to `width` numbers; `beside` puts the
+    weights into a file of their own.
     """
     config = json.loads((folder / "config.json").read_text())
     weights = load_file(folder / "model.safetensors")

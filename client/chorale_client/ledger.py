@@ -16,7 +16,7 @@ from redis.commands.core import Script
 from chorale_client.errors import RequestIdConflict
 from chorale_client.keys import MOMENTS, OUTBOX, entry_key, result_key
 from chorale_client.request import Request
-from chorale_client.scripts import source
+from chorale_client.scripts import PRELUDE, source
 from chorale_client.words import WIRE_VERSION, Reason, Status
 
 KEPT_AFTER_DEADLINE_S = 3_600
@@ -75,17 +75,21 @@ def failed_tail(request: Request, *, where: str, reason: Reason, detail: str) ->
 
 
 class CallersLedger:
-    """`accept`, `wait`, `result` and `finish_failed`.  The Redis client must not decode responses."""
+    """`accept`, `wait`, `result` and `finish_failed`.  The Redis client must not decode responses.
 
-    def __init__(self, client: Redis, *, answer_ttl_s: float = 600) -> None:
+    `prelude` stands in front of every script; another one brings another clock.
+    """
+
+    def __init__(self, client: Redis, *, answer_ttl_s: float = 600, prelude: str = PRELUDE) -> None:
         self._client = client
+        self._prelude = prelude
         self._answer_ttl_ms = int(answer_ttl_s * 1000)
         self._scripts: dict[str, Script] = {}
 
     def _run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
         script = self._scripts.get(name)
         if script is None:
-            script = self._scripts[name] = self._client.register_script(source(name))
+            script = self._scripts[name] = self._client.register_script(source(name, self._prelude))
         return script(keys=keys, args=args)
 
     def accept(self, request: Request) -> Accepted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from ingest.items import Fault, ReadOptions, Record, Unreadable
 from ingest.records import record_of
 
 SEPARATORS = ",;\t|"
+
+_INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})")
+_DECIMAL = re.compile(r"-?(0|[1-9]\d{0,17})\.\d{1,18}")
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
@@ -64,12 +68,23 @@ def _record(header: list[str], cells: list[str], options: ReadOptions, line: int
     elif any("\ud800" <= character <= "\udfff" for cell in cells for character in cell):
         yield Fault("not UTF-8", line)
     else:
-        row: dict[str, Any] = dict(zip(header, cells, strict=True))
+        texts = {options.fields.get(name, name) for name in ("id", "_id", "title", "text")} | {"metadata"}
+        row: dict[str, Any] = {
+            name: cell if name in texts else _value(cell) for name, cell in zip(header, cells, strict=True)
+        }
         if (metadata := row.pop("metadata", "").strip()) and not _is_object(metadata):
             yield Fault("metadata: not a JSON object", line)
             return
         row["metadata"] = json.loads(metadata) if metadata else None
         yield from record_of(row, options.fields, line=line)
+
+
+def _value(cell: str) -> str | int | float:
+    """A number where the cell is written as one, so that it can be compared; `007` and `1e3` are texts."""
+    text = cell.strip()
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else cell
 
 
 def _is_object(text: str) -> bool:

@@ -14,8 +14,9 @@ local flight = ARGV[6]
 if flight ~= '' then
   local leader = redis.call('GET', flight)
   if leader and leader ~= id then
-    local l = redis.call('HMGET', ENTRY .. leader, 'state', 'deadline')
-    if l[1] and tonumber(l[2]) <= deadline then
+    -- An id that was lost and accepted again need not lead what it led before.
+    local l = redis.call('HMGET', ENTRY .. leader, 'flight', 'deadline')
+    if l[1] == flight and tonumber(l[2]) <= deadline then
       redis.call('HSET', ENTRY .. leader, 'follower:' .. id, 1)
       redis.call('HSET', KEYS[1], 'state', 'following', 'leader', leader, 'finish_reserve', ARGV[4])
       redis.call('ZADD', KEYS[2], math.min(l[2] + 50, deadline - ARGV[4]), id)

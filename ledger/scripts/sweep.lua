@@ -7,7 +7,7 @@ local holder = redis.call('GET', KEYS[2])
 if holder and holder ~= ARGV[1] then return { -2 } end
 redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[3])
 
-local actions = {}
+local actions, last = {}, {}
 local function act(...) actions[#actions + 1] = { ... } end
 
 local function publish_fuse(key, id, e)
@@ -26,15 +26,16 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
   if not e.state then
     redis.call('ZREM', KEYS[1], id)
   else
-    local reserve = tonumber(e.finish_reserve) or math.min(60, (e.deadline - e.accepted_at) * 0.2)
+    local reserve = tonumber(e.finish_reserve) or finish_reserve(e.deadline - e.accepted_at)
     local end_at = e.deadline - reserve
     local moment = end_at
     local fuse_sent = tonumber(e.fuse_sent or 0)
     if now >= end_at then
-      act('end', id)
+      -- A leader that ends at the same moment ends its followers, with an answer.
+      if e.state == 'following' then last[#last + 1] = { 'end', id } else act('end', id) end
       moment = now + ARGV[3]
     elseif e.state == 'accepted' or (e.state == 'following' and redis.call('EXISTS', ENTRY .. e.leader) == 0) then
-      if e.state == 'following' then redis.call('HSET', key, 'state', 'accepted') end
+      if e.state == 'following' then redis.call('HSET', key, 'state', 'accepted', 'retrieve_sent', 0) end
       local sent = redis.call('HINCRBY', key, 'retrieve_sent', 1)
       if sent <= 3 then
         act('retrieve', id)
@@ -74,7 +75,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
     elseif e.state == 'fusing' then
       if now < tonumber(e.fusing_until) then
         moment = tonumber(e.fusing_until)
-      elseif fuse_sent < 3 and now + e.fusion_reserve <= end_at then
+      elseif e.fusion_reserve and fuse_sent < 3 and now + e.fusion_reserve <= end_at then
         publish_fuse(key, id, e)
         moment = now + 250
       else
@@ -86,5 +87,6 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
     redis.call('ZADD', KEYS[1], math.max(moment, now + 1), id)
   end
 end
+for _, action in ipairs(last) do actions[#actions + 1] = action end
 local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
 return { first[2] and math.max(0, first[2] - now) or -1, unpack(actions) }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from sqlalchemy import Connection
 
 from models.documents import NamespaceState, PassageText, Vector
 from search.embedded.deadline import Deadline
@@ -46,33 +46,35 @@ _STATES = f"""
 
 
 def texts(
-    connection: Connection, namespace_id: int, passage_ids: Sequence[str], deadline: Deadline
+    connection: sqlite3.Connection, namespace_id: int, passage_ids: Sequence[str], deadline: Deadline
 ) -> dict[str, PassageText]:
     found = {}
     for part in _parts(passage_ids):
         deadline.check()
-        for row in connection.exec_driver_sql(_in(_TEXTS, part), (namespace_id, *part)):
+        for row in connection.execute(_in(_TEXTS, part), (namespace_id, *part)):
             found[row[0]] = PassageText(row[0], row[1], row[2], row[3], row[4], json.loads(row[5]))
     return found
 
 
-def vectors(connection: Connection, namespace_id: int, passage_ids: Sequence[str]) -> dict[str, Vector]:
+def vectors(
+    connection: sqlite3.Connection, namespace_id: int, passage_ids: Sequence[str]
+) -> dict[str, Vector]:
     found = {}
     for part in _parts(passage_ids):
-        for name, vector in connection.exec_driver_sql(_in(_VECTORS, part), (namespace_id, *part)):
+        for name, vector in connection.execute(_in(_VECTORS, part), (namespace_id, *part)):
             found[name] = np.frombuffer(vector, STORED).astype(np.float32)
     return found
 
 
-def revisions(connection: Connection, namespace_id: int, source: str) -> dict[str, str]:
-    rows = connection.exec_driver_sql(_REVISIONS, (namespace_id, source))
+def revisions(connection: sqlite3.Connection, namespace_id: int, source: str) -> dict[str, str]:
+    rows = connection.execute(_REVISIONS, (namespace_id, source))
     return {row[0]: row[1] for row in rows}
 
 
-def namespaces(connection: Connection) -> list[NamespaceState]:
+def namespaces(connection: sqlite3.Connection) -> list[NamespaceState]:
     return [
         NamespaceState(name, documents, passages, generation, manifest_from(manifest))
-        for name, documents, passages, generation, manifest in connection.exec_driver_sql(_STATES)
+        for name, documents, passages, generation, manifest in connection.execute(_STATES)
     ]
 
 

@@ -6,11 +6,11 @@ indexes lose half of what a filter leaves.  BLAS threads are the caller's busine
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sqlalchemy import Connection
 
 from models.documents import Matrix, Vector
 from models.hits import Hit
@@ -54,21 +54,21 @@ class VectorTable:
         self._matrix = Growing(np.float32, width=dimension)
         self._embedded = Growing(np.bool_)
 
-    def catch_up(self, connection: Connection, rows: Rows) -> Vectors:
+    def catch_up(self, connection: sqlite3.Connection, rows: Rows) -> Vectors:
         """Load what is new, inside the transaction that brought `rows`."""
         first = len(self._matrix)
         if first < len(rows.rids):
             self._load(connection, rows.rids[first:])
         return Vectors(self._matrix.view, self._embedded.view)
 
-    def _load(self, connection: Connection, rids: NDArray[np.int64]) -> None:
+    def _load(self, connection: sqlite3.Connection, rids: NDArray[np.int64]) -> None:
         if not len(self._matrix):
             self._matrix.reserve(len(rids) + len(rids) // 8)
         dimension = self._matrix.view.shape[1]
         fresh = np.zeros((len(rids), dimension), np.float32)
         embedded = np.zeros(len(rids), np.bool_)
         span = (self._namespace_id, int(rids[0]) - 1, int(rids[-1]))
-        result = connection.exec_driver_sql(_VECTORS, span)
+        result = connection.execute(_VECTORS, span)
         while part := result.fetchmany(_READ_AT_ONCE):
             found = np.fromiter((row[0] for row in part), np.int64, len(part))
             places = np.minimum(np.searchsorted(rids, found), len(rids) - 1)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 import time
 from dataclasses import dataclass, fields
 from typing import Any
-
-from sqlalchemy import Connection
 
 from models.documents import Manifest
 from models.errors import BadIndex
@@ -119,7 +118,7 @@ class NamespaceReader:
         with self._corpus.reading() as connection:
             following = pulse.visible + 1
             parameters = (pulse.namespace_id, following, pulse.namespace_id, following)
-            touched = connection.exec_driver_sql(_TOUCHED_NEXT, parameters).fetchone()
+            touched = connection.execute(_TOUCHED_NEXT, parameters).fetchone()
         return touched is not None and searcher.has(touched[0]) == bool(touched[1])
 
     def _caught_up(self, text: bool, vectors: bool) -> View:
@@ -147,8 +146,8 @@ class NamespaceReader:
             searcher = self._index.reloaded()
         return View(pulse, manifest, rows, self._masks, searcher, loaded)
 
-    def _pulse(self, connection: Connection) -> Pulse:
-        row = connection.exec_driver_sql(PULSE, (self._namespace,)).fetchone()
+    def _pulse(self, connection: sqlite3.Connection) -> Pulse:
+        row = connection.execute(PULSE, (self._namespace,)).fetchone()
         if row is None:
             raise unknown_namespace(self._corpus, self._namespace)
         return Pulse(*row)

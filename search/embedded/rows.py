@@ -8,13 +8,13 @@ rid, and die by a mask, so a snapshot stays true while others catch up.
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection
 
 from models.hits import Hit
 from search.embedded.growing import Growing
@@ -110,24 +110,24 @@ class RowTable:
             or dead > max(_DEAD_ROWS, len(self._alive) - dead)
         )
 
-    def catch_up(self, connection: Connection, visible: int) -> Rows:
+    def catch_up(self, connection: sqlite3.Connection, visible: int) -> Rows:
         """Take in every batch up to `visible`, inside the caller's transaction."""
         since = self._visible
         span = (self._namespace_id, since, visible)
         batch: dict[str, int] = {}
-        for row in connection.exec_driver_sql(_DOCUMENTS, (*span, visible)):
+        for row in connection.execute(_DOCUMENTS, (*span, visible)):
             version = _version(*row)
             batch[version.document_id] = len(self._versions)
             self._versions_of.setdefault(version.document_id, []).append(len(self._versions))
             self._versions.append(version)
-        rows = connection.exec_driver_sql(_PASSAGES, (*span, visible)).fetchall()
+        rows = connection.execute(_PASSAGES, (*span, visible)).fetchall()
         self._rids.append(np.fromiter((row[0] for row in rows), np.int64, len(rows)))
         self._version_of.append(np.fromiter((batch[row[2]] for row in rows), np.int32, len(rows)))
         self._passage_ids.extend(row[1] for row in rows)
         # A copy: searches that began before go on with the mask they have.
         self._alive = np.concatenate([self._alive, np.ones(len(rows), np.bool_)])
         if since:
-            ended = [row[0] for row in connection.exec_driver_sql(_ENDED, span)]
+            ended = [row[0] for row in connection.execute(_ENDED, span)]
             places, known = self._taken().at(np.array(ended, np.int64))
             self._alive[places[known]] = False
         self._visible = visible

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,8 +23,10 @@ from search.embedded.corpus import Corpus, Pulse
 from search.embedded.deadline import Deadline
 from search.embedded.matrix import search_matrix
 from search.embedded.reader import NamespaceReader, View, unknown_namespace
-from search.embedded.writer import CorpusWriter
 from search.protocol import Filters
+
+if TYPE_CHECKING:
+    from search.embedded.writer import CorpusWriter
 
 _HEAL_WAIT_S = 0.05
 
@@ -40,7 +43,9 @@ class EmbeddedStore:
         self, folder: Path, *, writer_wait_s: float = 5.0, warm_text: bool = True, warm_vectors: bool = True
     ) -> None:
         self._corpus = Corpus(Path(folder))
-        self._writer = CorpusWriter(self._corpus, wait_s=writer_wait_s)
+        self._writer_wait_s = writer_wait_s
+        self._made_writer: CorpusWriter | None = None
+        self._making = threading.Lock()
         self._warms = {"text": warm_text, "vectors": warm_vectors}
         self._readers: dict[str, NamespaceReader] = {}
         self._reading = threading.Lock()
@@ -156,7 +161,20 @@ class EmbeddedStore:
         """Let go of files and memory; the store opens again when it is used."""
         with self._reading:
             self._readers.clear()
+        with self._making:
+            if self._made_writer is not None:
+                self._made_writer.close()
         self._corpus.close()
+
+    @property
+    def _writer(self) -> CorpusWriter:
+        with self._making:
+            if self._made_writer is None:
+                # It brings SQLAlchemy, .8 s of imports that a process which only searches does without.
+                from search.embedded.writer import CorpusWriter
+
+                self._made_writer = CorpusWriter(self._corpus, wait_s=self._writer_wait_s)
+            return self._made_writer
 
     def _view(self, namespace: str, *, text: bool = False, vectors: bool = False) -> View:
         pulse = self._settled(namespace)

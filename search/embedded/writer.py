@@ -11,6 +11,7 @@ crash is the way of every batch.
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -30,6 +31,7 @@ from search.embedded.locks import WriterLock
 from search.embedded.matrix import STORED
 from search.embedded.reader import manifest_from, unknown_namespace
 from search.embedded.rows import TOMBSTONE_BATCHES
+from search.embedded.transactions import Transactions
 
 _SQL_WAIT_S = 30.0
 """For other namespaces' batches: SQLite takes one transaction at a time."""
@@ -56,6 +58,7 @@ class CorpusWriter:
 
     def __init__(self, corpus: Corpus, *, wait_s: float) -> None:
         self._corpus = corpus
+        self._transactions = Transactions(corpus.folder)
         self._wait_s = wait_s
         self._locks: dict[str, WriterLock] = {}
         self._locking = threading.Lock()
@@ -70,6 +73,9 @@ class CorpusWriter:
             lock = self._locks[namespace]
         return lock.held(wait_s=self._wait_s if wait_s is None else wait_s)
 
+    def close(self) -> None:
+        self._transactions.close()
+
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
         _check_manifest(namespace, manifest)
         if (pulse := self._corpus.pulse(namespace)) is not None:
@@ -77,7 +83,7 @@ class CorpusWriter:
         with self.exclusive(namespace):
             if (pulse := self._corpus.pulse(namespace)) is not None:
                 return _same(namespace, manifest_from(pulse.manifest), manifest)
-            with self._corpus.writing(wait_s=_SQL_WAIT_S) as connection:
+            with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
                 row = {
                     "name": namespace,
                     "manifest": asdict(manifest),
@@ -101,7 +107,7 @@ class CorpusWriter:
             if not chosen:
                 return pulse.generation
             check_index(self._corpus.lexical_folder(pulse.lexical))
-            with self._corpus.writing(wait_s=_SQL_WAIT_S) as connection:
+            with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
                 sequence = pulse.sequence + 1
                 _end(connection, pulse.namespace_id, sequence, [document.document_id for document in chosen])
                 _insert(connection, pulse.namespace_id, sequence, chosen)
@@ -111,7 +117,7 @@ class CorpusWriter:
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
         with self._writing(namespace) as pulse:
             check_index(self._corpus.lexical_folder(pulse.lexical))
-            with self._corpus.writing(wait_s=_SQL_WAIT_S) as connection:
+            with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
                 sequence = pulse.sequence + 1
                 ended = _end(connection, pulse.namespace_id, sequence, sorted(set(document_ids)))
                 if ended:
@@ -125,7 +131,7 @@ class CorpusWriter:
         with self.exclusive(namespace):
             pulse = self._corpus.pulse(namespace)
             if pulse is not None:
-                with self._corpus.writing(wait_s=_SQL_WAIT_S) as connection:
+                with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
                     for table in (passage_table, document_table, namespace_table):
                         of_it = table.c.namespace_id == pulse.namespace_id
                         connection.execute(delete(table).where(of_it))
@@ -140,9 +146,9 @@ class CorpusWriter:
             return pulse
         touched = (pulse.namespace_id, pulse.visible, pulse.namespace_id, pulse.visible)
         with self._corpus.reading() as connection:
-            gone = [row[0] for row in connection.exec_driver_sql(_TOUCHED, touched)]
+            gone = [row[0] for row in connection.execute(_TOUCHED, touched)]
             self._index(connection, pulse, pulse.lexical, since=pulse.visible, gone=gone)
-        with self._corpus.writing(wait_s=sql_wait_s) as connection:
+        with self._transactions.writing(wait_s=sql_wait_s) as connection:
             _show(connection, namespace, pulse)
         return self._known(namespace)
 
@@ -155,7 +161,7 @@ class CorpusWriter:
             create_index(self._corpus.lexical_folder(lexical))
             with self._corpus.reading() as connection:
                 self._index(connection, pulse, lexical, since=0, gone=())
-            with self._corpus.writing(wait_s=_SQL_WAIT_S) as connection:
+            with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
                 _set(connection, pulse.namespace_id, lexical=lexical)
                 _show(connection, namespace, pulse)
             self._sweep(namespace, keep=lexical)
@@ -174,10 +180,10 @@ class CorpusWriter:
         return pulse
 
     def _index(
-        self, connection: Connection, pulse: Pulse, lexical: str, *, since: int, gone: Sequence[int]
+        self, connection: sqlite3.Connection, pulse: Pulse, lexical: str, *, since: int, gone: Sequence[int]
     ) -> None:
         manifest = manifest_from(pulse.manifest)
-        rows = connection.exec_driver_sql(_TO_INDEX, (pulse.namespace_id, since))
+        rows = connection.execute(_TO_INDEX, (pulse.namespace_id, since))
         texts = (
             (
                 rid,

@@ -34,7 +34,7 @@ def test_an_example_finds_the_document_that_answers(
     assert found.returncode == 0, found.stderr
     assert found.stderr == ""
     title, _ = CORPUS["repairs"]
-    assert f"\n1 {title} " in f"\n{found.stdout}"
+    assert f"\n1 {title}" in f"\n{found.stdout}"
 
 
 def test_the_client_s_example_is_five_lines() -> None:

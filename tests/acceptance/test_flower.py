@@ -45,7 +45,16 @@ class Flower:
 @pytest.fixture(scope="module")
 def flower(pipeline: RunningPipeline) -> Iterator[Flower]:
     port = free_port()
-    command = [sys.executable, "-m", "celery", "-A", "tasks.app", "flower", "--address=127.0.0.1", f"--port={port}"]
+    command = [
+        sys.executable,
+        "-m",
+        "celery",
+        "-A",
+        "tasks.app",
+        "flower",
+        "--address=127.0.0.1",
+        f"--port={port}",
+    ]
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -100,9 +109,9 @@ def test_a_request_is_its_fusion_with_the_branches_as_children(
     assert "SUCCESS" in value_of(page, "Status")
     names = []
     for child in tasks_in(value_of(page, "Children")):
-        branch = page_when(flower, child, "Parent ID", 1)
-        assert tasks_in(value_of(branch, "Parent ID")) == [answer.request_id]
-        assert tasks_in(value_of(branch, "Root ID")) == [answer.request_id]
+        branch = page_when(flower, child, "Parent id", 1)
+        assert tasks_in(value_of(branch, "Parent id")) == [answer.request_id]
+        assert tasks_in(value_of(branch, "Root id")) == [answer.request_id]
         assert "SUCCESS" in value_of(branch, "Status")
         names += re.findall(r"chorale\.search\.\w+(?=</a>)", value_of(branch, "Name"))
     assert sorted(names) == ["chorale.search.bm25", "chorale.search.hyde", "chorale.search.vector"]

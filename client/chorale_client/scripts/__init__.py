@@ -9,6 +9,6 @@ PRELUDE = files(__name__).joinpath("prelude.lua").read_text(encoding="utf-8")
 
 
 @cache
-def source(name: str) -> str:
+def source(name: str, prelude: str = PRELUDE) -> str:
     """The whole text of a caller's script, prelude included."""
-    return PRELUDE + "\n" + files(__name__).joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    return prelude + "\n" + files(__name__).joinpath(f"{name}.lua").read_text(encoding="utf-8")

@@ -25,6 +25,11 @@ local function iso_8601(ms)
     math.floor(rest / 3600), math.floor(rest % 3600 / 60), rest % 60, ms % 1000)
 end
 
+-- Kept for the terminal write until the plan says how much; whole milliseconds, as every time in here.
+local function finish_reserve(timeout)
+  return math.min(60, math.floor(timeout / 5))
+end
+
 local function as_table(flat)
   local t = {}
   for i = 1, #flat, 2 do t[flat[i]] = flat[i + 1] end
@@ -72,7 +77,7 @@ local function release_followers(entry, tail, is_complete, now)
         if is_complete or (f[3] - now) * 2 < f[3] - f[2] then
           end_request(follower, 'leader', tail, now)
         else
-          redis.call('HSET', ENTRY .. follower, 'state', 'accepted')
+          redis.call('HSET', ENTRY .. follower, 'state', 'accepted', 'retrieve_sent', 0)
           redis.call('ZADD', MOMENTS, now, follower)
         end
       end

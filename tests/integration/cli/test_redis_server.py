@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import redis
 from celery import Celery
+from chorale_client.redis_urls import celery_url
 
 from cli.home_lock import AlreadyRunning, hold_home
 from cli.redis_server import (
@@ -27,7 +28,6 @@ from cli.redis_server import (
     socket_path,
     withdraw_redis,
 )
-from chorale_client.redis_urls import celery_url
 from config.running_redis import find_redis_url
 
 

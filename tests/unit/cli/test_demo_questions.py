@@ -43,3 +43,7 @@ def test_nothing_answers_only_while_scores_are_low_and_no_word_matches() -> None
     assert complaint(question, {}, cosine=0.15) is None
     assert complaint(question, {}, cosine=0.25) == "something answers: lexical hits False, best cosine 0.25"
     assert complaint(question, {"bm25": 1}, cosine=0.15) is not None
+
+
+def test_there_is_a_question_for_everything_the_demo_shows() -> None:
+    assert [question.shows for question in QUESTIONS] == list(Shows)

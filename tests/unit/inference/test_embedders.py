@@ -52,6 +52,20 @@ def test_importing_the_table_imports_no_runtime() -> None:
     assert done.stdout.strip() == ""
 
 
+def test_a_fingerprint_imports_no_runtime_either(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path)
+    program = f"""
+import sys
+from inference.embedders import load_embedder
+print(len(load_embedder({str(tmp_path)!r}, backend="onnx", threads=1).fingerprint))
+print(*{{'onnx', 'onnxruntime', 'torch', 'huggingface_hub'}} & sys.modules.keys())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["32"]
+
+
 def test_what_is_made_once_is_made_once_by_many_threads() -> None:
     made: list[int] = []
     together = threading.Barrier(8)

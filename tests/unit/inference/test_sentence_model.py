@@ -40,6 +40,21 @@ def test_the_older_way_of_writing_poolings_is_read(
     assert model.dimension == 32 * len(pooling.split("+"))
 
 
+@pytest.mark.parametrize("name", ["dim", "d_model", "n_embd"])
+def test_the_dimension_is_found_by_the_name_that_an_architecture_has_for_it(
+    tmp_path: Path, name: str
+) -> None:
+    write_tiny_bert(tmp_path)
+    rewrite(tmp_path / "config.json", hidden_size=None, **{name: 32})
+    assert read_sentence_model(tmp_path).dimension == 32
+
+
+def test_where_the_architecture_does_not_say_the_pooling_does(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path, pooling="mean+max")
+    rewrite(tmp_path / "config.json", hidden_size=None)
+    assert read_sentence_model(tmp_path).dimension == 2 * 32
+
+
 def test_a_dense_module_sets_the_dimension(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path, modules=("Dense", "Normalize"))
     assert read_sentence_model(tmp_path).dimension == 8
@@ -62,8 +77,11 @@ def test_the_length_is_the_tokenizers_and_at_most_the_positions(tmp_path: Path) 
     assert read_sentence_model(tmp_path).max_length == 40
 
 
-def test_roberta_has_as_many_positions_less_as_its_padding_takes(tmp_path: Path) -> None:
-    write_tiny_bert(tmp_path, model_type="xlm-roberta")
+@pytest.mark.parametrize("model_type", ["roberta", "xlm-roberta", "camembert", "mpnet"])
+def test_roberta_and_its_kin_have_as_many_positions_less_as_their_padding_takes(
+    tmp_path: Path, model_type: str
+) -> None:
+    write_tiny_bert(tmp_path, model_type=model_type, pad_token_id=1)
     assert read_sentence_model(tmp_path).positions == 38
 
 

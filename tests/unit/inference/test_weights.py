@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
-from inference.weights import PACKAGED, file_sha256, model_folder
+from inference.weights import DESCRIPTION, LEFT_OUT, ONNX, PACKAGED, SAFETENSORS, file_sha256, model_folder
 from models.errors import ModelMissing
 from tests.services import need
 
@@ -62,6 +63,44 @@ def test_a_hash_follows_the_file(tmp_path: Path) -> None:
     assert first == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", "FIPS 180-2, B.1"
     file.write_bytes(b"abcd")
     assert file_sha256(file) != first
+
+
+LISTED = [
+    "README.md",
+    "config.json",
+    "tokenizer.json",
+    "vocab.txt",
+    "sentencepiece.bpe.model",
+    "1_Pooling/config.json",
+    "2_Dense/model.safetensors",
+    "model.safetensors",
+    "pytorch_model.bin",
+    "tf_model.h5",
+    "onnx/config.json",
+    "onnx/model.onnx",
+    "onnx/model.onnx_data",
+    "onnx/model_O4.onnx",
+    "onnx/model_qint8_avx512.onnx",
+    "openvino/openvino_model.xml",
+    "openvino/config.json",
+]
+"""Files as repositories of sentence-transformers models have them."""
+DESCRIBED = LISTED[1:6]
+
+
+@pytest.mark.parametrize(
+    ("weights", "fetched"),
+    [
+        ((), DESCRIBED),
+        (SAFETENSORS, [*DESCRIBED, "2_Dense/model.safetensors", "model.safetensors"]),
+        (ONNX, [*DESCRIBED, "onnx/model.onnx", "onnx/model.onnx_data"]),
+    ],
+)
+def test_of_a_repository_only_the_weights_that_are_needed_are_fetched(
+    weights: tuple[str, ...], fetched: list[str]
+) -> None:
+    found = filter_repo_objects(LISTED, allow_patterns=[*DESCRIPTION, *weights], ignore_patterns=[*LEFT_OUT])
+    assert list(found) == fetched
 
 
 def test_offline_a_model_that_was_fetched_before_is_found(tmp_path: Path) -> None:

@@ -150,7 +150,25 @@ def test_csv_is_read_with_its_own_separator(tmp_path: Path, separator: str) -> N
     assert isinstance(first, RawDocument)
     assert isinstance(second, RawDocument)
     assert (first.document_id, first.title, first.text) == ("s/c.csv#a", "T", "two\nlines")
-    assert (first.metadata, second.metadata) == ({"year": "1999"}, {})
+    assert (first.metadata, second.metadata) == ({"year": 1999}, {})
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("1999", 1999),
+        ("-3", -3),
+        ("0.50", 0.5),
+        ("007", "007"),
+        ("1e3", "1e3"),
+        ("v1.2", "v1.2"),
+        ("9" * 30, "9" * 30),
+    ],
+)
+def test_a_cell_that_is_written_as_a_number_can_be_compared(tmp_path: Path, cell: str, value: object) -> None:
+    document = only(write(tmp_path, "c.csv", f"id,text,size\n12,34,{cell}\n"))
+    assert (document.metadata, document.text) == ({"size": value}, "34")
+    assert document.document_id.endswith("#12")
 
 
 def test_columns_of_other_names_are_mapped(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import math
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,7 +18,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.corpus_tables import CORPUS_FORMAT
 from models.documents import Document, Passage
 from models.errors import (
     BadIndex,
@@ -27,10 +28,13 @@ from models.errors import (
     WrongDeclaration,
 )
 from search.embedded import reader, rows, writer
+from search.embedded.connections import CORPUS_FORMAT
 from search.embedded.growing import Growing
 from search.embedded.lexical import LexicalIndex, create_index, write_index
 from search.embedded.store import EmbeddedStore
 from tests.contracts.store import EAST, MANIFEST, NORTH, UP, document, questions, unit
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -312,6 +316,25 @@ def test_warming_for_words_alone_loads_no_matrix(folder: Path, store: EmbeddedSt
     assert view.vectors is None
     assert near(text_only) == ["a"]  # still there when it is wanted
     text_only.close()
+
+
+def test_searching_imports_no_sqlalchemy_and_writing_does(folder: Path, store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "pear"), document("b", "plum")])
+    program = f"""
+import sys
+from pathlib import Path
+from search.embedded.store import EmbeddedStore
+store = EmbeddedStore(Path({str(folder)!r}))
+store.warm()
+found = store.search_text("ns", ["pear"], depth=3)[0].hits
+print(len(store.texts("ns", [hit.passage_id for hit in found])), "sqlalchemy" in sys.modules)
+store.delete("ns", ["none"])
+print("sqlalchemy" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["1", "False", "True"]
 
 
 def test_a_reader_that_comes_between_the_two_commits_of_a_batch_waits_for_the_second(

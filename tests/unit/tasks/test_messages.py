@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from typing import cast
 
 import pytest
 from celery import Celery
@@ -45,7 +46,7 @@ def test_what_celery_itself_puts_on_the_list_is_what_we_put_there(app: Celery, r
         TASK_FUSE, (), kwargs, queue=QUEUE_FUSION, task_id="a-request", root_id="a-request", ignore_result=True,
         argsrepr="()", kwargsrepr="{}",
     )  # fmt: skip
-    theirs = json.loads(redis_client.rpop(QUEUE_FUSION) or b"")
+    theirs = json.loads(cast(bytes, redis_client.rpop(QUEUE_FUSION)))
     ours = json.loads(Template(app, TASK_FUSE, QUEUE_FUSION).render("a-request", kwargs, root_id="a-request"))
     for message in (theirs, ours):
         del message["properties"]["delivery_tag"]

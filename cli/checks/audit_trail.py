@@ -1,0 +1,62 @@
+"""The audit trail: its database, and what is on its way there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from audit.database import database_url, open_database
+from audit.drainer import cause
+from audit.outbox import UNREADABLE, outbox_state
+from audit.schema import HEAD, revision
+from cli.checks.finding import Finding
+from cli.surroundings import Surroundings
+
+OLD_S = 30.0
+"""An ended request is in the tables within a second, unless somebody holds them."""
+
+
+def schema(around: Surroundings) -> Iterator[Finding]:
+    url = database_url(around.settings.audit_database_url)
+    shown = url.render_as_string()
+    mend = "start `chorale sweeper` (or `chorale up`) of this version: it brings the database up to date"
+    # Opening a file that is not there would make it.
+    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+        yield Finding(f"there is no audit database {shown} yet", mend)
+        return
+    engine = open_database(url)
+    try:
+        with engine.connect() as connection:
+            found = revision(connection)
+    except SQLAlchemyError as error:
+        yield Finding(
+            f"the audit database {shown} cannot be read: {cause(error)}",
+            "check CHORALE_AUDIT_URL and the server or file",
+        )
+        return
+    finally:
+        engine.dispose()
+    if found is None or found < HEAD:
+        yield Finding(f"the audit database {shown} has schema {found or 'none'} instead of {HEAD}", mend)
+    elif found > HEAD:
+        yield Finding(
+            f"the audit database {shown} has schema {found}, and this version knows none after {HEAD}",
+            "use the newer version that wrote it, or another database",
+        )
+
+
+def outbox(around: Surroundings) -> Iterator[Finding]:
+    redis = around.running_redis()
+    entries, age_s = outbox_state(redis)
+    if age_s > OLD_S:
+        yield Finding(
+            f"{entries:,} ended requests wait for the audit tables, the oldest for {age_s:,.0f} s",
+            "see the log of `chorale sweeper`: mostly its database is locked or away",
+        )
+    if aside := int(redis.xlen(UNREADABLE)):
+        yield Finding(
+            f"{aside:,} ended requests could not be written and are kept aside",
+            f"read them with `redis-cli XRANGE {UNREADABLE} - + COUNT 5`, then delete the key",
+        )

@@ -1,0 +1,100 @@
+"""Sentence-transformers models by ONNX Runtime, without PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.bert_shape import bert_shape
+from inference.once import Once
+from inference.pieces import batches_by_length, padded
+from inference.text_embedder import Progress, TextEmbedder
+from inference.weights import ONNX, SAFETENSORS, model_folder, onnx_files, safetensors_files
+from models.documents import Matrix
+from models.errors import InvalidAnswer, ModelMissing, NotConfigured, StageFailure
+
+MAX_TOKENS = 1024
+"""Of one run, padding included.  Larger runs are no faster (measured: 1 to 16 passages of 200 words)."""
+
+Encode = Callable[[NDArray[np.int32], NDArray[np.int32]], Matrix]
+"""Ids and mask of shape (batch, length) to vectors of unit length, shape (batch, dimension)."""
+
+
+class OnnxEmbedder(TextEmbedder):
+    """The embedder `onnx`: the BERT family from `model.safetensors`, others from the ONNX file they bring.
+
+    In int8, which the BERT family alone has, weights and activations are 8-bit integers; each text then runs
+    alone, since the scale of the activations is taken over the whole run and a text's vector must not depend
+    on its neighbours.
+    """
+
+    PRECISIONS = ("fp32", "int8")
+    DEVICES = ("cpu",)
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self._files = Once(self._find)
+        self._encode = Once(self._load)
+
+    def weight_files(self) -> list[Path]:
+        """The first is the one to load.  Raises NotConfigured and ModelMissing."""
+        return self._files()
+
+    def _vectors(self, texts: list[str], progress: Progress | None) -> Matrix:
+        encode = self._encode()
+        rows = self.pieces.read(texts)
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        max_tokens = MAX_TOKENS if self.precision == "fp32" else 1
+        for batch in batches_by_length([len(row) for row in rows], max_tokens=max_tokens):
+            ids, mask = padded([rows[at] for at in batch], padding_id=self.model.padding_id)
+            try:
+                found = encode(ids, mask)
+            except Exception as error:
+                raise InvalidAnswer(f"{self.name}: ONNX Runtime failed: {error}") from error
+            if found.shape[1:] != vectors.shape[1:]:
+                raise InvalidAnswer(f"{self.name}: {self.dimension} numbers expected, {found.shape[1]} given")
+            vectors[batch] = found
+            if progress is not None:
+                progress(len(batch))
+        return vectors
+
+    def _find(self) -> list[Path]:
+        model, refusal = self.model, None
+        try:
+            bert_shape(model)
+        except NotConfigured as not_bert:
+            refusal = not_bert
+        else:
+            model_folder(self.name, SAFETENSORS)
+            if (weights := model.transformer / "model.safetensors").is_file():
+                return [weights, *(file for file in safetensors_files(model.folder) if file != weights)]
+        model_folder(self.name, ONNX)
+        if not (files := onnx_files(model.folder)):
+            raise refusal or ModelMissing(
+                f"{model.folder} has neither model.safetensors nor model.onnx; use 'sentence_transformers'"
+            )
+        return files
+
+    def _load(self) -> Encode:
+        path = self.weight_files()[0]
+        is_file = path.suffix == ".onnx"
+        if is_file and self.precision != "fp32":
+            raise NotConfigured(f"the embedder 'onnx' does not do {self.precision} of {path}; use fp32")
+        # ONNX and its runtime take up to .25 s to import, and who asks for a fingerprint alone needs neither.
+        try:
+            if is_file:
+                from inference.onnx_file import OnnxFile
+
+                return OnnxFile(self.model, path, threads=self.threads)
+            from inference.onnx_bert import OnnxBert
+
+            return OnnxBert(self.model, path, precision=self.precision, threads=self.threads)
+        except StageFailure:
+            raise
+        # A damaged file, a weight too few, shapes that do not fit: their exceptions share no base class.
+        except Exception as error:
+            raise ModelMissing(f"{path} cannot be loaded: {error}") from error

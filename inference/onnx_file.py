@@ -1,0 +1,75 @@
+"""Encoders of any architecture from the ONNX file that the model brings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from inference.onnx_session import PROVIDERS, session_options
+from inference.sentence_model import SentenceModel
+from inference.token_pooling import POOLINGS, pool
+from models.documents import Matrix
+from models.errors import NotConfigured
+
+REQUIRED_INPUTS = frozenset({"input_ids", "attention_mask"})
+INPUTS = REQUIRED_INPUTS | {"token_type_ids"}
+INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+"""Number of an input by the name that ONNX Runtime has for it."""
+
+TOKEN_OUTPUTS = ("token_embeddings", "last_hidden_state")
+TEXT_OUTPUT = "sentence_embedding"
+"""Written by exporters that took pooling and all other modules into the file."""
+
+
+class OnnxFile:
+    """Ids and mask of shape (batch, length) to vectors of shape (batch, dimension), unit length.
+
+    Tokens are pooled here, as the folder declares; a model with further modules has to bring them in its
+    file.  Raises NotConfigured where that would not be exactly this model, and anything for a damaged file.
+    """
+
+    def __init__(self, model: SentenceModel, path: Path, *, threads: int) -> None:
+        self._session = onnxruntime.InferenceSession(str(path), session_options(threads), providers=PROVIDERS)
+        self._inputs = {entry.name: entry.type for entry in self._session.get_inputs()}
+        outputs = {entry.name for entry in self._session.get_outputs()}
+        tokens = next((name for name in TOKEN_OUTPUTS if name in outputs), None)
+        why_not_pooled = _why_not_pooled(model) if tokens else f"the outputs {', '.join(sorted(outputs))}"
+        if why_not_pooled and TEXT_OUTPUT in outputs:
+            tokens, why_not_pooled = None, None
+        names, kinds = self._inputs.keys(), set(self._inputs.values())
+        exact = {
+            f"the inputs {', '.join(sorted(names))}": REQUIRED_INPUTS <= names <= INPUTS,
+            f"inputs of {', '.join(sorted(kinds))}": kinds <= INTEGERS.keys(),
+            "pooling without the prompt": model.pools_prompt,
+            f"{why_not_pooled}": why_not_pooled is None,
+        }
+        for what, is_exact in exact.items():
+            if not is_exact:
+                raise NotConfigured(
+                    f"the embedder 'onnx' does not do {what} of {path}; use 'sentence_transformers'"
+                )
+        self._output = tokens or TEXT_OUTPUT
+        self._pooling = model.pooling if tokens else None
+
+    def __call__(self, ids: NDArray[np.int32], mask: NDArray[np.int32]) -> Matrix:
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        inputs = {name: given[name].astype(INTEGERS[kind]) for name, kind in self._inputs.items()}
+        found: Matrix = np.asarray(self._session.run([self._output], inputs)[0], np.float32)
+        if self._pooling is not None:
+            found = pool(found, mask.astype(np.float32), self._pooling)
+        # What has no length stays without one, which the embedder then refuses.
+        found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-12))
+        return found
+
+
+def _why_not_pooled(model: SentenceModel) -> str | None:
+    if model.other_modules:
+        return f"the modules {', '.join(model.other_modules)}"
+    if not model.has_pooling:
+        return "vectors before pooling"
+    if unknown := set(model.pooling.split("+")) - POOLINGS.keys():
+        return f"the pooling {min(unknown)!r}"
+    return None

@@ -1,0 +1,315 @@
+"""The ledger in this process: what the Redis scripts do, said in Python.  For one process, and as the model in tests."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from chorale_client.errors import RequestIdConflict
+from chorale_client.ledger import KEPT_AFTER_DEADLINE_S, Accepted, failed_tail, fingerprint, head
+from chorale_client.request import Request
+from chorale_client.words import Reason, Status
+
+from ledger.expiring import Expiring
+from ledger.in_flight import FOLLOWER_EVERY_MS, SWEEPER_LEASE_MS, PartInFlight, RequestInFlight, due
+from ledger.protocol import Action, Callback, Entry, Part, PlanOutcome, ReportOutcome, Started, Sweep
+from models.envelope import Envelope
+
+SHORTEST_FUSION_MS = 20
+"""A fusion that begins past the end still leaves the sweeper a moment of its own."""
+
+_SWEEPER = "the sweeper that acts"
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class MemoryLedger:
+    """See `ledger.protocol.Ledger`, and `CallersLedger` for the caller's side; safe for threads.
+
+    `clock` gives milliseconds since 1970.  Messages wait in `queues`, the newest on the left as in Redis; ended
+    requests wait in `outbox`, with the fields of the stream of that name.  Whoever works takes them from there.
+    """
+
+    def __init__(self, *, clock: Callable[[], int] = _wall_clock_ms, answer_ttl_s: float = 600) -> None:
+        self._clock = clock
+        self._answer_ttl_ms = int(answer_ttl_s * 1000)
+        self._lock = threading.RLock()
+        self._requests: Expiring[RequestInFlight] = Expiring()
+        self._results: Expiring[tuple[str, bytes]] = Expiring()
+        self._flights: Expiring[str] = Expiring()
+        self._acting: Expiring[str] = Expiring()
+        self._moments: dict[str, int] = {}
+        self.queues: defaultdict[str, deque[bytes]] = defaultdict(deque)
+        self.outbox: deque[dict[bytes, bytes]] = deque()
+
+    def _now(self) -> int:
+        now = self._clock()
+        for kept in (self._requests, self._results, self._flights, self._acting):
+            kept.forget(now)
+        return now
+
+    def accept(self, request: Request) -> Accepted:
+        """Enter the request; raises RequestIdConflict where the id belongs to a different request."""
+        with self._lock:
+            now, request_id, mark = self._now(), request.request_id, fingerprint(request)
+            one, ended = self._requests.get(request_id), self._results.get(request_id)
+            if one is not None and one.fingerprint == mark:
+                return Accepted(request_id, one.state, False, one.accepted_at_ms, one.deadline_ms)
+            if one is None and ended is not None and ended[0] == mark:
+                return Accepted(request_id, "ended", False, 0, 0, result=ended[1])
+            if one is not None or ended is not None:
+                raise RequestIdConflict(
+                    f"request_id: {request_id!r} was used for a different request; choose another id"
+                )
+            one = self._new(request, accepted_at_ms=now)
+            self._requests.put(request_id, one, until_ms=one.deadline_ms + KEPT_AFTER_DEADLINE_S * 1000)
+            self._moments[request_id] = min(now + 100, one.end_at_ms)
+            return Accepted(request_id, Status.ACCEPTED, True, now, one.deadline_ms)
+
+    def _new(self, request: Request, *, accepted_at_ms: int) -> RequestInFlight:
+        return RequestInFlight(
+            request=request.model_dump_json().encode(),
+            fingerprint=fingerprint(request),
+            head=head(request),
+            accepted_at_ms=accepted_at_ms,
+            deadline_ms=accepted_at_ms + round(request.timeout_s * 1000),
+            answer_ttl_ms=self._answer_ttl_ms,
+        )
+
+    def result(self, request_id: str) -> bytes | None:
+        """Celery's result document of an ended request, while it is kept."""
+        with self._lock:
+            self._now()
+            ended = self._results.get(request_id)
+            return ended and ended[1]
+
+    def state(self, request_id: str) -> str | None:
+        """The ledger's word for a request in flight; None where it has none."""
+        with self._lock:
+            self._now()
+            one = self._requests.get(request_id)
+            return None if one is None else one.state
+
+    def finish_failed(self, request: Request, accepted_at_ms: int) -> bytes:
+        """End a request that nobody ended, also without its entry; returns the result, whoever wrote it."""
+        tail = failed_tail(
+            request,
+            where="plan",
+            reason=Reason.NOT_STARTED,
+            detail="nothing ended the request by its deadline; are workers and a sweeper running?",
+        )
+        with self._lock:
+            now, request_id = self._now(), request.request_id
+            if self._results.get(request_id) is None:
+                one = self._requests.get(request_id) or self._new(request, accepted_at_ms=accepted_at_ms)
+                self._end(request_id, one, "client", tail, now)
+                self._release_followers(one, tail, is_complete=False, now=now)
+            return self._results[request_id][1]
+
+    def load(self, request_id: str) -> Entry | None:
+        with self._lock:
+            now, one = self._now(), self._requests.get(request_id)
+            return None if one is None else one.snapshot(request_id, state=one.state, now_ms=now)
+
+    def plan(
+        self,
+        request_id: str,
+        plan: bytes,
+        parts: Sequence[Part],
+        callback: Callback,
+        *,
+        finish_reserve_ms: int,
+        fusion_reserve_ms: int,
+        flight: str | None = None,
+    ) -> PlanOutcome:
+        with self._lock:
+            now, one = self._now(), self._requests.get(request_id)
+            if one is None:
+                return "closed"
+            if one.state != "accepted":
+                return "known"
+            one.finish_reserve_ms = finish_reserve_ms
+            if flight and self._follows(request_id, one, flight):
+                return "follows"
+            if flight:
+                self._flights.put(flight, request_id, until_ms=max(now + 1, one.deadline_ms))
+                one.flight = flight
+            one.state, one.plan, one.callback = "planned", plan, callback
+            one.fusion_reserve_ms = fusion_reserve_ms
+            latest_ms = max((part.limit_ms for part in parts), default=0)
+            one.join_at_ms = min(now + latest_ms, one.deadline_ms - fusion_reserve_ms)
+            for part in parts:
+                one.parts[part.branch] = PartInFlight(
+                    part.queue, now + part.limit_ms, now + part.resend_after_ms
+                )
+                self._push(part.queue, part.message)
+            resends = [part.resend_at_ms for part in one.parts.values()]
+            self._moments[request_id] = min([one.join_at_ms, *resends])
+            return "planned"
+
+    def _follows(self, request_id: str, one: RequestInFlight, flight: str) -> bool:
+        """Follow the flight's leader, if there is one that is not to end later."""
+        leader_id = self._flights.get(flight)
+        leader = self._requests.get(leader_id) if leader_id and leader_id != request_id else None
+        # An id that was lost and accepted again need not lead what it led before.
+        if leader is None or leader.flight != flight or leader.deadline_ms > one.deadline_ms:
+            return False
+        leader.followers.append(request_id)
+        one.state, one.leader = "following", leader_id
+        self._moments[request_id] = min(leader.deadline_ms + FOLLOWER_EVERY_MS, one.end_at_ms)
+        return True
+
+    def _push(self, queue: str, message: bytes) -> None:
+        if message:
+            self.queues[queue].appendleft(message)
+
+    def start(self, request_id: str, branch: str) -> Started | None:
+        with self._lock:
+            now, one = self._now(), self._requests.get(request_id)
+            part = one.parts.get(branch) if one is not None and one.state == "planned" else None
+            if one is None or one.plan is None or part is None or part.status not in (None, "failed"):
+                return None
+            if part.started_at_ms is None:
+                part.started_at_ms = now
+            left_ms = min(part.limit_at_ms, one.join_at_ms) - now
+            return Started(left_ms, one.request, one.plan, now - one.accepted_at_ms)
+
+    def report(self, request_id: str, branch: str, envelope: Envelope) -> ReportOutcome:
+        with self._lock:
+            now, one = self._now(), self._requests.get(request_id)
+            part = one.parts.get(branch) if one is not None and one.state == "planned" else None
+            if one is None or one.callback is None or part is None:
+                return "closed"
+            status, known = str(envelope.status), part.status
+            if known is not None and (known != "failed" or status == "failed"):
+                return "duplicate"
+            part.status, part.envelope = status, envelope.to_wire()
+            if known is not None:
+                return "replaced"
+            if one.left > 0:
+                return "counted"
+            one.fuses_sent += 1
+            self._moments[request_id] = min(now + 250, one.end_at_ms)
+            self._push(one.callback.queue, one.callback.message)
+            return "joined" if one.callback.message else "due"
+
+    def join(self, request_id: str, *, force: bool = False) -> Entry | None:
+        with self._lock:
+            now, one = self._now(), self._requests.get(request_id)
+            if one is None or not (force or _may_join(one, now)):
+                return None
+            state_before, one.state = one.state, "fusing"
+            until = now + SWEEPER_LEASE_MS
+            if one.finish_reserve_ms is not None:
+                until = min(one.end_at_ms, now + (one.fusion_reserve_ms or 0))
+            one.fusing_until_ms = max(until, now + SHORTEST_FUSION_MS)
+            self._moments[request_id] = one.fusing_until_ms
+            return one.snapshot(request_id, state=state_before, now_ms=now)
+
+    def finish(self, request_id: str, *, by: str, tail: str, is_complete: bool) -> int | None:
+        with self._lock:
+            now, one = self._now(), self._requests.get(request_id)
+            if one is None:
+                return None
+            self._end(request_id, one, by, tail, now)
+            self._release_followers(one, tail, is_complete=is_complete, now=now)
+            return now - one.accepted_at_ms
+
+    def _end(self, request_id: str, one: RequestInFlight, by: str, tail: str, now: int) -> None:
+        self._requests.pop(request_id)
+        self._moments.pop(request_id, None)
+        if one.flight is not None and self._flights.get(one.flight) == request_id:
+            self._flights.pop(one.flight)
+        answer = f'{{{one.head},"took_ms":{now - one.accepted_at_ms},{tail}'
+        date_done = datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="milliseconds")
+        result = (
+            f'{{"status":"SUCCESS","traceback":null,"children":[],"date_done":"{date_done}",'
+            f'"task_id":"{request_id}","fingerprint":"{one.fingerprint}","result":{answer}}}'
+        )
+        self._results.put(request_id, (one.fingerprint, result.encode()), until_ms=now + one.answer_ttl_ms)
+        fields = {
+            "id": request_id,
+            "accepted_at": str(one.accepted_at_ms),
+            "ended_at": str(now),
+            "by": by,
+            "request": one.request.decode(),
+            "plan": (one.plan or b"").decode(),
+            "answer": answer,
+        }
+        envelopes = {
+            f"envelope:{name}".encode(): part.envelope
+            for name, part in one.parts.items()
+            if part.status is not None
+        }
+        self.outbox.append({name.encode(): value.encode() for name, value in fields.items()} | envelopes)
+
+    def _release_followers(self, leader: RequestInFlight, tail: str, *, is_complete: bool, now: int) -> None:
+        """The same answer where it is whole or where under half the time is left; the others are planned anew."""
+        for request_id in leader.followers:
+            one = self._requests.get(request_id)
+            if one is None or one.state != "following":
+                continue
+            if is_complete or (one.deadline_ms - now) * 2 < one.deadline_ms - one.accepted_at_ms:
+                self._end(request_id, one, "leader", tail, now)
+            else:
+                one.state, one.retrieves_sent = "accepted", 0
+                self._moments[request_id] = now
+
+    def hasten(self, request_id: str) -> None:
+        with self._lock:
+            now, one = self._now(), self._requests.get(request_id)
+            if one is not None:
+                if one.state == "fusing":
+                    one.fusing_until_ms = now
+                self._moments[request_id] = now
+
+    def sweep(self, sweeper: str, *, most: int = 64) -> Sweep:
+        with self._lock:
+            now = self._now()
+            if self._acting.get(_SWEEPER) not in (None, sweeper):
+                return Sweep((), None, is_acting=False)
+            self._acting.put(_SWEEPER, sweeper, until_ms=now + SWEEPER_LEASE_MS)
+            actions: list[Action] = []
+            last: list[Action] = []
+            in_order = sorted((moment, request_id) for request_id, moment in self._moments.items())
+            for moment, request_id in in_order[:most]:
+                if moment <= now and (one := self._requests.get(request_id)) is None:
+                    del self._moments[request_id]
+                elif moment <= now and one is not None:
+                    # A leader that ends at the same moment ends its followers, with an answer.
+                    target = last if one.state == "following" and now >= one.end_at_ms else actions
+                    target += self._sweep_one(request_id, one, now)
+            next_ms = min(self._moments.values(), default=None)
+            return Sweep(
+                (*actions, *last), None if next_ms is None else max(0, next_ms - now), is_acting=True
+            )
+
+    def _sweep_one(self, request_id: str, one: RequestInFlight, now: int) -> tuple[Action, ...]:
+        found = due(
+            request_id,
+            one,
+            now,
+            lease_ms=SWEEPER_LEASE_MS,
+            is_led=one.leader is not None and one.leader in self._requests,
+            is_empty=lambda queue: not self.queues.get(queue),
+        )
+        for action in found.actions:
+            if action.do == "fused" and one.callback is not None:
+                self._push(one.callback.queue, one.callback.message)
+        self._moments[request_id] = max(found.moment_ms, now + 1)
+        return found.actions
+
+    def in_flight(self) -> int:
+        with self._lock:
+            return len(self._moments)
+
+
+def _may_join(one: RequestInFlight, now: int) -> bool:
+    if one.state == "planned":
+        return one.left <= 0 or now >= one.join_at_ms
+    return one.state == "fusing" and now >= one.fusing_until_ms

@@ -1,0 +1,71 @@
+"""Connections to `corpus.db`, its format, and SQLite's errors translated to the store's."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from models.errors import BadIndex, InvalidAnswer, StoreUnavailable
+
+CORPUS_FORMAT = 1
+"""Raised whenever the tables or the lexical index change in a way that an older program cannot read."""
+
+READ_WAIT_S = 5.0
+_PASSING = ("locked", "busy", "disk is full", "disk full", "readonly", "read-only", "unable to open")
+"""What SQLite says when the file is whole and only cannot be used now."""
+
+
+def corpus_file(folder: Path) -> Path:
+    return folder / "corpus.db"
+
+
+def connected(folder: Path) -> sqlite3.Connection:
+    """A connection for one thread at a time, whose transactions begin where one is begun and nowhere else."""
+    connection = sqlite3.connect(corpus_file(folder), isolation_level=None, check_same_thread=False)
+    try:
+        prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    for pragma in (
+        f"busy_timeout = {int(READ_WAIT_S * 1000)}",
+        "synchronous = FULL",  # an acknowledged batch survives a power cut
+        "journal_size_limit = 67108864",
+        "cache_size = -16384",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def format_of(connection: sqlite3.Connection, folder: Path) -> int:
+    """0 for an empty file; raises BadIndex where only a newer program can read it."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version > CORPUS_FORMAT:
+        raise BadIndex(
+            f"the corpus in {folder} has format {version}, and this program reads up to "
+            f"{CORPUS_FORMAT}: use the newer program, or index into another folder"
+        )
+    return version
+
+
+@contextmanager
+def translated(folder: Path) -> Iterator[None]:
+    """SQL's errors as the store's: what may pass is StoreUnavailable, damage is BadIndex."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if any(words in str(error).lower() for words in _PASSING):
+            raise StoreUnavailable(f"the corpus in {folder} cannot be used now: {error}") from error
+        raise BadIndex(
+            f"the corpus in {folder} is damaged: {error}; restore it from a backup, "
+            "or remove the folder and index again"
+        ) from error
+    except UnicodeEncodeError as error:
+        raise InvalidAnswer(f"a text has characters that no encoding can carry: {error}") from error
+    except OSError as error:
+        raise StoreUnavailable(f"the corpus in {folder} cannot be used: {error}") from error

@@ -1,0 +1,129 @@
+"""The truth in SQLite as it is written: one transaction at a time, by SQLAlchemy's tables."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import SQLAlchemyError
+
+from models.corpus_tables import corpus_metadata
+from models.errors import InvalidAnswer, StoreUnavailable
+from search.embedded.connections import (
+    CORPUS_FORMAT,
+    READ_WAIT_S,
+    connected,
+    corpus_file,
+    format_of,
+    prepare,
+    translated,
+)
+from search.embedded.locks import WriterLock
+
+_SETUP_WAIT_S = 30.0
+
+
+class Transactions:
+    """Writes into a corpus that has its tables; opened at first use."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._engine: Engine | None = None
+        self._opening = threading.Lock()
+
+    @contextmanager
+    def writing(self, *, wait_s: float) -> Iterator[Connection]:
+        """One transaction, the only one; committed at the end, or nothing of it."""
+        with _translated(self._folder), self._opened().connect() as connection:
+            _pragma(connection, f"busy_timeout = {int(wait_s * 1000)}")
+            try:
+                with connection.begin():
+                    yield connection
+            finally:
+                _pragma(connection, f"busy_timeout = {int(READ_WAIT_S * 1000)}")
+
+    def close(self) -> None:
+        with self._opening:
+            if self._engine is not None:
+                self._engine.dispose()
+                self._engine = None
+
+    def _opened(self) -> Engine:
+        with self._opening:
+            if self._engine is None:
+                self._engine = _engine(self._folder)
+            return self._engine
+
+
+def create_tables(folder: Path) -> None:
+    """Make the tables in a file that has none; whoever else does so at the same moment is waited for."""
+    # Two processes that make the same file at once would trip over each other's tables and WAL.
+    lock = WriterLock(folder / "setup.lock", f"the corpus in {folder}")
+    with lock.held(wait_s=_SETUP_WAIT_S), _translated(folder):
+        plain = connected(folder)
+        try:
+            plain.execute("PRAGMA journal_mode = WAL")
+        finally:
+            plain.close()
+        engine = _engine(folder)
+        try:
+            with engine.begin() as connection:
+                driver = _driver(connection)
+                if format_of(driver, folder) == 0:
+                    corpus_metadata.create_all(connection)
+                    driver.execute(f"PRAGMA user_version = {CORPUS_FORMAT}")
+        finally:
+            engine.dispose()
+
+
+def _engine(folder: Path) -> Engine:
+    engine = create_engine(
+        URL.create("sqlite", database=str(corpus_file(folder))),
+        json_serializer=lambda value: json.dumps(value, ensure_ascii=False, separators=(",", ":")),
+        pool_size=2,
+        max_overflow=62,
+    )
+    event.listen(engine, "connect", _on_connect)
+    event.listen(engine, "begin", _on_begin)
+    return engine
+
+
+def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
+    # Transactions begin where SQLAlchemy's `begin` event says; the driver's own idea leaves reads outside.
+    connection.isolation_level = None
+    prepare(connection)
+
+
+def _on_begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    driver = connection.connection.dbapi_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
+
+
+def _pragma(connection: Connection, pragma: str) -> None:
+    """Outside of any transaction, where SQLite wants it."""
+    _driver(connection).execute(f"PRAGMA {pragma}")
+
+
+@contextmanager
+def _translated(folder: Path) -> Iterator[None]:
+    """SQLAlchemy's errors by what is behind them."""
+    with translated(folder):
+        try:
+            yield
+        except SQLAlchemyError as error:
+            cause = getattr(error, "orig", None)
+            if isinstance(cause, sqlite3.Error):
+                raise cause from None
+            if isinstance(cause, TypeError | ValueError):
+                raise InvalidAnswer(f"the documents cannot be stored: {cause}") from error
+            raise StoreUnavailable(f"the corpus in {folder} cannot be used now: {error}") from error

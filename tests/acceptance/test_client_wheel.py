@@ -1,0 +1,161 @@
+"""What a web application installs: the client's wheel, alone in an environment of its own, asks a running pipeline."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterable
+from hashlib import sha256
+from importlib.metadata import PathDistribution, requires
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.pipeline import CORPUS, ROOT, RunningPipeline
+
+LIMIT_S = 120.0
+QUESTION = "Who pays for repairs?"
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    """The output of a command that finds nothing of this checkout; it must succeed."""
+    # An address of an index or a certificate that pip needs stays.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    found = subprocess.run(
+        command, cwd=cwd, env={**kept, **environment}, capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout
+
+
+def needed(lines: Iterable[str], found: set[str]) -> set[str]:
+    """`found`, grown by the packages that these requirements name, and by what those need on this machine."""
+    for requirement in map(Requirement, lines):
+        package = canonicalize_name(requirement.name)
+        if package in found and not requirement.extras:
+            continue
+        found.add(package)
+        needed([line for line in requires(package) or () if applies(line, requirement.extras)], found)
+    return found
+
+
+def applies(line: str, extras: Iterable[str] = ()) -> bool:
+    marker = Requirement(line).marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
+
+
+def locked(packages: set[str]) -> str:
+    """Their part of the service's lock, with hashes."""
+    lock = (ROOT / "requirements" / "base.txt").read_text(encoding="utf-8")
+    parts = re.split(r"\n(?=[a-z])", lock)
+    chosen = [part for part in parts if re.split(r"[\[=]", part)[0] in packages]
+    assert len(chosen) >= len(packages)
+    return "\n".join(chosen)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a new environment that holds the wheel and what it needs."""
+    folder = tmp_path_factory.mktemp("application")
+    # From a copy, so that no build folder is left beside the sources.
+    left_out = shutil.ignore_patterns("build", "dist", "*.egg-info", "__pycache__")
+    sources = shutil.copytree(ROOT / "client", folder / "client", ignore=left_out)
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, sources, cwd=folder)
+    shutil.rmtree(sources)
+    (wheel,) = folder.glob("*.whl")
+    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+    python = folder / "venv" / "bin" / "python"
+    (metadata,) = (path for path in zipfile.Path(wheel).iterdir() if path.name.endswith(".dist-info"))
+    declared = PathDistribution(metadata).requires
+    own = f"{wheel} --hash=sha256:{sha256(wheel.read_bytes()).hexdigest()}\n"
+    (folder / "lock.txt").write_text(
+        own + locked(needed(filter(applies, declared or ()), set())), encoding="utf-8"
+    )
+    pip = (python, "-m", "pip", "--disable-pip-version-check", "--no-input")
+    run(*pip, "install", "--no-deps", "--no-compile", "--require-hashes", "-r", "lock.txt", cwd=folder)
+    # Nothing that the wheel declares is missing.
+    assert "No broken requirements" in run(*pip, "check", cwd=folder)
+    return python
+
+
+def ask(python: Path, code: str, pipeline: RunningPipeline) -> dict[str, Any]:
+    """What the program printed as JSON; it runs in an empty folder."""
+    found = run(
+        python,
+        "-I",
+        "-c",
+        code,
+        cwd=python.parent,
+        REDIS_URL=pipeline.server.url,
+        TCP_URL=pipeline.server.tcp_url,
+    )
+    answer: dict[str, Any] = json.loads(found)
+    return answer
+
+
+def test_nothing_of_the_service_can_be_imported_there(python: Path, pipeline: RunningPipeline) -> None:
+    code = """
+import importlib.util, json
+names = ["chorale_client", "tasks", "config", "models", "fusion", "ledger", "search", "numpy", "sqlalchemy"]
+print(json.dumps({name: importlib.util.find_spec(name) is not None for name in names}))
+"""
+    found = ask(python, code, pipeline)
+    assert [name for name, is_there in found.items() if is_there] == ["chorale_client"]
+
+
+def test_the_client_asks_and_reads_the_answer(python: Path, pipeline: RunningPipeline) -> None:
+    code = f"""
+import os
+from chorale_client import Chorale
+answer = Chorale(os.environ["REDIS_URL"]).retrieve({QUESTION!r}, timeout_s=30, tags={{"from": "wheel"}})
+print(answer.model_dump_json())
+"""
+    answer = ask(python, code, pipeline)
+    assert answer["status"] == "complete"
+    hit = answer["questions"][0]["hits"][0]
+    assert (hit["document_id"], hit["title"]) == ("repairs", CORPUS["repairs"][0])
+    assert "landlord" in hit["snippet"]["text"]
+
+
+def test_a_wrong_request_is_refused_there_and_nothing_is_sent(
+    python: Path, pipeline: RunningPipeline
+) -> None:
+    code = f"""
+import json, os
+from chorale_client import Chorale, InvalidRequest
+try:
+    Chorale(os.environ["REDIS_URL"]).retrieve({QUESTION!r}, top_k=0, request_id="wrong")
+except InvalidRequest as error:
+    print(json.dumps({{"error": str(error)}}))
+"""
+    assert "top_k" in ask(python, code, pipeline)["error"]
+    assert not pipeline.redis.keys("*wrong*")
+
+
+@pytest.mark.parametrize("question", [QUESTION, {"text": QUESTION}], ids=["text", "dict"])
+def test_celery_alone_asks_by_task_name(
+    python: Path, pipeline: RunningPipeline, question: str | dict[str, str]
+) -> None:
+    code = f"""
+import json, os, sys, uuid
+from celery import Celery
+url = os.environ["TCP_URL"]
+app = Celery("web", broker=url, backend=url)
+request_id = str(uuid.uuid4())
+request = {{"request_id": request_id, "questions": [{question!r}], "timeout_s": 30}}
+app.send_task("chorale.retrieve", kwargs={{"request": request}}, queue="chorale.retrieve")
+answer = app.AsyncResult(request_id).get(timeout=60)
+assert "chorale_client" not in sys.modules
+print(json.dumps(answer))
+"""
+    answer = ask(python, code, pipeline)
+    assert answer["status"] == "complete"
+    assert answer["questions"][0]["hits"][0]["document_id"] == "repairs"

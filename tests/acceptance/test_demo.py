@@ -1,0 +1,186 @@
+"""`chorale demo` as a person starts it: on a terminal, once to its end, and ended in every rude way."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cli.demo_questions import QUESTIONS, Shows
+from tests.pipeline import ROOT, RunningPipeline
+
+LIMIT_S = 60.0
+CHILDREN = 7
+"""Redis, a worker for each queue but `index`, the sweeper."""
+_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Terminal:
+    """`chorale demo` on a terminal of 100 columns; `folder` is where it puts what is temporary."""
+
+    def __init__(self, folder: Path) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, b"\x28\x00\x64\x00\x00\x00\x00\x00")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "cli", "demo"],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "TMPDIR": str(folder)},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+        )
+        os.close(slave)
+        self.shown = ""
+
+    def read_until(self, end: str | None) -> None:
+        """Until `end` was shown; with None, until the terminal is left."""
+        while end is None or end not in self.shown:
+            try:
+                part = os.read(self._master, 65_536)
+            except OSError:  # nobody holds the other end any more
+                part = b""
+            if not part:
+                assert end is None, f"ended without {end!r}:\n{self.shown}"
+                return
+            self.shown += _CODES.sub("", part.decode(errors="replace")).replace("\r", "")
+
+    def type(self, line: str) -> None:
+        os.write(self._master, f"{line}\n".encode())
+
+    def close(self) -> None:
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
+
+    def children(self) -> list[psutil.Process]:
+        """All of them, once they run."""
+        until = time.monotonic() + LIMIT_S
+        while len(found := psutil.Process(self.process.pid).children(recursive=True)) < CHILDREN:
+            assert self.process.poll() is None, "it ended"
+            assert time.monotonic() < until, found
+            time.sleep(0.05)
+        return found
+
+
+def _take_terminal() -> None:
+    """As a login does: the terminal is the process's own, and no signal is ignored."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    # A short path: the socket's has to fit.
+    path = Path(tempfile.mkdtemp(prefix="demo-", dir="/tmp"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def terminal(folder: Path) -> Iterator[Terminal]:
+    terminal = Terminal(folder)
+    try:
+        yield terminal
+    finally:
+        terminal.process.kill()
+        terminal.process.wait()
+        terminal.close()
+
+
+def assert_gone(processes: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(processes, timeout=LIMIT_S)
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # it embeds the whole corpus
+def test_every_screen_shows_what_it_claims_and_then_it_takes_questions(
+    terminal: Terminal, folder: Path
+) -> None:
+    children = terminal.children()
+    terminal.read_until("an empty line ends.")
+    screens = re.split(r"\n ?\d  ", terminal.shown)
+    assert len(screens) == 1 + len(QUESTIONS) + 3
+    for question, screen in zip(QUESTIONS, screens[1:], strict=False):
+        assert f"“{question.text}”" in screen
+        if question.shows is Shows.FUSION:
+            assert re.search(r"alone  bm25 would put \S+ first, vector would put \S+ first", screen)
+        elif question.expected:
+            assert f"{question.expected}  bm25 " in screen
+    nothing, degraded, resumed, cached = screens[-4:]
+    assert "no answer  BM25 found no word of it." in nothing
+    assert "missing search.vector not_started" in degraded
+    assert re.search(r"answered  [\d,]+ ms of the 2,000 ms", degraded)
+    assert "not_started" not in resumed
+    assert "from the cache" in cached
+    assert "chorale index ~/docs" in cached
+    assert "from chorale_client import Chorale" in cached
+    terminal.type("turn a string into a number")
+    terminal.type("")
+    terminal.read_until(None)
+    asked = terminal.shown.partition("an empty line ends.")[2]
+    assert "builtins.int" in asked or "builtins.float" in asked
+    assert terminal.process.wait(LIMIT_S) == 0, terminal.shown
+    assert_gone(children)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_nothing_stays_running_after_a_kill(terminal: Terminal) -> None:
+    children = terminal.children()
+    terminal.process.send_signal(signal.SIGKILL)
+    terminal.process.wait()
+    assert_gone(children)
+
+
+@pytest.mark.slow
+def test_nothing_stays_when_the_terminal_is_closed(terminal: Terminal, folder: Path) -> None:
+    children = terminal.children()
+    terminal.close()
+    assert terminal.process.wait(LIMIT_S) != 0
+    assert_gone(children)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_nothing_stays_after_ctrl_c(terminal: Terminal, folder: Path) -> None:
+    children = terminal.children()
+    terminal.type("\x03")
+    terminal.read_until(None)
+    assert terminal.process.wait(LIMIT_S) == 130
+    assert "Traceback" not in terminal.shown
+    assert_gone(children)
+    assert list(folder.iterdir()) == []
+
+
+def test_it_leaves_the_redis_of_an_installation_alone(pipeline: RunningPipeline, folder: Path) -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "cli", "demo"],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(folder),
+            "CHORALE_REDIS_URL": pipeline.server.tcp_url,
+        },
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert found.returncode == 1
+    assert "belongs to an installation" in found.stderr
+    assert list(folder.iterdir()) == []

@@ -1,0 +1,489 @@
+"""What every ledger promises.  Inherit, provide a `stepped` fixture, and the promises are tested, to the millisecond."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from chorale_client import Request, RequestIdConflict, make_request
+from chorale_client.keys import FLIGHT
+
+from ledger.protocol import Action, Callback, Ledger, Part
+from models.envelope import Envelope
+from tests.stepped_ledgers import SteppedLedger
+
+TAIL = '"v":1,"status":"complete","questions":[]}'
+OTHER_TAIL = '"v":1,"status":"degraded","questions":[]}'
+
+
+def a_request(timeout_s: float = 10, **options: object) -> Request:
+    return make_request("bread", timeout_s=timeout_s, **options)
+
+
+def plan(
+    ledger: Ledger,
+    request: Request,
+    *branches: str,
+    limit_ms: int = 10_000,
+    resend_ms: int = 5_000,
+    finish_ms: int = 60,
+    fusion_ms: int = 160,
+    flight: str | None = None,
+) -> str:
+    parts = [
+        Part(name, f"queue.{name}", limit_ms, resend_ms, f"message of {name}".encode()) for name in branches
+    ]
+    return ledger.plan(
+        request.request_id,
+        b'{"v":1}',
+        parts,
+        Callback("queue.fusion", b"message of fuse"),
+        finish_reserve_ms=finish_ms,
+        fusion_reserve_ms=fusion_ms,
+        flight=flight,
+    )
+
+
+def ok(branch: str, detail: str = "") -> Envelope:
+    return Envelope(branch, "ok", detail=detail)
+
+
+def the_result(stepped: SteppedLedger, request: Request) -> dict[str, Any]:
+    """Celery's result document."""
+    result = stepped.callers.result(request.request_id)
+    assert result is not None
+    document: dict[str, Any] = json.loads(result)
+    return document
+
+
+def actions_within(stepped: SteppedLedger, ms: int) -> dict[int, tuple[Action, ...]]:
+    """What a sweeper that comes at each next moment finds due within this time, by milliseconds from now."""
+    found = {}
+    begin_ms = stepped.now_ms()
+    while (at_ms := stepped.now_ms() - begin_ms) <= ms:
+        sweep = stepped.ledger.sweep("the-only-sweeper")
+        if sweep.actions:
+            found[at_ms] = sweep.actions
+        stepped.step(1 if sweep.next_in_ms is None else max(1, min(sweep.next_in_ms, ms + 1)))
+    return found
+
+
+def every(found: dict[int, tuple[Action, ...]]) -> list[Action]:
+    return [action for actions in found.values() for action in actions]
+
+
+class LedgerContract:
+    @pytest.fixture
+    def ledger(self, stepped: SteppedLedger) -> Ledger:
+        return stepped.ledger
+
+    @pytest.fixture
+    def planned(self, stepped: SteppedLedger) -> Request:
+        """A request with two branches, `bm25` and `vector`."""
+        request = a_request()
+        stepped.callers.accept(request)
+        assert plan(stepped.ledger, request, "bm25", "vector") == "planned"
+        return request
+
+
+class AcceptingContract(LedgerContract):
+    def test_an_id_is_accepted_once(self, stepped: SteppedLedger) -> None:
+        request = a_request()
+        first = stepped.callers.accept(request)
+        assert (first.is_new, first.deadline_ms - first.accepted_at_ms) == (True, 10_000)
+        stepped.step(7)
+        again = stepped.callers.accept(request)
+        assert (again.is_new, again.state) == (False, "accepted")
+        assert (again.accepted_at_ms, again.deadline_ms) == (first.accepted_at_ms, first.deadline_ms)
+
+    def test_an_id_used_for_something_else_is_refused_also_after_the_end(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        request = a_request()
+        other = request.model_copy(update={"top_k": 7})
+        stepped.callers.accept(request)
+        with pytest.raises(RequestIdConflict, match=request.request_id):
+            stepped.callers.accept(other)
+        ledger.finish(request.request_id, by="fusion", tail=TAIL, is_complete=True)
+        with pytest.raises(RequestIdConflict, match=request.request_id):
+            stepped.callers.accept(other)
+        assert stepped.callers.accept(request).result is not None
+
+    def test_an_id_is_free_again_when_its_answer_is_kept_no_longer(
+        self, stepped: SteppedLedger, planned: Request
+    ) -> None:
+        stepped.ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True)
+        stepped.step(600_000)
+        assert not stepped.callers.accept(planned).is_new
+        stepped.step(1)
+        assert stepped.callers.accept(planned).is_new
+
+    def test_nobody_plans_it_so_the_sweeper_sends_it_again_at_most_three_times(
+        self, stepped: SteppedLedger
+    ) -> None:
+        request = a_request(timeout_s=3)
+        stepped.callers.accept(request)
+        again = (Action("retrieve", request.request_id),)
+        # After 100 ms, then 100 · 1² and 100 · 2² ms later.
+        assert actions_within(stepped, 2_900) == {100: again, 200: again, 600: again}
+
+    def test_the_shortest_request_is_ended_before_its_deadline_too(self, stepped: SteppedLedger) -> None:
+        request = a_request(timeout_s=0.05)
+        stepped.callers.accept(request)
+        # A fifth of the 50 ms is kept for the terminal write.
+        assert stepped.moments() == {request.request_id: stepped.now_ms() + 40}
+        found = actions_within(stepped, 45)
+        assert found == {40: (Action("end", request.request_id),)}
+
+    def test_moments_are_whole_milliseconds(self, stepped: SteppedLedger) -> None:
+        request = a_request(timeout_s=0.203)
+        accepted = stepped.callers.accept(request)
+        stepped.step(100)
+        stepped.ledger.sweep("sweeper")
+        # A fifth of 203 ms is 40.6; 40 are kept.
+        assert stepped.moments() == {request.request_id: accepted.deadline_ms - 40}
+
+
+class PlanningContract(LedgerContract):
+    def test_the_plan_is_written_and_published_once(
+        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+    ) -> None:
+        assert plan(ledger, planned, "bm25", "vector") == "known"
+        assert stepped.queue("queue.bm25") == [b"message of bm25"]
+        assert stepped.queue("queue.vector") == [b"message of vector"]
+
+    def test_a_request_that_ended_is_not_planned(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+        assert plan(ledger, a_request(), "bm25") == "closed"
+        assert stepped.queue("queue.bm25") == []
+
+    def test_a_part_is_told_how_long_it_has(
+        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+    ) -> None:
+        stepped.step(40)
+        started = ledger.start(planned.request_id, "bm25")
+        assert started is not None
+        # join_at is the deadline less the fusion reserve: 10,000 - 160 ms.
+        assert (started.left_ms, started.since_accepted_ms) == (9_800, 40)
+
+    def test_a_branch_that_is_not_expected_is_turned_away(self, ledger: Ledger, planned: Request) -> None:
+        assert ledger.start(planned.request_id, "hyde") is None
+        assert ledger.report(planned.request_id, "hyde", ok("hyde")) == "closed"
+
+    def test_nothing_is_started_or_reported_before_the_plan(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        request = a_request()
+        stepped.callers.accept(request)
+        assert ledger.start(request.request_id, "bm25") is None
+        assert ledger.report(request.request_id, "bm25", ok("bm25")) == "closed"
+
+
+class ReportingContract(LedgerContract):
+    def test_the_last_report_pushes_the_callback_and_no_other_does(
+        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+    ) -> None:
+        assert ledger.report(planned.request_id, "bm25", ok("bm25")) == "counted"
+        assert stepped.queue("queue.fusion") == []
+        assert ledger.report(planned.request_id, "vector", ok("vector")) == "joined"
+        assert stepped.queue("queue.fusion") == [b"message of fuse"]
+
+    def test_the_first_answer_of_a_branch_wins(self, ledger: Ledger, planned: Request) -> None:
+        ledger.report(planned.request_id, "bm25", ok("bm25", "first"))
+        assert ledger.report(planned.request_id, "bm25", ok("bm25", "second")) == "duplicate"
+        entry = ledger.load(planned.request_id)
+        assert entry is not None
+        assert json.loads(entry.envelopes["bm25"])["detail"] == "first"
+
+    def test_a_branch_reported_twice_counts_once(self, ledger: Ledger, planned: Request) -> None:
+        for _ in range(10):
+            ledger.report(planned.request_id, "bm25", ok("bm25"))
+        assert ledger.join(planned.request_id) is None, "vector has not answered yet"
+
+    def test_an_answer_replaces_a_failure_and_never_the_other_way_round(
+        self, ledger: Ledger, planned: Request
+    ) -> None:
+        failed = Envelope.failed("bm25", "error")
+        assert ledger.report(planned.request_id, "bm25", failed) == "counted"
+        assert ledger.report(planned.request_id, "bm25", ok("bm25")) == "replaced"
+        assert ledger.report(planned.request_id, "bm25", failed) == "duplicate"
+        entry = ledger.load(planned.request_id)
+        assert entry is not None
+        assert json.loads(entry.envelopes["bm25"])["status"] == "ok"
+
+    def test_what_comes_after_the_snapshot_changes_nothing(self, ledger: Ledger, planned: Request) -> None:
+        ledger.report(planned.request_id, "bm25", ok("bm25"))
+        snapshot = ledger.join(planned.request_id, force=True)
+        assert snapshot is not None
+        assert ledger.report(planned.request_id, "vector", ok("vector")) == "closed"
+        again = ledger.load(planned.request_id)
+        assert again is not None
+        assert again.envelopes.keys() == snapshot.envelopes.keys() == {"bm25"}
+
+
+class JoiningContract(LedgerContract):
+    def test_a_callback_that_comes_too_early_does_nothing(self, ledger: Ledger, planned: Request) -> None:
+        assert ledger.join(planned.request_id) is None
+        assert ledger.report(planned.request_id, "bm25", ok("bm25")) == "counted"
+
+    def test_only_one_fusion_takes_a_request(self, ledger: Ledger, planned: Request) -> None:
+        ledger.report(planned.request_id, "bm25", ok("bm25"))
+        ledger.report(planned.request_id, "vector", ok("vector"))
+        assert ledger.join(planned.request_id) is not None
+        assert ledger.join(planned.request_id) is None
+
+    def test_at_join_at_the_fusion_takes_what_is_there(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+        request = a_request()
+        stepped.callers.accept(request)
+        plan(ledger, request, "bm25", "vector", limit_ms=50)
+        ledger.report(request.request_id, "bm25", ok("bm25"))
+        stepped.step(49)
+        assert ledger.join(request.request_id) is None
+        stepped.step(1)
+        snapshot = ledger.join(request.request_id)
+        assert snapshot is not None
+        assert snapshot.envelopes.keys() == {"bm25"}
+        assert snapshot.state == "planned"
+
+
+class EndingContract(LedgerContract):
+    def test_the_first_terminal_write_wins(
+        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+    ) -> None:
+        assert ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True) is not None
+        assert ledger.finish(planned.request_id, by="sweeper", tail=OTHER_TAIL, is_complete=False) is None
+        assert the_result(stepped, planned)["result"]["status"] == "complete"
+
+    def test_the_outbox_has_all_that_the_audit_wants(
+        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+    ) -> None:
+        ledger.report(planned.request_id, "bm25", ok("bm25"))
+        stepped.step(30)
+        ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True)
+        (fields,) = stepped.outbox()
+        assert fields == {
+            b"id": planned.request_id.encode(),
+            b"accepted_at": b"%d" % (stepped.now_ms() - 30),
+            b"ended_at": b"%d" % stepped.now_ms(),
+            b"by": b"fusion",
+            b"request": planned.model_dump_json().encode(),
+            b"plan": b'{"v":1}',
+            b"answer": json.dumps(the_result(stepped, planned)["result"], separators=(",", ":")).encode(),
+            b"envelope:bm25": ok("bm25").to_wire(),
+        }
+
+    def test_a_caller_that_waited_in_vain_ends_it_even_where_the_entry_was_lost(
+        self, stepped: SteppedLedger
+    ) -> None:
+        request = a_request(correlation_id='quoted "id"')
+        accepted = stepped.callers.accept(request)
+        stepped.lose(request.request_id)
+        result = stepped.callers.finish_failed(request, accepted.accepted_at_ms)
+        answer = json.loads(result)["result"]
+        assert (answer["status"], answer["correlation_id"]) == ("failed", 'quoted "id"')
+        assert len(stepped.outbox()) == 1
+        assert stepped.callers.finish_failed(request, accepted.accepted_at_ms) == result
+        assert stepped.callers.result(request.request_id) == result
+        assert len(stepped.outbox()) == 1
+
+    def test_the_time_it_took_is_by_the_ledgers_clock(
+        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+    ) -> None:
+        stepped.step(123)
+        assert ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True) == 123
+        assert the_result(stepped, planned)["result"]["took_ms"] == 123
+
+
+class SweepingContract(LedgerContract):
+    def test_only_one_sweeper_acts(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+        assert ledger.sweep("first").is_acting
+        assert not ledger.sweep("second").is_acting
+        stepped.step(150)
+        assert not ledger.sweep("second").is_acting
+        stepped.step(1)
+        assert ledger.sweep("second").is_acting, "the first one's lease is over"
+
+    def test_a_part_that_nobody_took_is_sent_again_twice_at_most(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        request = a_request()
+        stepped.callers.accept(request)
+        plan(ledger, request, "bm25", "vector", resend_ms=50)
+        stepped.drop("queue.bm25", "queue.vector")
+        ledger.start(request.request_id, "vector")
+        again = (Action("part", request.request_id, "bm25"),)
+        assert actions_within(stepped, 1_800) == {50: again, 550: again}, "and what was started is not"
+
+    def test_a_part_that_still_waits_in_its_queue_is_not_sent_again(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        request = a_request()
+        stepped.callers.accept(request)
+        plan(ledger, request, "bm25", resend_ms=50)
+        assert actions_within(stepped, 700) == {}
+
+    def test_at_join_at_the_callback_is_published_for_what_is_there(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        request = a_request()
+        stepped.callers.accept(request)
+        plan(ledger, request, "bm25", "vector", limit_ms=50)
+        assert actions_within(stepped, 200) == {50: (Action("fused", request.request_id),)}
+        assert stepped.queue("queue.fusion") == [b"message of fuse"]
+
+    def test_a_fusion_that_died_is_called_again_and_then_the_sweeper_ends_it(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        request = a_request(timeout_s=1)
+        stepped.callers.accept(request)
+        plan(ledger, request, "bm25", finish_ms=60, fusion_ms=160)
+        ledger.report(request.request_id, "bm25", ok("bm25"))
+        assert ledger.join(request.request_id) is not None
+        again, end = Action("fused", request.request_id), Action("end", request.request_id)
+        # The fusion's own 160 ms, 250 ms for the second, 250 ms for the third; 660 + 160 is before 940.
+        assert actions_within(stepped, 940) == {
+            160: (again,),
+            410: (again,),
+            660: (end,),
+            810: (end,),
+            940: (end,),
+        }
+
+    def test_every_request_is_ended_before_its_deadline(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+        request = a_request(timeout_s=0.5)
+        accepted = stepped.callers.accept(request)
+        plan(ledger, request, "bm25", finish_ms=60, fusion_ms=160)
+        while not any(action.do == "end" for action in ledger.sweep("sweeper").actions):
+            assert stepped.now_ms() < accepted.deadline_ms, "nobody ended it"
+            stepped.step(1)
+        entry = ledger.join(request.request_id, force=True)
+        assert entry is not None
+        # One finish reserve before the deadline.
+        assert entry.now_ms == accepted.deadline_ms - 60
+
+    def test_a_failed_callback_brings_the_next_moment_forward(
+        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+    ) -> None:
+        ledger.join(planned.request_id, force=True)
+        ledger.hasten(planned.request_id)
+        assert ledger.sweep("sweeper").actions == (Action("fused", planned.request_id),)
+        ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True)
+        ledger.hasten(planned.request_id)
+        assert stepped.moments() == {}
+
+    @pytest.mark.parametrize("state", ["accepted", "following"])
+    def test_what_was_joined_without_a_plan_stops_no_sweeper(
+        self, stepped: SteppedLedger, ledger: Ledger, planned: Request, state: str
+    ) -> None:
+        request = a_request(20)
+        stepped.callers.accept(request)
+        if state == "following":
+            leader = a_request()
+            stepped.callers.accept(leader)
+            plan(ledger, leader, "bm25", flight=FLIGHT + "x")
+            assert plan(ledger, request, "bm25", flight=FLIGHT + "x") == "follows"
+        assert ledger.join(request.request_id, force=True) is not None
+        ledger.hasten(request.request_id)
+        assert ledger.sweep("sweeper").actions == (Action("end", request.request_id),)
+
+    def test_what_was_lost_is_swept_away(
+        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+    ) -> None:
+        stepped.lose(planned.request_id)
+        stepped.step(5_000)
+        assert ledger.sweep("sweeper").next_in_ms is None
+        assert stepped.moments() == {}
+
+
+class FollowingContract(LedgerContract):
+    def test_a_flight_has_one_leader_and_is_over_with_its_end(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        leader, follower = a_request(), a_request()
+        accept(stepped, (leader, follower))
+        assert plan(ledger, leader, "bm25", flight=FLIGHT + "x") == "planned"
+        assert plan(ledger, follower, "bm25", flight=FLIGHT + "x") == "follows"
+        ledger.finish(leader.request_id, by="fusion", tail=TAIL, is_complete=True)
+        for request in (leader, follower):
+            answer = the_result(stepped, request)["result"]
+            assert (answer["request_id"], answer["status"]) == (request.request_id, "complete")
+        assert stepped.flights() == {}
+        assert [fields[b"by"] for fields in stepped.outbox()] == [b"fusion", b"leader"]
+
+    def test_a_leader_that_ends_later_is_not_followed(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+        slow, quick = a_request(10), a_request(9)
+        accept(stepped, (slow, quick))
+        plan(ledger, slow, "bm25", flight=FLIGHT + "x")
+        assert plan(ledger, quick, "bm25", flight=FLIGHT + "x") == "planned"
+        assert stepped.flights() == {FLIGHT + "x": quick.request_id}
+
+    def test_a_follower_whose_leader_vanished_is_planned_anew(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        leader, follower = a_request(timeout_s=0.3), a_request()
+        accept(stepped, (leader, follower))
+        for request in (leader, follower):
+            plan(ledger, request, "bm25", finish_ms=10, flight=FLIGHT + "x")
+        stepped.lose(leader.request_id)
+        # 50 ms after the leader's deadline.
+        assert actions_within(stepped, 360)[350] == (Action("retrieve", follower.request_id),)
+
+    def test_a_follower_of_an_answer_that_is_not_whole_is_planned_anew_while_there_is_time(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        leader, early, late = a_request(), a_request(30), a_request(15)
+        accept(stepped, (leader, early, late))
+        for request in (leader, early, late):
+            plan(ledger, request, "bm25", flight=FLIGHT + "x")
+        stepped.step(7_501)
+        # 22.5 of 30 s are left to the one, just under a half to the other.
+        ledger.finish(leader.request_id, by="sweeper", tail=OTHER_TAIL, is_complete=False)
+        assert the_result(stepped, late)["result"]["status"] == "degraded"
+        assert ledger.sweep("sweeper").actions == (Action("retrieve", early.request_id),)
+        assert plan(ledger, early, "bm25", flight=FLIGHT + "x") == "planned", "now it leads"
+
+    def test_a_follower_that_is_planned_anew_is_sent_as_often_as_a_new_request(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        leader, follower = a_request(), a_request(30)
+        accept(stepped, (leader, follower))
+        plan(ledger, leader, "bm25", flight=FLIGHT + "x")
+        slow_planner = every(actions_within(stepped, 700))
+        assert slow_planner == [Action("retrieve", follower.request_id)] * 3
+        assert plan(ledger, follower, "bm25", flight=FLIGHT + "x") == "follows"
+        ledger.finish(leader.request_id, by="sweeper", tail=OTHER_TAIL, is_complete=False)
+        assert every(actions_within(stepped, 5_000)) == [Action("retrieve", follower.request_id)] * 3
+
+    def test_an_id_that_was_lost_and_used_again_leads_nothing(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        leader, follower = a_request(9), a_request()
+        accept(stepped, (leader, follower))
+        plan(ledger, leader, "bm25", flight=FLIGHT + "x")
+        stepped.lose(leader.request_id)
+        stepped.callers.accept(leader.model_copy(update={"top_k": 7}))
+        plan(ledger, leader, "bm25", flight=FLIGHT + "y")
+        assert plan(ledger, follower, "bm25", flight=FLIGHT + "x") == "planned"
+
+    @pytest.mark.parametrize("ids", [("a", "b"), ("b", "a")])
+    def test_a_leader_that_ends_at_the_same_moment_ends_its_follower(
+        self, stepped: SteppedLedger, ledger: Ledger, ids: tuple[str, str]
+    ) -> None:
+        leader, follower = (a_request(1, request_id=request_id) for request_id in ids)
+        accept(stepped, (leader, follower))
+        for request in (leader, follower):
+            plan(ledger, request, "bm25", flight=FLIGHT + "x")
+        stepped.step(840)
+        assert ledger.sweep("sweeper").actions == (Action("fused", leader.request_id),)
+        assert set(stepped.moments().values()) == {stepped.now_ms() + 100}
+        stepped.step(100)
+        assert ledger.sweep("sweeper").actions == (
+            Action("end", leader.request_id),
+            Action("end", follower.request_id),
+        )
+
+
+def accept(stepped: SteppedLedger, requests: Iterable[Request]) -> None:
+    for request in requests:
+        stepped.callers.accept(request)

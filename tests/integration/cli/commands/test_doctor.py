@@ -1,0 +1,202 @@
+"""`chorale doctor`: nothing on a healthy system, and each thing that is made wrong here is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from chorale_client.keys import OUTBOX
+
+from audit.database import open_database
+from audit.outbox import UNREADABLE
+from audit.schema import VERSION_TABLE, upgrade
+from cli.checks.finding import Finding
+from cli.doctor import Examined, checks, examine
+from cli.surroundings import Surroundings
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from models.documents import Manifest
+from search.embedded.store import EmbeddedStore
+from tests.integration.cli.commands.conftest import Called
+from tests.redis_server import RedisServer
+
+Run = Callable[..., Called]
+
+OTHER = Manifest(splitter="whole", language="en", analyser="tests", embedder="another", dimension=4)
+
+
+@pytest.fixture
+def bare(own_redis_server: RedisServer, tmp_path: Path) -> Surroundings:
+    """A Redis that somebody started by hand, and nothing else."""
+    return Surroundings(
+        Settings(home=tmp_path, redis_url=own_redis_server.url), load_pipeline(), own_redis_server.url
+    )
+
+
+def found(around: Surroundings, *names: str) -> dict[str, Examined]:
+    """The checks of these names, or all."""
+    chosen = {name: check for name, check in checks().items() if not names or name in names}
+    assert len(chosen) == len(names) or not names
+    return {one.name: one for one in examine(around, chosen)}
+
+
+def findings(around: Surroundings, name: str) -> tuple[Finding, ...]:
+    return found(around, name)[name].findings
+
+
+def the_finding(around: Surroundings, name: str) -> Finding:
+    (one,) = findings(around, name)
+    assert one.mend
+    return one
+
+
+def test_a_healthy_pipeline_gives_nothing(chorale: Run) -> None:
+    called = chorale("doctor", "--json")
+    said = json.loads(called.stdout)
+    wrong = [one for one in said["checks"] if one["status"] != "well"]
+    assert (called.returncode, wrong) == (0, [])
+    assert len(said["checks"]) == len(checks())
+
+
+def test_findings_are_shown_with_what_mends_them_and_exit_code_1(chorale: Run) -> None:
+    called = chorale("doctor", CHORALE_TOPK="5", CHORALE_LOGLEVEL="INFO")
+    assert called.returncode == 1
+    assert "the variable CHORALE_TOPK is no setting" in called.stdout
+    assert "→ unset it; set CHORALE_LOG_LEVEL instead" in called.stdout
+    assert f"2 to mend · {len(checks()) - 1} of {len(checks())} checks are well" in called.stdout
+
+
+def test_without_a_redis_only_that_is_found_and_the_rest_is_not_looked_at(tmp_path: Path) -> None:
+    around = Surroundings(Settings(home=tmp_path), load_pipeline(), None)
+    examined = found(around, "redis answers", "redis memory", "workers", "generations")
+    assert [one.what for one in examined["redis answers"].findings] == [f"nothing runs on {tmp_path}"]
+    assert [name for name, one in examined.items() if one.skipped] == [
+        "redis memory",
+        "workers",
+        "generations",
+    ]
+
+    away = replace(around, redis_url="redis://:secret@localhost:1/0")
+    assert the_finding(away, "redis answers").what == "the Redis at redis://***@localhost:1/0 does not answer"
+
+
+@pytest.mark.parametrize("own_redis_server", [{"maxmemory": "100mb"}], indirect=True)
+def test_a_redis_that_forgets_evicts_or_is_full_is_found(
+    bare: Surroundings, own_redis_server: RedisServer
+) -> None:
+    assert "appendonly no" in the_finding(bare, "redis durability").what
+    assert findings(bare, "redis memory") == ()
+    assert findings(bare, "redis version") == ()
+    client = own_redis_server.client()
+    client.config_set("appendonly", "yes")
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    assert findings(bare, "redis durability") == ()
+    assert "allkeys-lru" in the_finding(bare, "redis memory").what
+    client.config_set("maxmemory-policy", "noeviction")
+    client.config_set("maxmemory", client.info("memory")["used_memory"] + 1_000)
+    assert "of its memory" in the_finding(bare, "redis memory").what
+
+
+def test_missing_workers_and_a_missing_sweeper_are_found(bare: Surroundings) -> None:
+    examined = found(bare, "workers", "sweeper")
+    assert [one.what for one in examined["workers"].findings] == [
+        f"nobody works on {queue}" for queue in bare.pipeline.queues
+    ]
+    assert [one.what.split(":")[0] for one in examined["sweeper"].findings] == [
+        "no sweeper process runs",
+        "nobody sweeps",
+    ]
+
+
+def test_a_worker_that_is_not_ready_silent_or_of_another_version_is_found(
+    bare: Surroundings, own_redis_server: RedisServer
+) -> None:
+    client = own_redis_server.client()
+    seconds, _ = client.time()
+    beat = {"at": seconds * 1000, "ready": True, "pid": 1, "queues": list(bare.pipeline.queues), "wire": 1}
+    client.set("chorale:heartbeat:all", json.dumps(beat))
+    assert found(bare, "workers", "wire versions") == {
+        "workers": Examined("workers"),
+        "wire versions": Examined("wire versions"),
+    }
+
+    client.set("chorale:heartbeat:all", json.dumps({**beat, "ready": False}))
+    assert {one.what for one in findings(bare, "workers")} == {
+        f"the worker of {queue} is not ready yet (all)" for queue in bare.pipeline.queues
+    }
+    client.set("chorale:heartbeat:all", json.dumps({**beat, "at": (seconds - 60) * 1000, "wire": 2}))
+    assert all(one.what.startswith("all has given no sign of life for ") for one in findings(bare, "workers"))
+    assert the_finding(bare, "wire versions").what == (
+        "all writes version 2 of the wire format, this program 1"
+    )
+
+
+def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
+    bare: Surroundings, own_redis_server: RedisServer
+) -> None:
+    client = own_redis_server.client()
+    client.lpush("chorale.bm25", *["{}"] * 100)
+    assert found(bare, "queues", "outbox") == {"queues": Examined("queues"), "outbox": Examined("outbox")}
+    client.lpush("chorale.bm25", "{}")
+    assert the_finding(bare, "queues").what == "101 messages wait on chorale.bm25"
+
+    # An entry's id is the millisecond in which it was written: the first of them is of 1970.
+    client.xadd(OUTBOX, {"id": "old"}, id="1-0")
+    client.xadd(UNREADABLE, {"id": "odd"})
+    old, aside = findings(bare, "outbox")
+    assert old.what.startswith("1 ended requests wait for the audit tables, the oldest for ")
+    assert aside.what.startswith("1 ended requests could not be written")
+
+
+@pytest.fixture
+def audit_url(bare: Surroundings) -> str:
+    assert "there is no audit database" in the_finding(bare, "audit database").what
+    return bare.settings.audit_database_url
+
+
+def test_an_audit_database_that_is_missing_old_new_or_none_is_found(
+    bare: Surroundings, audit_url: str
+) -> None:
+    # Looking made no file.
+    assert not (bare.settings.home / "audit.db").exists()
+    upgrade(audit_url)
+    assert findings(bare, "audit database") == ()
+    engine = open_database(audit_url)
+    for revision, said in (("0000", "has schema 0000 instead of"), ("9999", "knows none after")):
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'")
+        assert said in the_finding(bare, "audit database").what
+    engine.dispose()
+    for file in bare.settings.home.glob("audit.db*"):
+        file.write_bytes(b"not a database, but long enough to be looked at" * 100)
+    assert "cannot be read" in the_finding(bare, "audit database").what
+
+
+def test_another_model_and_generations_that_nobody_published_are_found(
+    bare: Surroundings, own_redis_server: RedisServer
+) -> None:
+    EmbeddedStore(bare.settings.corpus_dir).create("law", OTHER)
+    assert "'law' was embedded by another model" in the_finding(bare, "model").what
+    assert "`chorale index PATH… --namespace law --rebuild`" in the_finding(bare, "model").mend
+    assert "'law' has generation 0, and Redis says none" in the_finding(bare, "generations").what
+    own_redis_server.client().set("chorale:generation:law", 0)
+    assert findings(bare, "generations") == ()
+
+
+def test_a_model_that_is_not_there_is_found(bare: Surroundings, tmp_path: Path) -> None:
+    away = replace(bare, settings=bare.settings.model_copy(update={"embedder": str(tmp_path)}))
+    assert the_finding(away, "model").what.startswith("the model cannot be read: ")
+
+
+def test_a_damaged_index_is_found_by_the_namespace_s_name(bare: Surroundings) -> None:
+    store = EmbeddedStore(bare.settings.corpus_dir)
+    store.create("law", OTHER)
+    assert findings(bare, "documents") == ()
+    for file in (bare.settings.corpus_dir / "lexical").rglob("meta.json"):
+        file.write_text("{")
+    # Another process than the one that has the index open.
+    again = replace(bare)
+    assert the_finding(again, "documents").what.startswith("namespace 'law': ")

@@ -1,0 +1,41 @@
+"""Readers are told of each batch as it is committed, and no Redis is no reason to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import redis
+
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from ingest.items import RawDocument
+from tasks.corpus import index_corpus
+from tasks.resources import Resources
+from tests.redis_server import RedisServer
+
+
+def a_document(number: int) -> RawDocument:
+    return RawDocument(
+        f"kitchen/{number}", "kitchen", f"Tea {number}", f"Tea number {number} is drawn for a while."
+    )
+
+
+def test_the_generation_is_announced_and_never_goes_back(
+    redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
+    for generation in (1, 2):
+        report = index_corpus(resources, [a_document(generation)], namespace="kitchen", source="kitchen")
+        assert (report.added, report.generation, resources.generation("kitchen")) == (
+            1,
+            generation,
+            generation,
+        )
+    resources.publish_generation("kitchen", 1)
+    assert resources.generation("kitchen") == 2
+
+
+def test_without_a_redis_the_batch_is_committed_all_the_same(tmp_path: Path) -> None:
+    resources = Resources(Settings(home=tmp_path), load_pipeline(), f"unix://{tmp_path}/no.sock")
+    assert index_corpus(resources, [a_document(1)], namespace="kitchen", source="kitchen").added == 1
+    assert resources.writing_store.namespaces()[0].documents == 1

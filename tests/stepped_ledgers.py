@@ -1,0 +1,236 @@
+"""Each ledger with a clock that only a test moves: time in them is exact, and nothing sleeps.
+
+The scripts run as they are.  What stands before their prelude hands them the stepped time for `TIME`, and notes when
+keys expire instead of leaving that to the server's own clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+from chorale_client.keys import ENTRY, FLIGHT, MOMENTS, OUTBOX, RESULT, entry_key
+from chorale_client.ledger import CallersLedger
+from chorale_client.scripts import PRELUDE
+from redis import Redis
+
+from ledger.memory import MemoryLedger
+from ledger.protocol import CallersSide, Entry, Ledger
+from ledger.redis import RedisLedger, _entry
+
+BEGIN_MS = 1_790_000_000_000
+
+NOW, EXPIRIES = "stepped:now", "stepped:expiries"
+
+STEPPED_PRELUDE = (
+    f"local NOW, EXPIRIES = '{NOW}', '{EXPIRIES}'\n"
+    + """
+local server = redis
+local function expire_in(key, ms)
+  server.call('ZADD', EXPIRIES, server.call('GET', NOW) + ms, key)
+end
+local redis = { call = function(command, key, ...)
+  if command == 'TIME' then
+    local now = tonumber(server.call('GET', NOW))
+    return { string.format('%d', math.floor(now / 1000)), string.format('%d', now % 1000 * 1000) }
+  elseif command == 'PEXPIRE' then
+    return expire_in(key, ...)
+  elseif command == 'DEL' then
+    server.call('ZREM', EXPIRIES, key)
+  elseif command == 'SET' then
+    local value, px, ms = ...
+    assert(px == 'PX')
+    expire_in(key, ms)
+    return server.call('SET', key, value)
+  end
+  return server.call(command, key, ...)
+end }
+"""
+    + PRELUDE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that can be seen of a ledger, in an order of its own: of followers that end together none is the first."""
+
+    entries: dict[str, Entry]
+    """Read at no moment: `now_ms` is 0."""
+    results: dict[str, bytes]
+    flights: dict[str, str]
+    queues: dict[str, list[bytes]]
+    moments: dict[str, float]
+    outbox: list[dict[bytes, bytes]]
+    fields: list[tuple[bytes, bytes]] = field(default_factory=list, compare=False)
+    """Of every entry's hash, as they are written."""
+
+
+class SteppedLedger(Protocol):
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def callers(self) -> CallersSide: ...
+
+    def now_ms(self) -> int: ...
+
+    def step(self, ms: int) -> None:
+        """Time passes, and what has expired is gone."""
+        ...
+
+    def queue(self, name: str) -> list[bytes]:
+        """The messages that wait, the newest first."""
+        ...
+
+    def push(self, name: str, message: bytes) -> None: ...
+
+    def take(self, name: str) -> bytes | None:
+        """The message that waited longest."""
+        ...
+
+    def drop(self, *names: str) -> None:
+        """These queues lose what waits in them."""
+        ...
+
+    def lose(self, request_id: str) -> None:
+        """The entry is gone, and nothing else."""
+        ...
+
+    def moments(self) -> dict[str, float]: ...
+
+    def flights(self) -> dict[str, str]: ...
+
+    def outbox(self) -> list[dict[bytes, bytes]]: ...
+
+    def view(self) -> View: ...
+
+
+class SteppedMemory:
+    def __init__(self) -> None:
+        self._now_ms = BEGIN_MS
+        self.ledger = self.callers = MemoryLedger(clock=self.now_ms)
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def step(self, ms: int) -> None:
+        self._now_ms += ms
+        self.ledger.state("anything")  # every look drops what has expired
+
+    def queue(self, name: str) -> list[bytes]:
+        return list(self.ledger.queues[name])
+
+    def push(self, name: str, message: bytes) -> None:
+        self.ledger.queues[name].appendleft(message)
+
+    def take(self, name: str) -> bytes | None:
+        return self.ledger.queues[name].pop() if self.ledger.queues[name] else None
+
+    def drop(self, *names: str) -> None:
+        for name in names:
+            self.ledger.queues[name].clear()
+
+    def lose(self, request_id: str) -> None:
+        self.ledger._requests.pop(request_id)
+
+    def moments(self) -> dict[str, float]:
+        return {request_id: float(moment) for request_id, moment in self.ledger._moments.items()}
+
+    def flights(self) -> dict[str, str]:
+        return {key: leader for key, (_, leader) in self.ledger._flights._kept.items()}
+
+    def outbox(self) -> list[dict[bytes, bytes]]:
+        return list(self.ledger.outbox)
+
+    def view(self) -> View:
+        requests, results = self.ledger._requests._kept, self.ledger._results._kept
+        return View(
+            entries={key: one.snapshot(key, state=one.state, now_ms=0) for key, (_, one) in requests.items()},
+            results={key: result for key, (_, (_, result)) in results.items()},
+            flights=self.flights(),
+            queues={name: list(waiting) for name, waiting in self.ledger.queues.items() if waiting},
+            moments=self.moments(),
+            outbox=sorted(self.ledger.outbox, key=_place),
+        )
+
+
+class SteppedRedis:
+    """On an empty Redis."""
+
+    def __init__(self, client: Redis) -> None:
+        self.client = client
+        self.ledger = RedisLedger(client, prelude=STEPPED_PRELUDE)
+        self.callers = CallersLedger(client, prelude=STEPPED_PRELUDE)
+        client.set(NOW, BEGIN_MS)
+
+    def now_ms(self) -> int:
+        return int(cast(bytes, self.client.get(NOW)))
+
+    def step(self, ms: int) -> None:
+        now = self.client.incrby(NOW, ms)
+        # The server itself keeps a key until its moment has passed.
+        gone = self.client.zrangebyscore(EXPIRIES, "-inf", f"({now}")
+        if gone:
+            self.client.delete(*gone)
+            self.client.zrem(EXPIRIES, *gone)
+
+    def queue(self, name: str) -> list[bytes]:
+        return cast("list[bytes]", self.client.lrange(name, 0, -1))
+
+    def push(self, name: str, message: bytes) -> None:
+        self.client.lpush(name, message)
+
+    def take(self, name: str) -> bytes | None:
+        return cast("bytes | None", self.client.rpop(name))
+
+    def drop(self, *names: str) -> None:
+        self.client.delete(*names)
+
+    def lose(self, request_id: str) -> None:
+        self.client.delete(entry_key(request_id))
+        self.client.zrem(EXPIRIES, entry_key(request_id))
+
+    def moments(self) -> dict[str, float]:
+        found = cast("list[tuple[bytes, float]]", self.client.zrange(MOMENTS, 0, -1, withscores=True))
+        return {request_id.decode(): moment for request_id, moment in found}
+
+    def flights(self) -> dict[str, str]:
+        keys = cast("list[bytes]", self.client.keys(FLIGHT + "*"))
+        return {key.decode(): cast(bytes, self.client.get(key)).decode() for key in keys}
+
+    def outbox(self) -> list[dict[bytes, bytes]]:
+        return [
+            fields for _, fields in cast("list[tuple[bytes, dict[bytes, bytes]]]", self.client.xrange(OUTBOX))
+        ]
+
+    def view(self) -> View:
+        """In two trips, since it is asked for often."""
+        keys = {key.decode() for key in cast("list[bytes]", self.client.keys("*"))} - {NOW, EXPIRIES}
+        hashes, results, flights, queues = (
+            sorted(key for key in keys if key.startswith(prefix))
+            for prefix in (ENTRY, RESULT, FLIGHT, "queue.")
+        )
+        pipe = self.client.pipeline(transaction=False)
+        for key in hashes:
+            pipe.hgetall(key)
+        for key in (*results, *flights):
+            pipe.get(key)
+        for key in queues:
+            pipe.lrange(key, 0, -1)
+        pipe.zrange(MOMENTS, 0, -1, withscores=True)
+        pipe.xrange(OUTBOX)
+        *values, moments, outbox = pipe.execute()
+        found = dict(zip((*hashes, *results, *flights, *queues), values, strict=True))
+        ids = {key: key.removeprefix(ENTRY) for key in hashes}
+        return View(
+            entries={ids[key]: _entry(ids[key], found[key], now_ms=0) for key in hashes},
+            results={key.removeprefix(RESULT): found[key] for key in results},
+            flights={key: found[key].decode() for key in flights},
+            queues={key: found[key] for key in queues},
+            moments={request_id.decode(): moment for request_id, moment in moments},
+            outbox=sorted((fields for _, fields in outbox), key=_place),
+            fields=[field for key in hashes for field in found[key].items()],
+        )
+
+
+def _place(fields: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+    return sorted(fields.items())

@@ -1,0 +1,119 @@
+"""Which runs there are, what is asked, and what is made of the answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chorale_client.answer import Answer, QuestionAnswer
+from chorale_client.request import Request
+
+from bench.collection import Collection
+from bench.evaluation import QUESTIONS_A_REQUEST, Run, evaluate, ranked_documents, runs_of
+from config.pipeline import load_pipeline
+
+COLLECTION = Collection(
+    "tiny", Path("corpus.jsonl"), {"q1": "one", "q2": "two"}, {"q1": {"a": 1}, "q2": {"b": 1}}
+)
+RUN = Run("rrf", "rrf", ("bm25", "vector"))
+
+
+def _answer(request: Request, *hits: list[str], status: str = "complete") -> Answer:
+    questions = [
+        {
+            "status": status,
+            "hits": [
+                {"rank": rank, "document_id": id_, "passage_id": f"{id_}#0", "score": 1 / rank}
+                for rank, id_ in enumerate(ids, start=1)
+            ],
+        }
+        for ids in hits
+    ]
+    degraded = [{"where": "search.vector", "reason": "timeout"}] if status != "complete" else []
+    return Answer.from_wire(
+        {"request_id": request.request_id, "status": status, "degraded": degraded, "questions": questions}
+    )
+
+
+def test_each_branch_and_each_configuration_that_ranks_differently_is_a_run() -> None:
+    runs = runs_of(load_pipeline())
+    assert [run.name for run in runs] == ["bm25", "vector", "hyde", "rrf", "rrf-grouped", "rrf-two"]
+    assert [run.branches for run in runs[:3]] == [("bm25",), ("vector",), ("hyde",)]
+    assert runs[-1].branches == ("bm25", "vector")
+
+
+def test_answers_become_figures_by_run() -> None:
+    found = evaluate(
+        COLLECTION, runs=[RUN], documents=7, ask=lambda request: _answer(request, ["a"], ["x", "b"])
+    )
+    assert found.figures["rrf"]["mrr@10"] == pytest.approx((1 + 1 / 2) / 2)
+    assert not found.faults
+    wire = found.to_wire()
+    assert (wire["v"], wire["collection"], wire["documents"], wire["questions"]) == (1, "tiny", 7, 2)
+    assert wire["runs"] == [
+        {"name": "rrf", "ndcg@10": 0.8155, "recall@10": 1.0, "recall@100": 1.0, "mrr@10": 0.75}
+    ]
+
+
+def test_what_would_flatter_or_spoil_the_figures_is_off() -> None:
+    asked: list[Request] = []
+
+    def ask(request: Request) -> Answer:
+        asked.append(request)
+        return _answer(request, ["a"], ["b"])
+
+    evaluate(COLLECTION, runs=[RUN], documents=0, ask=ask)
+    (request,) = asked
+    assert (request.cache, request.boosts, request.top_k, request.depth) == ("bypass", "off", 100, 100)
+    assert (request.namespace, request.configuration, request.branches) == (
+        "eval-tiny",
+        "rrf",
+        ("bm25", "vector"),
+    )
+
+
+def test_questions_that_were_not_answered_whole_are_counted_with_their_reason() -> None:
+    found = evaluate(
+        COLLECTION,
+        runs=[RUN],
+        documents=0,
+        ask=lambda request: _answer(request, ["a"], ["b"], status="degraded"),
+    )
+    assert found.faults == {"rrf: search.vector timeout": 2}
+
+
+def test_many_questions_are_several_requests_and_each_is_asked_once() -> None:
+    count = 2 * QUESTIONS_A_REQUEST + 1
+    ids = [f"q{n}" for n in range(count)]
+    collection = Collection("many", Path(), {id_: id_ for id_ in ids}, {id_: {"a": 1} for id_ in ids})
+    sizes: list[int] = []
+    seen: list[int] = []
+
+    def ask(request: Request) -> Answer:
+        sizes.append(len(request.questions))
+        return _answer(request, *(["a"] for _ in request.questions))
+
+    found = evaluate(
+        collection, runs=[RUN], documents=0, ask=ask, progress=lambda _, asked: seen.append(asked)
+    )
+    assert sizes == seen == [QUESTIONS_A_REQUEST, QUESTIONS_A_REQUEST, 1]
+    assert found.figures["rrf"]["recall@10"] == 1
+
+
+def test_a_folded_copy_is_credited_right_behind_its_hit() -> None:
+    question = QuestionAnswer.model_validate(
+        {
+            "status": "complete",
+            "hits": [
+                {
+                    "rank": 1,
+                    "document_id": "a",
+                    "passage_id": "a#0",
+                    "score": 1.0,
+                    "folded": [{"document_id": "copy", "why": "exact_copy"}],
+                },
+                {"rank": 2, "document_id": "b", "passage_id": "b#0", "score": 0.5},
+            ],
+        }
+    )
+    assert ranked_documents(question) == ["a", "copy", "b"]

@@ -1,0 +1,122 @@
+"""How times are taken and put together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+from chorale_client.answer import Answer
+
+from bench.latency import Variant, compare, waterfall_of
+from bench.questions import TooFewQuestions, questions_about
+from bench.redis_cost import is_counted
+from bench.timing import WARMING, Timing, drive
+from ingest.items import RawDocument
+
+
+def test_percentiles_are_latencies_that_were_seen() -> None:
+    timing = Timing([float(n) for n in range(1, 101)], wall_s=10.0)
+    assert timing.to_wire("chord", 1) == {
+        "name": "chord",
+        "in_flight": 1,
+        "p50_ms": 50.0,
+        "p95_ms": 95.0,
+        "p99_ms": 99.0,
+        "requests_per_s": 10.0,
+    }
+    assert Timing([7.0], 1.0).percentile_ms(0.5) == 7.0
+
+
+def test_every_text_is_asked_once_and_each_thread_warms_up_untimed() -> None:
+    asked: list[str] = []
+    timing = Timing()
+    drive(asked.append, [f"q{n}" for n in range(20)], in_flight=4, timing=timing)
+    assert sorted(text for text in asked if text != WARMING) == sorted(f"q{n}" for n in range(20))
+    assert asked.count(WARMING) == 4
+    assert len(timing.latencies_ms) == 20
+
+
+def test_as_many_are_in_flight_as_was_said() -> None:
+    # A barrier of three lets nobody through unless three ask at the same time.
+    barrier = threading.Barrier(3, timeout=20)
+    drive(lambda _: barrier.wait(), ["a", "b", "c"], in_flight=3, timing=Timing())
+    assert not barrier.broken
+
+
+@pytest.mark.parametrize("bad", ["b", WARMING])
+def test_an_error_ends_the_measurement(bad: str) -> None:
+    def ask(text: str) -> None:
+        if text == bad:
+            raise LookupError(text)
+
+    with pytest.raises(LookupError):
+        drive(ask, ["a", "b", "c"], in_flight=2, timing=Timing())
+
+
+def test_variants_take_turns_on_the_same_questions_and_the_others_stand_still() -> None:
+    heard: list[tuple[str, str]] = []
+    running: list[tuple[str, ...]] = []
+
+    def variant(name: str) -> Variant:
+        return Variant(name, lambda text: heard.append((name, text)), (f"{name}-worker",))
+
+    def run_only(processes: Sequence[str]) -> None:
+        running.append(tuple(processes))
+
+    runs = compare([variant("a"), variant("b")], {1: ["p", "q"], 2: ["r", "s"]}, run_only=run_only, rounds=2)
+
+    assert [(run["name"], run["in_flight"]) for run in runs] == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+    assert running == [("a-worker",), ("b-worker",), ("b-worker",), ("a-worker",)]
+    for name in ("a", "b"):
+        assert sorted(text for who, text in heard if who == name and text != WARMING) == ["p", "q", "r", "s"]
+
+
+def test_what_is_prepared_is_asked_before_its_round() -> None:
+    heard: list[str] = []
+    cache = Variant("cache", lambda text: heard.append(f"again {text}"), prepare=heard.append)
+    compare([cache], {1: ["q"]}, run_only=lambda _: None, rounds=1)
+    assert heard == [WARMING, "q", f"again {WARMING}", "again q"]
+
+
+def test_the_waterfall_has_medians_in_the_order_of_the_stages() -> None:
+    def answer(ms: float) -> Answer:
+        stages = [
+            {"stage": "plan", "ms": ms},
+            {"stage": "search.bm25", "ms": 2 * ms, "start_ms": ms},
+            {"stage": "boost", "status": "skipped"},
+        ]
+        return Answer.from_wire({"request_id": "r", "status": "complete", "stages": stages})
+
+    assert waterfall_of([answer(1), answer(3), answer(50)]) == [
+        {"stage": "plan", "start_ms": None, "ms": 3},
+        {"stage": "search.bm25", "start_ms": 3, "ms": 6},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("client_type", "command", "counted"),
+    [
+        ("unix", "EVALSHA abc 1 chorale:request:1 x", True),
+        ("unix", "XDEL chorale:outbox 1-1", True),
+        ("unix", "SUBSCRIBE celery-task-meta-1", True),
+        ("lua", "HSET chorale:request:1 state planned", False),
+        ("unix", "BRPOP chorale.bm25 1", False),
+        ("unix", "SET chorale:heartbeat:bm25-1 {} EX 10", False),
+        ("unix", "EVALSHA abc 2 chorale:moments chorale:sweeper me 64 150", False),
+    ],
+)
+def test_commands_are_counted_that_clients_send_for_requests(
+    client_type: str, command: str, counted: bool
+) -> None:
+    assert is_counted({"client_type": client_type, "command": command}) is counted
+
+
+def test_questions_are_distinct_and_the_same_each_time() -> None:
+    words = "one two three four five six seven eight"
+    documents = [RawDocument(f"d{n}", "s", "", f"{words} number{n % 5}") for n in range(20)]
+    found = questions_about(documents, 5)
+    assert len(set(found)) == 5
+    assert found == questions_about(documents, 5)
+    with pytest.raises(TooFewQuestions, match="6 distinct questions asked for; the corpus gives 5"):
+        questions_about(documents, 6)

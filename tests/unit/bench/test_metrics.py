@@ -1,0 +1,46 @@
+"""The measures against figures worked out by hand, and the traps that make them wrong."""
+
+from __future__ import annotations
+
+from math import log2
+
+import pytest
+
+from bench.metrics import measure, without_itself
+
+JUDGEMENTS = {"q1": {"a": 1, "b": 2, "c": 0}, "q2": {"d": 1}}
+
+
+def test_the_measures_are_those_of_the_textbook() -> None:
+    found = measure(JUDGEMENTS, {"q1": ["x", "b", "a"], "q2": ["d"]})
+
+    gain = 2 / log2(3) + 1 / log2(4)
+    ideal = 2 / log2(2) + 1 / log2(3)
+    assert found["ndcg@10"] == pytest.approx((gain / ideal + 1) / 2, abs=1e-4)
+    assert found["mrr@10"] == pytest.approx((1 / 2 + 1) / 2)
+    assert found["recall@10"] == found["recall@100"] == 1
+
+
+def test_what_stands_beyond_the_cut_earns_nothing() -> None:
+    found = measure({"q": {"a": 1}}, {"q": [*(f"x{n}" for n in range(10)), "a"]})
+    assert (found["ndcg@10"], found["recall@10"], found["mrr@10"]) == (0, 0, 0)
+    assert found["recall@100"] == 1
+
+
+def test_a_question_without_a_ranking_counts_as_zero() -> None:
+    assert measure(JUDGEMENTS, {"q2": ["d"]})["mrr@10"] == pytest.approx(1 / 2)
+    assert measure(JUDGEMENTS, {})["recall@100"] == 0
+
+
+def test_the_order_that_was_given_is_kept_whatever_the_ids() -> None:
+    # trec_eval would sort equal scores by id, descending: "z" before "a".
+    assert measure({"q": {"a": 1}}, {"q": ["a", "z"]})["mrr@10"] == 1
+    assert measure({"q": {"z": 1}}, {"q": ["a", "z"]})["mrr@10"] == pytest.approx(1 / 2)
+
+
+def test_the_hit_that_is_the_question_itself_is_left_out() -> None:
+    assert measure({"q": {"a": 1}}, {"q": ["q", "a"]})["mrr@10"] == 1
+
+
+def test_each_document_counts_once() -> None:
+    assert without_itself("q", ["a", "b", "a", "q"]) == ["a", "b"]

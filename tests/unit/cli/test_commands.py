@@ -1,0 +1,94 @@
+"""All commands: their help, their groups, and what becomes of an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer.main
+from chorale_client.errors import InvalidRequest, ServiceUnavailable
+from chorale_client.words import ENDED
+from redis.exceptions import ConnectionError as RedisAway
+
+import cli.__main__  # noqa: F401  (registers them)
+from cli import app as command_line
+from cli.exit_codes import BY_STATUS
+from cli.indexing_bar import duration, note
+from cli.terminal import counted
+from models.errors import WriterBusy, WrongDeclaration
+from tasks.indexing import Progress
+
+GROUP = typer.main.get_group(command_line.app)
+
+
+def commands(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", command
+
+
+COMMANDS = dict(commands(GROUP))
+
+
+def test_the_commands_are_those_that_operators_know() -> None:
+    assert {
+        "up", "worker", "sweeper", "search", "index", "delete", "namespaces list", "namespaces show",
+        "namespaces delete", "status", "doctor", "audit last", "audit show",
+    } <= COMMANDS.keys()  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_explains_itself_with_an_example(name: str) -> None:
+    said = COMMANDS[name].help or ""
+    assert f"\n    chorale {name}" in said.replace("\n        ", "\n    "), said
+
+
+def test_every_end_of_a_request_has_an_exit_code_of_its_own() -> None:
+    assert BY_STATUS.keys() == ENDED
+    assert sorted(BY_STATUS.values()) == [0, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (WriterBusy("somebody writes"), 1, "chorale: somebody writes\n"),
+        (ServiceUnavailable("no Redis"), 1, "chorale: no Redis\n"),
+        (WrongDeclaration("a wrong setting"), 2, "chorale: a wrong setting\n"),
+        (InvalidRequest("top_k: too large"), 2, "chorale: top_k: too large\n"),
+        (RedisAway("gone"), 1, "chorale: Redis does not answer: gone\n"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_on_stderr(
+    error: Exception,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(command_line, "app", fail)
+    with pytest.raises(SystemExit) as ended:
+        command_line.run()
+    assert ended.value.code == code
+    assert tuple(capsys.readouterr()) == ("", said)
+
+
+def test_times_and_counts_are_said_as_people_say_them() -> None:
+    assert [duration(seconds) for seconds in (8.4, 125, 11_400, 180_000)] == [
+        "8 s",
+        "2 min 05 s",
+        "3 h 10 min",
+        "2 d 2 h",
+    ]
+    assert note(Progress(10, 300, 41.6, 125.0)) == "42 passages/s · 2 min 05 s left"
+    assert note(Progress(10, 300, 41.6, None)) == "42 passages/s"
+    assert (counted(1, "file"), counted(1_200, "file"), counted(0, "file")) == (
+        "1 file",
+        "1,200 files",
+        "0 files",
+    )

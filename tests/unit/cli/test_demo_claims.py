@@ -1,0 +1,130 @@
+"""An answer that does not show what the demo's screen claims is found out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chorale_client import Answer
+
+from cli.demo_claims import (
+    best_cosine,
+    broken_cached,
+    broken_degraded,
+    broken_question,
+    broken_resumed,
+    broken_whole,
+    found_by,
+    ranks_of,
+)
+from cli.demo_questions import QUESTIONS, Shows
+
+BY_SHOWS = {question.shows: question for question in QUESTIONS}
+NOT_STARTED = {"where": "search.vector", "reason": "not_started"}
+OK: dict[str, Any] = {"status": "complete"}
+MISSING: dict[str, Any] = {"status": "degraded", "degraded": [NOT_STARTED], "took_ms": 1_850}
+
+
+def hit(document_id: str, *, parent: str = "heapq", **ranks: int) -> dict[str, Any]:
+    """The cosine is .9 at rank 1, .8 at rank 2, and so on."""
+    return {
+        "rank": 1,
+        "document_id": document_id,
+        "passage_id": f"{document_id}#0",
+        "score": 0.1,
+        "metadata": {"parent": parent},
+        "branches": {
+            name: {
+                "rank": rank,
+                "score": 1 - rank / 10,
+                "normalised": 0.1,
+                "weight": 0.4,
+                "contribution": 0.04,
+                "passage_id": f"{document_id}#0",
+            }
+            for name, rank in ranks.items()
+        },
+    }
+
+
+def answer(*hits: dict[str, Any], bm25: int = 3, vector: int = 100, **fields: Any) -> Answer:
+    stages = [
+        {"stage": "search.bm25", "n_out": bm25},
+        {"stage": "search.vector", "n_out": vector},
+    ]
+    question = {"status": "complete", "hits": list(hits)}
+    return Answer.from_wire({"request_id": "r", "stages": stages, "questions": [question], **OK, **fields})
+
+
+def test_figures_are_read_off_the_hits_and_the_stages() -> None:
+    found = answer(hit("a", vector=2), hit("b", bm25=1, vector=7), bm25=0)
+    assert ranks_of("b", found) == {"bm25": 1, "vector": 7}
+    assert ranks_of("c", found) == {}
+    assert ranks_of(None, found) == {}
+    assert best_cosine(found) == pytest.approx(0.8)
+    assert best_cosine(answer()) == 0
+    assert (found_by("bm25", found), found_by("vector", found), found_by("other", found)) == (0, 100, 0)
+
+
+def test_a_question_needs_its_ranks_and_a_whole_answer() -> None:
+    question = BY_SHOWS[Shows.ONLY_BM25]
+    right = hit("python/heapq.nlargest", bm25=1)
+    assert broken_question(question, answer(right)) is None
+    assert broken_question(question, answer(right, **MISSING)) == (
+        "the answer is degraded: search.vector not_started"
+    )
+    assert broken_question(question, answer(hit("python/heapq.nlargest", bm25=1, vector=4))) is not None
+    assert broken_question(question, answer()) == "the first hit is None, not python/heapq.nlargest"
+
+
+def test_a_filter_must_hold_for_every_hit() -> None:
+    question = BY_SHOWS[Shows.FILTER]
+    inside = hit("python/subprocess.Popen.wait", parent="subprocess", bm25=1)
+    assert broken_question(question, answer(inside)) is None
+    outside = hit("python/threading.Event.wait", parent="threading")
+    assert broken_question(question, answer(inside, outside)) == (
+        "python/threading.Event.wait does not meet the filter"
+    )
+
+
+def test_nothing_may_answer_what_nothing_answers() -> None:
+    question = BY_SHOWS[Shows.NOTHING]
+    assert broken_question(question, answer(hit("a", vector=9), bm25=0)) is None  # cosine .1
+    assert "best cosine 0.90" in str(broken_question(question, answer(hit("a", vector=1), bm25=0)))
+    assert "lexical hits True" in str(broken_question(question, answer(hit("a", vector=9), bm25=1)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        (MISSING, None),
+        (OK, "the answer is complete and misses []"),
+        ({**MISSING, "degraded": [{**NOT_STARTED, "reason": "timeout"}]}, "'timeout'"),
+        ({**MISSING, "degraded": [NOT_STARTED, {**NOT_STARTED, "where": "search.hyde"}]}, "search.hyde"),
+        ({**MISSING, "took_ms": 2_001}, "it took 2001 ms of 2000"),
+    ],
+)
+def test_a_held_branch_alone_is_missing_and_the_answer_in_time(
+    fields: dict[str, Any], complaint: str | None
+) -> None:
+    found = broken_degraded(answer(hit("a"), **fields), timeout_s=2)
+    assert complaint in found if complaint and found else found is complaint
+
+
+def test_a_degraded_answer_without_hits_shows_nothing() -> None:
+    assert broken_degraded(answer(**MISSING), timeout_s=2) == "the other branches found nothing"
+
+
+def test_after_the_pause_it_is_whole_and_new() -> None:
+    assert broken_resumed(answer(hit("a"))) is None
+    assert broken_resumed(answer(hit("a"), cached=True)) == "the degraded answer was kept in the cache"
+    assert broken_resumed(answer(hit("a"), vector=0)) == "the branch that was held still found nothing"
+    assert broken_resumed(answer(hit("a"), **MISSING)) == broken_whole(answer(**MISSING)) is not None
+
+
+def test_the_cache_holds_the_same_hits() -> None:
+    before = answer(hit("a"), hit("b"))
+    assert broken_cached(answer(hit("a"), hit("b"), cached=True), before) is None
+    assert broken_cached(answer(hit("a"), hit("b")), before) == "the answer was not in the cache"
+    assert broken_cached(answer(hit("b"), hit("a"), cached=True), before) == "the cache holds other hits"
+    assert broken_cached(answer(hit("a"), hit("b"), cached=True, **MISSING), before) is not None

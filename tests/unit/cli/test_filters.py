@@ -1,0 +1,72 @@
+"""The filters of the command line, and what they are on the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chorale_client import make_request
+
+from cli.filters import WrongFilter, parse_filters
+from search.filters import compile_filters
+
+
+@pytest.mark.parametrize(
+    ("given", "wire"),
+    [
+        (["source=faq,guide"], {"source": ["faq", "guide"]}),
+        (["source=faq"], {"source": "faq"}),
+        (["year>=2020"], {"year": {"gte": 2020}}),
+        (["year>=2020", "year<2024"], {"year": {"gte": 2020, "lt": 2024}}),
+        (["published_at<=2024-05-01"], {"published_at": {"lte": "2024-05-01"}}),
+        (["share>0.5"], {"share": {"gt": 0.5}}),
+        (["kind!=draft"], {"kind": {"not": "draft"}}),
+        (["kind!=draft,old"], {"kind": {"not": ["draft", "old"]}}),
+        (["title~notice period"], {"title": {"contains": "notice period"}}),
+        (["url=*"], {"url": {"exists": True}}),
+        (["url!=*"], {"url": {"exists": False}}),
+        # A collection may hold numbers and truth values as such, or as text.
+        (["year=2020"], {"year": [2020, "2020"]}),
+        (["open=true"], {"open": [True, "true"]}),
+        (['code="007"'], {"code": "007"}),
+        (["code=007"], {"code": "007"}),
+        (['name="Smith, John","a \\"b\\""'], {"name": ["Smith, John", 'a "b"']}),
+        (["  a b = c = d  "], {"a b": "c = d"}),
+        (['note=""'], {"note": ""}),
+        (["a.b=1,x"], {"a.b": [1, "1", "x"]}),
+    ],
+)
+def test_a_condition_becomes_what_the_wire_has(given: list[str], wire: dict[str, Any]) -> None:
+    filters = parse_filters(given)
+    assert filters == wire
+    assert make_request("anything", filters=filters).filters == wire
+    assert compile_filters(filters).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["year"], "is none of: FIELD=VALUE"),
+        (["=2020"], "is none of: "),
+        (["year="], "a value is missing"),
+        (["source=faq,"], "a value is missing"),
+        (["year>=2020,2021"], ">= takes one value"),
+        (['name="open'], "the quotes do not close"),
+        (['name="a"b'], "the quotes do not close, or something follows"),
+        (["year=2020", "year=2021"], "any of several is year=A,B"),
+        (["year>=2020", "year=2021"], "has a condition already"),
+        (["year>=2020", "year>=2021"], "has that condition already"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_reason(given: list[str], said: str) -> None:
+    with pytest.raises(WrongFilter) as refused:
+        parse_filters(given)
+    assert said in str(refused.value)
+    assert repr(given[-1]) in str(refused.value)
+
+
+def test_an_equal_number_is_found_whether_it_was_indexed_as_number_or_as_text() -> None:
+    compiled = compile_filters(parse_filters(["year=2020"]))
+    assert compiled.matches({"year": 2020})
+    assert compiled.matches({"year": "2020"})
+    assert not compiled.matches({"year": 2021})

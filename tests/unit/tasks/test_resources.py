@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from models.errors import WrongDeclaration
+from tasks.resources import Resources
+from tests.tiny_bert import TEXTS, write_tiny_bert
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    write_tiny_bert(folder)
+    return folder
+
+
+def resources_of(model: Path, **settings: Any) -> Resources:
+    return Resources(
+        Settings(home=model.parent, embedder=str(model), **settings), load_pipeline(None), "redis://nowhere"
+    )
+
+
+def test_answers_depend_on_one_model_where_both_sides_have_one_precision(model: Path) -> None:
+    exact = resources_of(model)
+    fast = resources_of(model, embedder_document_precision="int8", embedder_question_precision="int8")
+    assert exact.fingerprints.keys() == fast.fingerprints.keys() == {"embedder"}
+    assert exact.fingerprints != fast.fingerprints
+
+
+def test_the_precision_of_questions_is_recorded_where_it_is_another(model: Path) -> None:
+    exact = resources_of(model)
+    mixed = resources_of(model, embedder_question_precision="int8")
+    fast = resources_of(model, embedder_document_precision="int8", embedder_question_precision="int8")
+    assert mixed.fingerprints == {
+        "embedder": exact.fingerprints["embedder"],
+        "questions": fast.fingerprints["embedder"],
+    }
+
+
+def test_cached_questions_are_those_of_the_questions_precision(model: Path) -> None:
+    mixed = resources_of(model, embedder_question_precision="int8")
+    asked = mixed.embedder.questions.embed_questions(TEXTS)
+    assert np.array_equal(mixed.questions.embed_questions(TEXTS), asked)
+    assert np.array_equal(mixed.questions.embed_questions(TEXTS), asked), "from the cache"
+    assert not np.array_equal(asked, mixed.embedder.embed_passages(TEXTS))
+
+
+def test_a_precision_that_a_backend_has_not_is_refused_with_those_it_has(model: Path) -> None:
+    resources = resources_of(
+        model, embedder_backend="sentence_transformers", embedder_question_precision="int8"
+    )
+    with pytest.raises(WrongDeclaration, match=r"'int8'.*there are: fp32"):
+        _ = resources.embedder

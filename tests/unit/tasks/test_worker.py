@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from models.documents import Document, Manifest, Passage
+from search.embedded.store import EmbeddedStore
+from tasks.app import make_app
+from tasks.resources import Resources
+from tasks.warming import warm
+from tests.hashing_embedder import HashingEmbedder
+from tests.redis_server import RedisServer
+from tests.tiny_bert import write_tiny_bert
+
+ROOT = Path(__file__).parents[3]
+HEAVY = {"sqlalchemy", "alembic", "onnx", "onnxruntime", "tokenizers", "huggingface_hub", "ingest", "torch"}
+
+
+def test_a_worker_imports_at_its_start_nothing_that_only_some_of_them_need() -> None:
+    program = f"import sys, tasks.worker; print(*{HEAVY!r} & sys.modules.keys())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("queue", "loads_words", "loads_vectors"),
+    [
+        ("chorale.bm25", True, False),
+        ("chorale.vector", False, True),
+        ("chorale.hyde", True, True),
+        ("chorale.fusion", False, False),
+    ],
+)
+def test_a_worker_loads_of_an_index_what_its_queue_reads(
+    tmp_path: Path, redis_server: RedisServer, queue: str, loads_words: bool, loads_vectors: bool
+) -> None:
+    (tmp_path / "model").mkdir()
+    write_tiny_bert(tmp_path / "model")
+    settings = Settings(home=tmp_path, embedder=str(tmp_path / "model"))
+    resources = Resources(settings, load_pipeline(None), redis_server.url)
+    model = HashingEmbedder(dimension=4)
+    store = resources.writing_store
+    store.create("default", Manifest("whole", "en", "tests", model.fingerprint, 4))
+    passage = Passage("a#0", 0, "pear", end=4, vector=model.embed_passages(["pear"])[0])
+    store.upsert("default", [Document("a", "tests", "", (passage,), content_hash="a", revision="a")])
+
+    fresh = Resources(settings, load_pipeline(None), redis_server.url)
+    warm(make_app(fresh, queues=(queue,)), [queue])
+    opened = fresh.writing_store
+    assert isinstance(opened, EmbeddedStore)
+    view = opened._view("default")
+    assert (view.searcher is not None, view.vectors is not None) == (loads_words, loads_vectors)
