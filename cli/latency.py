@@ -67,12 +67,12 @@ def latency(
 
         chorale bench latency --questions 60 --documents 500 --json
     """
+    # Before numpy is loaded: the process that is compared gets no more threads than a worker.
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
     from bench import no_op
     from cli.terminal import stderr
-    from tasks.worker import limit_threads
 
-    # Before numpy is loaded: the process that is compared gets no more threads than a worker.
-    limit_threads(1)
     no_op.declare()
     console, lines = stderr(), LastLines()
     try:
@@ -173,20 +173,23 @@ def _measure(
         # The plain chord's workers have no heartbeat: the first answers show that all are there.
         for variant in (*real, *no_op):
             variant.ask(WARMING)
+        empty = [variant for variant in no_op if variant.name != "cache"]
         runs = compare(real, asked, run_only=found.run_only, progress=status.update)
         no_op_runs = compare(
-            [variant for variant in no_op if variant.name != "cache"],
+            empty,
             asked,
             run_only=found.run_only,
             progress=lambda what: status.update(f"no-op branches: {what}"),
         )
         cpu, spent_on = {}, list(islice(texts, counted))
-        for variant in real:
+        named = [(variant.name, variant) for variant in real]
+        named += [(f"{variant.name}, no-op", variant) for variant in empty]
+        for name, variant in named:
             found.run_only(variant.processes)
-            status.update(f"processor time: {variant.name}")
-            pids = {name: pid for name, pid in found.supervisor.pids().items() if name in variant.processes}
-            pids[REDIS] = found.supervisor.pids()[REDIS]
-            cpu[variant.name] = cpu_of(variant, spent_on, pids)
+            status.update(f"processor time: {name}")
+            running = (*variant.processes, REDIS)
+            pids = {process: pid for process, pid in found.supervisor.pids().items() if process in running}
+            cpu[name] = cpu_of(variant, spent_on, pids)
         chord = real[0]
         found.run_only(chord.processes)
         status.update("commands and bytes")

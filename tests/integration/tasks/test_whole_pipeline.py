@@ -54,7 +54,7 @@ def test_hypothetical_documents_of_the_caller_are_used_and_named(client: Chorale
 
 
 def test_async_result_agrees_before_and_after_the_end(pipeline: RunningPipeline) -> None:
-    request = make_request("bread", cache="bypass")
+    request = make_request("flour, water, salt and patience", cache="bypass")
     assert AsyncResult(request.request_id, app=pipeline.app).state == "PENDING"
 
     submit(pipeline.resources, pipeline.app.fanout, request)
@@ -75,7 +75,7 @@ def test_celery_can_call_it_by_name_without_any_of_our_code(pipeline: RunningPip
 
 
 def test_several_questions_are_one_request(client: Chorale) -> None:
-    answer = client.retrieve(["bread", "ERR-4711", "   "], cache="bypass")
+    answer = client.retrieve(["flour, water, salt and patience", "ERR-4711", "   "], cache="bypass")
     assert [question.status for question in answer.questions] == ["complete", "complete", "skipped"]
     assert [question.hits[0].document_id for question in answer.questions[:2]] == ["bread", "error"]
     assert answer.status == "complete"
