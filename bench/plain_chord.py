@@ -85,7 +85,7 @@ def run_worker(branches: Sequence[str]) -> None:
     # Celery's advice about root is about pickled messages.
     warnings.filterwarnings("ignore", category=SecurityWarning)
     app.Worker(
-        hostname=f"plain-{branches[0]}@%h",
+        hostname=f"plain-{branches[0]}",
         queues=[QUEUE.format(branch=name) for name in branches],
         pool="solo",
         concurrency=1,

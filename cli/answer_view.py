@@ -29,7 +29,7 @@ STAGE_STYLES: Mapping[str, str] = {
     StageStatus.SKIPPED: "dim",
     StageStatus.FAILED: "red",
 }
-WATERFALL_COLUMNS = 34
+WATERFALL_COLUMNS = 28
 _EIGHTHS = "▏▎▍▌▋▊▉█"
 _STEPS = frozenset({Stage.EMBED, Stage.SEARCH, Stage.HYPOTHESIS})
 """What a branch is made of."""
@@ -138,7 +138,7 @@ def _found_by(hit: Hit, *, explain: bool) -> Table:
 def waterfall(stages: Sequence[StageLine]) -> Table:
     """Each stage with a bar where it lay in time, the steps of a branch below it."""
     table = plain_table("stage", "", "ms", "in → out", "", right=("ms",))
-    table.columns[1].no_wrap = True
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
     placed = placed_stages(stages)
     end_ms = max((start_ms + stage.ms for stage, start_ms, _ in placed), default=0) or 1
     for stage, start_ms, is_step in placed:

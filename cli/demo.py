@@ -133,8 +133,11 @@ def _farewell(console: Console) -> None:
     for command, what in commands.items():
         console.print(Text.assemble("  ", (f"{command:<24}", "bold"), (what, "dim")))
     console.print()
-    console.print("  From a program (pip install chorale-client; `chorale up` prints the address):", style="dim")
-    code = _CLIENT.read_text(encoding="utf-8")[1].replace("\n\n", "\n").strip()
+    console.print(
+        "  From a program (pip install chorale-client; `chorale up` prints the address):", style="dim"
+    )
+    _, _, code = _CLIENT.read_text(encoding="utf-8").partition('"""\n')
+    code = code.replace("\n\n", "\n").strip()
     console.print(
         Padding(Syntax(code, "python", theme="ansi_dark", background_color="default"), (0, 0, 1, 2))
     )

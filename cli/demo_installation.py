@@ -28,8 +28,6 @@ _OURS = {
     "CHORALE_LOG_LEVEL": "WARNING",
     # The demo indexes by itself, and the fewer processes warm up the sooner it begins.
     "CHORALE_WORKER_PROCESSES": "index=0",
-    # ONNX Runtime reports to its maker otherwise, and leaves a file in the temporary folder.
-    "ORT_DISABLE_TELEMETRY": "1",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -69,7 +70,7 @@ def run_worker(queues: Sequence[str], *, name: str) -> None:
         warm(app, queues)
         with sweeping(app) if settings.sweeper_threads else contextlib.nullcontext():
             worker = app.Worker(
-                hostname=f"{name}@%h",
+                hostname=f"{name}@{socket.gethostname()}",
                 queues=list(queues),
                 # Short tasks in the process that has the model: no fork after a model was loaded, no pipe in between.
                 pool="solo",

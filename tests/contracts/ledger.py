@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from chorale_client import Request, RequestIdConflict, make_request
-from chorale_client.keys import FLIGHT
 
 from ledger.protocol import Action, Callback, Ledger, Part
 from models.envelope import Envelope
@@ -72,6 +71,11 @@ def actions_within(stepped: SteppedLedger, ms: int) -> dict[int, tuple[Action, .
 
 def every(found: dict[int, tuple[Action, ...]]) -> list[Action]:
     return [action for actions in found.values() for action in actions]
+
+
+def accept(stepped: SteppedLedger, requests: Iterable[Request]) -> None:
+    for request in requests:
+        stepped.callers.accept(request)
 
 
 class LedgerContract:
@@ -293,197 +297,3 @@ class EndingContract(LedgerContract):
         stepped.step(123)
         assert ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True) == 123
         assert the_result(stepped, planned)["result"]["took_ms"] == 123
-
-
-class SweepingContract(LedgerContract):
-    def test_only_one_sweeper_acts(self, stepped: SteppedLedger, ledger: Ledger) -> None:
-        assert ledger.sweep("first").is_acting
-        assert not ledger.sweep("second").is_acting
-        stepped.step(150)
-        assert not ledger.sweep("second").is_acting
-        stepped.step(1)
-        assert ledger.sweep("second").is_acting, "the first one's lease is over"
-
-    def test_a_part_that_nobody_took_is_sent_again_twice_at_most(
-        self, stepped: SteppedLedger, ledger: Ledger
-    ) -> None:
-        request = a_request()
-        stepped.callers.accept(request)
-        plan(ledger, request, "bm25", "vector", resend_ms=50)
-        stepped.drop("queue.bm25", "queue.vector")
-        ledger.start(request.request_id, "vector")
-        again = (Action("part", request.request_id, "bm25"),)
-        assert actions_within(stepped, 1_800) == {50: again, 550: again}, "and what was started is not"
-
-    def test_a_part_that_still_waits_in_its_queue_is_not_sent_again(
-        self, stepped: SteppedLedger, ledger: Ledger
-    ) -> None:
-        request = a_request()
-        stepped.callers.accept(request)
-        plan(ledger, request, "bm25", resend_ms=50)
-        assert actions_within(stepped, 700) == {}
-
-    def test_at_join_at_the_callback_is_published_for_what_is_there(
-        self, stepped: SteppedLedger, ledger: Ledger
-    ) -> None:
-        request = a_request()
-        stepped.callers.accept(request)
-        plan(ledger, request, "bm25", "vector", limit_ms=50)
-        assert actions_within(stepped, 200) == {50: (Action("fused", request.request_id),)}
-        assert stepped.queue("queue.fusion") == [b"message of fuse"]
-
-    def test_a_fusion_that_died_is_called_again_and_then_the_sweeper_ends_it(
-        self, stepped: SteppedLedger, ledger: Ledger
-    ) -> None:
-        request = a_request(timeout_s=1)
-        stepped.callers.accept(request)
-        plan(ledger, request, "bm25", finish_ms=60, fusion_ms=160)
-        ledger.report(request.request_id, "bm25", ok("bm25"))
-        assert ledger.join(request.request_id) is not None
-        again, end = Action("fused", request.request_id), Action("end", request.request_id)
-        # The fusion's own 160 ms, 250 ms for the second, 250 ms for the third; 660 + 160 is before 940.
-        assert actions_within(stepped, 940) == {
-            160: (again,),
-            410: (again,),
-            660: (end,),
-            810: (end,),
-            940: (end,),
-        }
-
-    def test_every_request_is_ended_before_its_deadline(self, stepped: SteppedLedger, ledger: Ledger) -> None:
-        request = a_request(timeout_s=0.5)
-        accepted = stepped.callers.accept(request)
-        plan(ledger, request, "bm25", finish_ms=60, fusion_ms=160)
-        while not any(action.do == "end" for action in ledger.sweep("sweeper").actions):
-            assert stepped.now_ms() < accepted.deadline_ms, "nobody ended it"
-            stepped.step(1)
-        entry = ledger.join(request.request_id, force=True)
-        assert entry is not None
-        # One finish reserve before the deadline.
-        assert entry.now_ms == accepted.deadline_ms - 60
-
-    def test_a_failed_callback_brings_the_next_moment_forward(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
-    ) -> None:
-        ledger.join(planned.request_id, force=True)
-        ledger.hasten(planned.request_id)
-        assert ledger.sweep("sweeper").actions == (Action("fused", planned.request_id),)
-        ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True)
-        ledger.hasten(planned.request_id)
-        assert stepped.moments() == {}
-
-    @pytest.mark.parametrize("state", ["accepted", "following"])
-    def test_what_was_joined_without_a_plan_stops_no_sweeper(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request, state: str
-    ) -> None:
-        request = a_request(20)
-        stepped.callers.accept(request)
-        if state == "following":
-            leader = a_request()
-            stepped.callers.accept(leader)
-            plan(ledger, leader, "bm25", flight=FLIGHT + "x")
-            assert plan(ledger, request, "bm25", flight=FLIGHT + "x") == "follows"
-        assert ledger.join(request.request_id, force=True) is not None
-        ledger.hasten(request.request_id)
-        assert ledger.sweep("sweeper").actions == (Action("end", request.request_id),)
-
-    def test_what_was_lost_is_swept_away(
-        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
-    ) -> None:
-        stepped.lose(planned.request_id)
-        stepped.step(5_000)
-        assert ledger.sweep("sweeper").next_in_ms is None
-        assert stepped.moments() == {}
-
-
-class FollowingContract(LedgerContract):
-    def test_a_flight_has_one_leader_and_is_over_with_its_end(
-        self, stepped: SteppedLedger, ledger: Ledger
-    ) -> None:
-        leader, follower = a_request(), a_request()
-        accept(stepped, (leader, follower))
-        assert plan(ledger, leader, "bm25", flight=FLIGHT + "x") == "planned"
-        assert plan(ledger, follower, "bm25", flight=FLIGHT + "x") == "follows"
-        ledger.finish(leader.request_id, by="fusion", tail=TAIL, is_complete=True)
-        for request in (leader, follower):
-            answer = the_result(stepped, request)["result"]
-            assert (answer["request_id"], answer["status"]) == (request.request_id, "complete")
-        assert stepped.flights() == {}
-        assert [fields[b"by"] for fields in stepped.outbox()] == [b"fusion", b"leader"]
-
-    def test_a_leader_that_ends_later_is_not_followed(self, stepped: SteppedLedger, ledger: Ledger) -> None:
-        slow, quick = a_request(10), a_request(9)
-        accept(stepped, (slow, quick))
-        plan(ledger, slow, "bm25", flight=FLIGHT + "x")
-        assert plan(ledger, quick, "bm25", flight=FLIGHT + "x") == "planned"
-        assert stepped.flights() == {FLIGHT + "x": quick.request_id}
-
-    def test_a_follower_whose_leader_vanished_is_planned_anew(
-        self, stepped: SteppedLedger, ledger: Ledger
-    ) -> None:
-        leader, follower = a_request(timeout_s=0.3), a_request()
-        accept(stepped, (leader, follower))
-        for request in (leader, follower):
-            plan(ledger, request, "bm25", finish_ms=10, flight=FLIGHT + "x")
-        stepped.lose(leader.request_id)
-        # 50 ms after the leader's deadline.
-        assert actions_within(stepped, 360)[350] == (Action("retrieve", follower.request_id),)
-
-    def test_a_follower_of_an_answer_that_is_not_whole_is_planned_anew_while_there_is_time(
-        self, stepped: SteppedLedger, ledger: Ledger
-    ) -> None:
-        leader, early, late = a_request(), a_request(30), a_request(15)
-        accept(stepped, (leader, early, late))
-        for request in (leader, early, late):
-            plan(ledger, request, "bm25", flight=FLIGHT + "x")
-        stepped.step(7_501)
-        # 22.5 of 30 s are left to the one, just under a half to the other.
-        ledger.finish(leader.request_id, by="sweeper", tail=OTHER_TAIL, is_complete=False)
-        assert the_result(stepped, late)["result"]["status"] == "degraded"
-        assert ledger.sweep("sweeper").actions == (Action("retrieve", early.request_id),)
-        assert plan(ledger, early, "bm25", flight=FLIGHT + "x") == "planned", "now it leads"
-
-    def test_a_follower_that_is_planned_anew_is_sent_as_often_as_a_new_request(
-        self, stepped: SteppedLedger, ledger: Ledger
-    ) -> None:
-        leader, follower = a_request(), a_request(30)
-        accept(stepped, (leader, follower))
-        plan(ledger, leader, "bm25", flight=FLIGHT + "x")
-        slow_planner = every(actions_within(stepped, 700))
-        assert slow_planner == [Action("retrieve", follower.request_id)] * 3
-        assert plan(ledger, follower, "bm25", flight=FLIGHT + "x") == "follows"
-        ledger.finish(leader.request_id, by="sweeper", tail=OTHER_TAIL, is_complete=False)
-        assert every(actions_within(stepped, 5_000)) == [Action("retrieve", follower.request_id)] * 3
-
-    def test_an_id_that_was_lost_and_used_again_leads_nothing(
-        self, stepped: SteppedLedger, ledger: Ledger
-    ) -> None:
-        leader, follower = a_request(9), a_request()
-        accept(stepped, (leader, follower))
-        plan(ledger, leader, "bm25", flight=FLIGHT + "x")
-        stepped.lose(leader.request_id)
-        stepped.callers.accept(leader.model_copy(update={"top_k": 7}))
-        plan(ledger, leader, "bm25", flight=FLIGHT + "y")
-        assert plan(ledger, follower, "bm25", flight=FLIGHT + "x") == "planned"
-
-    @pytest.mark.parametrize("ids", [("a", "b"), ("b", "a")])
-    def test_a_leader_that_ends_at_the_same_moment_ends_its_follower(
-        self, stepped: SteppedLedger, ledger: Ledger, ids: tuple[str, str]
-    ) -> None:
-        leader, follower = (a_request(1, request_id=request_id) for request_id in ids)
-        accept(stepped, (leader, follower))
-        for request in (leader, follower):
-            plan(ledger, request, "bm25", flight=FLIGHT + "x")
-        stepped.step(840)
-        assert ledger.sweep("sweeper").actions == (Action("fused", leader.request_id),)
-        assert set(stepped.moments().values()) == {stepped.now_ms() + 100}
-        stepped.step(100)
-        assert ledger.sweep("sweeper").actions == (
-            Action("end", leader.request_id),
-            Action("end", follower.request_id),
-        )
-
-
-def accept(stepped: SteppedLedger, requests: Iterable[Request]) -> None:
-    for request in requests:
-        stepped.callers.accept(request)

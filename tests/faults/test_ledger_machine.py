@@ -13,11 +13,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import pytest
-from chorale_client import Request, RequestIdConflict, make_request
+from chorale_client import RequestIdConflict
 from chorale_client.keys import FLIGHT, OUTBOX
 from chorale_client.ledger import Accepted
 from hypothesis import HealthCheck, settings
@@ -34,12 +33,12 @@ from redis import Redis
 
 from ledger.protocol import Action, Callback, Entry, Part, Started
 from models.envelope import Envelope
+from tests.faults.ledger_plans import BRANCHES, PLANS, Planned, a_request, reserves_ms, tail
 from tests.stepped_ledgers import EXPIRIES, NOW, SteppedLedger, SteppedMemory, SteppedRedis, View
 
 EXAMPLES = int(os.environ.get("CHORALE_TEST_LEDGER_EXAMPLES", "0"))
 STEPS = 40
 
-BRANCHES = ("bm25", "hyde", "vector")
 QUEUES = (*(f"queue.{branch}" for branch in BRANCHES), "queue.fusion", "queue.retrieve")
 TIMEOUTS_S = (0.05, 0.203, 0.5, 1.0, 3.0)
 AN_HOUR_AND_A_MINUTE_MS = 3_660_000
@@ -55,38 +54,6 @@ statuses = st.sampled_from(("ok", "ok", "empty", "failed"))
 NTH = st.integers(0, 5)
 
 Outcome = TypeVar("Outcome")
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    branches: set[str]
-    limit_ms: int
-    resend_ms: int
-    flight: str | None
-    is_lean: bool
-
-
-PLANS = st.builds(
-    Planned,
-    branches=st.sampled_from(({"bm25"}, {"bm25", "vector"}, set(BRANCHES), set[str]())),
-    limit_ms=st.sampled_from((0, 50, 300, 2_000)),
-    resend_ms=st.sampled_from((20, 50, 250, 1_000)),
-    flight=st.sampled_from((FLIGHT + "x", FLIGHT + "x", FLIGHT + "y", None)),
-    is_lean=st.booleans(),
-)
-
-
-def a_request(request_id: str, timeout_s: float, top_k: int = 5) -> Request:
-    return make_request("bread", request_id=request_id, timeout_s=timeout_s, top_k=top_k)
-
-
-def reserves_ms(timeout_ms: int) -> tuple[int, int]:
-    finish_ms = min(60, timeout_ms // 5)
-    return finish_ms, finish_ms + min(100, timeout_ms * 2 // 5)
-
-
-def tail(status: str) -> str:
-    return f'"v":1,"status":"{status}","questions":[]}}'
 
 
 class LedgerMachine(RuleBasedStateMachine):

@@ -14,5 +14,6 @@ redis.call('HSET', KEYS[1], 'state', 'accepted', 'request', ARGV[2], 'fingerprin
   'accepted_at', now, 'deadline', deadline, 'answer_ttl', ARGV[7])
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
 -- Nobody plans it within a moment: the sweeper sends `chorale.retrieve` again.
-redis.call('ZADD', KEYS[3], math.min(now + 100, deadline - finish_reserve(ARGV[5])), ARGV[1])
+local moment = math.min(now + 100, deadline - finish_reserve(ARGV[5]))
+redis.call('ZADD', KEYS[3], moment, ARGV[1])
 return { 'accepted', now, deadline }

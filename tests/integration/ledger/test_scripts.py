@@ -23,15 +23,14 @@ from tests.contracts.ledger import (
     TAIL,
     AcceptingContract,
     EndingContract,
-    FollowingContract,
     JoiningContract,
     PlanningContract,
     ReportingContract,
-    SweepingContract,
     a_request,
     ok,
     plan,
 )
+from tests.contracts.ledger_sweeping import FollowingContract, SweepingContract
 from tests.stepped_ledgers import SteppedRedis
 
 

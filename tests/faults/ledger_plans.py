@@ -1,0 +1,43 @@
+"""Requests and plans for the state machine of the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chorale_client import Request, make_request
+from chorale_client.keys import FLIGHT
+from hypothesis import strategies as st
+
+BRANCHES = ("bm25", "hyde", "vector")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    branches: set[str]
+    limit_ms: int
+    resend_ms: int
+    flight: str | None
+    is_lean: bool
+
+
+PLANS = st.builds(
+    Planned,
+    branches=st.sampled_from(({"bm25"}, {"bm25", "vector"}, set(BRANCHES), set[str]())),
+    limit_ms=st.sampled_from((0, 50, 300, 2_000)),
+    resend_ms=st.sampled_from((20, 50, 250, 1_000)),
+    flight=st.sampled_from((FLIGHT + "x", FLIGHT + "x", FLIGHT + "y", None)),
+    is_lean=st.booleans(),
+)
+
+
+def a_request(request_id: str, timeout_s: float, top_k: int = 5) -> Request:
+    return make_request("bread", request_id=request_id, timeout_s=timeout_s, top_k=top_k)
+
+
+def reserves_ms(timeout_ms: int) -> tuple[int, int]:
+    finish_ms = min(60, timeout_ms // 5)
+    return finish_ms, finish_ms + min(100, timeout_ms * 2 // 5)
+
+
+def tail(status: str) -> str:
+    return f'"v":1,"status":"{status}","questions":[]}}'
