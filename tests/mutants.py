@@ -146,7 +146,13 @@ def run(mutant: Mutant) -> tuple[bool, str]:
         environment = {**os.environ, "PYTHONPATH": paths}
         try:
             ended = subprocess.run(
-                command, cwd=tree, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+                command,
+                cwd=tree,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             return True, "hung"

@@ -147,7 +147,9 @@ class Request(_Wire):
     """How many documents each branch contributes; at least 2 x (offset + top_k) are taken."""
     branches: tuple[str, ...] | None = Field(None, min_length=1, strict=False)
     """Only these branches of the configuration; all when not given."""
-    weights: dict[str, Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False, strict=False)]] | None = None
+    weights: dict[str, Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False, strict=False)]] | None = (
+        None
+    )
     """Weight by branch name, in place of the configuration's."""
     fusion: str | None = None
     """A fusion method by name, in place of the configuration's."""
