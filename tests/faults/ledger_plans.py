@@ -9,6 +9,12 @@ from chorale_client.keys import FLIGHT
 from hypothesis import strategies as st
 
 BRANCHES = ("bm25", "hyde", "vector")
+QUEUES = (*(f"queue.{branch}" for branch in BRANCHES), "queue.fusion", "queue.retrieve")
+TIMEOUTS_S = (0.05, 0.203, 0.5, 1.0, 3.0)
+
+branches = st.sampled_from(BRANCHES)
+statuses = st.sampled_from(("ok", "ok", "empty", "failed"))
+NTH = st.integers(0, 5)
 
 
 @dataclass(frozen=True, slots=True)

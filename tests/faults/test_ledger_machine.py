@@ -31,16 +31,26 @@ from hypothesis.stateful import (
 )
 from redis import Redis
 
-from ledger.protocol import Action, Callback, Entry, Part, Started
+from ledger.protocol import Action, Callback, Part
 from models.envelope import Envelope
-from tests.faults.ledger_plans import BRANCHES, PLANS, Planned, a_request, reserves_ms, tail
+from tests.faults.ledger_plans import (
+    BRANCHES,
+    NTH,
+    PLANS,
+    QUEUES,
+    TIMEOUTS_S,
+    Planned,
+    a_request,
+    branches,
+    reserves_ms,
+    statuses,
+    tail,
+)
 from tests.stepped_ledgers import EXPIRIES, NOW, SteppedLedger, SteppedMemory, SteppedRedis, View
 
 EXAMPLES = int(os.environ.get("CHORALE_TEST_LEDGER_EXAMPLES", "0"))
 STEPS = 40
 
-QUEUES = (*(f"queue.{branch}" for branch in BRANCHES), "queue.fusion", "queue.retrieve")
-TIMEOUTS_S = (0.05, 0.203, 0.5, 1.0, 3.0)
 AN_HOUR_AND_A_MINUTE_MS = 3_660_000
 
 NUMBERS = re.compile(
@@ -48,10 +58,6 @@ NUMBERS = re.compile(
     rb"|(limit|resend|resent|started):.*"
 )
 
-branches = st.sampled_from(BRANCHES)
-statuses = st.sampled_from(("ok", "ok", "empty", "failed"))
-
-NTH = st.integers(0, 5)
 
 Outcome = TypeVar("Outcome")
 
@@ -163,10 +169,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.is_started(self.pick(nth, state="planned"), branch)
 
     def is_started(self, request_id: str, branch: str) -> bool:
-        def call(stepped: SteppedLedger) -> Started | None:
-            return stepped.ledger.start(request_id, branch)
-
-        return self.both(call) is not None
+        return self.both(lambda stepped: stepped.ledger.start(request_id, branch)) is not None
 
     @rule(
         nth=NTH,
@@ -192,10 +195,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.is_joined(self.pick(nth), force=force)
 
     def is_joined(self, request_id: str, *, force: bool) -> bool:
-        def call(stepped: SteppedLedger) -> Entry | None:
-            return stepped.ledger.join(request_id, force=force)
-
-        return self.both(call) is not None
+        return self.both(lambda stepped: stepped.ledger.join(request_id, force=force)) is not None
 
     @rule(nth=NTH, status=st.sampled_from(("complete", "degraded")))
     def finish_some(self, nth: int, status: str) -> None:
@@ -309,8 +309,12 @@ class LedgerMachine(RuleBasedStateMachine):
     def the_promises_hold(self) -> None:
         view = self.real.view()
         assert view == self.model.view()
-        for promise in PROMISES:
-            promise(self, view)
+        self.every_request_in_flight_has_a_next_moment(view)
+        self.times_and_counts_are_written_in_digits(view)
+        self.a_request_ends_once(view)
+        self.no_answer_is_lost_that_came_before_the_snapshot(view)
+        self.nothing_of_what_ended_is_left(view)
+        self.while_a_sweeper_lives_no_end_comes_late(view)
 
     def every_request_in_flight_has_a_next_moment(self, view: View) -> None:
         assert view.moments.keys() >= view.entries.keys()
@@ -370,24 +374,11 @@ class LedgerMachine(RuleBasedStateMachine):
         self.the_promises_hold()
         view = self.model.view()
         assert view.moments == {}
-        for request_id in self.accepted:
-            assert any(
-                fields[b"id"].decode() == request_id and self.is_of(request_id, fields)
-                for fields in view.outbox
-            ), "it never ended"
+        ends = {one for fields in view.outbox if self.is_of(one := fields[b"id"].decode(), fields)}
+        assert ends == self.accepted.keys(), "some never ended"
         self.both(lambda stepped: stepped.step(AN_HOUR_AND_A_MINUTE_MS))
         self.both(lambda stepped: stepped.drop(*QUEUES))
         assert set(self.client.keys("*")) <= {key.encode() for key in (NOW, EXPIRIES, OUTBOX)}
-
-
-PROMISES = (
-    LedgerMachine.every_request_in_flight_has_a_next_moment,
-    LedgerMachine.times_and_counts_are_written_in_digits,
-    LedgerMachine.a_request_ends_once,
-    LedgerMachine.no_answer_is_lost_that_came_before_the_snapshot,
-    LedgerMachine.nothing_of_what_ended_is_left,
-    LedgerMachine.while_a_sweeper_lives_no_end_comes_late,
-)
 
 
 @pytest.mark.slow
