@@ -67,10 +67,7 @@ def answer(app: Celery, resources: Resources, request: Request) -> Mapping[str, 
     ]
     body = app.signature("bench.fuse", kwargs=given).set(queue=QUEUE.format(branch=FUSION))
     result = chord(header, app=app)(body)
-    answered = cast("Mapping[str, Any]", result.get(timeout=request.timeout_s))
-    # Celery's results unsubscribe when they are collected, which must not be after the server has gone.
-    result.parent = None
-    return answered
+    return cast("Mapping[str, Any]", result.get(timeout=request.timeout_s))
 
 
 def run_worker(branches: Sequence[str]) -> None:

@@ -17,11 +17,11 @@ from cli.child_process import Output
 from cli.up import READY_LIMIT_S, running
 from config.running_redis import find_redis_url
 from models.errors import ServiceError
-from tasks.resources import Resources
 
 if TYPE_CHECKING:
     from config.pipeline import Pipeline
     from config.settings import Settings
+    from tasks.resources import Resources
 
 
 class LastLines:
@@ -51,6 +51,8 @@ def installation(settings: Settings, pipeline: Pipeline, output: Output) -> Iter
     `output` takes the lines of processes that are started here.  Raises what `cli.up.running` raises, and
     NotReady.
     """
+    from tasks.resources import Resources
+
     redis_url = settings.redis_url or find_redis_url(settings.home)
     if redis_url is not None and _has_workers(redis_url):
         yield Resources(settings, pipeline, redis_url)

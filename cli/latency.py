@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -121,7 +122,11 @@ def _installation(home: Path, lines: LastLines) -> Iterator[_Installation]:
     with supervisor:
         if missing := supervisor.wait_ready(READY_LIMIT_S):
             raise NotReady(f"not ready within {READY_LIMIT_S:.0f} s: {', '.join(missing)}")
-        yield _Installation(resources, supervisor)
+        try:
+            yield _Installation(resources, supervisor)
+        finally:
+            # Celery's results unsubscribe when they are collected: after the server has gone each tries for seconds.
+            gc.collect()
 
 
 def _workers(environment: Mapping[str, str]) -> list[Child]:
