@@ -24,7 +24,7 @@ INSERTS: dict[str, Callable[..., sqlite.Insert | postgresql.Insert]] = {
 }
 
 BLOCK_MS = 1_000
-GATHER_S = 0.05
+GATHER_S = 0.2
 """A pause after a batch that was not full: one transaction and two Redis commands for many requests."""
 BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 10.0
 

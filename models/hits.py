@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One passage in a ranking, with the few fields that fusion needs and never its text."""
+class Hit(NamedTuple):
+    """One passage in a ranking, with the few fields that fusion needs and never its text.
+
+    A tuple: a request makes hundreds of them, and a frozen dataclass takes four times as long to make.
+    """
 
     passage_id: str
     document_id: str
@@ -22,7 +24,7 @@ class Hit:
     near_duplicate_group: str | None = None
 
 
-_WIDTH = len(fields(Hit))
+_WIDTH = len(Hit._fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +38,7 @@ class Ranking:
 
     def to_wire(self) -> dict[str, Any]:
         """Hits as rows without field names: they are the bulk of an envelope."""
-        rows = [
-            [
-                hit.passage_id,
-                hit.document_id,
-                hit.score,
-                hit.source_type,
-                hit.published_at,
-                hit.content_hash,
-                hit.near_duplicate_group,
-            ]
-            for hit in self.hits
-        ]
-        wire: dict[str, Any] = {"hits": rows}
+        wire: dict[str, Any] = {"hits": [list(hit) for hit in self.hits]}
         if self.total_matches is not None:
             wire["total_matches"] = self.total_matches
         if self.warnings:
@@ -60,7 +50,7 @@ class Ranking:
         """Read tolerantly: columns that a newer version added are left out."""
         rows: Sequence[Sequence[Any]] = wire["hits"]
         return cls(
-            hits=tuple(Hit(*row[:_WIDTH]) for row in rows),
+            hits=tuple([Hit(*row[:_WIDTH]) for row in rows]),
             total_matches=wire.get("total_matches"),
             warnings=tuple(wire.get("warnings", ())),
         )

@@ -25,8 +25,8 @@ from tasks.resources import Resources
 
 log = get_logger("chorale.sweeper")
 
-STAND_BY_S = 0.06
-"""How often a sweeper that does not act looks whether it should."""
+STAND_BY_S = 0.25
+"""How often a sweeper that does not act looks whether it should: there is one in every worker."""
 
 
 class Sweeper:
