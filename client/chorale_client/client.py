@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from celery import Celery
+from kombu.exceptions import KombuError
 from pydantic import ValidationError
 from pydantic_core import from_json
 from redis import Redis
@@ -118,7 +120,8 @@ class Chorale:
     def _enqueue(self, request: Request) -> Accepted:
         accepted = self._ledger.accept(request)
         if accepted.is_new:
-            try:
+            # It is accepted: what cannot be published now, the sweeper sends in a moment.
+            with suppress(KombuError, RedisError, OSError):
                 self._app.send_task(
                     TASK_RETRIEVE,
                     kwargs={"request_id": request.request_id},
@@ -127,8 +130,6 @@ class Chorale:
                     argsrepr="()",
                     kwargsrepr="{}",
                 )
-            except (OSError, self._app.connection_for_write().connection_errors):
-                pass  # it is accepted: the sweeper sends it again in a moment
         return accepted
 
     # One subscription connection a thread: making a new one for each request would cost more than the request.

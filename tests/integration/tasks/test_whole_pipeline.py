@@ -6,7 +6,14 @@ import time
 
 import pytest
 from celery.result import AsyncResult
-from chorale_client import Chorale, InvalidRequest, NotEnded, RequestIdConflict, make_request
+from chorale_client import (
+    Chorale,
+    InvalidRequest,
+    NotEnded,
+    RequestIdConflict,
+    ServiceUnavailable,
+    make_request,
+)
 from chorale_client.keys import MOMENTS, entry_key
 
 from tasks.retrieve import submit
@@ -72,6 +79,17 @@ def test_celery_can_call_it_by_name_without_any_of_our_code(pipeline: RunningPip
     )
     assert sent.id != "by-name-1"
     assert pipeline.client().answer("by-name-1", wait_s=5).status == "complete"
+
+
+def test_a_caller_whose_broker_is_away_is_answered_all_the_same(pipeline: RunningPipeline) -> None:
+    """The request is in the ledger: the sweeper sends what the caller could not."""
+    client = Chorale(pipeline.server.url, broker_url="redis://127.0.0.1:1/0")
+    assert client.retrieve("ERR-4711", cache="bypass", timeout_s=5).status == "complete"
+
+
+def test_a_redis_that_is_away_is_said_so() -> None:
+    with pytest.raises(ServiceUnavailable, match="Redis does not answer"):
+        Chorale("redis://127.0.0.1:1/0").retrieve("ERR-4711")
 
 
 def test_several_questions_are_one_request(client: Chorale) -> None:
