@@ -20,7 +20,6 @@ from bench import no_op, one_process
 from models.envelope import Envelope
 from models.plan import Plan
 from tasks.resources import Resources
-from tasks.worker import limit_threads
 
 QUEUE = "bench.plain.{branch}"
 FUSION = "fusion"
@@ -72,7 +71,6 @@ def answer(app: Celery, resources: Resources, request: Request) -> Mapping[str, 
 
 def run_worker(branches: Sequence[str]) -> None:
     """Work on the queues of these branches, or of the fusion, with everything warm."""
-    limit_threads(1)
     no_op.declare()
     resources = Resources.from_environment()
     if {"vector", "hyde"} & set(branches):

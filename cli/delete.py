@@ -25,8 +25,8 @@ def delete(
 
     from cli.surroundings import surroundings
     from cli.terminal import stdout
-    from cli.writing import check_namespace, near_duplicates, publish
-    from tasks.corpus import alone
+    from cli.writing import check_namespace, publish
+    from tasks.corpus import alone, near_duplicates
 
     check_namespace(namespace)
     around = surroundings()

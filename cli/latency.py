@@ -22,6 +22,7 @@ from cli.installation import LastLines, NotReady
 from cli.redis_server import prepare_redis
 from cli.supervisor import Supervisor
 from cli.up import READY_LIMIT_S, REDIS, SWEEPER, worker_environment
+from config.threads import limit_threads
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -68,9 +69,8 @@ def latency(
 
         chorale bench latency --questions 60 --documents 500 --json
     """
-    # Before numpy is loaded: the process that is compared gets no more threads than a worker.
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")
+    # The process that is compared gets no more threads than a worker, and passes them on.
+    limit_threads()
     from bench import no_op
     from cli.terminal import stderr
 

@@ -103,8 +103,7 @@ def delete(
 
     from cli.surroundings import surroundings
     from cli.terminal import counted, stdout
-    from cli.writing import near_duplicates_file
-    from tasks.corpus import alone
+    from tasks.corpus import alone, near_duplicates_file
 
     around = surroundings()
     state = _known(around, namespace)

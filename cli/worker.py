@@ -33,6 +33,9 @@ def worker(
 
         chorale worker retrieve fusion
     """
+    from config.threads import limit_threads
+
+    limit_threads()
     from tasks.worker import run_worker
 
     full_names = [full_name(queue) for queue in queues]

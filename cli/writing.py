@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
 
-from ingest.near_duplicates import NearDuplicates
-from models.errors import WrongDeclaration
-
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from config.settings import Settings
     from models.documents import NamespaceState
     from search.protocol import Store
     from tasks.resources import Resources
@@ -21,20 +15,6 @@ if TYPE_CHECKING:
 
 def known(store: Store, namespace: str) -> NamespaceState | None:
     return next((state for state in store.namespaces() if state.name == namespace), None)
-
-
-def near_duplicates_file(settings: Settings, namespace: str) -> Path:
-    return settings.corpus_dir / "near-duplicates" / f"{namespace}.json"
-
-
-def near_duplicates(settings: Settings, namespace: str) -> NearDuplicates:
-    """What is known of the namespace's near-duplicates; raises WrongDeclaration for a threshold that cannot be."""
-    try:
-        return NearDuplicates(
-            near_duplicates_file(settings, namespace), threshold=settings.near_duplicate_threshold
-        )
-    except ValueError as error:
-        raise WrongDeclaration(f"CHORALE_NEAR_DUPLICATE_THRESHOLD: {error}") from None
 
 
 def publish(resources: Resources, namespace: str) -> None:

@@ -17,6 +17,9 @@ from search.embedded.analysis import ANALYSER
 from tasks.indexing import IndexReport, Progress, index_documents
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from config.settings import Settings
     from inference.protocol import Embedder
     from search.protocol import Store
     from tasks.resources import Resources
@@ -77,14 +80,21 @@ def index_corpus(
             manifest=manifest,
             source=source,
             prune=prune,
-            near_duplicates=NearDuplicates(
-                settings.corpus_dir / "near-duplicates" / f"{namespace}.json",
-                threshold=settings.near_duplicate_threshold,
-            ),
+            near_duplicates=near_duplicates(settings, namespace),
             progress=progress,
             total_documents=total_documents,
             committed=tell,
         )
+
+
+def near_duplicates_file(settings: Settings, namespace: str) -> Path:
+    return settings.corpus_dir / "near-duplicates" / f"{namespace}.json"
+
+
+def near_duplicates(settings: Settings, namespace: str) -> NearDuplicates:
+    """What is known of the namespace's near-duplicates."""
+    file = near_duplicates_file(settings, namespace)
+    return NearDuplicates(file, threshold=settings.near_duplicate_threshold)
 
 
 def alone(store: Store, namespace: str) -> AbstractContextManager[None]:

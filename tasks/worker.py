@@ -25,13 +25,6 @@ from tasks.warming import warm
 log = get_logger("chorale.worker")
 
 
-def limit_threads(threads: int) -> None:
-    """Keep the numeric libraries from taking every core in every process; before any of them is loaded."""
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, str(threads))
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
-
 @contextlib.contextmanager
 def sweeping(app: Celery) -> Iterator[None]:
     """Run a sweeper beside whatever this process does."""
@@ -52,7 +45,6 @@ def run_worker(queues: Sequence[str], *, name: str) -> None:
 
     Raises WrongDeclaration for a queue that the pipeline does not have.
     """
-    limit_threads(1)
     resources = Resources.from_environment()
     known = resources.pipeline.queues
     for queue in queues:
