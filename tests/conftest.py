@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +20,13 @@ def _empty_environment() -> Iterator[None]:
             if name.startswith("CHORALE_") and not name.startswith("CHORALE_TEST_"):
                 patch.delenv(name)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _heed_interruptions() -> None:
+    """A shell without job control starts background jobs with SIGINT ignored, and their children inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
