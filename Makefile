@@ -4,11 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-compile
-GROUPS := eval pdf postgresql torch dev
+REQUESTS ?= 10000
+SEED ?= 1
+GROUPS := eval pdf postgresql elasticsearch weaviate llm torch dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test check bench mutants lock lock-check format clean $(GROUPS)
+.PHONY: help install demo test check bench mutants soak lock lock-check format clean $(GROUPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -33,12 +35,18 @@ bench: install ## latency and throughput, beside the same parts without Celery a
 mutants: dev ## break each main guarantee on purpose and see its test fail
 	@$(BIN)/python -m tests.mutants
 
+soak: dev ## REQUESTS=10000 SEED=1 random questions under attack, a plain chord of the same beside it
+	@$(BIN)/python -m tests.soak --requests $(REQUESTS) --seed $(SEED) --plain
+
 format: dev ## put the code into the one form
 	@$(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format --quiet .
 
 # The tools that only some need: one locked file each.
 dev: $(VENV)/.dev ## what the tests and checks need
 eval: $(VENV)/.eval ## ir-measures, for chorale eval
+elasticsearch: $(VENV)/.elasticsearch ## its client, for stores in Elasticsearch
+weaviate: $(VENV)/.weaviate ## its client, for stores in Weaviate
+llm: $(VENV)/.llm ## the openai client, for branches that ask a language model
 pdf: $(VENV)/.pdf ## pypdf, to index PDF files
 postgresql: $(VENV)/.postgresql ## psycopg, for audit tables in PostgreSQL
 torch: $(VENV)/.torch ## sentence-transformers and PyTorch, for models outside the BERT family (several GB)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
 from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.exc import DisconnectionError
 
 from models.errors import WrongDeclaration
 
@@ -32,10 +35,11 @@ def database_url(url: str | URL) -> URL:
     return parsed.set(drivername=DRIVERS[name])
 
 
-def open_database(url: str | URL, **options: Any) -> Engine:
+def open_database(url: str | URL, *, must_exist: bool = False, **options: Any) -> Engine:
     """An engine on the audit database; `options` go to `create_engine`.  Nothing is connected yet.
 
-    Its errors leave out the values, which may be somebody's question.
+    Its errors leave out the values, which may be somebody's question.  With `must_exist` a SQLite file that is not
+    there is an error; otherwise it is made.
     """
     parsed = database_url(url)
     engine = create_engine(
@@ -54,7 +58,36 @@ def open_database(url: str | URL, **options: Any) -> Engine:
         cursor.close()
         connection.commit()
 
+    if engine.dialect.name == "sqlite":
+        _follow_the_file(engine, Path(parsed.database or ""), must_exist=must_exist)
     return engine
+
+
+def _follow_the_file(engine: Engine, path: Path, *, must_exist: bool) -> None:
+    """Write to the file of this name alone: one that was removed takes rows for as long as it is open, and loses them."""
+
+    @event.listens_for(engine, "do_connect")
+    def look(*_: object) -> None:
+        if must_exist and not path.exists():
+            raise sqlite3.OperationalError(f"the file {path} is gone")
+
+    @event.listens_for(engine, "connect")
+    def remember(_connection: object, record: Any) -> None:
+        record.info["file"] = _identity(path)
+
+    @event.listens_for(engine, "checkout")
+    def compare(_connection: object, record: Any, _proxy: object) -> None:
+        before = record.info["file"] = record.info["file"] or _identity(path)
+        if before != _identity(path):
+            raise DisconnectionError(f"the file {path} is gone, or is another one")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
 
 
 def _json(value: Any) -> str:

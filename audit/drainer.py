@@ -17,6 +17,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 from audit.outbox import KEPT_ASIDE, UNREADABLE, Unreadable, parse
 from audit.rows import Rows, rows_of
 from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
+from models.errors import ServiceError
 
 INSERTS: dict[str, Callable[..., sqlite.Insert | postgresql.Insert]] = {
     "sqlite": sqlite.insert,
@@ -38,30 +39,40 @@ class Drainer:
 
     `engine` comes from `audit.database.open_database`, its schema from `audit.schema.upgrade`.  The texts of
     questions are written only with `keep_texts`.  `batch` entries are read and written together; those of
-    large bulk requests can be megabytes each.
+    large bulk requests can be megabytes each.  `run` begins with `prepare`, which may fail as the database may.
     """
 
     def __init__(
-        self, redis_client: redis.Redis, engine: Engine, *, keep_texts: bool, batch: int = 64
+        self,
+        redis_client: redis.Redis,
+        engine: Engine,
+        *,
+        keep_texts: bool,
+        batch: int = 64,
+        prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self._redis = redis_client
         self._engine = engine
         self._keep_texts = keep_texts
         self._batch = batch
+        self._prepare = prepare
 
     def run(self, stop: threading.Event) -> None:
         """Drain until `stop` is set; returns within a few seconds of it.
 
         Whatever fails is tried again, at growing intervals, and logged once until it works again.
         """
-        failures = 0
+        failures, is_prepared = 0, False
         while not stop.is_set():
             try:
+                if not is_prepared:
+                    self._prepare()
+                    is_prepared = True
                 drained = self.drain_once(BLOCK_MS)
             except Exception as error:
                 failures += 1
                 if failures == 1:
-                    expected = isinstance(error, SQLAlchemyError | redis.RedisError)
+                    expected = isinstance(error, SQLAlchemyError | redis.RedisError | ServiceError | OSError)
                     log.warning(
                         "audit: nothing is written, ended requests wait in the outbox: %s",
                         cause(error),

@@ -5,7 +5,7 @@ An entry is written by the script that ends a request.  Its fields, all strings:
     id                 the request's
     accepted_at        milliseconds since 1970, by the Redis server's clock
     ended_at           likewise
-    by                 who ended it: fusion, sweeper, client, cache, leader
+    by                 who ended it: fusion, sweeper, planner, cache, leader, client, admission
     request            JSON of the Request
     plan               JSON of the Plan; empty where it was never planned
     answer             JSON of the whole answer

@@ -122,8 +122,16 @@ def _reported(envelope: Row) -> Row:
         "ms": envelope.get("ms"),
         "attempt": envelope.get("attempt"),
         "generation": envelope.get("generation"),
-        "candidates": zlib.compress(to_json(envelope["rankings"]), COMPRESSION) if answered else None,
+        "candidates": zlib.compress(to_json(_without_texts(envelope)), COMPRESSION) if answered else None,
     }
+
+
+def _without_texts(envelope: Row) -> list[Row]:
+    """Its rankings; a text is the source's, also one that came with its hit."""
+    return [
+        {name: value for name, value in ranking.items() if name != "texts"}
+        for ranking in envelope["rankings"]
+    ]
 
 
 def _silent(reason: str | None, detail: str) -> Row:

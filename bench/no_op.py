@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from config.pipeline import BRANCH_KINDS
 from models.hits import Hit, Ranking
-from tasks.search import KINDS, Part
+from tasks.part import Part
+from tasks.search import KINDS
 
 KIND = "noop"
 PIPELINE_FILE = Path(__file__).with_name("latency.toml")

@@ -14,12 +14,15 @@ from chorale_client.words import EnvelopeStatus
 from fusion.answer import build_answer_tail
 from fusion.collapse import collapse_ranking
 from fusion.fuse import fuse_question
+from fusion.fused import FusedQuestion
 from models.documents import PassageText
 from models.envelope import Envelope
-from models.plan import BranchPlan, Plan
+from models.plan import BranchPlan, Plan, RerankPlan
+from tasks.part import Part
 from tasks.planning import resolve
+from tasks.reranking import Reranking
 from tasks.resources import Resources
-from tasks.search import KINDS, Part
+from tasks.search import KINDS
 
 _TURN = threading.Lock()
 
@@ -54,11 +57,30 @@ def fuse(
 ) -> dict[str, Any]:
     """The answer's fields, with the texts of its hits where the request includes them."""
     fused = {index: fuse_question(plan, envelopes, index, request) for index in plan.asked}
+    if plan.rerank is not None:
+        fused = rerank(resources, request, plan, plan.rerank, fused)
     texts: dict[str, PassageText] | None = None
     if "snippets" in request.include:
         wanted = [hit.passage_id for one in fused.values() for hit in one.hits]
         texts = resources.writing_store.texts(request.namespace, wanted)
     return build_answer_tail(request, plan, envelopes, fused, texts)
+
+
+def rerank(
+    resources: Resources,
+    request: Request,
+    plan: Plan,
+    declared: RerankPlan,
+    fused: Mapping[int, FusedQuestion],
+) -> dict[int, FusedQuestion]:
+    """As the fusion worker would, within the same budget."""
+    resources.reranker(declared.name).warm()
+    reranking = Reranking(resources, request, plan, declared, fused)
+    limit_s = declared.budget_ms / 1000
+    wanted = reranking.wanted(limit_s)
+    passage_ids = [hit.passage_id for _, hit in wanted]
+    texts = resources.writing_store.texts(request.namespace, passage_ids)
+    return reranking.ended(wanted, texts, limit_s=limit_s).pages
 
 
 def answer(resources: Resources, request: Request) -> dict[str, Any]:

@@ -57,6 +57,8 @@ def summary(answer: Answer) -> Text:
     parts = [Text(answer.status, STATUS_STYLES.get(answer.status, ""))]
     parts.append(Text(_count_line(answer.questions, shown), "dim"))
     parts.append(Text(f"{answer.took_ms:,.0f} ms" + (" from the cache" if answer.cached else ""), "dim"))
+    if answer.retry_after_s is not None:
+        parts.append(Text(f"ask again in {answer.retry_after_s:g} s", "yellow"))
     parts.append(Text(answer.request_id, "dim"))
     return Text(" · ", "dim").join(parts)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from tasks.indexing import IndexReport
 
 
 def delete(
@@ -23,22 +26,15 @@ def delete(
     """
     from chorale_client.words import WIRE_VERSION
 
+    from cli.exit_codes import PART_DONE
     from cli.surroundings import surroundings
-    from cli.terminal import stdout
-    from cli.writing import check_namespace, publish
-    from tasks.corpus import alone, near_duplicates
+    from cli.writing import check_namespace
+    from tasks.corpus import delete_documents
 
     check_namespace(namespace)
-    around = surroundings()
-    store = around.resources.writing_store
     wanted = list(dict.fromkeys(ids))
-    with alone(store, namespace):
-        deleted = store.delete(namespace, wanted)
-        groups = near_duplicates(around.settings, namespace)
-        for document_id in wanted:
-            groups.forget(document_id)
-        groups.save()
-        publish(around.resources, namespace)
+    report = delete_documents(surroundings().resources, wanted, namespace=namespace)
+    deleted = report.deleted
     if as_json:
         print(
             json.dumps(
@@ -47,9 +43,21 @@ def delete(
                     "namespace": namespace,
                     "deleted": deleted,
                     "absent": len(wanted) - deleted,
+                    **({"unwritten": report.unwritten} if report.unwritten else {}),
                 }
             )
         )
-        return
+    else:
+        _show(namespace, wanted, report)
+    if report.unwritten:
+        raise typer.Exit(PART_DONE)
+
+
+def _show(namespace: str, wanted: list[str], report: IndexReport) -> None:
+    from cli.terminal import stdout
+
+    deleted = report.deleted
     absent = f", {len(wanted) - deleted:,} were not there" if deleted < len(wanted) else ""
     stdout().print(f"{namespace}: {deleted:,} deleted{absent}")
+    for document_id, why in report.unwritten.items():
+        stdout().print(f"  not in every store yet: {document_id}: {why}", soft_wrap=True)

@@ -11,7 +11,7 @@ import typer
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
@@ -34,20 +34,41 @@ class Examined:
 
 def checks() -> Mapping[str, Check]:
     """All of them, by what they are about."""
-    from cli.checks import audit_trail, corpus, environment, redis_server, workers
+    from cli.checks import (
+        audit_trail,
+        celery_settings,
+        corpus,
+        environment,
+        redis_server,
+        reports,
+        stores,
+        workers,
+    )
 
     return {
         "settings": environment.variables,
         "redis answers": redis_server.reachable,
         "redis version": redis_server.version,
         "redis memory": redis_server.memory,
+        "redis evictions": redis_server.evictions,
         "redis durability": redis_server.durability,
+        "redis clock": redis_server.clock,
+        "redis keys": redis_server.strangers,
         "workers": workers.queues_are_served,
         "wire versions": workers.wire_versions,
+        "package versions": reports.versions,
+        "same settings": reports.settings,
+        "same pipeline": reports.declarations,
+        "same folder": reports.folders,
+        "same model": reports.models,
+        "celery settings": celery_settings.workers,
+        "task events": celery_settings.events,
+        "chords": celery_settings.chords,
         "queues": workers.queue_lengths,
         "sweeper": workers.sweeper,
         "outbox": audit_trail.outbox,
         "audit database": audit_trail.schema,
+        "stores": stores.answer,
         "documents": corpus.store_is_readable,
         "model": corpus.model,
         "generations": corpus.generations,
@@ -74,11 +95,14 @@ def doctor(
     from cli.surroundings import surroundings
     from cli.terminal import stdout
 
-    found = examine(surroundings(), checks())
+    around = surroundings()
+    found = examine(around, checks())
+    may = around.resources.capabilities
     if as_json:
-        print(json.dumps({"v": WIRE_VERSION, "checks": [_wire(one) for one in found]}))
+        wire = {"v": WIRE_VERSION, "checks": [_wire(one) for one in found], "capabilities": may}
+        print(json.dumps(wire))
     else:
-        show(stdout(), found)
+        show(stdout(), found, may)
     if any(one.findings or one.skipped for one in found):
         raise typer.Exit(FINDINGS)
 
@@ -96,8 +120,8 @@ def examine(around: Surroundings, given: Mapping[str, Check]) -> list[Examined]:
     return examined
 
 
-def show(console: Console, found: list[Examined]) -> None:
-    """What was found; of a healthy installation a single line."""
+def show(console: Console, found: list[Examined], capabilities: Sequence[str]) -> None:
+    """What was found, and what may be done with the stores; of a healthy installation a single line."""
     from rich.text import Text
 
     from cli.terminal import plain_table
@@ -113,12 +137,13 @@ def show(console: Console, found: list[Examined]) -> None:
     skipped = [one.name for one in found if one.skipped]
     if skipped:
         console.print(Text(f"not looked at for that reason: {', '.join(skipped)}", "dim"))
+    may = f" · {' '.join(capabilities)}"
     findings = sum(len(one.findings) for one in found)
     healthy = sum(not one.findings and not one.skipped for one in found)
     if findings or skipped:
-        console.print(Text(f"{findings:,} to mend · {healthy} of {len(found)} checks are well", "dim"))
+        console.print(Text(f"{findings:,} to mend · {healthy} of {len(found)} checks are well{may}", "dim"))
     else:
-        console.print(Text.assemble(("well", "green"), (f" · {healthy} checks, nothing to mend", "dim")))
+        console.print(Text.assemble(("well", "green"), (f" · {healthy} checks, nothing to mend{may}", "dim")))
 
 
 def _wire(one: Examined) -> dict[str, Any]:

@@ -96,9 +96,12 @@ def index(
             around, items, paths, namespace=namespace, source=named, prune=prune, rebuild=rebuild, yes=yes
         )
     except KeyboardInterrupt:
-        again = "the same command without --rebuild" if rebuild else "the same command"
+        is_beside = hasattr(around.resources.writing_store, "rebuilding")
+        again = "the same command without --rebuild" if rebuild and not is_beside else "the same command"
         stderr().print(
-            f"interrupted: what was committed stays and can be searched; {again} goes on from there"
+            f"interrupted: what was committed stays; {again} goes on from there"
+            if rebuild and is_beside
+            else f"interrupted: what was committed stays and can be searched; {again} goes on from there"
         )
         raise typer.Exit(PART_DONE) from None
     took_s = time.monotonic() - began_s
@@ -128,13 +131,16 @@ def _index(
     from cli.terminal import counted, stderr
     from cli.writing import known
     from ingest.read import estimated_documents
-    from tasks.corpus import alone, index_corpus, manifest_for
+    from tasks.corpus import alone, index_corpus, make_room, manifest_for
 
     resources = around.resources
     store = resources.writing_store
     with IndexingBar(stderr()) as bar:
         bar.say("reading the model")
         manifest = manifest_for(resources, resources.embedder)
+        is_beside = rebuild and hasattr(store, "rebuilding")
+        if rebuild and (kept := make_room(store)) is not None:
+            bar.say(f"the corpus was damaged and is now {kept}: index its other namespaces again too")
         if rebuild and (state := known(store, namespace)) is not None:
             others = state.documents - len(store.revisions(namespace, source))
             if others and not yes:
@@ -142,9 +148,11 @@ def _index(
                     f"--rebuild drops namespace {namespace!r} with {counted(others, 'document')} of other sources than "
                     f"{source!r}: add --yes, and index them again afterwards"
                 )
-            with alone(store, namespace):
-                store.drop(namespace)
-        store.create(namespace, manifest)
+            if not is_beside:
+                with alone(store, namespace):
+                    store.drop(namespace)
+        if not is_beside:
+            store.create(namespace, manifest)
         with alone(store, namespace):
             bar.say("looking at the files")
             total = estimated_documents(paths)
@@ -155,6 +163,7 @@ def _index(
                 namespace=namespace,
                 source=source,
                 prune=prune,
+                rebuild=is_beside,
                 progress=lambda so_far: bar.show(so_far, total),
                 total_documents=total,
             )
@@ -191,6 +200,7 @@ def _wire(report: IndexReport, namespace: str, source: str, took_s: float) -> di
             {"path": one.path, "line": one.line, "why": one.why, "is_fault": one.is_fault}
             for one in report.skipped
         ],
+        **({"unwritten": report.unwritten} if report.unwritten else {}),
     }
 
 
@@ -216,16 +226,27 @@ def _show(report: IndexReport, namespace: str, source: str, took_s: float) -> No
 
 
 def _show_faults(report: IndexReport) -> None:
-    from rich.text import Text
-
     from cli.terminal import counted, stderr
 
-    faults = [one for one in report.skipped if one.is_fault]
-    console = stderr()
-    console.print(Text("this could not be read:", "yellow"))
-    for one in faults[:SHOWN_FAULTS]:
-        console.print(f"  {one}", soft_wrap=True)
-    if len(faults) > SHOWN_FAULTS:
-        console.print(f"  … and {len(faults) - SHOWN_FAULTS:,} more; --json lists them all")
+    _list("this could not be read:", [str(one) for one in report.skipped if one.is_fault])
+    _list(
+        "not in every store yet; the next run, or `chorale verify`, writes them again:",
+        [f"{document_id}: {why}" for document_id, why in report.unwritten.items()],
+    )
     if report.spared:
-        console.print(f"not pruned, since they may still be in there: {counted(report.spared, 'document')}")
+        stderr().print(f"not pruned, since they may still be in there: {counted(report.spared, 'document')}")
+
+
+def _list(heading: str, lines: Sequence[str]) -> None:
+    from rich.text import Text
+
+    from cli.terminal import stderr
+
+    if not lines:
+        return
+    console = stderr()
+    console.print(Text(heading, "yellow"))
+    for line in lines[:SHOWN_FAULTS]:
+        console.print(Text(f"  {line}"), soft_wrap=True)
+    if len(lines) > SHOWN_FAULTS:
+        console.print(f"  … and {len(lines) - SHOWN_FAULTS:,} more; --json lists them all")

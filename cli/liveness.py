@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chorale_client.keys import HEARTBEAT, MOMENTS, SWEEPER, entry_key
+from chorale_client.keys import HEARTBEAT, MOMENTS, SWEEPER
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -37,7 +37,9 @@ class Waiting:
     length: int | None
     """None where the broker does not say."""
     oldest_s: float | None
-    """How long the request of its oldest message is in flight; None where it is empty or cannot be known."""
+    """How long its oldest message has waited; None where it is empty or that cannot be known."""
+    workers: int | None = None
+    """Who consumes from it, by the broker or by the signs of life that were given; None where nobody says."""
 
 
 def read_workers(redis: Redis) -> list[Worker]:
@@ -66,23 +68,22 @@ def read_workers(redis: Redis) -> list[Worker]:
     return workers
 
 
-def read_queues(redis: Redis, queues: Sequence[str], *, broker_url: str | None = None) -> list[Waiting]:
-    """Length and age of each; `broker_url` is Celery's broker where that is another server than `redis`."""
-    if broker_url is not None:
-        return [Waiting(queue, length, None) for queue, length in _lengths(broker_url, queues).items()]
-    now_ms = _now_ms(redis)
-    trip = redis.pipeline(transaction=False)
-    for queue in queues:
-        # Messages are pushed on the left and taken from the right.
-        trip.llen(queue)
-        trip.lindex(queue, -1)
-    found = trip.execute()
-    waiting = []
-    for queue, length, oldest in zip(queues, found[::2], found[1::2], strict=True):
-        accepted_at_ms = _accepted_at_ms(redis, oldest)
-        age_s = None if accepted_at_ms is None else max(0.0, now_ms - accepted_at_ms) / 1000
-        waiting.append(Waiting(queue, length, age_s))
-    return waiting
+def read_queues(
+    redis: Redis, queues: Sequence[str], *, broker_url: str | None = None, workers: Sequence[Worker] = ()
+) -> list[Waiting]:
+    """Length, age and workers of each; `broker_url` is Celery's broker where that is another server than `redis`,
+    and a broker that does not answer says nothing.  Raises RedisError."""
+    from kombu.exceptions import KombuError
+
+    from tasks.queues import QueueState, queue_states, with_workers
+
+    try:
+        states = queue_states(redis, queues, broker_url=broker_url)
+    except (OSError, KombuError):
+        states = dict.fromkeys(queues, QueueState(None))
+    serving = Counter(queue for worker in workers for queue in worker.queues)
+    counted = with_workers(states, {queue: serving[queue] for queue in queues} if workers else {})
+    return [Waiting(queue, one.length, one.age_s, one.workers) for queue, one in counted.items()]
 
 
 def in_flight(redis: Redis) -> int:
@@ -93,35 +94,6 @@ def in_flight(redis: Redis) -> int:
 def is_swept(redis: Redis) -> bool:
     """Whether some sweeper acts at this moment; the lease of one lasts 150 ms."""
     return bool(redis.exists(SWEEPER))
-
-
-def _accepted_at_ms(redis: Redis, message: bytes | None) -> float | None:
-    """A message has no date; the request that it belongs to has, while that is in flight."""
-    try:
-        body = json.loads(b64decode(json.loads(message or b"null")["body"]))
-        said = redis.hget(entry_key(str(body[1]["request_id"])), "accepted_at")
-        return None if said is None else float(said)
-    except (ValueError, KeyError, TypeError, IndexError):
-        return None
-
-
-def _lengths(broker_url: str, queues: Sequence[str]) -> dict[str, int | None]:
-    from chorale_client.redis_urls import celery_url
-    from kombu import Connection
-
-    lengths: dict[str, int | None] = dict.fromkeys(queues)
-    with Connection(celery_url(broker_url), connect_timeout=2) as connection:
-        try:
-            for queue in queues:
-                # A channel is closed by its first error, here a queue that nobody declared yet.
-                with connection.channel() as channel:
-                    try:
-                        lengths[queue] = channel.queue_declare(queue, passive=True).message_count
-                    except connection.channel_errors:
-                        continue
-        except (OSError, *connection.connection_errors):
-            pass
-    return lengths
 
 
 def _now_ms(redis: Redis) -> float:

@@ -31,8 +31,11 @@ def search(
         ),
     ] = None,
     timeout_s: Annotated[
-        float, typer.Option(help="The answer comes within so many seconds, 0.05 to 60.")
-    ] = 2.0,
+        float | None,
+        typer.Option(
+            help="The answer comes within so many seconds, 0.05 to 60; else the configuration's time, or 2."
+        ),
+    ] = None,
     snippet_chars: Annotated[int, typer.Option(help="Length of a snippet, 40 to 2,000 characters.")] = 240,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Neither read the cache nor store in it.")
@@ -80,11 +83,12 @@ def search(
         "configuration": configuration,
         "branches": branch or None,
         "filters": filters,
-        "timeout_s": timeout_s,
         "snippet_chars": snippet_chars,
         "include": include,
         "cache": "bypass" if no_cache else "use",
     }
+    if timeout_s is not None:
+        options["timeout_s"] = timeout_s
     answer = _ask(surroundings(), make_request(question, **options))
     if as_json:
         # Only what the service wrote: a field that was not asked for is not there, rather than null.

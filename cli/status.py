@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from cli.liveness import Waiting, Worker
     from cli.surroundings import Surroundings
+    from ledger.breakers import Breaker
     from models.documents import NamespaceState
 
 
@@ -28,6 +29,12 @@ class Status:
     redis_version: str
     workers: Sequence[Worker]
     queues: Sequence[Waiting]
+    breakers: Sequence[Breaker]
+    """Those that are not closed."""
+    at_ms: int
+    """By the Redis server's clock, as the breakers' times."""
+    refusing_for_s: float | None
+    """New requests are refused for about so long; None: they are let in."""
     in_flight: int
     """Requests that have begun and not ended."""
     outbox_entries: int
@@ -52,6 +59,8 @@ class Status:
             "redis": {"address": self.redis, "version": self.redis_version},
             "workers": [asdict(worker) for worker in self.workers],
             "queues": [asdict(queue) for queue in self.queues],
+            "breakers": [self._breaker(breaker) for breaker in self.breakers],
+            "refusing_for_s": self.refusing_for_s,
             "requests_in_flight": self.in_flight,
             "outbox": {
                 "entries": self.outbox_entries,
@@ -60,6 +69,17 @@ class Status:
             },
             "chords": self.chords,
             "namespaces": [wire(state, self.published.get(state.name)) for state in self.namespaces],
+        }
+
+    def _breaker(self, breaker: Breaker) -> dict[str, Any]:
+        return {
+            "name": breaker.name,
+            "state": breaker.state(self.at_ms),
+            "open_for_s": max(0, self.at_ms - breaker.opened_at_ms) / 1000,
+            "tried_again_in_s": max(0, breaker.open_until_ms - self.at_ms) / 1000,
+            "is_probed": breaker.is_probed,
+            "failures": breaker.failures,
+            "reason": breaker.reason,
         }
 
 
@@ -95,18 +115,26 @@ def read_status(around: Surroundings) -> Status:
     from audit.outbox import UNREADABLE, outbox_state
     from cli.liveness import in_flight, read_queues, read_workers
     from cli.namespaces import published
+    from ledger.outcomes import store_name
     from tasks.app import make_app
 
     redis = around.running_redis()
     resources, settings = around.resources, around.settings
     entries, age_s = outbox_state(redis)
     states = resources.writing_store.namespaces()
+    pipeline = around.pipeline
+    names = [branch.name for branch in pipeline.branches] + [store_name(name) for name in pipeline.stores]
+    look = resources.breakers.look(names)
+    workers = read_workers(redis)
     return Status(
         home=str(settings.home),
         redis=without_password(resources.redis_url),
         redis_version=str(redis.info("server")["redis_version"]),
-        workers=read_workers(redis),
-        queues=read_queues(redis, around.pipeline.queues, broker_url=settings.broker_url),
+        workers=workers,
+        queues=read_queues(redis, around.pipeline.queues, broker_url=settings.broker_url, workers=workers),
+        breakers=list(look.breakers.values()),
+        at_ms=look.now_ms,
+        refusing_for_s=None if look.retry_after_ms is None else look.retry_after_ms / 1000,
         in_flight=in_flight(redis),
         outbox_entries=entries,
         outbox_age_s=age_s,
@@ -134,8 +162,12 @@ def view(found: Status) -> list[Any]:
         "requests": f"{found.in_flight:,} in flight · chords are {found.chords}",
         "outbox": outbox,
     }
+    if found.refusing_for_s is not None:
+        lines["overload"] = f"new requests are refused, for about {found.refusing_for_s:.1f} s"
     head = Text("\n").join(Text.assemble((f"{name:<10}", "dim"), value) for name, value in lines.items())
     parts: list[Any] = [head, "", workers_table(found.workers), "", queues_table(found.queues), ""]
+    if found.breakers:
+        parts += [breakers_table(found), ""]
     if found.namespaces:
         parts.append(table(list(found.namespaces), dict(found.published)))
     else:
@@ -168,10 +200,33 @@ def queues_table(queues: Sequence[Waiting]) -> Table:
 
     from cli.terminal import plain_table
 
-    shown = plain_table("queue", "waiting", "oldest", right=("waiting", "oldest"))
+    shown = plain_table("queue", "waiting", "oldest", "workers", right=("waiting", "oldest", "workers"))
     for queue in queues:
         length = "unknown" if queue.length is None else f"{queue.length:,}"
         age = "" if queue.oldest_s is None else f"{queue.oldest_s:.1f} s"
         style = "dim" if queue.length == 0 else ""
-        shown.add_row(queue.queue, Text(length, style), age)
+        shown.add_row(
+            queue.queue, Text(length, style), age, "" if queue.workers is None else str(queue.workers)
+        )
+    return shown
+
+
+def breakers_table(found: Status) -> Table:
+    """Branches and stores that are not asked at present."""
+    from rich.text import Text
+
+    from cli.terminal import plain_table
+
+    shown = plain_table("breaker", "", "since", "tried again", "failures", "last", right=("failures",))
+    for breaker in found.breakers:
+        wire = found._breaker(breaker)
+        again = "at this moment" if breaker.is_probed else f"in {wire['tried_again_in_s']:.1f} s"
+        shown.add_row(
+            Text(breaker.name, "bold"),
+            Text(wire["state"].replace("_", " "), "yellow"),
+            f"{wire['open_for_s']:.0f} s ago",
+            "by the next request" if wire["state"] == "half_open" and not breaker.is_probed else again,
+            str(breaker.failures),
+            breaker.reason,
+        )
     return shown

@@ -72,13 +72,15 @@ class Surroundings:
 
 
 def surroundings() -> Surroundings:
-    """Read the environment; raises WrongDeclaration.  Logs of this process go to stderr, warnings only."""
+    """Read the environment; raises WrongDeclaration, WrongHome.  Logs of this process go to stderr, warnings only."""
+    from config.home import check_home
     from config.logging import set_up_logging
     from config.pipeline import load_pipeline
     from config.running_redis import find_redis_url
     from config.settings import load_settings
 
     settings = load_settings()
+    check_home(settings.home)
     set_up_logging(level="WARNING", log_format=settings.log_format, texts=settings.log_texts)
     redis_url = settings.redis_url or find_redis_url(settings.home)
     return Surroundings(settings, load_pipeline(settings.pipeline_file), redis_url)

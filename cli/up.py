@@ -20,6 +20,7 @@ from cli.home_lock import hold_home
 from cli.redis_server import announce_redis, prepare_redis, withdraw_redis
 from cli.supervisor import NAME, Supervisor, stop_on_signals
 from cli.worker import short_name
+from config.home import check_home
 from config.threads import VARIABLES
 from models.errors import ServiceError
 
@@ -78,10 +79,11 @@ def worker_environment(redis_url: str, home: Path, given: Mapping[str, str]) -> 
 def running(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[Running]:
     """Start Redis, where none is configured, and every worker; stop all of it when the block ends.
 
-    Raises AlreadyRunning (this home has its `up`), RedisMissing, RedisUnreachable.
+    Raises AlreadyRunning (this home has its `up`), WrongHome, RedisMissing, RedisUnreachable.
     """
     home = settings.home
     with hold_home(home):
+        check_home(home)
         own_redis = settings.redis_url is None
         redis: list[Child] = []
         if settings.redis_url is None:

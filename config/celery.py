@@ -10,6 +10,7 @@ from chorale_client.words import QUEUE_INDEX
 from kombu import Exchange, Queue
 
 BACKEND = "tasks.backend:LedgerBackend"
+CONSUMER = "tasks.intake:Consumer"
 
 
 def is_redis(broker_url: str) -> bool:
@@ -17,7 +18,7 @@ def is_redis(broker_url: str) -> bool:
 
 
 def needs_acknowledgement(queues: Iterable[str]) -> bool:
-    """Indexing is given back to its queue when a worker dies; the ledger sends everything else again itself."""
+    """Indexing is given back to its queue when a worker dies; of lean chords the ledger sends everything again."""
     return any(queue == QUEUE_INDEX or queue.endswith(".bulk") for queue in queues)
 
 
@@ -28,6 +29,7 @@ def celery_settings(
     queues: Iterable[str],
     acknowledged: bool,
     task_events: bool,
+    soft_shutdown_s: float,
     redis_socket_timeout_s: float,
     redis_connect_timeout_s: float,
 ) -> dict[str, Any]:
@@ -76,7 +78,12 @@ def celery_settings(
         # No hoarding: what waits should wait where every worker can take it.
         "worker_prefetch_multiplier": 1,
         "worker_disable_prefetch": False,
-        "task_acks_late": acknowledged,
+        "worker_consumer": CONSUMER,
+        # A worker that is told to stop puts back what it has not acknowledged; where the emulation is off, that is
+        # known to the worker alone and costs nothing.
+        "task_acks_late": True,
+        # Of pools with processes; `tasks.stopping` does the same for the solo pool.
+        "worker_soft_shutdown_timeout": soft_shutdown_s,
         "task_reject_on_worker_lost": False,
         "worker_deduplicate_successful_tasks": False,
         # A replaced child may need longer than the default 4 s to load its model, and would be killed for ever.

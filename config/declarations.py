@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
 from chorale_client.words import QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from models.plan import BoostPlan
 
@@ -48,6 +48,36 @@ class BranchDeclaration(Declared):
     options: dict[str, Any] = {}
 
 
+class RerankerDeclaration(Declared):
+    """A cross-encoder that orders the best fused hits anew, in the fusion workers."""
+
+    name: str
+    model: str = Field(min_length=1)
+    """A sentence-transformers CrossEncoder: a name on the Hugging Face hub, or a folder."""
+    backend: Literal["onnx", "sentence_transformers"] = "onnx"
+    """`onnx`: the BERT family, without PyTorch; `sentence_transformers`: any (needs `make torch`)."""
+    device: str | None = Field(None, pattern=r"^(cpu|mps|cuda(:\d{1,2})?)$")
+    """`cpu`, `cuda`, `cuda:1`, `mps`; None: CUDA where the backend has it and there is one."""
+    depth: int = Field(50, ge=1, le=1_000)
+    """How many of the best fused hits of a question it scores; fewer where the measured speed allows no more."""
+    coarse: int = Field(100, ge=1, le=1_000)
+    """Over so many of them the fused scores are normalised."""
+    budget_ms: int = Field(400, ge=10, le=30_000)
+    """Milliseconds it may take of a request, which the branches then do not have."""
+    weight: float = Field(0.7, gt=0, le=1, strict=False)
+    """Its share of the score; the fused score has the rest."""
+    max_pieces: int = Field(128, ge=16, le=8_192)
+    """Word pieces of question and passage together; at 128 fifty pairs fit the budget of a MiniLM on two cores."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.coarse < self.depth:
+            raise ValueError(f"coarse: {self.coarse} hits hold no {self.depth} candidates; at least depth")
+        if self.backend == "onnx" and self.device not in (None, "cpu"):
+            raise ValueError(f"device: the backend onnx runs on the cpu alone, not on {self.device}")
+        return self
+
+
 class Choices(Declared):
     """What a configuration chooses, its boosts aside."""
 
@@ -61,12 +91,15 @@ class Choices(Declared):
     """By branch, in place of the branch's own."""
     fold: bool = True
     """Fold exact copies and near-duplicates into the best of them."""
+    timeout_s: float | None = Field(None, ge=0.05, le=60)
+    """The time of a request that chooses this and gives none itself; None: 2 s.  For language models, mostly."""
 
 
 class Configuration(Choices):
     """A named set of ranking choices."""
 
     boosts: BoostPlan | None = None
+    reranker: RerankerDeclaration | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +119,19 @@ class Pipeline:
             for branch in self.branches
             if configuration.branches is None or branch.name in configuration.branches
         )
+
+    @property
+    def timeouts_s(self) -> dict[str, float]:
+        """By configuration, where it has a time of its own; `""` is that of the default one."""
+        named = {name: one.timeout_s for name, one in self.configurations.items() if one.timeout_s}
+        default = named.get(self.default_configuration)
+        return named if default is None else {**named, "": default}
+
+    @property
+    def rerankers(self) -> dict[str, RerankerDeclaration]:
+        """Those that a configuration uses, by name."""
+        used = (one.reranker for one in self.configurations.values())
+        return {reranker.name: reranker for reranker in used if reranker is not None}
 
     @property
     def queues(self) -> tuple[str, ...]:

@@ -108,6 +108,8 @@ def set_up_logging(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    # At INFO Celery has two lines for each task, which say nothing that the stages do not.
+    logging.getLogger("celery").setLevel(max(logging.WARNING, root.level))
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

@@ -10,8 +10,15 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from config.declarations import BranchDeclaration, Configuration, Pipeline, StoreDeclaration
+from config.embedded import EmbeddedOptions
+from config.generators import ExpansionOptions, HydeOptions
+from config.hybrid import HybridOptions
+from config.listing import ListingOptions
 from config.pipeline_reader import DEFAULT_FILE, Options, PipelineReader
+from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import WrongDeclaration
+from models.http_endpoint import HttpEndpoint
+from models.weaviate_endpoint import WeaviateEndpoint
 
 __all__ = [
     "BRANCH_KINDS",
@@ -25,8 +32,20 @@ __all__ = [
     "load_pipeline",
 ]
 
-STORE_KINDS: Mapping[str, Options] = {"embedded": {}}
-BRANCH_KINDS: Mapping[str, Options] = {"bm25": {}, "vector": {}, "hyde": {"generator": ("feedback",)}}
+STORE_KINDS: Mapping[str, Options] = {
+    "embedded": EmbeddedOptions,
+    "elasticsearch": ElasticsearchEndpoint,
+    "http": HttpEndpoint,
+    "weaviate": WeaviateEndpoint,
+}
+BRANCH_KINDS: Mapping[str, Options] = {
+    "bm25": ExpansionOptions,
+    "vector": ExpansionOptions,
+    "hyde": HydeOptions,
+    "hybrid": HybridOptions,
+    "document": ListingOptions,
+    "http": {},
+}
 METHODS = ("rrf", "rrf-grouped")
 
 

@@ -15,23 +15,24 @@ from chorale_client.words import (
     QUEUE_RETRIEVE,
     RESERVED_BRANCH_NAMES,
 )
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
+from config import extensions
 from config.declarations import (
     BranchDeclaration,
     Choices,
     Configuration,
     Declared,
     Pipeline,
+    RerankerDeclaration,
     StoreDeclaration,
 )
 from config.toml_lines import line_of
+from models.errors import WrongDeclaration
+from models.extensions import Options as Options
 from models.plan import BoostPlan
 
 DEFAULT_FILE = Path(__file__).with_name("pipeline.toml")
-
-Options = Mapping[str, tuple[str, ...] | None]
-"""The options that a kind knows; None: any value, else one of these."""
 
 _BRANCH_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _QUEUE_NAME = re.compile(r"chorale\.[a-z][a-z0-9_]{0,31}")
@@ -42,6 +43,8 @@ _OTHER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 class _ConfigurationTable(Choices):
     boosts: str | None = None
     """The name of a table [boosts.<name>], of this file or shipped."""
+    reranker: str | None = None
+    """The name of a table [rerankers.<name>]."""
 
 
 class _Boosts(Declared):
@@ -64,9 +67,10 @@ class _File(Declared):
     branches: dict[str, dict[str, Any]] = Field(default_factory=dict)
     configurations: dict[str, dict[str, Any]] = Field(default_factory=dict)
     boosts: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    rerankers: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
-_Table = TypeVar("_Table", bound=Declared)
+_Table = TypeVar("_Table", bound=BaseModel)
 
 
 class PipelineReader:
@@ -99,15 +103,25 @@ class PipelineReader:
             for name, table in declared.branches.items()
             if (branch := self._branch(name, table, declared.stores, branch_kinds))
         )
+        for branch in branches:
+            self._check_store_of(branch, stores.get(branch.store), branch_kinds)
         if not declared.branches:
             self._complain(("branches",), "no branch is declared; add a table such as [branches.bm25]")
         boosts = self._boosts(declared.boosts)
+        rerankers = {
+            name: self._table(RerankerDeclaration, ("rerankers", name), table)
+            for name, table in declared.rerankers.items()
+        }
         # Without any table of its own a file gets plain RRF over its branches.
         tables = declared.configurations or {"rrf": {"method": "rrf"}}
         configurations = {
             name: configuration
             for name, table in tables.items()
-            if (configuration := self._configuration(name, table, declared.branches, boosts, methods))
+            if (
+                configuration := self._configuration(
+                    name, table, declared.branches, boosts, rerankers, methods
+                )
+            )
         }
         default = declared.default_configuration or next(iter(tables))
         self._one_of(default, "configuration", tables, ("default_configuration",))
@@ -128,7 +142,7 @@ class PipelineReader:
 
     def _table(self, kind: type[_Table], path: tuple[str, ...], table: Mapping[str, Any]) -> _Table | None:
         """`table` as a `kind`, whose name is the table's own; None after complaints."""
-        named = {"name": path[-1]} if "name" in kind.model_fields else {}
+        named = {"name": path[-1]} if len(path) == 2 and "name" in kind.model_fields else {}
         if named:
             self._check_name(path)
             if "name" in table:
@@ -193,13 +207,14 @@ class PipelineReader:
         table: Mapping[str, Any],
         branches: Collection[str],
         boosts: Mapping[str, BoostPlan | None],
+        rerankers: Mapping[str, RerankerDeclaration | None],
         methods: Collection[str],
     ) -> Configuration | None:
         path = ("configurations", name)
         read = self._table(_ConfigurationTable, path, table)
         if read is None:
             return None
-        self._one_of(read.method, "fusion method", methods, (*path, "method"))
+        self._is_offered("fusion method", read.method, methods, (*path, "method"))
         for branch in read.branches or ():
             self._one_of(branch, "branch", branches, (*path, "branches"))
         for branch in read.weights or {}:
@@ -208,7 +223,11 @@ class PipelineReader:
         if read.boosts is not None:
             self._one_of(read.boosts, "boosts", boosts, (*path, "boosts"))
             preset = boosts.get(read.boosts)
-        return Configuration(**{**dict(read), "boosts": preset})
+        reranker = None
+        if read.reranker is not None:
+            self._one_of(read.reranker, "reranker", rerankers, (*path, "reranker"))
+            reranker = rerankers.get(read.reranker)
+        return Configuration(**{**dict(read), "boosts": preset, "reranker": reranker})
 
     def _check_weights(self, configuration: Configuration, branches: tuple[BranchDeclaration, ...]) -> None:
         asked = Pipeline({}, branches, {}, "").branches_of(configuration)
@@ -223,13 +242,44 @@ class PipelineReader:
         path: tuple[str, ...],
         kinds: Mapping[str, Options],
     ) -> None:
-        self._one_of(kind, what, kinds, (*path, "kind"))
-        known = kinds.get(kind, dict.fromkeys(options))
+        if not self._is_offered(what, kind, kinds, (*path, "kind")):
+            return
+        known = kinds[kind] if kind in kinds else extensions.load(what, kind).options
+        if isinstance(known, type):
+            self._table(known, (*path, "options"), options)
+            return
         for option, value in options.items():
             where = (*path, "options", option)
             self._one_of(option, f"option of {kind}", known, where)
             if (allowed := known.get(option)) is not None:
                 self._one_of(str(value), option, allowed, where)
+
+    def _is_offered(self, what: str, name: str, built_in: Collection[str], path: tuple[str, ...]) -> bool:
+        """Whether it is one of our own or a package's, which is imported here."""
+        self._one_of(name, what, choices := extensions.choices(what, built_in), path)
+        if name not in choices:
+            return False
+        if (why_not := extensions.claimed(what, name, built_in)) is not None:
+            self._complain(path, why_not)
+            return False
+        if name not in built_in:
+            try:
+                extensions.load(what, name)
+            except WrongDeclaration as error:
+                self._complain(path, str(error))
+                return False
+        return True
+
+    def _check_store_of(
+        self, branch: BranchDeclaration, store: StoreDeclaration | None, kinds: Collection[str]
+    ) -> None:
+        if store is None or branch.kind not in kinds or (branch.kind == "http") == (store.kind == "http"):
+            return
+        self._complain(
+            ("branches", branch.name, "kind"),
+            f"the store {store.name!r} is of kind {store.kind!r}: a branch of kind 'http' asks a store of kind 'http', "
+            "and no other kind does",
+        )
 
     def _one_of(self, name: str, what: str, choices: Collection[str], path: tuple[str, ...]) -> None:
         if name not in choices:

@@ -25,7 +25,7 @@ _NOT_SETTINGS = ("CHORALE_TEST_", "CHORALE_SERVICES")
 _REDIS_SCHEMES = ("redis", "rediss", "unix")
 _BROKER_SCHEMES = ("redis", "rediss", "redis+socket", "rediss+socket", "amqp", "amqps", "pyamqp")
 _AUDIT_SCHEMES = ("sqlite", "postgresql")
-_SECRET = frozenset({"redis_url", "broker_url", "audit_url"})
+_SECRET = frozenset({"redis_url", "broker_url", "audit_url", "documents_url"})
 """May hold a password: never quoted in an error."""
 
 
@@ -70,6 +70,10 @@ class Settings(BaseSettings):
     audit_url: str | None = None
     """SQLAlchemy address of the audit tables (`sqlite:///…`, `postgresql+psycopg://…`). Not set: SQLite in
     `home/audit.db`. May hold a password."""
+    documents_url: str | None = None
+    """SQLAlchemy address of the table of documents, which an installation has whose documents go into servers or into
+    several stores. Not set: the database of `audit_url` if that is PostgreSQL, else SQLite in `home/documents.db`. May
+    hold a password."""
     pipeline_file: Path | None = None
     """TOML file that declares stores, branches and configurations. Not set: the embedded pipeline that is
     shipped as `config/pipeline.toml`."""
@@ -111,6 +115,9 @@ class Settings(BaseSettings):
     # The life of a request
     answer_ttl_s: float = Field(600, ge=1, le=86_400)
     """Seconds an answer can be fetched by its id after the request ended."""
+    answer_limit_mb: float = Field(16, ge=0.1, le=24)
+    """Largest answer in MB (1,000,000 bytes): what is larger has its hits' ids and scores alone, and says so. Redis
+    cuts off a waiting caller to whom more than 32 MB are to be sent at once."""
     cache_ttl_s: float = Field(3_600, ge=0, le=2_592_000)
     """Seconds a whole answer may be given again for an equal question; 0 turns the cache off. A change of the
     corpus makes it forget sooner."""
@@ -124,9 +131,23 @@ class Settings(BaseSettings):
     a process of its own for it."""
     drain: bool = True
     """`chorale sweeper` also moves ended requests from Redis into the audit tables. Off: another process does."""
+    breaker_failures: int = Field(5, ge=0, le=1_000)
+    """Failures in a row after which a branch or a store is not asked for a while; 0: never. One or two are
+    chance, and every further one costs a request its whole time."""
+    breaker_open_s: float = Field(5, ge=0.1, le=3_600)
+    """Seconds until one request tries again what is not asked: about what a worker needs to come back."""
+    admission_length: int = Field(1_000, ge=0, le=10_000_000)
+    """Messages waiting on a queue from which its branch is left out, or for `retrieve` and `fusion` new requests
+    are refused; 0: off. Far above what a worker serves in the default time of a request (2 s)."""
+    admission_age_s: float = Field(1, ge=0, le=3_600)
+    """The same by seconds that the oldest of at least ten messages has waited; 0: off. Half the default time of a
+    request: what waits longer has too little left. A branch is still asked by who has twice the wait to spare."""
     lean: bool = True
     """Publish the chord in one trip and let the ledger keep its messages. Off: a plain `celery.chord`, several
     times slower, with no private interface of Celery."""
+    soft_shutdown_s: float = Field(8, ge=0, le=3_600)
+    """Seconds that a worker which is told to stop may go on with what it has begun; then that goes back to its
+    queue, for another one. Below the ten seconds after which `chorale up` and Docker kill."""
     worker_processes: Annotated[dict[str, int], NoDecode] = Field(default_factory=dict)
     """Processes for each queue that `chorale up` starts, as `bm25=2,chorale.fusion=2`; one where nothing is
     said, 0 for a queue that other machines serve."""
@@ -142,8 +163,9 @@ class Settings(BaseSettings):
     """Keep the questions' texts in the audit tables. Off: only their hashes."""
     log_texts: bool = False
     """Put questions' texts on log lines. Off by default: logs travel further than databases."""
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """The least severe log line that is written. `INFO` is a line for each stage; `WARNING` is for busy workers."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
+    """The least severe log line that is written. `INFO` has a line for each stage of each request, which busy
+    workers feel."""
     log_format: Literal["json", "console"] = "console"
     """`json`: one object a line, for machines; `console`: for people."""
     task_events: bool = False
@@ -165,7 +187,7 @@ class Settings(BaseSettings):
     def _is_broker(cls, value: str | None) -> str | None:
         return value and _check_scheme(value, _BROKER_SCHEMES)
 
-    @field_validator("audit_url")
+    @field_validator("audit_url", "documents_url")
     @classmethod
     def _is_database(cls, value: str | None) -> str | None:
         return value and _check_scheme(value, _AUDIT_SCHEMES)
@@ -204,6 +226,16 @@ class Settings(BaseSettings):
     def audit_database_url(self) -> str:
         """SQLAlchemy address of the audit tables."""
         return self.audit_url or f"sqlite:///{self.home / 'audit.db'}"
+
+    @property
+    def documents_database_url(self) -> str:
+        """SQLAlchemy address of the table of documents."""
+        shared = self.audit_url if (self.audit_url or "").startswith("postgresql") else None
+        return self.documents_url or shared or f"sqlite:///{self.home / 'documents.db'}"
+
+    @property
+    def answer_limit_bytes(self) -> int:
+        return round(self.answer_limit_mb * 1_000_000)
 
     def processes(self, queue: str) -> int:
         """How many worker processes `chorale up` starts for `queue` (its full name, `chorale.bm25`)."""

@@ -87,7 +87,7 @@ def build_question(
         hit_to_wire(
             hit,
             rank,
-            score_kind=plan.method,
+            score_kind=fused.score_kind or plan.method,
             include=request.include,
             passage=texts.get(hit.passage_id) if texts else None,
             terms=terms,

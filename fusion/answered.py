@@ -27,7 +27,8 @@ def ranking_of(envelope: Envelope | None, position: int) -> Ranking | None:
 def missing_branches(
     plan: Plan, envelopes: Mapping[str, Envelope], absent: Mapping[str, Degradation] | None = None
 ) -> tuple[Degradation, ...]:
-    """What each branch of the plan that did not answer all questions says of itself, in the plan's order.
+    """What each branch of the plan says of itself that did not answer all questions, or not as it should, in the
+    plan's order.
 
     `absent` gives the reason for a branch without an envelope; `not_started` where it does not.  Where nothing
     was searched, nothing is missing.
@@ -45,4 +46,6 @@ def missing_branches(
         elif any(ranking_of(envelope, position) is None for position in range(len(plan.asked))):
             detail = f"answered {len(envelope.rankings)} of {len(plan.asked)} questions"
             missing.append(Degradation(where, Reason.INVALID_ANSWER, detail))
+        if envelope is not None:
+            missing.extend(envelope.degraded)
     return tuple(missing)

@@ -14,10 +14,11 @@ from fusion.boosts import BOUND, boost_factors, bounded_order, read_moment
 from fusion.candidates import Candidate, fuse_rankings
 from fusion.collapse import collapse_ranking, unit_ids
 from fusion.fold import Folded, fold
-from fusion.fused import BranchScore, FusedHit, FusedQuestion
+from fusion.fused import BranchScore, FusedHit, FusedQuestion, coverage
 from fusion.methods import method_named
 from fusion.order import significant
 from fusion.protocol import BranchRanking
+from fusion.rerank import shown_range
 from models.envelope import Envelope, StageNote
 from models.hits import Ranking
 from models.plan import BoostPlan, Plan
@@ -33,11 +34,6 @@ def _multipliers(candidates: Sequence[Candidate], boosts: BoostPlan, now: dateti
             known[described] = prod(boost_factors(boosts, *described, now).values())
         multipliers.append(known[described])
     return multipliers
-
-
-def _coverage(hits: Sequence[FusedHit], group_of: Mapping[str, str]) -> float:
-    several = sum(len({group_of[name] for name in hit.branches}) > 1 for hit in hits)
-    return several / len(hits) if hits else 0.0
 
 
 def _fused_hit(
@@ -101,7 +97,7 @@ def fuse_question(
     *,
     clock: Callable[[], float] | None = None,
 ) -> FusedQuestion:
-    """Fuse what the branches answered for one question.
+    """Fuse what the branches answered for one question: its page, or what a reranker makes the page of.
 
     `position` is the question's place in `plan.asked`, and so in each envelope's rankings; envelopes are by
     branch name, and a branch without one, or that failed, earns nobody anything.  `clock` gives seconds and
@@ -137,7 +133,8 @@ def fuse_question(
         notes.skip(Stage.FOLD)
 
     hits = []
-    for place, folded in kept[request.offset : request.offset + request.top_k]:
+    first, last = shown_range(request, plan)
+    for place, folded in kept[first:last]:
         candidate, (_, score, bound) = ordered[place], order[place]
         hit = candidate.hit
         factors = boost_factors(boosts, hit.source_type, hit.published_at, now) if boosts and now else {}
@@ -149,6 +146,7 @@ def fuse_question(
         hits=tuple(hits),
         stages=tuple(notes.notes),
         total_matches=max([len(candidates), *known_totals]),
-        coverage=_coverage(hits, {branch.name: branch.group for branch in plan.branches}),
+        coverage=coverage(hits, {branch.name: branch.group for branch in plan.branches}),
         warnings=tuple(dict.fromkeys(line for ranking in given for line in ranking.warnings)),
+        texts={name: text for ranking in given for name, text in ranking.texts.items()},
     )

@@ -53,7 +53,7 @@ def hit_to_wire(
     terms: QuestionTerms,
     snippet_chars: int,
 ) -> dict[str, Any]:
-    """Ids and score are always there, `folded` where something was; what needs a missing text is not."""
+    """Ids and score are always there, `rerank` and `folded` where something was; what needs a missing text is not."""
     wire: dict[str, Any] = {
         "rank": rank,
         "document_id": hit.document_id,
@@ -76,6 +76,10 @@ def hit_to_wire(
             wire["text"] = passage.text
     if "explanation" in include:
         wire |= _explanation(hit)
+    if hit.rerank is not None:
+        # A hit that was not reached has no score: null is left out, as everywhere.
+        reached = {} if hit.rerank.score is None else {"score": hit.rerank.score}
+        wire["rerank"] = {**reached, "stage": str(hit.rerank.stage), "fused_score": hit.rerank.fused_score}
     if hit.folded:
         wire["folded"] = [
             {"document_id": folded.document_id, "why": str(folded.why), "similarity": folded.similarity}

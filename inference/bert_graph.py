@@ -1,9 +1,10 @@
 """The computation of a BERT-family encoder as an ONNX graph, built from the model's own weights.
 
 It is written in ONNX Runtime's fused operators (EmbedLayerNormalization, Attention, SkipLayerNormalization,
-BiasGelu), so nothing depends on a graph optimiser finding them.  Pooling and normalisation are inside.
+BiasGelu), so nothing depends on a graph optimiser finding them.  `bert_graph` has pooling and normalisation
+inside; what else follows an encoder is built with `Builder`, `encoded` and `finished`.
 
-In:  `input_ids`, `mask`, int32, shape (batch, length), padded on the right.
+In:  `input_ids`, `mask`, int32, shape (batch, length), padded on the right; `segments`, where asked for.
 Out: `vectors`, float32, shape (batch, width), unit length.
 """
 
@@ -38,7 +39,7 @@ class BertGraph:
 
 
 @dataclass(slots=True)
-class _Builder:
+class Builder:
     precision: str
     constants: list[TensorProto] = field(default_factory=list)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
@@ -81,21 +82,29 @@ def bert_graph(shape: BertShape, read: Read, *, precision: str = "fp32") -> Bert
 
     `precision` is `fp32`, or `int8`: matrices in 8-bit integers, activations quantised on the way.
     """
-    build = _Builder(precision)
-    x = _embeddings(build, shape, read)
+    build = Builder(precision)
+    _pool(build, shape.pooling, encoded(build, shape, read))
+    return finished(build, ["input_ids", "mask"], "vectors", ["batch", "width"])
+
+
+def encoded(build: Builder, shape: BertShape, read: Read, *, with_segments: bool = False) -> str:
+    """The name of the tokens' vectors, shape (batch, length, width).
+
+    `with_segments`: each token's type is an input, `segments`; otherwise all are of type 0.
+    """
+    x = _embeddings(build, shape, read, with_segments)
     for layer in range(shape.layers):
         x = _layer(build, shape, _under(f"encoder.layer.{layer}.", read), f"layer.{layer}", x)
-    _pool(build, shape.pooling, x)
+    return x
 
-    tokens = ["batch", "length"]
+
+def finished(build: Builder, inputs: list[str], output: str, output_shape: list[str]) -> BertGraph:
+    """The graph of what was built: int32 inputs of shape (batch, length) to one float32 output."""
     graph = helper.make_graph(
         build.nodes,
         "bert",
-        [
-            helper.make_tensor_value_info("input_ids", TensorProto.INT32, tokens),
-            helper.make_tensor_value_info("mask", TensorProto.INT32, tokens),
-        ],
-        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", "width"])],
+        [helper.make_tensor_value_info(name, TensorProto.INT32, ["batch", "length"]) for name in inputs],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, output_shape)],
         initializer=build.constants + [_promise(name, value) for name, value in build.weights.items()],
     )
     model = helper.make_model(
@@ -110,16 +119,18 @@ def _under(prefix: str, read: Read) -> Read:
     return lambda name: read(prefix + name)
 
 
-def _embeddings(build: _Builder, shape: BertShape, read: Read) -> str:
-    # A single text is all of token type 0, so that row is a constant: it is added to every position.
+def _embeddings(build: Builder, shape: BertShape, read: Read, with_segments: bool) -> str:
     positions = read("embeddings.position_embeddings.weight")[shape.first_position :]
-    positions = positions + read("embeddings.token_type_embeddings.weight")[0]
+    types = read("embeddings.token_type_embeddings.weight")
+    if not with_segments:
+        # A single text is all of token type 0, so that row is a constant: it is added to every position.
+        positions = positions + types[0]
     inputs = [
         "input_ids",
-        "",
+        "segments" if with_segments else "",
         build.weight("words", read("embeddings.word_embeddings.weight")),
         build.weight("positions", positions),
-        "",
+        build.weight("types", types) if with_segments else "",
         build.weight("words.norm.weight", read("embeddings.LayerNorm.weight")),
         build.weight("words.norm.bias", read("embeddings.LayerNorm.bias")),
     ]
@@ -138,7 +149,7 @@ def _embeddings(build: _Builder, shape: BertShape, read: Read) -> str:
     return name
 
 
-def _layer(build: _Builder, shape: BertShape, read: Read, name: str, x: str) -> str:
+def _layer(build: Builder, shape: BertShape, read: Read, name: str, x: str) -> str:
     parts = [f"attention.self.{part}" for part in ("query", "key", "value")]
     joined = np.concatenate([read(f"{part}.weight").T for part in parts], axis=1)
     bias = build.weight(f"{name}.qkv.bias", np.concatenate([read(f"{part}.bias") for part in parts]))
@@ -177,14 +188,14 @@ def _layer(build: _Builder, shape: BertShape, read: Read, name: str, x: str) -> 
     return add_and_norm(narrowed, x, "output", f"{name}.narrow")
 
 
-def _attention(build: _Builder, shape: BertShape, projected: str) -> str:
+def _attention(build: Builder, shape: BertShape, projected: str) -> str:
     """Attention over queries, keys and values that lie side by side in the last dimension of `projected`."""
     outputs = [f"{projected}.{part}" for part in ("query", "key", "value")]
     build.nodes.append(helper.make_node("Split", [projected], outputs, axis=-1))
     return build.fused("MultiHeadAttention", [*outputs, "", "mask"], num_heads=shape.heads)
 
 
-def _pool(build: _Builder, pooling: str, x: str) -> None:
+def _pool(build: Builder, pooling: str, x: str) -> None:
     if pooling == "cls":
         first = build.constant("first", np.array(0, np.int64))
         pooled = build.op("Gather", [x, first], axis=1)

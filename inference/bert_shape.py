@@ -38,14 +38,9 @@ class BertShape:
 
 def bert_shape(model: SentenceModel) -> BertShape:
     """The model as the graph's shape; raises NotConfigured if the graph would not be exactly this model."""
-    config = model.config
-    architecture, activation = config.get("model_type"), config.get("hidden_act", "gelu")
     exact = {
-        f"the architecture {architecture!r}": architecture in MODEL_TYPES,
-        f"the activation {activation!r}": activation in ACTIVATIONS,
+        **_encoder(model),
         f"the pooling {model.pooling!r}": model.pooling in POOLINGS,
-        "relative positions": config.get("position_embedding_type", "absolute") == "absolute",
-        "a decoder": not config.get("is_decoder", False),
         "pooling without the prompt": model.pools_prompt,
         f"the modules {', '.join(model.other_modules)}": not model.other_modules,
         "vectors before pooling": model.has_pooling,
@@ -56,11 +51,38 @@ def bert_shape(model: SentenceModel) -> BertShape:
                 f"the embedder 'onnx' does not do {what} of {model.folder} without an ONNX file of it; "
                 "use 'sentence_transformers'"
             )
+    return _shape(model, model.pooling)
+
+
+def classifier_shape(model: SentenceModel) -> BertShape:
+    """The encoder below a sequence-classification head; raises NotConfigured likewise."""
+    for what, is_exact in _encoder(model).items():
+        if not is_exact:
+            raise NotConfigured(
+                f"the reranker 'onnx' does not do {what} of {model.folder}; use 'sentence_transformers'"
+            )
+    return _shape(model, "cls")
+
+
+def _encoder(model: SentenceModel) -> dict[str, bool]:
+    """What could keep the graph from being this encoder, and whether it is as the graph has it."""
+    config = model.config
+    architecture, activation = config.get("model_type"), config.get("hidden_act", "gelu")
+    return {
+        f"the architecture {architecture!r}": architecture in MODEL_TYPES,
+        f"the activation {activation!r}": activation in ACTIVATIONS,
+        "relative positions": config.get("position_embedding_type", "absolute") == "absolute",
+        "a decoder": not config.get("is_decoder", False),
+    }
+
+
+def _shape(model: SentenceModel, pooling: str) -> BertShape:
+    config = model.config
     return BertShape(
         layers=int(config["num_hidden_layers"]),
         heads=int(config["num_attention_heads"]),
         epsilon=float(config.get("layer_norm_eps", 1e-12)),
-        activation=activation,
-        pooling=model.pooling,
+        activation=config.get("hidden_act", "gelu"),
+        pooling=pooling,
         first_position=first_position(config),
     )

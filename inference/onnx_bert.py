@@ -10,7 +10,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from inference.bert_graph import Read, bert_graph
+from inference.bert_graph import BertGraph, Read, bert_graph
 from inference.bert_shape import bert_shape
 from inference.onnx_session import PROVIDERS, session_options
 from inference.sentence_model import SentenceModel
@@ -25,27 +25,34 @@ class OnnxBert:
 
     def __init__(self, model: SentenceModel, path: Path, *, precision: str, threads: int) -> None:
         with safe_open(path, "numpy") as weights:
-            graph = bert_graph(bert_shape(model), _reader(weights), precision=precision)
-        options = session_options(threads)
-        # The session copies these while it loads; afterwards they are free to go.
-        values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in graph.weights.values()]
-        options.add_external_initializers(list(graph.weights), values)
-        self._session = onnxruntime.InferenceSession(
-            graph.model.SerializeToString(), options, providers=PROVIDERS
-        )
+            graph = bert_graph(bert_shape(model), encoder_reader(weights), precision=precision)
+        self._session = bert_session(graph, threads)
 
     def __call__(self, ids: NDArray[np.int32], mask: NDArray[np.int32]) -> Matrix:
         vectors: Matrix = self._session.run(None, {"input_ids": ids, "mask": mask})[0]
         return vectors
 
 
-def _reader(weights: Any) -> Read:
+def bert_session(graph: BertGraph, threads: int) -> onnxruntime.InferenceSession:
+    options = session_options(threads)
+    # The session copies these while it loads; afterwards they are free to go.
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in graph.weights.values()]
+    options.add_external_initializers(list(graph.weights), values)
+    return onnxruntime.InferenceSession(graph.model.SerializeToString(), options, providers=PROVIDERS)
+
+
+def encoder_reader(weights: Any) -> Read:
     """Weights in fp32 by their name in a `BertModel`, whatever prefix the file has before it."""
-    marker = "embeddings.word_embeddings.weight"
-    names: list[str] = list(weights.keys())
-    prefix = next((name.removesuffix(marker) for name in names if name.endswith(marker)), "")
+    prefix = encoder_prefix(weights)
 
     def read(name: str) -> NDArray[Any]:
         return np.asarray(weights.get_tensor(prefix + name), np.float32)
 
     return read
+
+
+def encoder_prefix(weights: Any) -> str:
+    """What stands before the names of the encoder's weights in the file: "", "bert.", "roberta."."""
+    marker = "embeddings.word_embeddings.weight"
+    names: list[str] = list(weights.keys())
+    return next((name.removesuffix(marker) for name in names if name.endswith(marker)), "")

@@ -20,8 +20,8 @@ class WordPieces:
         path = model.transformer / "tokenizer.json"
         try:
             source = path.read_text("utf-8")
-            self.whole = _tokenizer(source, lower_case=model.lower_case)
-            self._cut = _tokenizer(source, lower_case=model.lower_case)
+            self.whole = plain_tokenizer(source, lower_case=model.lower_case)
+            self._cut = plain_tokenizer(source, lower_case=model.lower_case)
         # The tokenizers library raises bare Exceptions for a file that it cannot read.
         except Exception as error:
             raise ModelMissing(f"{path} cannot be read: {error}") from error
@@ -47,7 +47,8 @@ class WordPieces:
         return [encoded.ids for encoded in self._cut.encode_batch_fast(list(texts))]
 
 
-def _tokenizer(source: str, *, lower_case: bool) -> Tokenizer:
+def plain_tokenizer(source: str, *, lower_case: bool) -> Tokenizer:
+    """The tokenizer of a tokenizer.json, without the truncation and padding that it may declare."""
     tokenizer = Tokenizer.from_str(source)
     tokenizer.no_padding()
     tokenizer.no_truncation()

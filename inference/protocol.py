@@ -6,9 +6,11 @@ Models are loaded in the worker after it started, never at import.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from models.documents import Matrix
+from models.errors import StageFailure
 
 
 class Embedder(Protocol):
@@ -49,18 +51,55 @@ class Embedder(Protocol):
 class HypothesisGenerator(Protocol):
     """Writes documents that could answer a question (HyDE, Gao et al. 2022)."""
 
-    name: str
-
-    def imagine(self, texts: Sequence[str], *, timeout_s: float) -> list[list[str]]:
-        """Hypothetical documents for each question; raises StageFailure."""
+    def imagine(self, texts: Sequence[str], *, timeout_s: float) -> list[tuple[str, ...] | StageFailure]:
+        """Hypothetical documents for each question, at least one, or why there is none.  Raises nothing."""
         ...
+
+
+class QueryExpander(Protocol):
+    """Rewrites a question."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Of `keyword`, `semantic`, `entity`: what it writes."""
+        ...
+
+    def expand(self, texts: Sequence[str], *, timeout_s: float) -> list[tuple[str, ...] | StageFailure]:
+        """For each question one text a kind, `""` where there is none, or why it failed.  Raises nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """What a reranker made of some pairs within its time."""
+
+    logits: tuple[float | None, ...]
+    """Of each pair, in order; None: not reached, or not chosen."""
+    chosen: int
+    """So many pairs, from the first on, seemed to fit the time before it began."""
+    has_begun: bool = True
+    """False: the model was still at work for an earlier request."""
 
 
 class Reranker(Protocol):
     """Scores question-passage pairs with a cross-encoder."""
 
-    fingerprint: str
+    @property
+    def fingerprint(self) -> str:
+        """Hash of weights, tokenizer and length: equal fingerprints give equal scores."""
+        ...
 
-    def score(self, text: str, passages: Sequence[str], *, timeout_s: float) -> list[float | None]:
-        """A logit for each passage, None where the time ran out."""
+    def most(self, limit_s: float) -> int:
+        """As many pairs as would fit if all were short: of more no text is worth fetching.  At least 1."""
+        ...
+
+    def score(self, pairs: Sequence[tuple[str, str]], *, limit_s: float) -> PairScores:
+        """Scores of (question, passage), most wanted first; back within `limit_s` seconds whatever the model does.
+
+        Raises StageFailure: ModelMissing before `warm`, InvalidAnswer for what is no number.
+        """
+        ...
+
+    def warm(self) -> None:
+        """Load the weights and measure their speed; raises ModelMissing, NotConfigured."""
         ...

@@ -1,26 +1,17 @@
-"""A request in flight as plain values, and what a sweeper finds due at one moment: the protocol without its Redis.
+"""A request in flight as plain values: the protocol without its Redis.
 
-`ledger.memory` changes these values step by step; docs/ledger.md explains the moments.
+`ledger.memory` changes these values step by step; docs/ledger.md explains them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
-from ledger.protocol import Action, Callback, Entry
+from chorale_client.words import EnvelopeStatus
 
-SWEEPER_LEASE_MS = 150
-"""How long a sweeper that died keeps the others waiting, and how long it keeps what it took."""
-RETRIEVES = 3
-"""How often `chorale.retrieve` is sent for a request that nobody plans."""
-RESENDS = 2
-"""How often a part that nobody took is sent again."""
-FUSES = 3
-"""How often `chorale.fuse` is published."""
-RESEND_EVERY_MS = 500
-FUSE_EVERY_MS = 250
-FOLLOWER_EVERY_MS = 50
+from ledger.protocol import Callback, Entry, Part, ReportOutcome
+from models.envelope import Envelope
 
 
 @dataclass(slots=True)
@@ -28,14 +19,50 @@ class PartInFlight:
     queue: str
     limit_at_ms: int
     resend_at_ms: int
+    hedge_at_ms: int | None = None
+    is_decisive: bool = False
     resent: int = 0
+    is_hedged: bool = False
     started_at_ms: int | None = None
     status: str | None = None
+    failed_attempt: int | None = None
+    """Which attempt failed while the other is out."""
     envelope: bytes = b""
+
+    @classmethod
+    def of(cls, part: Part, now_ms: int) -> PartInFlight:
+        hedge_ms = part.hedge_after_ms
+        is_worth_it = hedge_ms is not None and hedge_ms < part.limit_ms
+        return cls(
+            part.queue,
+            now_ms + part.limit_ms,
+            now_ms + part.resend_after_ms,
+            now_ms + hedge_ms if hedge_ms is not None and is_worth_it else None,
+            part.is_decisive,
+        )
+
+    @property
+    def first_moment_ms(self) -> int:
+        """When a sweeper first has to look at it."""
+        return self.resend_at_ms if self.hedge_at_ms is None else min(self.resend_at_ms, self.hedge_at_ms)
 
     @property
     def is_untouched(self) -> bool:
         return self.status is None and self.started_at_ms is None
+
+    def take(self, envelope: Envelope) -> ReportOutcome:
+        """Keep what a branch says, if it says something new; `counted` is for the first time that counts."""
+        status, known = str(envelope.status), self.status
+        if known is not None and (known != EnvelopeStatus.FAILED or status == EnvelopeStatus.FAILED):
+            return "duplicate"
+        if known is None and status == EnvelopeStatus.FAILED and self.is_hedged:
+            if self.failed_attempt == envelope.attempt:
+                return "duplicate"
+            if self.failed_attempt is None:
+                self.failed_attempt, self.envelope = envelope.attempt, envelope.to_wire()
+                return "waits"
+        self.status, self.envelope = status, envelope.to_wire()
+        return "counted" if known is None else "replaced"
 
 
 @dataclass(slots=True)
@@ -43,6 +70,7 @@ class RequestInFlight:
     """Times are milliseconds by the ledger's clock."""
 
     request: bytes
+    questions: int
     fingerprint: str
     head: str
     accepted_at_ms: int
@@ -51,6 +79,8 @@ class RequestInFlight:
     state: str = "accepted"
     plan: bytes | None = None
     parts: dict[str, PartInFlight] = field(default_factory=dict)
+    decided_by: str | None = None
+    """The branch whose failure ended the waiting."""
     callback: Callback | None = None
     join_at_ms: int = 0
     fusing_until_ms: int = 0
@@ -72,93 +102,56 @@ class RequestInFlight:
 
     @property
     def left(self) -> int:
-        """How many branches have not reported."""
-        return sum(part.status is None for part in self.parts.values())
+        """How many branches are still waited for."""
+        return 0 if self.decided_by else sum(part.status is None for part in self.parts.values())
 
-    def snapshot(self, request_id: str, *, state: str, now_ms: int) -> Entry:
+    @property
+    def envelopes(self) -> dict[str, bytes]:
+        return {name: part.envelope for name, part in self.parts.items() if part.envelope}
+
+    def open_part(self, branch: str) -> PartInFlight | None:
+        """The part, if somebody waits for it."""
+        return self.parts.get(branch) if self.state == "planned" and self.decided_by is None else None
+
+    def may_join(self, now_ms: int) -> bool:
+        if self.state == "planned":
+            return self.left <= 0 or now_ms >= self.join_at_ms
+        return self.state == "fusing" and now_ms >= self.fusing_until_ms
+
+    def entry(self, request_id: str) -> Entry:
         return Entry(
             request_id=request_id,
-            state=state,
+            state=self.state,
             request=self.request,
             plan=self.plan,
-            envelopes={name: part.envelope for name, part in self.parts.items() if part.status is not None},
+            envelopes=self.envelopes,
             started=frozenset(name for name, part in self.parts.items() if part.started_at_ms is not None),
+            decided_by=self.decided_by,
             accepted_at_ms=self.accepted_at_ms,
             deadline_ms=self.deadline_ms,
-            now_ms=now_ms,
         )
 
+    def answer(self, tail: str, now_ms: int) -> str:
+        return f'{{{self.head},"took_ms":{max(0, now_ms - self.accepted_at_ms)},{tail}'
 
-@dataclass(frozen=True, slots=True)
-class Due:
-    """What to do now, and the next moment."""
+    def result(self, request_id: str, answer: str, now_ms: int) -> bytes:
+        """Celery's result document."""
+        date_done = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        return (
+            f'{{"status":"SUCCESS","traceback":null,"children":[],"date_done":"{date_done}",'
+            f'"task_id":"{request_id}","fingerprint":"{self.fingerprint}","result":{answer}}}'
+        ).encode()
 
-    actions: tuple[Action, ...]
-    moment_ms: int
-
-
-def due(
-    request_id: str,
-    one: RequestInFlight,
-    now_ms: int,
-    *,
-    lease_ms: int,
-    is_led: bool,
-    is_empty: Callable[[str], bool],
-) -> Due:
-    """What is due for a request whose moment has come; counts in `one` what it sends.
-
-    `is_led`: the leader that it follows is still there; `is_empty`: no message waits in this queue.
-    """
-    if now_ms >= one.end_at_ms:
-        return Due((Action("end", request_id),), now_ms + lease_ms)
-    if one.state == "following":
-        if is_led:
-            return Due((), min(now_ms + FOLLOWER_EVERY_MS, one.end_at_ms))
-        one.state, one.retrieves_sent = "accepted", 0
-    if one.state == "accepted":
-        one.retrieves_sent += 1
-        if one.retrieves_sent > RETRIEVES:
-            return Due((), one.end_at_ms)
-        again_at = now_ms + 100 * one.retrieves_sent**2
-        return Due((Action("retrieve", request_id),), min(again_at, one.end_at_ms))
-    if one.state == "fusing":
-        return _due_while_fusing(request_id, one, now_ms, lease_ms)
-    if one.left > 0 and now_ms < one.join_at_ms:
-        return _due_while_searching(request_id, one, now_ms, is_empty)
-    if one.fuses_sent < FUSES:
-        return _fuse(request_id, one, now_ms)
-    return Due((), one.end_at_ms)
-
-
-def _due_while_searching(
-    request_id: str, one: RequestInFlight, now_ms: int, is_empty: Callable[[str], bool]
-) -> Due:
-    actions, moment = [], one.join_at_ms
-    for branch, part in one.parts.items():
-        if not part.is_untouched or part.resent >= RESENDS:
-            continue
-        if part.resend_at_ms <= now_ms:
-            part.resend_at_ms = now_ms + RESEND_EVERY_MS
-            # A queue that is not empty may hold it still.
-            if is_empty(part.queue):
-                part.resent += 1
-                actions.append(Action("part", request_id, branch))
-        moment = min(moment, part.resend_at_ms)
-    return Due(tuple(actions), min(moment, one.end_at_ms))
-
-
-def _due_while_fusing(request_id: str, one: RequestInFlight, now_ms: int, lease_ms: int) -> Due:
-    if now_ms < one.fusing_until_ms:
-        return Due((), min(one.fusing_until_ms, one.end_at_ms))
-    reserve_ms = one.fusion_reserve_ms
-    if reserve_ms is not None and one.fuses_sent < FUSES and now_ms + reserve_ms <= one.end_at_ms:
-        return _fuse(request_id, one, now_ms)
-    return Due((Action("end", request_id),), min(now_ms + lease_ms, one.end_at_ms))
-
-
-def _fuse(request_id: str, one: RequestInFlight, now_ms: int) -> Due:
-    assert one.callback is not None, "what is planned has a callback"
-    one.fuses_sent += 1
-    action = Action("fused" if one.callback.message else "fuse", request_id)
-    return Due((action,), min(now_ms + FUSE_EVERY_MS, one.end_at_ms))
+    def outbox_fields(self, request_id: str, answer: str, by: str, now_ms: int) -> dict[bytes, bytes]:
+        """What the audit is told of the end."""
+        said = {
+            "id": request_id,
+            "accepted_at": str(self.accepted_at_ms),
+            "ended_at": str(now_ms),
+            "by": by,
+            "request": self.request.decode(),
+            "plan": (self.plan or b"").decode(),
+            "answer": answer,
+        }
+        envelopes = {f"envelope:{name}".encode(): envelope for name, envelope in self.envelopes.items()}
+        return {name.encode(): value.encode() for name, value in said.items()} | envelopes

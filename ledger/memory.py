@@ -6,16 +6,27 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 from chorale_client.errors import RequestIdConflict
-from chorale_client.ledger import KEPT_AFTER_DEADLINE_S, Accepted, failed_tail, fingerprint, head
+from chorale_client.ledger import KEPT_AFTER_DEADLINE_S, Accepted, fingerprint, head, is_refused
 from chorale_client.request import Request
-from chorale_client.words import Reason, Status
+from chorale_client.unanswered import cancelled_tail, not_ended_tail, refused_tail
+from chorale_client.words import EnvelopeStatus, Status
 
+from ledger.due import FOLLOWER_EVERY_MS, SWEEPER_LEASE_MS, due
 from ledger.expiring import Expiring
-from ledger.in_flight import FOLLOWER_EVERY_MS, SWEEPER_LEASE_MS, PartInFlight, RequestInFlight, due
-from ledger.protocol import Action, Callback, Entry, Part, PlanOutcome, ReportOutcome, Started, Sweep
+from ledger.in_flight import PartInFlight, RequestInFlight
+from ledger.protocol import (
+    Action,
+    Callback,
+    Entry,
+    Part,
+    PlanOutcome,
+    ReportOutcome,
+    Snapshot,
+    Started,
+    Sweep,
+)
 from models.envelope import Envelope
 
 SHORTEST_FUSION_MS = 20
@@ -46,6 +57,8 @@ class MemoryLedger:
         self._moments: dict[str, int] = {}
         self.queues: defaultdict[str, deque[bytes]] = defaultdict(deque)
         self.outbox: deque[dict[bytes, bytes]] = deque()
+        self.retry_after_ms: int | None = None
+        """While this is not None, new requests are refused."""
 
     def _now(self) -> int:
         now = self._clock()
@@ -54,19 +67,26 @@ class MemoryLedger:
         return now
 
     def accept(self, request: Request) -> Accepted:
-        """Enter the request; raises RequestIdConflict where the id belongs to a different request."""
+        """Enter the request, or refuse it; raises RequestIdConflict where its id belongs to a different one."""
         with self._lock:
             now, request_id, mark = self._now(), request.request_id, fingerprint(request)
             one, ended = self._requests.get(request_id), self._results.get(request_id)
             if one is not None and one.fingerprint == mark:
                 return Accepted(request_id, one.state, False, one.accepted_at_ms, one.deadline_ms)
-            if one is None and ended is not None and ended[0] == mark:
+            gives_way = ended is not None and ended[0] == mark and is_refused(ended[1])
+            if one is None and ended is not None and ended[0] == mark and not gives_way:
                 return Accepted(request_id, "ended", False, 0, 0, result=ended[1])
-            if one is not None or ended is not None:
+            if one is not None or (ended is not None and not gives_way):
                 raise RequestIdConflict(
                     f"request_id: {request_id!r} was used for a different request; choose another id"
                 )
             one = self._new(request, accepted_at_ms=now)
+            if self.retry_after_ms is not None:
+                tail = f'"retry_after_s":{self.retry_after_ms / 1000:.3f},{refused_tail(one.questions)}'
+                self._end(request_id, one, "admission", tail, now)
+                result = self._results[request_id][1]
+                return Accepted(request_id, Status.REFUSED, False, now, one.deadline_ms, result=result)
+            self._results.pop(request_id)
             self._requests.put(request_id, one, until_ms=one.deadline_ms + KEPT_AFTER_DEADLINE_S * 1000)
             self._moments[request_id] = min(now + 100, one.end_at_ms)
             return Accepted(request_id, Status.ACCEPTED, True, now, one.deadline_ms)
@@ -74,6 +94,7 @@ class MemoryLedger:
     def _new(self, request: Request, *, accepted_at_ms: int) -> RequestInFlight:
         return RequestInFlight(
             request=request.model_dump_json().encode(),
+            questions=len(request.questions),
             fingerprint=fingerprint(request),
             head=head(request),
             accepted_at_ms=accepted_at_ms,
@@ -97,24 +118,31 @@ class MemoryLedger:
 
     def finish_failed(self, request: Request, accepted_at_ms: int) -> bytes:
         """End a request that nobody ended, also without its entry; returns the result, whoever wrote it."""
-        tail = failed_tail(
-            request,
-            where="plan",
-            reason=Reason.NOT_STARTED,
-            detail="nothing ended the request by its deadline; are workers and a sweeper running?",
-        )
         with self._lock:
             now, request_id = self._now(), request.request_id
             if self._results.get(request_id) is None:
                 one = self._requests.get(request_id) or self._new(request, accepted_at_ms=accepted_at_ms)
+                tail = not_ended_tail(request, one.state)
                 self._end(request_id, one, "client", tail, now)
                 self._release_followers(one, tail, is_complete=False, now=now)
             return self._results[request_id][1]
 
-    def load(self, request_id: str) -> Entry | None:
+    def cancel(self, request_id: str) -> bytes | None:
+        """End a request as `cancelled`; the result it ended with, now or before, or None: nothing is known of it."""
         with self._lock:
             now, one = self._now(), self._requests.get(request_id)
-            return None if one is None else one.snapshot(request_id, state=one.state, now_ms=now)
+            if one is not None:
+                tail = cancelled_tail(one.questions)
+                self._end(request_id, one, "client", tail, now)
+                self._release_followers(one, tail, is_complete=False, now=now, is_cancelled=True)
+            ended = self._results.get(request_id)
+            return ended and ended[1]
+
+    def load(self, request_id: str) -> Entry | None:
+        with self._lock:
+            self._now()
+            one = self._requests.get(request_id)
+            return None if one is None else one.entry(request_id)
 
     def plan(
         self,
@@ -144,12 +172,10 @@ class MemoryLedger:
             latest_ms = max((part.limit_ms for part in parts), default=0)
             one.join_at_ms = min(now + latest_ms, one.deadline_ms - fusion_reserve_ms)
             for part in parts:
-                one.parts[part.branch] = PartInFlight(
-                    part.queue, now + part.limit_ms, now + part.resend_after_ms
-                )
+                one.parts[part.branch] = PartInFlight.of(part, now)
                 self._push(part.queue, part.message)
-            resends = [part.resend_at_ms for part in one.parts.values()]
-            self._moments[request_id] = min([one.join_at_ms, *resends])
+            moments = [part.first_moment_ms for part in one.parts.values()]
+            self._moments[request_id] = min([one.join_at_ms, *moments])
             return "planned"
 
     def _follows(self, request_id: str, one: RequestInFlight, flight: str) -> bool:
@@ -157,7 +183,7 @@ class MemoryLedger:
         leader_id = self._flights.get(flight)
         leader = self._requests.get(leader_id) if leader_id and leader_id != request_id else None
         # An id that was lost and accepted again need not lead what it led before.
-        if leader is None or leader.flight != flight or leader.deadline_ms > one.deadline_ms:
+        if leader is None or leader.flight != flight or leader.end_at_ms > one.end_at_ms:
             return False
         leader.followers.append(request_id)
         one.state, one.leader = "following", leader_id
@@ -171,26 +197,29 @@ class MemoryLedger:
     def start(self, request_id: str, branch: str) -> Started | None:
         with self._lock:
             now, one = self._now(), self._requests.get(request_id)
-            part = one.parts.get(branch) if one is not None and one.state == "planned" else None
+            part = None if one is None else one.open_part(branch)
             if one is None or one.plan is None or part is None or part.status not in (None, "failed"):
                 return None
             if part.started_at_ms is None:
                 part.started_at_ms = now
             left_ms = min(part.limit_at_ms, one.join_at_ms) - now
-            return Started(left_ms, one.request, one.plan, now - one.accepted_at_ms)
+            return Started(left_ms, one.request, one.plan, now - one.accepted_at_ms, one.accepted_at_ms)
 
-    def report(self, request_id: str, branch: str, envelope: Envelope) -> ReportOutcome:
+    def report(
+        self, request_id: str, branch: str, envelope: Envelope, *, accepted_at_ms: int | None = None
+    ) -> ReportOutcome:
         with self._lock:
             now, one = self._now(), self._requests.get(request_id)
-            part = one.parts.get(branch) if one is not None and one.state == "planned" else None
+            part = None if one is None else one.open_part(branch)
             if one is None or one.callback is None or part is None:
                 return "closed"
-            status, known = str(envelope.status), part.status
-            if known is not None and (known != "failed" or status == "failed"):
-                return "duplicate"
-            part.status, part.envelope = status, envelope.to_wire()
-            if known is not None:
-                return "replaced"
+            if accepted_at_ms not in (None, one.accepted_at_ms):
+                return "closed"
+            outcome = part.take(envelope)
+            if outcome != "counted":
+                return outcome
+            if part.is_decisive and part.status == EnvelopeStatus.FAILED:
+                one.decided_by = branch
             if one.left > 0:
                 return "counted"
             one.fuses_sent += 1
@@ -198,18 +227,19 @@ class MemoryLedger:
             self._push(one.callback.queue, one.callback.message)
             return "joined" if one.callback.message else "due"
 
-    def join(self, request_id: str, *, force: bool = False) -> Entry | None:
+    def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:
         with self._lock:
             now, one = self._now(), self._requests.get(request_id)
-            if one is None or not (force or _may_join(one, now)):
+            if one is None or not (force or one.may_join(now)):
                 return None
-            state_before, one.state = one.state, "fusing"
+            snapshot = one.entry(request_id).at(now)
+            one.state = "fusing"
             until = now + SWEEPER_LEASE_MS
             if one.finish_reserve_ms is not None:
                 until = min(one.end_at_ms, now + (one.fusion_reserve_ms or 0))
             one.fusing_until_ms = max(until, now + SHORTEST_FUSION_MS)
             self._moments[request_id] = one.fusing_until_ms
-            return one.snapshot(request_id, state=state_before, now_ms=now)
+            return snapshot
 
     def finish(self, request_id: str, *, by: str, tail: str, is_complete: bool) -> int | None:
         with self._lock:
@@ -225,36 +255,30 @@ class MemoryLedger:
         self._moments.pop(request_id, None)
         if one.flight is not None and self._flights.get(one.flight) == request_id:
             self._flights.pop(one.flight)
-        answer = f'{{{one.head},"took_ms":{now - one.accepted_at_ms},{tail}'
-        date_done = datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="milliseconds")
-        result = (
-            f'{{"status":"SUCCESS","traceback":null,"children":[],"date_done":"{date_done}",'
-            f'"task_id":"{request_id}","fingerprint":"{one.fingerprint}","result":{answer}}}'
-        )
-        self._results.put(request_id, (one.fingerprint, result.encode()), until_ms=now + one.answer_ttl_ms)
-        fields = {
-            "id": request_id,
-            "accepted_at": str(one.accepted_at_ms),
-            "ended_at": str(now),
-            "by": by,
-            "request": one.request.decode(),
-            "plan": (one.plan or b"").decode(),
-            "answer": answer,
-        }
-        envelopes = {
-            f"envelope:{name}".encode(): part.envelope
-            for name, part in one.parts.items()
-            if part.status is not None
-        }
-        self.outbox.append({name.encode(): value.encode() for name, value in fields.items()} | envelopes)
+        answer = one.answer(tail, now)
+        result = one.result(request_id, answer, now)
+        self._results.put(request_id, (one.fingerprint, result), until_ms=now + one.answer_ttl_ms)
+        self.outbox.append(one.outbox_fields(request_id, answer, by, now))
 
-    def _release_followers(self, leader: RequestInFlight, tail: str, *, is_complete: bool, now: int) -> None:
-        """The same answer where it is whole or where under half the time is left; the others are planned anew."""
+    def _release_followers(
+        self,
+        leader: RequestInFlight,
+        tail: str,
+        *,
+        is_complete: bool,
+        now: int,
+        is_cancelled: bool = False,
+    ) -> None:
+        """The same answer where it is whole or where under half the time is left; the others are planned anew.
+
+        Where the leader was cancelled, all are.
+        """
         for request_id in leader.followers:
             one = self._requests.get(request_id)
             if one is None or one.state != "following":
                 continue
-            if is_complete or (one.deadline_ms - now) * 2 < one.deadline_ms - one.accepted_at_ms:
+            is_late = (one.deadline_ms - now) * 2 < one.deadline_ms - one.accepted_at_ms
+            if not is_cancelled and (is_complete or is_late):
                 self._end(request_id, one, "leader", tail, now)
             else:
                 one.state, one.retrieves_sent = "accepted", 0
@@ -307,9 +331,3 @@ class MemoryLedger:
     def in_flight(self) -> int:
         with self._lock:
             return len(self._moments)
-
-
-def _may_join(one: RequestInFlight, now: int) -> bool:
-    if one.state == "planned":
-        return one.left <= 0 or now >= one.join_at_ms
-    return one.state == "fusing" and now >= one.fusing_until_ms

@@ -6,7 +6,7 @@ The ledger owns the join: who is expected, who has answered, and the first termi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, Protocol
 
 from chorale_client.ledger import Accepted
@@ -24,6 +24,10 @@ class Part:
     limit_ms: int
     resend_after_ms: int
     message: bytes = b""
+    hedge_after_ms: int | None = None
+    """Without an answer then, it is sent once more, as attempt 2; nothing where the limit comes first."""
+    is_decisive: bool = False
+    """Its failure ends the waiting for the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +44,13 @@ class Started:
     request: bytes
     plan: bytes
     since_accepted_ms: int
+    accepted_at_ms: int
+    """Tells the request from a later one of the same id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A request in flight, read at one moment."""
+    """A request in flight."""
 
     request_id: str
     state: str
@@ -52,10 +58,22 @@ class Entry:
     request: bytes
     plan: bytes | None
     envelopes: Mapping[str, bytes]
+    """By branch; also of a failure while a second attempt is out."""
     started: frozenset[str]
     """The branches that somebody began."""
+    decided_by: str | None
+    """The branch whose failure ended the waiting for the others."""
     accepted_at_ms: int
     deadline_ms: int
+
+    def at(self, now_ms: int) -> Snapshot:
+        return Snapshot(**{one.name: getattr(self, one.name) for one in fields(self)}, now_ms=now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Entry):
+    """An entry as it was frozen when it was joined."""
+
     now_ms: int
 
     @property
@@ -71,7 +89,7 @@ class Entry:
 class Action:
     """Something that the sweeper found to be due."""
 
-    do: Literal["retrieve", "part", "fuse", "fused", "end"]
+    do: Literal["retrieve", "part", "hedge", "fuse", "fused", "end"]
     request_id: str
     branch: str | None = None
 
@@ -86,7 +104,8 @@ class Sweep:
 
 
 PlanOutcome = Literal["planned", "follows", "known", "closed"]
-ReportOutcome = Literal["counted", "joined", "due", "replaced", "duplicate", "closed"]
+ReportOutcome = Literal["counted", "waits", "joined", "due", "replaced", "duplicate", "closed"]
+"""`waits`: a failure, kept, that counts when the other attempt fails too."""
 
 
 class Ledger(Protocol):
@@ -114,11 +133,16 @@ class Ledger(Protocol):
         """None: nobody waits for this branch any more."""
         ...
 
-    def report(self, request_id: str, branch: str, envelope: Envelope) -> ReportOutcome:
-        """The first answer wins and replaces a failure; `due`: the caller publishes the callback."""
+    def report(
+        self, request_id: str, branch: str, envelope: Envelope, *, accepted_at_ms: int | None = None
+    ) -> ReportOutcome:
+        """The first answer wins and replaces a failure; `due`: the caller publishes the callback.
+
+        `accepted_at_ms`: of the request that was worked for, where that is known.
+        """
         ...
 
-    def join(self, request_id: str, *, force: bool = False) -> Entry | None:
+    def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:
         """A frozen snapshot; None: too early, taken by another, or ended."""
         ...
 
@@ -139,7 +163,7 @@ class CallersSide(Protocol):
     """What a caller does; `chorale_client.ledger.CallersLedger` does it in Redis."""
 
     def accept(self, request: Request) -> Accepted:
-        """Enter the request; a known id answers with its state.
+        """Enter the request; a known id answers with its state.  Under overload it ends at once, as `refused`.
 
         Raises RequestIdConflict where the id belongs to a different request.
         """
@@ -155,4 +179,8 @@ class CallersSide(Protocol):
 
     def finish_failed(self, request: Request, accepted_at_ms: int) -> bytes:
         """End a request that nobody ended, also without its entry; returns the result, whoever wrote it."""
+        ...
+
+    def cancel(self, request_id: str) -> bytes | None:
+        """End a request as `cancelled`; the result it ended with, now or before, or None: nothing is known of it."""
         ...

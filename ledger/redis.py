@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any, cast
 
 from chorale_client.keys import MOMENTS, SWEEPER, entry_key
 from chorale_client.scripts import PRELUDE
 from redis import Redis
-from redis.commands.core import Script
 
-from ledger.in_flight import SWEEPER_LEASE_MS
-from ledger.protocol import Action, Callback, Entry, Part, PlanOutcome, ReportOutcome, Started, Sweep
+from ledger.due import SWEEPER_LEASE_MS
+from ledger.lua import ledger_scripts
+from ledger.protocol import (
+    Action,
+    Callback,
+    Entry,
+    Part,
+    PlanOutcome,
+    ReportOutcome,
+    Snapshot,
+    Started,
+    Sweep,
+)
 from models.envelope import Envelope
-
-_SCRIPTS = Path(__file__).parent / "scripts"
-
-
-@cache
-def _source(name: str, prelude: str) -> str:
-    return prelude + "\n" + (_SCRIPTS / f"{name}.lua").read_text(encoding="utf-8")
 
 
 class RedisLedger:
@@ -32,18 +33,11 @@ class RedisLedger:
 
     def __init__(self, client: Redis, *, prelude: str = PRELUDE) -> None:
         self._client = client
-        self._prelude = prelude
-        self._scripts: dict[str, Script] = {}
-
-    def _run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        script = self._scripts.get(name)
-        if script is None:
-            script = self._scripts[name] = self._client.register_script(_source(name, self._prelude))
-        return script(keys=keys, args=args)
+        self._run = ledger_scripts(client, prelude=prelude).run
 
     def load(self, request_id: str) -> Entry | None:
         fields = cast("dict[bytes, bytes]", self._client.hgetall(entry_key(request_id)))
-        return _entry(request_id, fields, now_ms=int(fields.get(b"accepted_at", 0))) if fields else None
+        return _entry(request_id, fields) if fields else None
 
     def plan(
         self,
@@ -60,27 +54,35 @@ class RedisLedger:
         args: list[Any] = [request_id, plan, latest_ms, finish_reserve_ms, fusion_reserve_ms, flight or ""]
         args += [callback.queue, callback.message]
         for part in parts:
-            args += [part.branch, part.queue, part.limit_ms, part.resend_after_ms, part.message]
+            hedge: int | str = "" if part.hedge_after_ms is None else part.hedge_after_ms
+            args += [part.branch, part.queue, part.limit_ms, part.resend_after_ms, hedge]
+            args += ["1" if part.is_decisive else "", part.message]
         answer = self._run("plan", [entry_key(request_id), MOMENTS], args)
         return cast(PlanOutcome, answer[0].decode())
 
     def start(self, request_id: str, branch: str) -> Started | None:
         answer = self._run("start", [entry_key(request_id)], [branch])
-        return Started(int(answer[0]), answer[1], answer[2], int(answer[3])) if answer else None
+        if not answer:
+            return None
+        left_ms, request, plan, since_accepted_ms, accepted_at_ms = answer
+        return Started(int(left_ms), request, plan, int(since_accepted_ms), int(accepted_at_ms))
 
-    def report(self, request_id: str, branch: str, envelope: Envelope) -> ReportOutcome:
-        args = [request_id, branch, str(envelope.status), envelope.to_wire()]
+    def report(
+        self, request_id: str, branch: str, envelope: Envelope, *, accepted_at_ms: int | None = None
+    ) -> ReportOutcome:
+        args: list[Any] = [request_id, branch, str(envelope.status), envelope.to_wire(), envelope.attempt]
+        args.append("" if accepted_at_ms is None else accepted_at_ms)
         answer = self._run("report", [entry_key(request_id), MOMENTS], args)
         return cast(ReportOutcome, answer.decode())
 
-    def join(self, request_id: str, *, force: bool = False) -> Entry | None:
+    def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:
         keys = [entry_key(request_id), MOMENTS]
         answer = self._run("join", keys, [request_id, "force" if force else ""])
         if answer[0] != b"joined":
             return None
         now_ms, state_before, flat = int(answer[1]), answer[2], answer[3]
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
-        return _entry(request_id, fields | {b"state": state_before}, now_ms=now_ms)
+        return _entry(request_id, fields | {b"state": state_before}).at(now_ms)
 
     def finish(self, request_id: str, *, by: str, tail: str, is_complete: bool) -> int | None:
         args = [request_id, by, tail, "1" if is_complete else "0"]
@@ -104,7 +106,7 @@ class RedisLedger:
         return self._client.zcard(MOMENTS)
 
 
-def _entry(request_id: str, fields: Mapping[bytes, bytes], *, now_ms: int) -> Entry:
+def _entry(request_id: str, fields: Mapping[bytes, bytes]) -> Entry:
     envelopes = {}
     started = set()
     for field, value in fields.items():
@@ -120,7 +122,7 @@ def _entry(request_id: str, fields: Mapping[bytes, bytes], *, now_ms: int) -> En
         plan=fields.get(b"plan"),
         envelopes=envelopes,
         started=frozenset(started),
+        decided_by=fields[b"decided"].decode() if b"decided" in fields else None,
         accepted_at_ms=int(fields[b"accepted_at"]),
         deadline_ms=int(fields[b"deadline"]),
-        now_ms=now_ms,
     )

@@ -66,6 +66,17 @@ class PassageText:
     text: str
     metadata: Mapping[str, Any]
 
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any]) -> PassageText:
+        return cls(
+            wire["passage_id"],
+            wire["document_id"],
+            wire.get("title", ""),
+            wire.get("heading", ""),
+            wire.get("text", ""),
+            wire.get("metadata", {}),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:

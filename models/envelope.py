@@ -74,6 +74,8 @@ class Envelope:
     """The corpus generation that was searched."""
     attempt: int = 1
     warnings: tuple[str, ...] = ()
+    degraded: tuple[Degradation, ...] = ()
+    """What was missing although the branch answered: a language model, for which something else stands in."""
 
     @property
     def answered(self) -> bool:
@@ -84,6 +86,7 @@ class Envelope:
         return cls(branch, EnvelopeStatus.FAILED, str(reason), detail[:500], **rest)
 
     def to_wire(self) -> bytes:
+        missing = {"degraded": [one.to_wire() for one in self.degraded]} if self.degraded else {}
         return to_json(
             {
                 "v": WIRE_VERSION,
@@ -97,6 +100,7 @@ class Envelope:
                 "generation": self.generation,
                 "attempt": self.attempt,
                 "warnings": list(self.warnings),
+                **missing,
             }
         )
 
@@ -116,6 +120,10 @@ class Envelope:
                 generation=wire.get("generation"),
                 attempt=wire.get("attempt", 1),
                 warnings=tuple(wire.get("warnings", ())),
+                degraded=tuple(
+                    Degradation(one["where"], one["reason"], one.get("detail", ""))
+                    for one in wire.get("degraded", ())
+                ),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return cls.failed(branch, Reason.INVALID_ANSWER, f"unreadable envelope: {error}")

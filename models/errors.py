@@ -10,8 +10,11 @@
     + ModelMissing          model_missing
     + NotConfigured         not_configured
   x WrongDeclaration      a pipeline file or setting is wrong; the start stops
+  x WrongHome             an installation's folder is of another version's format; the start stops
   x ManifestMismatch      a namespace was built in another way than it is asked for now
   x WriterBusy            another process is writing this namespace
+  x PartlyWritten         some documents of a batch were not written; the others are
+    + NotEverywhere         they are kept, and some store does not show them yet
   x SchemaTooNew          the audit database was written by a newer version (audit.schema)
   x SchemaBusy            another process is changing the audit database's schema (audit.schema)
 
@@ -19,6 +22,8 @@ A stage failure of one branch is data, never an exception that leaves a task: it
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from chorale_client.words import Reason
 
@@ -83,9 +88,32 @@ class WrongDeclaration(ServiceError):
     """A setting or the pipeline file is wrong; the message says where and what the choices are."""
 
 
+class WrongHome(ServiceError):
+    """The installation's folder has a format that this program cannot use; the message says what to start or do."""
+
+
 class ManifestMismatch(ServiceError):
     """A namespace was built in another way than it is asked for now; the message says what mends it."""
 
 
 class WriterBusy(ServiceError):
     """Another process is writing this namespace; wait for it or stop it."""
+
+
+class PartlyWritten(ServiceError):
+    """Some documents of a batch were not written, each for its own reason; the others are, and can be seen.
+
+    `failures` has the reason by document id: what may be handed in again.  `generation` is the new one.
+    """
+
+    def __init__(self, namespace: str, failures: Mapping[str, str], generation: int) -> None:
+        named = "; ".join(f"{document_id}: {why}" for document_id, why in list(failures.items())[:3])
+        more = f"; and {len(failures) - 3} more" if len(failures) > 3 else ""
+        super().__init__(f"{len(failures)} documents were not written to {namespace!r}: {named}{more}")
+        self.failures = dict(failures)
+        self.generation = generation
+
+
+class NotEverywhere(PartlyWritten):
+    """Documents that are kept in the table, and that not every store shows yet: `settle` and the next run write them
+    again, and they need not be handed in."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
+
+from models.documents import PassageText
 
 
 class Hit(NamedTuple):
@@ -35,6 +37,8 @@ class Ranking:
     total_matches: int | None = None
     """How many documents matched in all, where the store knows."""
     warnings: tuple[str, ...] = ()
+    texts: Mapping[str, PassageText] = field(default_factory=dict)
+    """By passage id, of a source whose texts cannot be fetched by id afterwards: they come with the hits."""
 
     def to_wire(self) -> dict[str, Any]:
         """Hits as rows without field names: they are the bulk of an envelope."""
@@ -43,6 +47,8 @@ class Ranking:
             wire["total_matches"] = self.total_matches
         if self.warnings:
             wire["warnings"] = list(self.warnings)
+        if self.texts:
+            wire["texts"] = [asdict(text) for text in self.texts.values()]
         return wire
 
     @classmethod
@@ -53,4 +59,5 @@ class Ranking:
             hits=tuple([Hit(*row[:_WIDTH]) for row in rows]),
             total_matches=wire.get("total_matches"),
             warnings=tuple(wire.get("warnings", ())),
+            texts={text.passage_id: text for text in map(PassageText.from_wire, wire.get("texts", ()))},
         )

@@ -28,6 +28,12 @@ class BranchPlan(_Resolved):
     """Documents for each question."""
     limit_ms: int
     """From publication; never beyond `join_at`."""
+    options: dict[str, Any] = {}
+    """As declared, of kinds that read them from here."""
+    is_decisive: bool = False
+    """With `on_missing: fail`: once it failed, nobody waits for the others."""
+    hedge_after_ms: int | None = None
+    """From publication: still without an answer then, it is sent once more; None: never."""
 
 
 class BoostPlan(_Resolved):
@@ -43,6 +49,20 @@ class BoostPlan(_Resolved):
     """How many places a boost may lift a hit; None: no bound."""
 
 
+class RerankPlan(_Resolved):
+    """Which fused hits a cross-encoder looks at, and what its scores count."""
+
+    name: str
+    """As declared: names the model that the fusion workers have loaded."""
+    depth: int
+    """Candidates of a question."""
+    coarse: int
+    """Fused hits over which scores are normalised; no hit from below them comes onto a page before them."""
+    budget_ms: int
+    weight: float
+    """Share of the reranked score; the fused one has the rest."""
+
+
 class Plan(_Resolved):
     """Written once, together with the publication of the chord."""
 
@@ -55,10 +75,12 @@ class Plan(_Resolved):
     k: float
     boosts: BoostPlan | None = None
     fold: bool = True
+    rerank: RerankPlan | None = None
+    """None: the fused order stands, by declaration or since the request says so."""
     generation: int | None
     """The corpus generation when the plan was made."""
     models: dict[str, str] = {}
-    """Fingerprint by what the model is for: `embedder`, later `reranker`."""
+    """Fingerprint by what the model is for: `embedder`, `reranker`."""
     asked: tuple[int, ...]
     """Indices of the request's questions that the branches search: the misses of the cache."""
     cached: dict[int, dict[str, Any]] = {}

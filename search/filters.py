@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeGuard
@@ -67,6 +67,14 @@ def elements(fields: Fields, field: str) -> list[Any]:
     return [element for element in value if element is not None] if isinstance(value, list) else [value]
 
 
+def field_names(fields: Mapping[str, object], above: str = "") -> Iterator[str]:
+    """Every name by which a filter reaches a value: `a`, and `a.b` inside an object."""
+    for name, value in fields.items():
+        yield f"{above}{name}"
+        if isinstance(value, Mapping):
+            yield from field_names(value, f"{above}{name}.")
+
+
 def _condition(field: str, wanted: object, warnings: list[str]) -> _Test:
     if not isinstance(wanted, Mapping):
         return _any_of(_equals, wanted)
@@ -104,16 +112,16 @@ def _any_of(compiler: Callable[[object], _Match], wanted: object) -> _Test:
     return lambda values: any(choice(value) for value in values for choice in choices)
 
 
-def _is_number(value: object) -> TypeGuard[int | float]:
+def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _equals(wanted: object) -> _Match:
     if isinstance(wanted, bool):
         return lambda value: value is wanted
-    if _is_number(wanted):
-        return lambda value: _is_number(value) and bool(value == wanted)
-    span = _span(wanted)
+    if is_number(wanted):
+        return lambda value: is_number(value) and bool(value == wanted)
+    span = date_span(wanted)
     if span is None:
         return lambda value: bool(value == wanted)
     first, last = span
@@ -121,7 +129,7 @@ def _equals(wanted: object) -> _Match:
     def same_moment(value: object) -> bool:
         if value == wanted:
             return True
-        found = _span(value)
+        found = date_span(value)
         return found is not None and first <= found[0] and found[1] <= last
 
     return same_moment
@@ -144,7 +152,7 @@ _RANGES: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _range(field: str, operator: str, operand: object, warnings: list[str]) -> _Test:
-    to_span: Callable[[object], Any] = _number_span if _is_number(operand) else _span
+    to_span: Callable[[object], Any] = _number_span if is_number(operand) else date_span
     bound = to_span(operand)
     if bound is None:
         warnings.append(f"filter {field!r}: {operator} takes a number or an ISO 8601 date, not {operand!r}")
@@ -159,10 +167,10 @@ def _range(field: str, operator: str, operand: object, warnings: list[str]) -> _
 
 
 def _number_span(value: object) -> tuple[float, float] | None:
-    return (value, value) if _is_number(value) else None
+    return (value, value) if is_number(value) else None
 
 
-def _span(value: object) -> tuple[datetime, datetime] | None:
+def date_span(value: object) -> tuple[datetime, datetime] | None:
     """First and last moment of an ISO 8601 date; None for anything else."""
     if not isinstance(value, str) or not _DATE.match(value):
         return None

@@ -7,7 +7,7 @@ settings, no broker and no clock but its own time limits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from models.documents import Document, Manifest, Matrix, NamespaceState, PassageText, Vector
 from models.hits import Ranking
@@ -67,12 +67,59 @@ class Searches(Protocol):
         """Titles and texts by passage id; unknown ids are left out."""
         ...
 
-    def generation(self, namespace: str) -> int:
-        """The corpus generation that a search beginning now would see; catches up first where it can."""
+    def generation(self, namespace: str) -> int | None:
+        """The corpus generation that a search beginning now would see; catches up first where it can.
+
+        None where the source does not say when it changes: no answer it had a part in is kept in the cache.
+        """
         ...
 
     def warm(self, namespace: str | None = None) -> None:
         """Open and load what searching needs, so that the first request is not the slow one."""
+        ...
+
+
+@runtime_checkable
+class Lists(Protocol):
+    """Stores that can list documents by their metadata, which branches of the kind `document` need."""
+
+    def list_documents(
+        self,
+        namespace: str,
+        *,
+        order_by: str,
+        descending: bool,
+        depth: int,
+        filters: Filters | None = None,
+        exclude_ids: Sequence[str] = (),
+        timeout_s: float = 2.0,
+    ) -> Ranking:
+        """The first passage of each document that matches, in the order of a metadata field; scores are 0.
+
+        Numbers come before dates, dates before other texts, each in its own order; a list counts by its element
+        that comes first.  Documents without the field come last; ties by document id.
+        """
+        ...
+
+
+@runtime_checkable
+class Fuses(Protocol):
+    """Stores that fuse text and vector themselves, which branches of the kind `hybrid` need."""
+
+    def search_hybrid(
+        self,
+        namespace: str,
+        texts: Sequence[str],
+        vectors: Matrix,
+        *,
+        alpha: float,
+        fusion: Literal["relative", "ranked"],
+        depth: int,
+        filters: Filters | None = None,
+        exclude_ids: Sequence[str] = (),
+        timeout_s: float = 2.0,
+    ) -> list[Ranking]:
+        """A ranking for each text and its vector; `alpha` is the weight of the vectors, the rest is BM25's."""
         ...
 
 
@@ -86,7 +133,9 @@ class Writes(Protocol):
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
         """Replace each document whole, all or nothing; returns the new generation, which readers can see.
 
-        Idempotent.  Raises WriterBusy, BadIndex (unknown namespace), InvalidAnswer (a vector's length).
+        Idempotent.  Raises WriterBusy, BadIndex (unknown namespace), InvalidAnswer (a vector's length), and
+        PartlyWritten where a server refused some documents: each of them is as it was, or partly new until
+        it is handed in again, and the rest of the batch is written.
         """
         ...
 
@@ -107,5 +156,7 @@ class Writes(Protocol):
 
 class Store(Searches, Writes, Protocol):
     """A document index: Elasticsearch, Weaviate, the embedded one."""
+
+    def generation(self, namespace: str) -> int: ...
 
     def close(self) -> None: ...

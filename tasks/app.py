@@ -10,7 +10,10 @@ from celery import Celery, signals
 from config.celery import celery_settings, needs_acknowledgement
 from config.logging import set_up_logging
 from tasks import fuse, index, retrieve, search
+from tasks.about import about
 from tasks.fanout import Fanout
+from tasks.heartbeat import Heartbeat
+from tasks.intake import AMQP
 from tasks.resources import Resources
 from tasks.warming import warm
 
@@ -21,14 +24,15 @@ def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
     Its tasks find what they use as `app.resources` and `app.fanout`: an app and its settings belong together.
     """
     settings = resources.settings
-    app = Celery("chorale", set_as_current=False)
+    app = Celery("chorale", amqp=AMQP, set_as_current=False)
     app.conf.update(
         celery_settings(
             redis_url=resources.redis_url,
             broker_url=settings.broker_url,
             queues=resources.pipeline.queues,
-            acknowledged=needs_acknowledgement(queues),
+            acknowledged=needs_acknowledgement(queues) or not settings.lean,
             task_events=settings.task_events,
+            soft_shutdown_s=settings.soft_shutdown_s,
             redis_socket_timeout_s=settings.redis_socket_timeout_s,
             redis_connect_timeout_s=settings.redis_connect_timeout_s,
         )
@@ -51,7 +55,15 @@ def process_app() -> Celery:
         set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
         warm(app, tuple(app.amqp.queues.consume_from))
 
+    def ready(sender: Any, **_: object) -> None:
+        queues = tuple(app.amqp.queues.consume_from)
+        heartbeat = Heartbeat(app.resources.redis, sender.hostname, queues, hung_after_s=None)
+        heartbeat.about, heartbeat.ready = about(app.resources, worker=sender.controller), True
+        heartbeat.start()
+        signals.worker_shutdown.connect(lambda **_: heartbeat.stop(), weak=False)
+
     signals.worker_process_init.connect(warm_up, weak=False)
+    signals.worker_ready.connect(ready, weak=False)
     return app
 
 

@@ -10,17 +10,18 @@ ledger's alone to write.
 | `store_result` of a part or the callback  | nothing                                                       |
 | a failure under the request's id          | the ledger's next moment is now: the sweeper goes on          |
 | `apply_chord`, `set_chord_size`           | nothing: the plan holds what is expected                      |
-| `add_pending_result`, `on_task_call`      | nothing for parts: no subscription is left behind             |
+| `add_pending_result`, `on_task_call`      | nothing for parts, nor in tasks: no subscription is left      |
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from celery.backends.redis import RedisBackend
 from celery.exceptions import TaskRevokedError
 from chorale_client.words import Reason
-from redis.exceptions import RedisError
+from redis.exceptions import ConnectionError, RedisError
 from structlog import get_logger
 
 from ledger.redis import RedisLedger
@@ -31,18 +32,25 @@ log = get_logger("chorale.backend")
 PART_SEPARATOR = ":"
 
 
-def part_id(request_id: str, branch: str) -> str:
-    """The task id of one part: the request and the branch can be read from it, whatever became of the message."""
-    return f"{request_id}{PART_SEPARATOR}{branch}"
+def part_id(request_id: str, branch: str, attempt: int = 1) -> str:
+    """The task id of one part: what it was for can be read from it, whatever became of the message."""
+    again = f"{PART_SEPARATOR}{attempt}" if attempt > 1 else ""
+    return f"{request_id}{PART_SEPARATOR}{branch}{again}"
+
+
+REPORT_FOR_S, REPORT_EVERY_S = 1.0, 0.05
+"""How long a report is tried where the server turns connections away: one that is started again is back in a moment,
+and what a branch has found is worth waiting for it."""
 
 
 class Report:
     """What a branch task returns: its envelope, with a representation that costs nothing to log."""
 
-    __slots__ = ("envelope",)
+    __slots__ = ("accepted_at_ms", "envelope")
 
-    def __init__(self, envelope: Envelope) -> None:
+    def __init__(self, envelope: Envelope, accepted_at_ms: int | None = None) -> None:
         self.envelope = envelope
+        self.accepted_at_ms = accepted_at_ms
 
     def __repr__(self) -> str:
         return f"<{self.envelope.branch} {self.envelope.status}>"
@@ -70,17 +78,24 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
     def on_chord_part_return(
         self, request: Any, state: str, result: Any, propagate: Any = None, **kwargs: Any
     ) -> None:
-        if isinstance(result, Report):
-            envelope = result.envelope
-        elif result is None:
-            return  # nobody waited for this part any more
-        else:
-            envelope = failed_part(request.id, result)
-        self._report(request.id, envelope, request.chord)
+        if result is None or PART_SEPARATOR not in request.id:
+            return  # nobody waited for this part any more, or it is one of a chord that a task made
+        report = result if isinstance(result, Report) else Report(failed_part(request.id, result))
+        self._report(request.id, report, request.chord)
 
-    def _report(self, task_id: str, envelope: Envelope, chord: Any) -> None:
-        request_id = task_id.partition(PART_SEPARATOR)[0]
-        outcome = self.ledger.report(request_id, envelope.branch, envelope)
+    def _report(self, task_id: str, report: Report, chord: Any) -> None:
+        request_id, envelope = task_id.partition(PART_SEPARATOR)[0], report.envelope
+        until_s = time.monotonic() + REPORT_FOR_S
+        while True:
+            try:
+                outcome = self.ledger.report(
+                    request_id, envelope.branch, envelope, accepted_at_ms=report.accepted_at_ms
+                )
+                break
+            except ConnectionError:
+                if time.monotonic() > until_s:
+                    raise
+                time.sleep(REPORT_EVERY_S)
         if outcome == "due" and chord:
             self.app.signature(chord).apply_async()
 
@@ -99,7 +114,7 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
         log.error("task failed", task_id=task_id, error=f"{type(exc).__name__}: {exc}"[:500])
         try:
             if is_part:
-                self._report(task_id, failed_part(task_id, exc), getattr(request, "chord", None))
+                self._report(task_id, Report(failed_part(task_id, exc)), getattr(request, "chord", None))
             else:
                 self.ledger.hasten(request_id)
         except RedisError as error:
@@ -112,7 +127,7 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
         pass
 
     def add_pending_result(self, result: Any, weak: bool = False, start_drainer: bool = True) -> Any:
-        if PART_SEPARATOR in result.id:
+        if PART_SEPARATOR in result.id or self.app.current_worker_task is not None:
             return result
         return super().add_pending_result(result, weak=weak, start_drainer=start_drainer)
 
@@ -124,6 +139,7 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
 
 def failed_part(task_id: str, error: Any) -> Envelope:
     """The envelope of a part that ended without one: it raised, was lost, revoked, or no worker knows its task."""
-    branch = task_id.partition(PART_SEPARATOR)[2]
+    _, branch, *again = task_id.split(PART_SEPARATOR)
+    attempt = int(again[0]) if again and again[0].isdecimal() else 1
     reason = Reason.CANCELLED if isinstance(error, TaskRevokedError) else Reason.ERROR
-    return Envelope.failed(branch, reason, f"{type(error).__name__}: {error}")
+    return Envelope.failed(branch, reason, f"{type(error).__name__}: {error}", attempt=attempt)

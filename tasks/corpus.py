@@ -7,20 +7,25 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
+from structlog import get_logger
 
 from inference.embedders import load_embedder
 from ingest.items import RawDocument, Skipped
 from ingest.near_duplicates import NearDuplicates
 from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
+from models.errors import NotEverywhere
 from search.embedded.analysis import ANALYSER
 from tasks.indexing import IndexReport, Progress, index_documents
+
+log = get_logger("chorale.index")
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from config.settings import Settings
     from inference.protocol import Embedder
+    from search.clustered.rebuilding import Rebuilding
     from search.protocol import Store
     from tasks.resources import Resources
 
@@ -49,7 +54,9 @@ def index_corpus(
 ) -> IndexReport:
     """Index what is new or changed in a namespace, as its one writer; readers are told after each batch.
 
-    `rebuild` drops the namespace first.  Raises what `tasks.indexing.index_documents` raises.
+    `rebuild` drops the namespace first; of several stores it builds a new one beside it and puts that in its place.
+    What a crash or a failure kept from some store is written first, and tried once more at the end.
+     Raises what `tasks.indexing.index_documents` raises.
     """
     settings, store = resources.settings, resources.writing_store
     # One run at a time works here, so the model may have all cores instead of one worker's share.
@@ -62,7 +69,9 @@ def index_corpus(
         precision=settings.embedder_document_precision,
     )
     manifest = manifest_for(resources, embedder)
-    if rebuild:
+    anew = rebuilding(store, namespace, manifest) if rebuild else None
+    if rebuild and anew is None:
+        make_room(store)
         store.drop(namespace)
 
     def tell(generation: int) -> None:
@@ -70,21 +79,92 @@ def index_corpus(
         with suppress(RedisError):
             resources.publish_generation(namespace, generation)
 
-    store.create(namespace, manifest)
+    if anew is None:
+        store.create(namespace, manifest)
+        _keep_rising(resources, namespace)
     with alone(store, namespace):
-        return index_documents(
+        if anew is None:
+            settle(store, namespace)
+        report = index_documents(
             items,
-            store=store,
+            store=anew or store,
             embedder=embedder,
             namespace=namespace,
             manifest=manifest,
             source=source,
-            prune=prune,
+            # One that was begun before may have what is not there any more.
+            prune=prune or anew is not None,
             near_duplicates=near_duplicates(settings, namespace),
             progress=progress,
             total_documents=total_documents,
             committed=tell,
         )
+        if anew is not None:
+            anew.finish()
+        if (still := settle(store, namespace)) is not None:
+            report.unwritten = still
+            report.generation = store.generation(namespace)
+            tell(report.generation)
+        return report
+
+
+def delete_documents(resources: Resources, ids: Iterable[str], *, namespace: str) -> IndexReport:
+    """Delete documents from a namespace, in every store; readers are told.  Raises BadIndex, WriterBusy."""
+    store, report = resources.writing_store, IndexReport()
+    wanted = list(dict.fromkeys(ids))
+    with alone(store, namespace):
+        settle(store, namespace)
+        before = _documents(store, namespace)
+        with suppress(NotEverywhere):
+            store.delete(namespace, wanted)
+        report.deleted = before - _documents(store, namespace)
+        report.unwritten = settle(store, namespace) or {}
+        groups = near_duplicates(resources.settings, namespace)
+        for document_id in wanted:
+            groups.forget(document_id)
+        groups.save()
+        report.generation = store.generation(namespace)
+        with suppress(RedisError):
+            resources.publish_generation(namespace, report.generation)
+    return report
+
+
+def _documents(store: Store, namespace: str) -> int:
+    return next((one.documents for one in store.namespaces() if one.name == namespace), 0)
+
+
+def rebuilding(store: Store, namespace: str, manifest: Manifest) -> Rebuilding | None:
+    """The namespace in the making, where it can be built anew beside the one that is searched."""
+    of_store: Callable[[str, Manifest], Rebuilding] | None = getattr(store, "rebuilding", None)
+    return None if of_store is None else of_store(namespace, manifest)
+
+
+def settle(store: Store, namespace: str) -> dict[str, str] | None:
+    """Write again what not every store shows yet; why documents still are not everywhere, by their ids.
+
+    None of a store that is alone, whose batches are whole or not there.
+    """
+    of_store: Callable[[str], dict[str, str]] | None = getattr(store, "settle", None)
+    return None if of_store is None else of_store(namespace)
+
+
+def make_room(store: Store) -> Path | None:
+    """Make room for a new corpus where the old one cannot be read; where that is kept."""
+    of_store: Callable[[], Path | None] | None = getattr(store, "make_room", None)
+    kept = None if of_store is None else of_store()
+    if kept is not None:
+        log.error("the corpus was damaged: its namespaces have to be indexed again", kept=str(kept))
+    return kept
+
+
+def _keep_rising(resources: Resources, namespace: str) -> None:
+    """A corpus that begins anew goes on from the generation that readers were told last: answers of the old one are
+    cached with it."""
+    store = resources.writing_store
+    told = resources.generation(namespace)
+    raise_generation: Callable[[str, int], None] | None = getattr(store, "raise_generation", None)
+    if raise_generation is not None and told is not None and store.generation(namespace) < told:
+        raise_generation(namespace, told)
 
 
 def near_duplicates_file(settings: Settings, namespace: str) -> Path:

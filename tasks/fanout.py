@@ -34,20 +34,24 @@ class Fanout:
         self._ledger = ledger
         self._resend_after_ms = round(resend_after_s * 1000)
         self._templates: dict[tuple[str, str], Template] = {}
-        self.is_lean = lean and self._can_be_lean()
+        self.why_plain = self._why_plain() if lean else "CHORALE_LEAN is off"
+        """Why chords are published by Celery itself; None where they are lean."""
 
-    def _can_be_lean(self) -> bool:
+    @property
+    def is_lean(self) -> bool:
+        return self.why_plain is None
+
+    def _why_plain(self) -> str | None:
         if not is_redis(self._app.conf.broker_url):
-            return False
+            return "the broker is no Redis"
         if self._app.conf.broker_url.removeprefix("redis+") != self._app.backend.url.removeprefix("redis+"):
-            log.warning("plain chords", why="the broker is another Redis than the ledger's")
-            return False
-        difference = check(self._app, TASK_FUSE, QUEUE_FUSION)
-        if difference:
-            log.warning(
-                "plain chords", why="a rendered message is not what Celery sends", difference=difference
-            )
-        return difference is None
+            why = "the broker is another Redis, or another of its databases, than the ledger's"
+        elif difference := check(self._app, TASK_FUSE, QUEUE_FUSION):
+            why = f"a rendered message is not what Celery sends: {difference}"
+        else:
+            return None
+        log.warning("plain chords", why=why)
+        return why
 
     def publish(self, request_id: str, plan: Plan, *, flight: str | None = None) -> PlanOutcome:
         """Write the plan and publish the chord, once: a second planner is told `known`."""
@@ -71,12 +75,12 @@ class Fanout:
             chord(header, app=self._app)(self._fuse_signature(request_id), task_id=request_id)
         return outcome
 
-    def send_part(self, request_id: str, branch: BranchPlan) -> None:
+    def send_part(self, request_id: str, branch: BranchPlan, *, attempt: int = 1) -> None:
         """One part again; it carries what makes it one of the chord."""
         if self.is_lean:
-            self._app.backend.client.lpush(branch.queue, self._part_message(request_id, branch))
+            self._app.backend.client.lpush(branch.queue, self._part_message(request_id, branch, attempt))
         else:
-            signature = self._part_signature(request_id, branch)
+            signature = self._part_signature(request_id, branch, attempt)
             signature.apply_async(group_id=request_id, chord=self._fuse_signature(request_id))
 
     def send_fuse(self, request_id: str) -> None:
@@ -93,25 +97,33 @@ class Fanout:
         )
 
     def _part(self, branch: BranchPlan, message: bytes = b"") -> Part:
-        return Part(branch.name, branch.queue, branch.limit_ms, self._resend_after_ms, message)
+        return Part(
+            branch.name,
+            branch.queue,
+            branch.limit_ms,
+            self._resend_after_ms,
+            message,
+            branch.hedge_after_ms,
+            branch.is_decisive,
+        )
 
-    def _part_message(self, request_id: str, branch: BranchPlan) -> bytes:
+    def _part_message(self, request_id: str, branch: BranchPlan, attempt: int = 1) -> bytes:
         return self._template(TASK_SEARCH.format(kind=branch.kind), branch.queue).render(
-            part_id(request_id, branch.name),
-            {"request_id": request_id, "branch": branch.name},
+            part_id(request_id, branch.name, attempt),
+            _part_arguments(request_id, branch, attempt),
             root_id=request_id,
             parent_id=request_id,
             group_id=request_id,
             chord={"task": TASK_FUSE},
         )
 
-    def _part_signature(self, request_id: str, branch: BranchPlan) -> Signature:
+    def _part_signature(self, request_id: str, branch: BranchPlan, attempt: int = 1) -> Signature:
         return self._app.signature(
             TASK_SEARCH.format(kind=branch.kind),
-            kwargs={"request_id": request_id, "branch": branch.name},
+            kwargs=_part_arguments(request_id, branch, attempt),
             immutable=True,
             queue=branch.queue,
-            task_id=part_id(request_id, branch.name),
+            task_id=part_id(request_id, branch.name, attempt),
             root_id=request_id,
             parent_id=request_id,
             ignore_result=True,
@@ -132,3 +144,9 @@ class Fanout:
         if known is None:
             known = self._templates[task, queue] = Template(self._app, task, queue)
         return known
+
+
+def _part_arguments(request_id: str, branch: BranchPlan, attempt: int) -> dict[str, str | int]:
+    arguments: dict[str, str | int] = {"request_id": request_id, "branch": branch.name}
+    # A worker of the previous form does not know the word, and need not for the first attempt.
+    return arguments if attempt == 1 else {**arguments, "attempt": attempt}

@@ -17,8 +17,11 @@ def register(app: Celery) -> None:
     app.task(fuse_task, name=TASK_FUSE, bind=True, ignore_result=True)
 
 
-def fuse_task(task: object, request_id: str) -> None:
-    """Too early, taken by another worker, or ended: then there is nothing to do here."""
+def fuse_task(task: object, request_id: str, **_: object) -> None:
+    """Too early, taken by another worker, or ended: then there is nothing to do here.
+
+    The request stands in the ledger whole: what a newer version says besides is not needed.
+    """
     resources: Resources = task.app.resources  # type: ignore[attr-defined]
     entry = resources.ledger.join(request_id)
     if entry is not None:

@@ -10,7 +10,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from celery import signals
 from chorale_client.keys import HEARTBEAT
@@ -37,6 +38,8 @@ class Heartbeat:
         self._busy_since_s: float | None = None
         self._stop = threading.Event()
         self.ready = False
+        self.about: Mapping[str, Any] = {}
+        """See `tasks.about`."""
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -62,6 +65,7 @@ class Heartbeat:
             "pid": os.getpid(),
             "queues": self._queues,
             "wire": WIRE_VERSION,
+            "about": self.about,
         }
         self._client.set(self._key, json.dumps(sign), ex=KEPT_S)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from inference.protocol import Embedder
@@ -12,6 +12,7 @@ from ingest.items import RawDocument, Skipped
 from ingest.near_duplicates import NearDuplicates
 from ingest.split import Splitter, passage_pieces
 from models.documents import Document, Manifest, NamespaceState
+from models.errors import NotEverywhere, PartlyWritten
 from search.protocol import Writes
 
 BATCH_CHARACTERS = 1_000_000
@@ -42,6 +43,8 @@ class IndexReport:
     spared: int = 0
     """Documents that were not read again and not deleted either, since their file could not be read."""
     skipped: list[Skipped] = field(default_factory=list)
+    unwritten: dict[str, str] = field(default_factory=dict)
+    """Why documents are not in every store, by their ids."""
     passages: int = 0
     """Embedded in this run."""
     generation: int = 0
@@ -49,8 +52,8 @@ class IndexReport:
 
     @property
     def has_faults(self) -> bool:
-        """Something could not be read that should have been (exit code 8)."""
-        return any(skipped.is_fault for skipped in self.skipped)
+        """Something could not be read that should have been, or not be written (exit code 8)."""
+        return bool(self.unwritten) or any(skipped.is_fault for skipped in self.skipped)
 
 
 def index_documents(
@@ -166,7 +169,10 @@ def _index_all(run: _Run, items: Iterable[RawDocument | Skipped], batch_document
 
 
 def _commit(run: _Run, batch: list[tuple[RawDocument, str]]) -> None:
-    """Split, embed in one call (the embedder sorts by length), and upsert: all of the batch or nothing."""
+    """Split, embed in one call (the embedder sorts by length), and upsert.
+
+    What the store refuses document by document is reported, and indexed again by the next run; the rest goes on.
+    """
     split = [(raw, revision, run.splitter.split(raw)) for raw, revision in batch]
     texts = [
         run.splitter.passage_text_for_embedding(raw, passage)
@@ -187,10 +193,21 @@ def _commit(run: _Run, batch: list[tuple[RawDocument, str]]) -> None:
         )
         for raw, revision, passages in split
     ]
-    run.committed(run.store.upsert(run.namespace, documents))
-    replaced = sum(document.document_id in run.known for document in documents)
+    failures: Mapping[str, str] = {}
+    try:
+        generation = run.store.upsert(run.namespace, documents)
+    except NotEverywhere as error:
+        run.report.unwritten |= error.failures
+        generation = error.generation
+    except PartlyWritten as error:
+        failures, generation = error.failures, error.generation
+    run.committed(generation)
+    for document_id, why in failures.items():
+        run.report.skipped.append(Skipped(document_id, f"not written: {why}"))
+    written = [document.document_id for document in documents if document.document_id not in failures]
+    replaced = sum(document_id in run.known for document_id in written)
     run.report.replaced += replaced
-    run.report.added += len(documents) - replaced
+    run.report.added += len(written) - replaced
     run.tell()
 
 
@@ -202,7 +219,11 @@ def _prune(run: _Run) -> None:
     for document_id in gone:
         run.near_duplicates.forget(document_id)
     if gone:
-        run.report.deleted = run.store.delete(run.namespace, gone)
+        try:
+            run.report.deleted = run.store.delete(run.namespace, gone)
+        except NotEverywhere as error:
+            run.report.deleted = len(gone)
+            run.report.unwritten |= error.failures
         run.committed(_state(run.store, run.namespace).generation)
 
 

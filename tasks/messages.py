@@ -66,13 +66,13 @@ def check(app: Celery, task: str, queue: str) -> str | None:
         )
         ours = json.loads(rendered)
         theirs = _render(app, task, queue, task_id="probe:probe", kwargs=kwargs, **ids)
+        for message in (ours, theirs):
+            message["properties"].pop("delivery_tag", None)
+            message["body"] = json.loads(b64decode(message["body"]))
     except (
         Exception
     ) as error:  # whatever a new version of Celery or kombu raises here, the plain way is there
         return f"{type(error).__name__}: {error}"
-    for message in (ours, theirs):
-        message["properties"].pop("delivery_tag", None)
-        message["body"] = json.loads(b64decode(message["body"]))
     for part in ("body", "headers", "properties", "content-type", "content-encoding"):
         if ours.get(part) != theirs.get(part):
             return f"{part}: {ours.get(part)!r} is not {theirs.get(part)!r}"

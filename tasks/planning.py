@@ -7,11 +7,14 @@ from datetime import datetime
 from typing import Any
 
 from chorale_client.request import Request
+from chorale_client.words import Reason, Stage, StageStatus
 
 from cache.key import answer_key
+from config.declarations import RerankerDeclaration
 from config.pipeline import BranchDeclaration, Configuration, Pipeline
 from fusion.methods import METHODS
-from models.plan import BranchPlan, Plan
+from models.envelope import StageNote
+from models.plan import BranchPlan, Plan, RerankPlan
 
 _NOT_IN_KEY = frozenset(
     # Who asks, when, for how long and how often: nothing that changes what a whole answer says.
@@ -26,8 +29,18 @@ _NOT_IN_KEY = frozenset(
         "cache",
         "now",
         "hedge",
+        # What it comes to is the plan's `rerank`.
+        "rerank",
     }
 )
+
+
+_NOT_WANTED = StageNote(Stage.RERANK, StageStatus.SKIPPED, detail=Reason.RULE).to_wire()
+"""A reranker is declared, and the request says no."""
+
+
+_OPTIONS_ELSEWHERE = frozenset({"bm25", "vector", "hyde"})
+"""Kinds whose options may hold a long prompt: their workers have them, and `models` has their fingerprint."""
 
 
 class UnknownName(ValueError):
@@ -63,6 +76,18 @@ def branches_of(request: Request, pipeline: Pipeline) -> tuple[BranchDeclaration
     )
 
 
+def reranker_of(request: Request, pipeline: Pipeline) -> RerankerDeclaration | None:
+    """What reranks this request; None: nothing, by declaration or by its own wish.  Raises UnknownName."""
+    configuration = configuration_of(request, pipeline)
+    if request.rerank == "on" and configuration.reranker is None:
+        known = [name for name, one in pipeline.configurations.items() if one.reranker is not None]
+        raise UnknownName(
+            f"rerank: the configuration {configuration.name!r} declares no reranker; "
+            + (f"there are: {', '.join(known)}" if known else "none does")
+        )
+    return None if request.rerank == "off" else configuration.reranker
+
+
 def reserves_ms(timeout_s: float, rerank_budget_ms: int = 0) -> tuple[int, int]:
     """What is kept at the end for the terminal write, and for fusing before it: (finish, fusion) in milliseconds."""
     timeout_ms = timeout_s * 1000
@@ -86,7 +111,10 @@ def resolve(
     configuration = configuration_of(request, pipeline)
     method = request.fusion or configuration.method
     _one_of("fusion", method, METHODS)
-    finish_reserve_ms, fusion_reserve_ms = reserves_ms(request.timeout_s)
+    reranker = reranker_of(request, pipeline)
+    finish_reserve_ms, fusion_reserve_ms = reserves_ms(
+        request.timeout_s, reranker.budget_ms if reranker else 0
+    )
     return Plan(
         configuration=configuration.name,
         namespace=request.namespace,
@@ -100,6 +128,9 @@ def resolve(
                 weight=branch.weight,
                 depth=min(branch.depth, request.effective_depth),
                 limit_ms=round(1000 * min(branch.limit_s or request.timeout_s, request.timeout_s)),
+                options={} if branch.kind in _OPTIONS_ELSEWHERE else branch.options,
+                is_decisive=request.on_missing == "fail"
+                and branch.name in (request.require or (branch.name,)),
             )
             for branch in branches_of(request, pipeline)
         ),
@@ -107,6 +138,9 @@ def resolve(
         k=configuration.k,
         boosts=None if request.boosts == "off" else configuration.boosts,
         fold=configuration.fold,
+        stages=(_NOT_WANTED,) if configuration.reranker and not reranker else (),
+        rerank=reranker
+        and RerankPlan(**reranker.model_dump(include={"name", "depth", "coarse", "budget_ms", "weight"})),
         generation=generation,
         models=dict(models),
         asked=tuple(index for index, question in enumerate(request.questions) if question.text.strip()),
@@ -121,11 +155,12 @@ def question_keys(request: Request, plan: Plan) -> dict[int, str]:
     """Cache key by index of each question that has a text."""
     options: dict[str, Any] = request.model_dump(mode="json", exclude=set(_NOT_IN_KEY))
     resolved = plan.model_dump(
-        mode="json", include={"configuration", "branches", "method", "k", "boosts", "fold", "models"}
+        mode="json",
+        include={"configuration", "branches", "method", "k", "boosts", "fold", "rerank", "models"},
     )
     for branch in resolved["branches"]:
-        # How long a branch may take, and where it runs, change no whole answer.
-        del branch["limit_ms"], branch["queue"]
+        # How long a branch may take, where it runs and what its failure does change no whole answer.
+        del branch["limit_ms"], branch["queue"], branch["is_decisive"], branch["hedge_after_ms"]
     if plan.boosts is not None:
         resolved["day"] = plan.now[:10]
     return {

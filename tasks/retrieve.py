@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery
+from chorale_client.default_time import in_its_time
 from chorale_client.errors import InvalidRequest, RequestIdConflict
+from chorale_client.reading import read_request, refusal, stand_in
 from chorale_client.request import Request, refuse_unfinished
-from chorale_client.words import TASK_RETRIEVE, Reason, Stage, StageStatus
+from chorale_client.words import TASK_RETRIEVE, WIRE_VERSION, Reason, Stage, StageStatus
 from pydantic import ValidationError
 from pydantic_core import from_json
 from structlog import get_logger
 
 from cache.protocol import CacheUnavailable
-from fusion.answer import answer_tail, build_answer_tail
+from fusion.answer import build_answer_tail
+from fusion.bounded import bounded_tail
+from fusion.fused import FusedQuestion
 from models.envelope import Degradation, StageNote
+from models.errors import ModelMissing
 from models.plan import Plan
 from tasks.ending import end_failed
 from tasks.fanout import Fanout
+from tasks.hedging import with_hedges
+from tasks.left_out import fails_policy, give_back, left_out, not_asked, without
 from tasks.planning import UnknownName, question_keys, resolve
+from tasks.reranking import marked
 
 if TYPE_CHECKING:
     from tasks.resources import Resources
@@ -29,33 +38,66 @@ if TYPE_CHECKING:
 log = get_logger("chorale.retrieve")
 
 
-def plan_request(resources: Resources, fanout: Fanout, request: Request, *, accepted_at_ms: int) -> None:
+def plan_request(
+    resources: Resources,
+    fanout: Fanout,
+    request: Request,
+    *,
+    accepted_at_ms: int,
+    warnings: tuple[str, ...] = (),
+) -> None:
     """Plan an accepted request and publish its chord, or end it at once: from the cache, as skipped, as failed."""
     begun_s = monotonic()
     accepted_at = datetime.fromtimestamp(accepted_at_ms / 1000, UTC)
     try:
+        models = resources.fingerprints
+        generation = resources.generation_or_copy(request.namespace)
+    except ModelMissing as error:
+        # Without the model's mark nothing may be cached; without a generation nothing is.
+        models, generation = {}, None
+        warnings = (*warnings, f"cache: {Reason.MODEL_MISSING}: {error}")
+    try:
         plan = resolve(
-            request,
-            resources.pipeline,
-            accepted_at=accepted_at,
-            generation=resources.generation(request.namespace),
-            models=resources.fingerprints,
+            request, resources.pipeline, accepted_at=accepted_at, generation=generation, models=models
         )
     except UnknownName as error:
         end_failed(
             resources, request, Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error)), by="planner"
         )
         return
+    plan = marked(resources, plan.model_copy(update={"warnings": (*plan.warnings, *warnings)}))
     plan, flight = _ask_cache(resources, request, plan)
     plan = plan.model_copy(
         update={"stages": (*plan.stages, StageNote(Stage.PLAN, ms=(monotonic() - begun_s) * 1000).to_wire())}
     )
     if plan.asked and request.needs_retrieval:
-        fanout.publish(request.request_id, plan, flight=flight)
+        _fan_out(resources, fanout, request, plan, flight)
         return
     fields = build_answer_tail(request, plan, {}, {}, None)
+    _, tail = bounded_tail(fields, resources.settings.answer_limit_bytes)
     by = "cache" if plan.cached else "planner"
-    resources.ledger.finish(request.request_id, by=by, tail=answer_tail(fields), is_complete=True)
+    resources.ledger.finish(request.request_id, by=by, tail=tail, is_complete=True)
+
+
+def _fan_out(resources: Resources, fanout: Fanout, request: Request, plan: Plan, flight: str | None) -> None:
+    """Publish the chord of the branches that are to be asked, or end at once what has failed without the others."""
+    left = left_out(resources, request, plan)
+    missing = left.missing
+    if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):
+        nothing = {index: FusedQuestion() for index in plan.asked}
+        fields = build_answer_tail(request, plan, {}, nothing, None, absent=not_asked(plan, missing))
+        _, tail = bounded_tail(fields, resources.settings.answer_limit_bytes)
+        resources.ledger.finish(request.request_id, by="planner", tail=tail, is_complete=False)
+        log.warning("not asked", request_id=request.request_id, missing=list(missing))
+        outcome = "closed"
+    else:
+        asking = without(plan, missing) if missing else plan
+        if request.hedge:
+            asking = with_hedges(resources, asking)
+        outcome = fanout.publish(request.request_id, asking, flight=flight)
+    # Where another planner was first (`known`), the probe is this request's all the same.
+    if left.probes and outcome in ("follows", "closed"):
+        give_back(resources, request, left.probes)
 
 
 def _ask_cache(resources: Resources, request: Request, plan: Plan) -> tuple[Plan, str | None]:
@@ -92,8 +134,8 @@ def _ask_cache(resources: Resources, request: Request, plan: Plan) -> tuple[Plan
     ), flight
 
 
-def submit(resources: Resources, fanout: Fanout, request: Request) -> str:
-    """Accept and plan in this process; returns the request's id.
+def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: tuple[str, ...] = ()) -> str:
+    """Accept and plan in this process; returns the request's id.  The `warnings` come back in the answer.
 
     Raises InvalidRequest before anything is enqueued, RequestIdConflict.
     """
@@ -101,17 +143,39 @@ def submit(resources: Resources, fanout: Fanout, request: Request) -> str:
         refuse_unfinished(request)
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
+    request = in_its_time(request, resources.pipeline.timeouts_s)
     accepted = resources.callers_ledger.accept(request)
     if accepted.is_new:
-        plan_request(resources, fanout, request, accepted_at_ms=accepted.accepted_at_ms)
+        plan_request(resources, fanout, request, accepted_at_ms=accepted.accepted_at_ms, warnings=warnings)
     return accepted.request_id
+
+
+def _answer_unread(resources: Resources, given: Mapping[str, Any], own_id: str, error: ValueError) -> None:
+    """Whoever asks for the request by its id, or `own_id` where that is none, finds what was wrong with it."""
+    try:
+        stands_in = stand_in(given["request_id"], given)
+    except ValidationError:
+        stands_in = stand_in(own_id, given)
+    try:
+        accepted = resources.callers_ledger.accept(stands_in)
+    except RequestIdConflict:
+        return  # it is another request's
+    if accepted.is_new:
+        _fail_unread(resources, stands_in, error)
+
+
+def _fail_unread(resources: Resources, stands_in: Request, error: ValueError) -> None:
+    why = Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error)[:500])
+    end_failed(resources, stands_in, why, by="planner")
 
 
 def register(app: Celery) -> None:
     app.task(retrieve_task, name=TASK_RETRIEVE, bind=True, ignore_result=True)
 
 
-def retrieve_task(task: Any, request_id: str | None = None, request: Any = None) -> str | None:
+def retrieve_task(
+    task: Any, request_id: str | None = None, request: Any = None, v: int = WIRE_VERSION, **_: object
+) -> str | None:
     """Plan an accepted request by its id; or, called by name with a whole request, accept it first.
 
     A bare call without a request id gets one that follows from the task's own, so that a message delivered twice is
@@ -120,27 +184,34 @@ def retrieve_task(task: Any, request_id: str | None = None, request: Any = None)
     resources: Resources = task.app.resources
     fanout: Fanout = task.app.fanout
     if request is not None:
-        given = {"questions": [request]} if isinstance(request, str) else dict(request)
-        given.setdefault("request_id", request_id or str(uuid.uuid5(uuid.NAMESPACE_OID, task.request.id)))
+        questions = [request] if isinstance(request, str) else request
+        given = dict(request) if isinstance(request, Mapping) else {"questions": questions}
+        own_id = str(uuid.uuid5(uuid.NAMESPACE_OID, task.request.id))
+        given.setdefault("request_id", request_id or own_id)
         try:
-            whole = Request.model_validate(given)
-            return submit(resources, fanout, whole)
-        except ValidationError as error:
-            log.error(
-                "invalid request", task_id=task.request.id, error=str(InvalidRequest.from_validation(error))
-            )
+            read = read_request(given)
+            return submit(resources, fanout, read.request, warnings=read.warnings)
         except (InvalidRequest, RequestIdConflict) as error:
             log.error("invalid request", task_id=task.request.id, error=str(error))
+            if isinstance(error, InvalidRequest):
+                _answer_unread(resources, given, own_id, error)
         return None
     if request_id is not None and (entry := resources.ledger.load(request_id)) is not None:
         if entry.state == "accepted":
-            accepted = Request.model_validate_json(entry.request)
             try:
-                refuse_unfinished(accepted)
+                if (why := refusal(v)) is not None:
+                    raise InvalidRequest(f"message: {why}")
+                read = read_request(entry.request)
+                refuse_unfinished(read.request)
             except ValueError as error:
-                why = Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error))
-                end_failed(resources, accepted, why, by="planner")
+                _fail_unread(resources, stand_in(request_id, entry.request), error)
             else:
-                plan_request(resources, fanout, accepted, accepted_at_ms=entry.accepted_at_ms)
+                plan_request(
+                    resources,
+                    fanout,
+                    read.request,
+                    accepted_at_ms=entry.accepted_at_ms,
+                    warnings=read.warnings,
+                )
         return request_id
     return None

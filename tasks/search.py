@@ -7,154 +7,56 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 from celery import Celery
-from chorale_client.request import Question, Request
-from chorale_client.words import TASK_SEARCH, EnvelopeStatus, Reason, Stage, StageStatus
+from chorale_client.reading import read_request, refusal
+from chorale_client.words import TASK_SEARCH, WIRE_VERSION, EnvelopeStatus, Reason, Stage, StageStatus
 from structlog import get_logger
 
 from fusion.collapse import collapse_ranking
-from inference.feedback import feedback_vector, hypothesis_vector
+from fusion.variants import DENSE, LEXICAL
 from ledger.protocol import Started
-from models.documents import Matrix, Vector
 from models.envelope import Envelope, StageNote
 from models.errors import StageFailure
 from models.hits import Ranking
-from models.plan import BranchPlan, Plan
+from models.plan import Plan
 from tasks.backend import Report
+from tasks.expansion import expanded_texts
+from tasks.extensions import outside_kinds, search_of
+from tasks.hybrid import search_hybrid
+from tasks.hypothesis import search_hyde
+from tasks.listing import search_document
+from tasks.part import Part
 
 if TYPE_CHECKING:
-    from search.protocol import Searches
     from tasks.resources import Resources
 
 log = get_logger("chorale.search")
 
 
-@dataclass(slots=True)
-class Part:
-    """What one branch works on, and the notes it takes."""
-
-    resources: Resources
-    store: Searches
-    branch: BranchPlan
-    request: Request
-    questions: Sequence[Question]
-    ends_at_s: float
-    """When its time is over, by the monotonic clock."""
-    begun_ms: float
-    """When it began, counted from the acceptance of the request."""
-    notes: list[StageNote] = field(default_factory=list)
-    clock: Callable[[], float] = time.monotonic
-
-    @property
-    def left_s(self) -> float:
-        return max(0.001, self.ends_at_s - self.clock())
-
-    @property
-    def texts(self) -> list[str]:
-        return [question.text for question in self.questions]
-
-    def timed(self, stage: Stage, started_s: float, detail: str | None = None) -> None:
-        ms = (self.clock() - started_s) * 1000
-        self.notes.append(StageNote(stage, StageStatus.OK, ms, n_in=len(self.questions), detail=detail))
-
-    def embed(self) -> Matrix:
-        started = self.clock()
-        vectors = self.resources.questions.embed_questions(self.texts)
-        self.timed(Stage.EMBED, started)
-        return vectors
-
-    def search_text(self, depth: int) -> list[Ranking]:
-        started = self.clock()
-        rankings = self.store.search_text(
-            self.request.namespace,
-            self.texts,
-            depth=depth,
-            filters=self.request.filters,
-            exclude_ids=self.request.exclude_ids,
-            timeout_s=self.left_s,
-        )
-        self.timed(Stage.SEARCH, started)
-        return rankings
-
-    def search_vectors(self, vectors: Matrix) -> list[Ranking]:
-        started = self.clock()
-        rankings = self.store.search_vectors(
-            self.request.namespace,
-            vectors,
-            depth=self.branch.depth,
-            filters=self.request.filters,
-            exclude_ids=self.request.exclude_ids,
-            timeout_s=self.left_s,
-        )
-        self.timed(Stage.SEARCH, started)
-        return rankings
-
-
 def search_bm25(part: Part) -> list[Ranking]:
-    return part.search_text(part.branch.depth)
+    return part.search_text(expanded_texts(part, LEXICAL), part.branch.depth)
 
 
 def search_vector(part: Part) -> list[Ranking]:
-    return part.search_vectors(part.embed())
+    texts = expanded_texts(part, DENSE)
+    return part.search_vectors(part.embed(texts), map(len, texts))
 
 
-def search_hyde(part: Part) -> list[Ranking]:
-    """Search with the vector of what an answer could look like (HyDE, Gao et al. 2022).
-
-    Documents that the caller imagined are averaged with the question; without them the best BM25 passages stand in
-    for a hypothesis (`feedback`), which needs no language model and is named in the notes.
-    """
-    vectors = part.embed()
-    started = part.clock()
-    imagined = [index for index, question in enumerate(part.questions) if question.hypothetical_documents]
-    for index in imagined:
-        documents = part.resources.embedder.embed_passages(part.questions[index].hypothetical_documents)
-        vectors[index] = hypothesis_vector(vectors[index], documents)
-    if len(imagined) < len(part.questions):
-        _move_by_feedback(part, vectors, [i for i in range(len(part.questions)) if i not in set(imagined)])
-    detail = (
-        "given" if len(imagined) == len(part.questions) else "given, feedback" if imagined else "feedback"
-    )
-    part.timed(Stage.HYPOTHESIS, started, detail)
-    return part.search_vectors(vectors)
-
-
-def _move_by_feedback(part: Part, vectors: Matrix, indices: Sequence[int]) -> None:
-    settings = part.resources.settings
-    count = settings.feedback_passages
-    rankings = part.store.search_text(
-        part.request.namespace,
-        [part.questions[index].text for index in indices],
-        depth=count,
-        filters=part.request.filters,
-        exclude_ids=part.request.exclude_ids,
-        timeout_s=part.left_s,
-    )
-    best = [ranking.hits[:count] for ranking in rankings]
-    known = part.store.vectors(part.request.namespace, [hit.passage_id for hits in best for hit in hits])
-    for index, hits in zip(indices, best, strict=True):
-        found: list[tuple[Vector, float]] = [
-            (known[hit.passage_id], hit.score) for hit in hits if hit.passage_id in known
-        ]
-        if found:
-            passages = np.stack([vector for vector, _ in found])
-            vectors[index] = feedback_vector(
-                vectors[index],
-                passages,
-                [score for _, score in found],
-                alpha=settings.feedback_alpha,
-                count=count,
-            )
+def search_http(part: Part) -> list[Ranking]:
+    """The question as it is: what an endpoint makes of it is its own affair."""
+    return part.search_text([{text: 1.0} for text in part.texts], part.branch.depth)
 
 
 KINDS: Mapping[str, Callable[[Part], list[Ranking]]] = {
     "bm25": search_bm25,
     "vector": search_vector,
     "hyde": search_hyde,
+    "hybrid": search_hybrid,
+    "document": search_document,
+    "http": search_http,
 }
 """What a branch of each kind does; its task is `chorale.search.<kind>`."""
 
@@ -166,7 +68,7 @@ def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
         return Envelope.failed(name, Reason.LATE, f"taken {-started.left_ms} ms after its limit")
     part: Part | None = None
     try:
-        request = Request.model_validate_json(started.request)
+        request = read_request(started.request).request
         plan = Plan.model_validate_json(started.plan)
         branch = next(branch for branch in plan.branches if branch.name == name)
         part = Part(
@@ -180,7 +82,7 @@ def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
         )
         # Before searching: what is indexed meanwhile may or may not be seen, and the answer is then not cached.
         generation = part.store.generation(request.namespace)
-        rankings = KINDS[branch.kind](part)
+        rankings = (KINDS.get(branch.kind) or search_of(branch.kind))(part)
         if request.fuse_by == "document":
             rankings = [collapse_ranking(ranking, branch.depth) for ranking in rankings]
         found = any(ranking.hits for ranking in rankings)
@@ -191,6 +93,7 @@ def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
             ms=(time.monotonic() - begun_s) * 1000,
             stages=(*part.notes, _whole(part, name, begun_s, rankings)),
             generation=generation,
+            degraded=tuple(part.degraded),
         )
     except StageFailure as failure:
         reason, detail = failure.reason, failure.detail
@@ -216,12 +119,24 @@ def _whole(
 
 def register(app: Celery) -> None:
     """One task a kind; names are written out in `chorale_client.words`."""
-    for kind in KINDS:
+    for kind in {*KINDS, *outside_kinds(app.resources.pipeline, KINDS)}:
         app.task(search_task, name=TASK_SEARCH.format(kind=kind), bind=True, ignore_result=True)
 
 
-def search_task(task: object, request_id: str, branch: str) -> Report | None:
-    """Start, search; the result backend reports the envelope to the ledger."""
+def search_task(
+    task: object, request_id: str, branch: str, attempt: int = 1, v: int = WIRE_VERSION, **_: object
+) -> Report | None:
+    """Start, search; the result backend reports the envelope to the ledger.  Attempt 2 is a hedge.
+
+    What a newer version says besides is left out.
+    """
     resources: Resources = task.app.resources  # type: ignore[attr-defined]
     started = resources.ledger.start(request_id, branch)
-    return Report(answer_part(resources, branch, started)) if started else None
+    if started is None:
+        return None
+    if (why := refusal(v)) is not None:
+        envelope = Envelope.failed(branch, Reason.NOT_CONFIGURED, f"message: {why}")
+    else:
+        envelope = answer_part(resources, branch, started)
+    envelope = replace(envelope, attempt=attempt)
+    return Report(envelope, started.accepted_at_ms)

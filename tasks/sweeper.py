@@ -10,13 +10,16 @@ import signal
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from structlog import get_logger
 
 from config.logging import set_up_logging
 from ledger.protocol import Action
 from models.plan import Plan
+from tasks.about import about
+from tasks.admission import QueueWatch
 from tasks.app import make_app
 from tasks.ending import end_joined
 from tasks.fanout import Fanout
@@ -25,8 +28,13 @@ from tasks.resources import Resources
 
 log = get_logger("chorale.sweeper")
 
-STAND_BY_S = 0.25
-"""How often a sweeper that does not act looks whether it should: there is one in every worker."""
+SCHEMA_WAIT_S = 2.0
+"""For whoever holds the audit database when a drainer starts; then it tries again."""
+STAND_BY_S = 0.05
+"""How often a sweeper that does not act looks whether it should: there is one in every worker.
+
+With the lease of the one that is gone it is in time for callers, who wait 200 ms beyond the deadline.
+"""
 
 
 class Sweeper:
@@ -35,9 +43,13 @@ class Sweeper:
         self._fanout = fanout
         self._interval_s = interval_s
         self.name = uuid.uuid4().hex
+        self._is_acting = False
+        self._watch = QueueWatch(resources, self.name, lambda: self._is_acting)
 
     def run(self, stop: threading.Event) -> None:
         """Sweep until `stop`; Redis being away is waited out."""
+        if self._watch.is_wanted:
+            threading.Thread(target=self._watch.run, args=(stop,), name="queues", daemon=True).start()
         is_away = False
         while not stop.is_set():
             try:
@@ -55,12 +67,18 @@ class Sweeper:
     def sweep_once(self) -> float:
         """Do what is due; returns how long there is nothing to do, in seconds."""
         found = self._resources.ledger.sweep(self.name)
+        self._is_acting = found.is_acting
         if not found.is_acting:
             return STAND_BY_S
         for action in found.actions:
             log.info("swept", do=action.do, request_id=action.request_id, branch=action.branch)
             try:
                 _ACTIONS[action.do](self, action)
+            except ResponseError as error:
+                # This command alone was refused, as a full Redis does: the other actions may be ends, which are not.
+                log.warning(
+                    "action refused", do=action.do, request_id=action.request_id, error=str(error)[:200]
+                )
             except RedisError:
                 raise
             except Exception:
@@ -71,12 +89,15 @@ class Sweeper:
     def _retrieve(self, action: Action) -> None:
         self._fanout.send_retrieve(action.request_id)
 
-    def _part(self, action: Action) -> None:
+    def _part(self, action: Action, *, attempt: int = 1) -> None:
         entry = self._resources.ledger.load(action.request_id)
         if entry is not None and entry.plan is not None:
             for branch in Plan.model_validate_json(entry.plan).branches:
                 if branch.name == action.branch:
-                    self._fanout.send_part(action.request_id, branch)
+                    self._fanout.send_part(action.request_id, branch, attempt=attempt)
+
+    def _hedge(self, action: Action) -> None:
+        self._part(action, attempt=2)
 
     def _fuse(self, action: Action) -> None:
         self._fanout.send_fuse(action.request_id)
@@ -93,6 +114,7 @@ class Sweeper:
 _ACTIONS: Mapping[str, Callable[[Sweeper, Action], None]] = {
     "retrieve": Sweeper._retrieve,
     "part": Sweeper._part,
+    "hedge": Sweeper._hedge,
     "fuse": Sweeper._fuse,
     "fused": Sweeper._pushed,
     "end": Sweeper._end,
@@ -119,14 +141,19 @@ def run(*, name: str, only: str | None = None) -> None:
         from audit.drainer import Drainer
         from audit.schema import upgrade
 
-        settings.home.mkdir(parents=True, exist_ok=True)
-        upgrade(settings.audit_database_url)
-        engine = open_database(settings.audit_database_url)
-        duties.append(Drainer(resources.redis, engine, keep_texts=settings.audit_texts).run)
+        url = settings.audit_database_url
+        drainer = Drainer(
+            resources.redis,
+            open_database(url, must_exist=True),
+            keep_texts=settings.audit_texts,
+            # Not before: requests are ended also where their rows cannot be written yet.
+            prepare=partial(upgrade, url, wait_s=SCHEMA_WAIT_S),
+        )
+        duties.append(drainer.run)
     threads = [threading.Thread(target=duty, args=(stop,)) for duty in duties]
     for thread in threads:
         thread.start()
-    heartbeat.ready = True
+    heartbeat.about, heartbeat.ready = about(resources), True
     log.info("ready", name=name, duties=len(duties))
     stop.wait()
     for thread in threads:

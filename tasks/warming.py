@@ -2,34 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
 
 from celery import Celery
+from chorale_client.default_time import publish_timeouts
 from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
+from structlog import get_logger
+
+from models.errors import BadIndex, ModelMissing, NotConfigured, StageFailure
+from tasks.backlog import drop_ended
 
 if TYPE_CHECKING:
+    from models.documents import NamespaceState
+    from search.protocol import Store
     from tasks.resources import Resources
 
+log = get_logger("chorale.worker")
 
-def warm(app: Celery, queues: Sequence[str]) -> None:
-    """Load what the tasks on these queues need, and publish the corpus generations that Redis does not have."""
+AGAIN_S = 2.0
+"""Between attempts to load a model that is missing; one that is being copied is there in a while."""
+
+
+def warm(app: Celery, queues: Sequence[str]) -> bool:
+    """Load what the tasks on these queues need, publish the corpus generations that Redis does not have, and drop
+    what waits for requests that have ended; whether the models were there."""
     resources: Resources = app.resources
     branches = [branch for branch in resources.pipeline.branches if branch.queue in queues]
     resources.kinds = {branch.kind for branch in branches}
-    if "hyde" in resources.kinds:
-        resources.embedder.warm()
-    elif "vector" in resources.kinds:
-        resources.embedder.questions.warm()
+    try:
+        warm_models(resources, queues)
+        is_whole = True
+    except ModelMissing as error:
+        log.error("works without its model", queues=list(queues), error=error.detail)
+        is_whole = False
     stores = {branch.store for branch in branches}
     if QUEUE_FUSION in queues:
         stores |= set(resources.pipeline.stores)
     for name in sorted(stores):
-        resources.store(name).warm()
+        if f"{name}:write" in resources.capabilities:
+            _warm(cast("Store", resources.store(name)))
+        else:
+            resources.store(name).warm()
+    for branch in branches:
+        _connect(resources, branch.name)
     if QUEUE_RETRIEVE in queues:
-        _ = resources.fingerprints
-        for state in resources.writing_store.namespaces():
+        publish_timeouts(resources.redis, resources.pipeline.timeouts_s)
+        for state in _namespaces(resources.writing_store):
             resources.publish_generation(state.name, state.generation)
+    if resources.settings.broker_url is None:
+        for queue in queues:
+            drop_ended(resources.redis, queue)
     # The scripts, the connections and the chord's templates.
     resources.redis.ping()
     _ = app.fanout
+    return is_whole
+
+
+def warm_models(resources: Resources, queues: Sequence[str]) -> None:
+    """Load the models of these queues; raises ModelMissing, after which it may be tried again."""
+    if "hyde" in resources.kinds:
+        resources.embedder.warm()
+    elif not {"vector", "hybrid"}.isdisjoint(resources.kinds):
+        resources.embedder.questions.warm()
+    if QUEUE_FUSION in queues:
+        _warm_rerankers(resources)
+    if QUEUE_RETRIEVE in queues:
+        for name in resources.pipeline.rerankers:
+            # Read once beforehand, since its weights may be large; who plans says where they are missing.
+            with suppress(StageFailure):
+                _ = resources.reranker(name).fingerprint
+        _ = resources.fingerprints
+
+
+def _warm_rerankers(resources: Resources) -> None:
+    """Each is loaded though another is missing; one that is refused never loads, and the fused order stands."""
+    missing: ModelMissing | None = None
+    for name in resources.pipeline.rerankers:
+        try:
+            resources.reranker(name).warm()
+        except ModelMissing as error:
+            missing = error
+        except NotConfigured as error:
+            log.error("reranker refused", reranker=name, error=error.detail)
+    if missing is not None:
+        raise missing
+
+
+def warm_models_again(
+    resources: Resources, queues: Sequence[str], stop: threading.Event, *, done: Callable[[], None]
+) -> None:
+    """Try until the models are there, or `stop`; then call `done`.  What needs them is answered without meanwhile."""
+    while not stop.wait(AGAIN_S):
+        with suppress(ModelMissing):
+            warm_models(resources, queues)
+            log.info("has its model now", queues=list(queues))
+            done()
+            return
+
+
+def _warm(store: Store) -> None:
+    """A namespace that is damaged stops no worker: the others are searched, and its own requests are told."""
+    for state in _namespaces(store):
+        try:
+            store.warm(state.name)
+        except BadIndex as error:
+            log.error("namespace not loaded", namespace=state.name, error=error.detail)
+
+
+def _connect(resources: Resources, branch: str) -> None:
+    """Make the client of the branch's language model, which takes a second; without its key its requests are told."""
+    options = resources.writers.options(branch)
+    if options is not None and options.asks_a_model:
+        try:
+            resources.writers.writer(branch)
+        except NotConfigured as error:
+            log.error("works without its language model", branch=branch, error=error.detail)
+
+
+def _namespaces(store: Store) -> Sequence[NamespaceState]:
+    try:
+        return store.namespaces()
+    except BadIndex as error:
+        log.error("no namespace can be read", error=error.detail)
+        return ()

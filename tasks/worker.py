@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import socket
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from celery import Celery
+from celery import Celery, signals
 from celery.platforms import SecurityWarning
 from chorale_client.words import QUEUE_INDEX
 from structlog import get_logger
 
 from config.logging import set_up_logging
 from models.errors import WrongDeclaration
+from tasks.about import about
 from tasks.app import make_app
 from tasks.heartbeat import HUNG_AFTER_S, Heartbeat
 from tasks.resources import Resources
+from tasks.stopping import stopping_softly
 from tasks.sweeper import Sweeper
-from tasks.warming import warm
+from tasks.warming import warm, warm_models_again
 
 log = get_logger("chorale.worker")
 
@@ -40,8 +44,12 @@ def sweeping(app: Celery) -> Iterator[None]:
         thread.join(timeout=1)
 
 
+def _keep_logging(**_: object) -> None:
+    """Logging was set up before."""
+
+
 def run_worker(queues: Sequence[str], *, name: str) -> None:
-    """Work on these queues until told to stop (SIGTERM: what runs is finished first).
+    """Work on these queues until told to stop (see `tasks.stopping`).
 
     Raises WrongDeclaration for a queue that the pipeline does not have.
     """
@@ -54,12 +62,15 @@ def run_worker(queues: Sequence[str], *, name: str) -> None:
     set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
     # Celery's advice about root is about pickled messages; here only JSON is accepted.
     warnings.filterwarnings("ignore", category=SecurityWarning)
+    # Somebody listens, so Celery leaves the levels and handlers as they are.
+    signals.setup_logging.connect(_keep_logging, weak=False)
     app = make_app(resources, queues=tuple(queues))
     hung_after_s = None if QUEUE_INDEX in queues else HUNG_AFTER_S
     heartbeat = Heartbeat(resources.redis, name, queues, hung_after_s=hung_after_s)
     heartbeat.start()
+    stop = threading.Event()
     try:
-        warm(app, queues)
+        is_warm = warm(app, queues)
         with sweeping(app) if settings.sweeper_threads else contextlib.nullcontext():
             worker = app.Worker(
                 hostname=f"{name}@{socket.gethostname()}",
@@ -70,12 +81,26 @@ def run_worker(queues: Sequence[str], *, name: str) -> None:
                 without_gossip=True,
                 without_mingle=True,
                 task_events=settings.task_events,
-                loglevel="WARNING",
                 quiet=True,
             )
-            heartbeat.ready = True
-            heartbeat.beat()
-            log.info("ready", queues=list(queues), name=name, pid=os.getpid(), lean=app.fanout.is_lean)
-            worker.start()
+
+            def consuming(sender: Any, **_: object) -> None:
+                heartbeat.about = about(resources, worker=sender.controller)
+                if is_warm:
+                    ready()
+                else:
+                    again = functools.partial(warm_models_again, resources, queues, stop, done=ready)
+                    threading.Thread(target=again, name="models", daemon=True).start()
+
+            def ready() -> None:
+                heartbeat.ready = True
+                heartbeat.beat()
+                log.info("ready", queues=list(queues), name=name, pid=os.getpid(), lean=app.fanout.is_lean)
+
+            # When it consumes, not before: a message that nobody takes yet would wait for the broker.
+            signals.worker_ready.connect(consuming)
+            with stopping_softly(settings.soft_shutdown_s):
+                worker.start()
     finally:
+        stop.set()
         heartbeat.stop()

@@ -25,6 +25,8 @@ from tests.redis_server import RedisServer
 
 ROOT = Path(__file__).parent.parent
 READY_LIMIT_S = 120.0
+PYTHONPATH = os.pathsep.join([str(ROOT / "client"), str(ROOT)])
+"""Of a process: this tree's own client too, which need not be the installed one."""
 
 CORPUS = {
     "notice": (
@@ -78,13 +80,18 @@ class RunningPipeline:
         self._sweeper = sweeper
         self._preload = preload
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._queue_of: dict[str, str | None] = {}
 
     def __enter__(self) -> Self:
-        for queue in self._queues:
-            self.start(queue)
-        if self._sweeper:
-            self.start("sweeper")
-        self.wait_ready()
+        try:
+            for queue in self._queues:
+                self.start(queue)
+            if self._sweeper:
+                self.start("sweeper")
+            self.wait_ready()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
@@ -94,17 +101,19 @@ class RunningPipeline:
             self.kill(name)
         self._folder.cleanup()
 
-    def start(self, name: str) -> None:
-        """A worker by its queue, or the sweeper."""
-        call = (
-            f"from tasks.sweeper import run; run(name={name!r})"
-            if name == "sweeper"
-            else f"from tasks.worker import run_worker; run_worker([{name!r}], name={name!r})"
-        )
+    def start(self, name: str, *, queue: str | None = None) -> None:
+        """A worker of `queue` (by default the one of its name), `sweeper`, or any `drainer…`."""
+        if name == "sweeper":
+            call = f"from tasks.sweeper import run; run(name={name!r})"
+        elif name.startswith("drainer"):
+            call = f"from tasks.sweeper import run; run(name={name!r}, only='drain')"
+        else:
+            call = f"from tasks.worker import run_worker; run_worker([{queue or name!r}], name={name!r})"
+        self._queue_of[name] = queue
         self.processes[name] = subprocess.Popen(
             [sys.executable, "-c", f"{self._preload}\n{call}"],
             cwd=ROOT,
-            env={**os.environ, **self.environment, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, **self.environment, "PYTHONPATH": PYTHONPATH, "CHORALE_TEST_PROCESS": name},
             start_new_session=True,
         )
 
@@ -116,6 +125,15 @@ class RunningPipeline:
                 assert code is None, f"{name} ended with {code} before it was ready"
                 assert time.monotonic() < until, f"{name} was not ready in {READY_LIMIT_S:.0f} s"
                 time.sleep(0.05)
+
+    def revive(self) -> None:
+        """Whoever is paused goes on, whoever ended is started again, and all are ready."""
+        for name, process in list(self.processes.items()):
+            process.send_signal(signal.SIGCONT)
+            if process.poll() is not None:
+                self.redis_forget(name)
+                self.start(name, queue=self._queue_of.get(name))
+        self.wait_ready()
 
     def kill(self, name: str) -> None:
         process = self.processes.pop(name)
@@ -137,7 +155,9 @@ class RunningPipeline:
         self.processes[name].send_signal(signal.SIGCONT)
 
     def client(self, **options: Any) -> Chorale:
-        return Chorale(self.server.url, **options)
+        settings = self.resources.settings
+        usual = {"answer_ttl_s": settings.answer_ttl_s, "broker_url": settings.broker_url}
+        return Chorale(self.server.url, **{**usual, **options})
 
     def index(
         self, texts: Mapping[str, tuple[str, str]] = CORPUS, *, namespace: str = "default", **metadata: Any

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
-from chorale_client.keys import ENTRY, FLIGHT, MOMENTS, OUTBOX, RESULT, entry_key
+from chorale_client.keys import ENTRY, FLIGHT, MOMENTS, OUTBOX, OVERLOAD, RESULT, entry_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.scripts import PRELUDE
 from redis import Redis
@@ -55,7 +55,6 @@ class View:
     """All that can be seen of a ledger, in an order of its own: of followers that end together none is the first."""
 
     entries: dict[str, Entry]
-    """Read at no moment: `now_ms` is 0."""
     results: dict[str, bytes]
     flights: dict[str, str]
     queues: dict[str, list[bytes]]
@@ -95,6 +94,10 @@ class SteppedLedger(Protocol):
         """The entry is gone, and nothing else."""
         ...
 
+    def overload(self, retry_after_ms: int | None) -> None:
+        """New requests are refused from now on; None: no longer."""
+        ...
+
     def moments(self) -> dict[str, float]: ...
 
     def flights(self) -> dict[str, str]: ...
@@ -132,6 +135,9 @@ class SteppedMemory:
     def lose(self, request_id: str) -> None:
         self.ledger._requests.pop(request_id)
 
+    def overload(self, retry_after_ms: int | None) -> None:
+        self.ledger.retry_after_ms = retry_after_ms
+
     def moments(self) -> dict[str, float]:
         return {request_id: float(moment) for request_id, moment in self.ledger._moments.items()}
 
@@ -144,7 +150,7 @@ class SteppedMemory:
     def view(self) -> View:
         requests, results = self.ledger._requests._kept, self.ledger._results._kept
         return View(
-            entries={key: one.snapshot(key, state=one.state, now_ms=0) for key, (_, one) in requests.items()},
+            entries={key: one.entry(key) for key, (_, one) in requests.items()},
             results={key: result for key, (_, (_, result)) in results.items()},
             flights=self.flights(),
             queues={name: list(waiting) for name, waiting in self.ledger.queues.items() if waiting},
@@ -189,6 +195,12 @@ class SteppedRedis:
         self.client.delete(entry_key(request_id))
         self.client.zrem(EXPIRIES, entry_key(request_id))
 
+    def overload(self, retry_after_ms: int | None) -> None:
+        if retry_after_ms is None:
+            self.client.delete(OVERLOAD)
+        else:
+            self.client.hset(OVERLOAD, "retry_after_ms", retry_after_ms)
+
     def moments(self) -> dict[str, float]:
         found = cast("list[tuple[bytes, float]]", self.client.zrange(MOMENTS, 0, -1, withscores=True))
         return {request_id.decode(): moment for request_id, moment in found}
@@ -222,7 +234,7 @@ class SteppedRedis:
         found = dict(zip((*hashes, *results, *flights, *queues), values, strict=True))
         ids = {key: key.removeprefix(ENTRY) for key in hashes}
         return View(
-            entries={ids[key]: _entry(ids[key], found[key], now_ms=0) for key in hashes},
+            entries={ids[key]: _entry(ids[key], found[key]) for key in hashes},
             results={key.removeprefix(RESULT): found[key] for key in results},
             flights={key: found[key].decode() for key in flights},
             queues={key: found[key] for key in queues},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from cli.checks.finding import Finding
@@ -10,6 +12,12 @@ from cli.surroundings import NotRunning, Surroundings
 
 OLDEST_VERSION = (6, 2)
 """The oldest with the commands that the ledger's scripts use."""
+APART_S = 5.0
+"""More than a slow answer explains."""
+OURS = ("chorale:", "chorale.", "celery-task-meta-", "_kombu.", "unacked", "celeryev")
+"""Beginnings of our own keys, Celery's and kombu's (`chorale_client.keys`)."""
+LOOKED_AT = 10_000
+"""Keys; a database of millions is not read for this."""
 FULL = 0.9
 """Share of `maxmemory` from which writes will soon be refused."""
 
@@ -40,6 +48,38 @@ def memory(around: Surroundings) -> Iterator[Finding]:
         yield Finding(
             f"Redis uses {int(info['used_memory']) / limit:.0%} of its memory; when it is full it refuses requests",
             "raise `maxmemory`, or lower CHORALE_CACHE_TTL_S and CHORALE_ANSWER_TTL_S",
+        )
+
+
+def evictions(around: Surroundings) -> Iterator[Finding]:
+    if count := int(_info(around).get("evicted_keys", 0)):
+        yield Finding(
+            f"Redis has evicted {count:,} keys since it started: requests, answers or messages may be among them",
+            "see `redis memory` and `redis-cli CONFIG GET maxmemory-policy`; then `redis-cli CONFIG RESETSTAT`",
+        )
+
+
+def clock(around: Surroundings) -> Iterator[Finding]:
+    before_s = time.time()
+    seconds, microseconds = around.running_redis().time()
+    # Somewhere between the two looks at our own clock is the moment of Redis's.
+    apart_s = abs((before_s + time.time()) / 2 - (seconds + microseconds / 1e6))
+    if apart_s > APART_S:
+        yield Finding(
+            f"this machine's clock and that of the Redis server are {apart_s:,.0f} s apart",
+            "let both follow a time server (chrony, systemd-timesyncd): requests end by Redis's clock, logs go by ours",
+        )
+
+
+def strangers(around: Surroundings) -> Iterator[Finding]:
+    redis = around.running_redis()
+    ours = (*OURS, *around.pipeline.queues)
+    names = (key.decode(errors="replace") for key in islice(redis.scan_iter(count=1_000), LOOKED_AT))
+    foreign = [name for name in names if not name.startswith(ours) and not name.endswith(".pidbox")]
+    if foreign:
+        yield Finding(
+            f"another program keeps its data in this Redis database ({len(foreign):,} keys, such as {foreign[0]!r})",
+            "give Chorale a database of its own: a FLUSHDB, a full memory or an eviction of the other would be ours",
         )
 
 

@@ -8,7 +8,9 @@ from chorale_client.errors import (
     NotEnded,
     RequestIdConflict,
     ServiceUnavailable,
+    UnknownRequest,
 )
+from chorale_client.indexed import Indexed
 from chorale_client.request import Question, Request, Variant
 from chorale_client.words import Reason, Status
 
@@ -24,10 +26,13 @@ __all__ = [
     "Hit",
     "Reason",
     "Status",
+    # Documents
+    "Indexed",
     # Errors
     "ChoraleError",
     "InvalidRequest",
     "NotEnded",
     "RequestIdConflict",
     "ServiceUnavailable",
+    "UnknownRequest",
 ]

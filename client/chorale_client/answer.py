@@ -82,12 +82,15 @@ class Rerank(_Read):
     """What the reranker said of a hit."""
 
     score: float | None = None
+    """Between 0 and 1 (the sigmoid of the cross-encoder's logit); comparable between questions."""
     stage: str
-    """`reranked`, `coarse_fallback` or `coarse_only`."""
+    """`reranked`; `coarse_fallback`: it was to be, and time or model failed; `coarse_only`: it was not to be."""
+    fused_score: float | None = None
+    """Sum of the contributions x product of the boosts, which the hit's score was before."""
 
 
 class Hit(_Read):
-    """A document with its best passage; score = sum of its contributions x product of its boosts."""
+    """A document with its best passage; score = sum of its contributions x product of its boosts, unless reranked."""
 
     rank: int
     """From 1, counted over the pages."""
@@ -96,7 +99,7 @@ class Hit(_Read):
     score: float
     """Falls with the rank; comparable within one answer."""
     score_kind: str = ""
-    """The scale of `score`: the fusion method's name."""
+    """The scale of `score`: the fusion method's name, or `rerank`."""
     title: str | None = None
     text: str | None = None
     """The whole passage."""
@@ -156,6 +159,8 @@ class Answer(_Read):
     """Whether every question was answered from the cache."""
     took_ms: float = 0.0
     """Milliseconds from acceptance to end, by the Redis server's clock."""
+    retry_after_s: float | None = None
+    """Of a refused request: in how many seconds it is worth asking again."""
     questions: tuple[QuestionAnswer, ...] = ()
     """In the request's order; empty where the request ended before any was answered."""
 

@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
-from celery import Celery
-from kombu.exceptions import KombuError
+from kombu.exceptions import EncodeError, KombuError
 from pydantic import ValidationError
 from pydantic_core import from_json
 from redis import Redis
 from redis.client import PubSub
-from redis.exceptions import RedisError
+from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
 from chorale_client.answer import Answer
-from chorale_client.errors import InvalidRequest, NotEnded, ServiceUnavailable
-from chorale_client.keys import result_key
+from chorale_client.default_time import DefaultTimes
+from chorale_client.errors import InvalidRequest, NotEnded, ServiceUnavailable, UnknownRequest
+from chorale_client.indexed import Indexed
+from chorale_client.keys import INDEXED, result_key
 from chorale_client.ledger import GRACE_S, Accepted, CallersLedger
-from chorale_client.redis_urls import celery_url
-from chorale_client.request import Question, Request, refuse_unfinished
-from chorale_client.words import QUEUE_RETRIEVE, TASK_RETRIEVE
+from chorale_client.publisher import Publisher
+from chorale_client.request import Question, Request, check_namespace, refuse_unfinished
+from chorale_client.time_limit import TimeLimit, keep_to
+from chorale_client.words import TASK_DELETE, TASK_INDEX, WIRE_VERSION
+
+ATTEMPTS_TO_ACCEPT = 2
+"""The first may meet a connection that a restarted server has closed."""
+RECONNECT_S = 0.05
+"""Between attempts to go on with a request that was accepted."""
+LAST_WORD_S = 0.3
+"""How long a caller whose waiting is over may take to end its request; after that it is told that Redis is away."""
+
+LOOK_AGAIN_S = 0.05
+"""Between two looks at whether documents are indexed."""
+
+_PASSING = (ConnectionError, TimeoutError)
 
 Questions = str | Question | Mapping[str, Any] | Sequence[str | Question | Mapping[str, Any]]
 
@@ -58,8 +72,12 @@ class Chorale:
         self._redis = Redis.from_url(
             redis_url, socket_timeout=socket_timeout_s, socket_connect_timeout=socket_timeout_s
         )
+        self._patience_s = socket_timeout_s
+        self._limit = TimeLimit()
+        keep_to(self._limit, self._redis)
         self._ledger = CallersLedger(self._redis, answer_ttl_s=answer_ttl_s)
-        self._app = _sending_app(broker_url or redis_url)
+        self._default_times = DefaultTimes(self._redis)
+        self._publisher = Publisher(broker_url or redis_url)
         self._local = threading.local()
 
     def retrieve(self, questions: Questions, **options: Any) -> Answer:
@@ -72,93 +90,158 @@ class Chorale:
 
     def ask(self, request: Request) -> Answer:
         """Like `retrieve`, for a request that was made before."""
-        until = time.monotonic() + request.timeout_s + GRACE_S
-        try:
-            channel = self._listen(request.request_id)
+        request = self._in_its_time(request)
+        ends_at_s = time.monotonic() + request.timeout_s + GRACE_S
+        with self._limit.until(ends_at_s + LAST_WORD_S):
+            return read_answer(self._result_of(request, ends_at_s))
+
+    def _result_of(self, request: Request, ends_at_s: float) -> bytes:
+        """Accept, wait, end; a connection that is lost meanwhile is made again while there is time."""
+        request_id, accepted, attempts = request.request_id, None, 0
+        while True:
+            attempts += 1
             try:
-                accepted = self._enqueue(request)
-                result = accepted.result or self._ledger.wait(
-                    channel, request.request_id, until - time.monotonic()
-                )
-                if result is None:
-                    result = self._ledger.result(request.request_id)
-                if result is None:
-                    result = self._ledger.finish_failed(request, accepted.accepted_at_ms)
-            finally:
-                self._unlisten(channel, request.request_id)
-        except RedisError as error:
-            self._local.__dict__.clear()
-            raise ServiceUnavailable(f"Redis does not answer: {error}") from error
-        return read_answer(result)
+                with self._listening(request_id) as channel:
+                    if accepted is None:
+                        accepted = self._enqueue(request)
+                        result = accepted.result
+                    else:
+                        result = self._ledger.result(request_id)
+                    return (
+                        result
+                        or self._ledger.wait(channel, request_id, ends_at_s - time.monotonic())
+                        or self._ledger.result(request_id)
+                        or self._ledger.finish_failed(request, accepted.accepted_at_ms)
+                    )
+            except RedisError as error:
+                can_pass = isinstance(error, _PASSING)
+                if accepted is None and not (can_pass and attempts < ATTEMPTS_TO_ACCEPT):
+                    raise _unavailable(error) from error
+                if not can_pass or time.monotonic() > ends_at_s:
+                    raise _unavailable(error, accepted=request_id if accepted else None) from error
+                if accepted is not None:
+                    time.sleep(RECONNECT_S)
 
     def send(self, questions: Questions, **options: Any) -> str:
         """Enqueue and return the request's id at once; `answer(id)` reads the answer later."""
-        request = make_request(questions, **options)
-        try:
+        request = self._in_its_time(make_request(questions, **options))
+        with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
             return self._enqueue(request).request_id
-        except RedisError as error:
-            raise ServiceUnavailable(f"Redis does not answer: {error}") from error
 
     def answer(self, request_id: str, *, wait_s: float = 0) -> Answer:
-        """The answer of a request that was sent; raises NotEnded where it has none after `wait_s` seconds."""
-        try:
-            channel = self._listen(request_id)
-            try:
-                result = self._ledger.result(request_id) or self._ledger.wait(channel, request_id, wait_s)
-            finally:
-                self._unlisten(channel, request_id)
-        except RedisError as error:
-            self._local.__dict__.clear()
-            raise ServiceUnavailable(f"Redis does not answer: {error}") from error
-        if result is None:
+        """The answer of a request that was sent; raises NotEnded where it has none after `wait_s` seconds,
+        UnknownRequest where nothing is known of it then."""
+        ends_at_s = time.monotonic() + wait_s
+        with self._limit.until(ends_at_s + self._patience_s), _said_as_ours():
+            while True:
+                try:
+                    with self._listening(request_id) as channel:
+                        result = self._ledger.result(request_id) or self._ledger.wait(
+                            channel, request_id, ends_at_s - time.monotonic()
+                        )
+                    break
+                except _PASSING:
+                    if time.monotonic() > ends_at_s:
+                        raise
+                    time.sleep(RECONNECT_S)
+            if result is not None:
+                return read_answer(result)
             state = self._ledger.state(request_id)
-            raise NotEnded(
-                f"{request_id} is {state}; ask again" if state else f"nothing is known of {request_id!r}"
-            )
+        raise NotEnded(f"{request_id} is {state}; ask again") if state else UnknownRequest(request_id)
+
+    def cancel(self, request_id: str) -> Answer:
+        """End a request: whoever waits for it gets an answer without hits, whose status is `cancelled`.
+
+        Returns the answer that the request has; one that had ended before keeps it.  Raises UnknownRequest,
+        ServiceUnavailable.
+        """
+        with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
+            result = self._ledger.cancel(request_id)
+        if result is None:
+            raise UnknownRequest(request_id)
         return read_answer(result)
+
+    def upsert(self, namespace: str, documents: Sequence[Mapping[str, Any]], *, source: str = "task") -> str:
+        """Hand in documents (`{"id", "title", "text", "metadata"}` each), which replace those of their ids.
+
+        Returns the ticket that `wait_visible` takes; a few hundred at a time make good messages.  Raises
+        InvalidRequest, ServiceUnavailable.
+        """
+        return self._hand_in(TASK_INDEX, namespace, documents=list(documents), source=source)
+
+    def delete(self, namespace: str, ids: Sequence[str]) -> str:
+        """Let documents be deleted, from every store; the ticket is for `wait_visible`."""
+        return self._hand_in(TASK_DELETE, namespace, ids=list(ids))
+
+    def wait_visible(self, ticket: str, *, wait_s: float = 30) -> Indexed:
+        """What became of what was handed in, as soon as every store shows it or has said why not.
+
+        Raises NotEnded where that is not so after `wait_s` seconds; it can be asked for an hour.
+        """
+        ends_at_s = time.monotonic() + wait_s
+        with self._limit.until(ends_at_s + self._patience_s), _said_as_ours():
+            while True:
+                if (told := self._redis.get(INDEXED + ticket)) is not None:
+                    return Indexed.from_wire(from_json(cast("bytes", told)))
+                if time.monotonic() > ends_at_s:
+                    raise NotEnded(f"{ticket} is not indexed yet; ask again")
+                time.sleep(LOOK_AGAIN_S)
+
+    def _hand_in(self, task: str, namespace: str, **work: Any) -> str:
+        try:
+            check_namespace(namespace)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
+        try:
+            return self._publisher.hand_in(task, namespace=namespace, v=WIRE_VERSION, **work)
+        except (EncodeError, TypeError, ValueError) as error:
+            raise InvalidRequest(f"documents are JSON values: {error}") from None
+        except (KombuError, RedisError, OSError) as error:
+            raise ServiceUnavailable(f"the broker does not answer: {error}") from error
+
+    def _in_its_time(self, request: Request) -> Request:
+        with self._limit.until(time.monotonic() + self._patience_s):
+            return self._default_times.applied(request)
 
     def _enqueue(self, request: Request) -> Accepted:
         accepted = self._ledger.accept(request)
         if accepted.is_new:
             # It is accepted: what cannot be published now, the sweeper sends in a moment.
-            with suppress(KombuError, RedisError, OSError):
-                self._app.send_task(
-                    TASK_RETRIEVE,
-                    kwargs={"request_id": request.request_id},
-                    queue=QUEUE_RETRIEVE,
-                    ignore_result=True,
-                    argsrepr="()",
-                    kwargsrepr="{}",
-                )
+            self._publisher.send(request.request_id, within_s=request.timeout_s)
         return accepted
 
     # One subscription connection a thread: making a new one for each request would cost more than the request.
-    def _listen(self, request_id: str) -> PubSub:
+    @contextmanager
+    def _listening(self, request_id: str) -> Iterator[PubSub]:
         channel = cast("PubSub | None", getattr(self._local, "channel", None))
         if channel is None:
             channel = self._local.channel = self._redis.pubsub(ignore_subscribe_messages=True)
-        channel.subscribe(result_key(request_id))
-        return channel
-
-    def _unlisten(self, channel: PubSub, request_id: str) -> None:
         try:
-            channel.unsubscribe(result_key(request_id))
+            channel.subscribe(result_key(request_id))
+            yield channel
         except RedisError:
             self._local.__dict__.clear()
+            raise
+        finally:
+            with suppress(RedisError):
+                if "channel" in self._local.__dict__:
+                    channel.unsubscribe(result_key(request_id))
+
+
+@contextmanager
+def _said_as_ours() -> Iterator[None]:
+    try:
+        yield
+    except RedisError as error:
+        raise _unavailable(error) from error
+
+
+def _unavailable(error: RedisError, *, accepted: str | None = None) -> ServiceUnavailable:
+    what = "Redis refuses" if isinstance(error, ResponseError) else "Redis does not answer"
+    later = f"; {accepted} was accepted, its answer can be asked for later" if accepted else ""
+    return ServiceUnavailable(f"{what}: {error}{later}")
 
 
 def read_answer(result: bytes) -> Answer:
     """The answer in a Celery result document."""
     return Answer.model_validate(from_json(result)["result"])
-
-
-def _sending_app(broker_url: str) -> Celery:
-    app = Celery("chorale-client", broker=celery_url(broker_url), set_as_current=False)
-    app.conf.update(
-        task_serializer="json",
-        accept_content=["json"],
-        task_ignore_result=True,
-        task_publish_retry=False,
-        broker_transport_options={"priority_steps": [0], "socket_timeout": 2, "socket_connect_timeout": 2},
-    )
-    return app

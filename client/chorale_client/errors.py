@@ -4,6 +4,7 @@
   x InvalidRequest        a field is wrong; nothing was enqueued
   x RequestIdConflict     this id was already used for a different request
   x NotEnded              the waiting stopped before the request ended (`wait_s` was shorter)
+  x UnknownRequest        nothing is known of this id
   x ServiceUnavailable    Redis cannot be reached
 """
 
@@ -38,6 +39,15 @@ class RequestIdConflict(ChoraleError):
 
 class NotEnded(ChoraleError):
     """The request has not ended yet; ask again with its id, it goes on."""
+
+
+class UnknownRequest(ChoraleError):
+    """Nothing is known of this id: it was never sent, or its answer is kept no longer."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"nothing is known of {request_id!r}: it was never sent here, or its answer is kept no longer"
+        )
 
 
 class ServiceUnavailable(ChoraleError):

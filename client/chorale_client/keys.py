@@ -9,11 +9,20 @@
 | chorale:outbox:unreadable    | stream     | ended requests that the audit could not read; capped           |
 | chorale:flight:<fingerprint> | string     | the request that leads a question in flight; expires with it   |
 | chorale:generation:<ns>      | string     | the corpus generation (SQL is the truth)                       |
+| chorale:indexed:<task id>    | string     | what became of documents that were handed in (JSON); expires   |
 | chorale:cache:<key>          | string     | answers of single questions, and vectors                       |
 | chorale:heartbeat:<worker>   | string     | a worker's sign of life (JSON); expires                        |
 | chorale:sweeper              | string     | which sweeper acts at present; expires after 150 ms            |
+| chorale:overload             | hash       | what waits on each queue, the bound it passed, and             |
+|                              |            | `retry_after_ms` while new requests are refused; expires       |
+| chorale:breaker:<branch>     | hash       | failures in a row; since and until when open; probe; expires   |
+| chorale:breaker:store:<name> | hash       | the same of a store                                            |
+| chorale:breaker:generator:<branch> | hash | the same of a branch's language model                          |
+| chorale:durations:<branch>   | list       | milliseconds of its last answers, for hedges; expires          |
+| chorale:timeouts             | hash       | seconds by configuration, where one declares its own time;     |
+|                              |            | the empty name is the default configuration's                  |
 
-Celery and kombu own, beside the queues' lists: `_kombu.binding.*`, `unacked*`, `celery-task-meta-*` of tasks
+Celery and kombu own, beside the queues' lists: `_kombu.*`, `unacked*`, `celery-task-meta-*` of tasks
 whose results somebody asked for, and the channels `celeryev*` and `*.pidbox`.
 
 Fields of a request's hash; times are milliseconds by the Redis server's clock:
@@ -29,7 +38,11 @@ Fields of a request's hash; times are milliseconds by the Redis server's clock:
 | join_at, finish_reserve, fusion_reserve, fusing_until | the moments of ledger and sweeper             |
 | callback, callback_queue | the message of `chorale.fuse`, ready to be pushed                          |
 | flight, leader, follower:<id> | equal questions in flight                                             |
+| decided              | the branch whose failure ended the waiting (`on_missing: fail`)                |
 | queue:, limit:, resend:, resent:, started:, status:, envelope: | + branch: one part each              |
+| decisive:            | + branch, 1: its failure ends the waiting                                      |
+| hedge:, hedged:      | + branch: when attempt 2 is due, when it was sent                              |
+| failed:              | + branch: the attempt that failed while the other is out                       |
 """
 
 from __future__ import annotations
@@ -40,9 +53,14 @@ MOMENTS = "chorale:moments"
 OUTBOX = "chorale:outbox"
 FLIGHT = "chorale:flight:"
 GENERATION = "chorale:generation:"
+INDEXED = "chorale:indexed:"
 CACHE = "chorale:cache:"
 HEARTBEAT = "chorale:heartbeat:"
 SWEEPER = "chorale:sweeper"
+OVERLOAD = "chorale:overload"
+BREAKER = "chorale:breaker:"
+DURATIONS = "chorale:durations:"
+TIMEOUTS = "chorale:timeouts"
 RESULT = "celery-task-meta-"
 
 

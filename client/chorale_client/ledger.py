@@ -11,13 +11,18 @@ from typing import Any, cast
 from pydantic_core import from_json, to_json
 from redis import Redis
 from redis.client import PubSub
-from redis.commands.core import Script
 
 from chorale_client.errors import RequestIdConflict
-from chorale_client.keys import MOMENTS, OUTBOX, entry_key, result_key
+from chorale_client.keys import MOMENTS, OUTBOX, OVERLOAD, entry_key, result_key
 from chorale_client.request import Request
-from chorale_client.scripts import PRELUDE, source
-from chorale_client.words import WIRE_VERSION, Reason, Status
+from chorale_client.scripts import PRELUDE, Scripts
+from chorale_client.unanswered import (
+    CANCELLED_QUESTION,
+    CANCELLED_UNTIL_QUESTIONS,
+    not_ended_tail,
+    refused_tail,
+)
+from chorale_client.words import Status
 
 KEPT_AFTER_DEADLINE_S = 3_600
 """How long the entry of a request that nobody ended is kept; every end deletes it at once."""
@@ -28,7 +33,7 @@ GRACE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What `accept` found: the request is in flight, or had ended before."""
+    """What `accept` found: the request is in flight, had ended before, or was refused."""
 
     request_id: str
     state: str
@@ -36,7 +41,7 @@ class Accepted:
     accepted_at_ms: int
     deadline_ms: int
     result: bytes | None = None
-    """Celery's result document, where the request had ended."""
+    """Celery's result document, where the request has ended."""
 
 
 def fingerprint(request: Request) -> str:
@@ -50,77 +55,63 @@ def head(request: Request) -> str:
     return to_json(fields).decode()[1:-1]
 
 
-def failed_tail(request: Request, *, where: str, reason: Reason, detail: str) -> str:
-    """The rest of the answer of a request that came to nothing."""
-    question = {
-        "status": str(Status.FAILED),
-        "hits": [],
-        "total_matches": 0,
-        "confidence": None,
-        "context": None,
-        "ordered_by": "score",
-        "coverage": 0.0,
-        "took_ms": 0.0,
-    }
-    fields = {
-        "v": WIRE_VERSION,
-        "status": str(Status.FAILED),
-        "degraded": [{"where": where, "reason": str(reason), "detail": detail}],
-        "stages": [],
-        "warnings": [],
-        "cached": False,
-        "questions": [question] * len(request.questions),
-    }
-    return to_json(fields).decode()[1:]
+def is_refused(result: bytes) -> bool:
+    """Whether a request was not let in: then its id may be used again for the same request."""
+    return bool(from_json(result)["result"].get("status") == Status.REFUSED)
 
 
 class CallersLedger:
-    """`accept`, `wait`, `result` and `finish_failed`.  The Redis client must not decode responses.
+    """`accept`, `wait`, `result`, `cancel` and `finish_failed`.  The Redis client must not decode responses.
 
     `prelude` stands in front of every script; another one brings another clock.
     """
 
     def __init__(self, client: Redis, *, answer_ttl_s: float = 600, prelude: str = PRELUDE) -> None:
         self._client = client
-        self._prelude = prelude
         self._answer_ttl_ms = int(answer_ttl_s * 1000)
-        self._scripts: dict[str, Script] = {}
-
-    def _run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        script = self._scripts.get(name)
-        if script is None:
-            script = self._scripts[name] = self._client.register_script(source(name, self._prelude))
-        return script(keys=keys, args=args)
+        self._run = Scripts(client, prelude=prelude).run
 
     def accept(self, request: Request) -> Accepted:
-        """Enter the request; a known id answers with its state.
+        """Enter the request; a known id answers with its state.  Under overload it ends at once, as `refused`.
 
         Raises RequestIdConflict where the id belongs to a different request.
         """
+        mark = fingerprint(request)
+        answer = self._accept(request, mark)
+        if _has_ended_as(mark, answer) and is_refused(answer[1]):
+            answer = self._accept(request, mark, gives_way=answer[1])
+        outcome = answer[0].decode()
+        if outcome == "accepted":
+            return Accepted(request.request_id, Status.ACCEPTED, True, int(answer[1]), int(answer[2]))
+        if outcome == "known":
+            return Accepted(request.request_id, answer[1].decode(), False, int(answer[2]), int(answer[3]))
+        if outcome == "refused":
+            return Accepted(
+                request.request_id, Status.REFUSED, False, int(answer[1]), int(answer[2]), result=answer[3]
+            )
+        if _has_ended_as(mark, answer):
+            return Accepted(request.request_id, "ended", False, 0, 0, result=answer[1])
+        raise RequestIdConflict(
+            f"request_id: {request.request_id!r} was used for a different request; choose another id"
+        )
+
+    def _accept(self, request: Request, mark: str, *, gives_way: bytes = b"") -> Any:
         request_id = request.request_id
         timeout_ms = round(request.timeout_s * 1000)
-        answer = self._run(
+        return self._run(
             "accept",
-            [entry_key(request_id), result_key(request_id), MOMENTS],
+            [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX, OVERLOAD],
             [
                 request_id,
                 request.model_dump_json(),
-                fingerprint(request),
+                mark,
                 head(request),
                 timeout_ms,
                 timeout_ms + KEPT_AFTER_DEADLINE_S * 1000,
                 self._answer_ttl_ms,
+                refused_tail(len(request.questions)),
+                gives_way,
             ],
-        )
-        outcome = answer[0].decode()
-        if outcome == "accepted":
-            return Accepted(request_id, Status.ACCEPTED, True, int(answer[1]), int(answer[2]))
-        if outcome == "known":
-            return Accepted(request_id, answer[1].decode(), False, int(answer[2]), int(answer[3]))
-        if outcome == "ended" and from_json(answer[1]).get("fingerprint") == fingerprint(request):
-            return Accepted(request_id, "ended", False, 0, 0, result=answer[1])
-        raise RequestIdConflict(
-            f"request_id: {request_id!r} was used for a different request; choose another id"
         )
 
     def result(self, request_id: str) -> bytes | None:
@@ -148,13 +139,25 @@ class CallersLedger:
     def finish_failed(self, request: Request, accepted_at_ms: int) -> bytes:
         """End a request that nobody ended; returns the result document, whoever wrote it."""
         request_id = request.request_id
-        tail = failed_tail(
-            request,
-            where="plan",
-            reason=Reason.NOT_STARTED,
-            detail="nothing ended the request by its deadline; are workers and a sweeper running?",
-        )
         keys = [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX]
-        args = [request_id, tail, request.model_dump_json(), fingerprint(request), head(request)]
+        args = [
+            request_id,
+            not_ended_tail(request),
+            request.model_dump_json(),
+            fingerprint(request),
+            head(request),
+        ]
         args += [str(accepted_at_ms), str(self._answer_ttl_ms)]
+        args += [not_ended_tail(request, state) for state in ("planned", "fusing")]
         return cast(bytes, self._run("finish_failed", keys, args))
+
+    def cancel(self, request_id: str) -> bytes | None:
+        """End a request as `cancelled`; the result it ended with, now or before, or None: nothing is known of it."""
+        keys = [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX]
+        args = [request_id, CANCELLED_UNTIL_QUESTIONS, CANCELLED_QUESTION]
+        return cast("bytes | None", self._run("cancel", keys, args))
+
+
+def _has_ended_as(mark: str, answer: Sequence[bytes]) -> bool:
+    """Whether the script found the end of a request with this fingerprint."""
+    return answer[0] == b"ended" and from_json(answer[1]).get("fingerprint") == mark

@@ -15,6 +15,7 @@ from chorale_client.words import WIRE_VERSION
 MAX_TEXT_CHARS = 8_192
 MAX_QUESTIONS = 64
 MAX_CANDIDATES = 20_000
+MAX_FILTER_DEPTH = 8
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -101,8 +102,23 @@ class Question(_Wire):
         return value
 
 
+def is_deeper(value: object, levels: int) -> bool:
+    """Whether lists and objects are nested deeper than this in a JSON value; says so of one without an end too."""
+    inside = [value]
+    for _ in range(levels + 1):
+        inside = [
+            one
+            for outer in inside
+            if isinstance(outer, Mapping | list | tuple)
+            for one in (outer.values() if isinstance(outer, Mapping) else outer)
+        ]
+    return bool(inside)
+
+
 def check_filters(value: dict[str, FilterValue]) -> dict[str, FilterValue]:
     for field, condition in value.items():
+        if is_deeper(condition, MAX_FILTER_DEPTH):
+            raise ValueError(f"filter {field!r}: nested deeper than {MAX_FILTER_DEPTH} levels")
         if isinstance(condition, dict):
             unknown = sorted(condition.keys() - set(FILTER_OPERATORS))
             if unknown or not condition:
@@ -130,7 +146,11 @@ class Request(_Wire):
     v: Literal[1] = WIRE_VERSION
     """Version of the wire format."""
     request_id: Identifier = Field(default_factory=lambda: str(uuid.uuid4()))
-    """Also the id of the Celery task `chorale.fuse`, so `AsyncResult(request_id)` is the answer."""
+    """Also the id of the Celery task `chorale.fuse`, so `AsyncResult(request_id)` is the answer.
+
+    While the request is in flight, and for `CHORALE_ANSWER_TTL_S` (600) seconds after its end, an equal request under
+    this id gets the state or the answer of the first; a different one is an error (RequestIdConflict).  A request that
+    was refused may be sent again under its id."""
     correlation_id: Label | None = None
     """The caller's own id; it is on every log line and audit row of the request."""
     tags: dict[str, Label] = Field(default_factory=dict, max_length=16)
@@ -165,12 +185,14 @@ class Request(_Wire):
     """What is ranked: documents with their best passage, or passages."""
     group_by: str | None = None
     rerank: Literal["on", "off"] | None = None
-    """`off`: leave the fused order; `on`: fail if no reranker is declared."""
+    """`off`: leave the fused order; `on`: fail if the configuration declares no reranker. Without it a declared one
+    reranks."""
     diversity: float | None = Field(None, ge=0, le=1)
     snippet_chars: int = Field(240, ge=40, le=2_000)
     """Length of a snippet in characters."""
     include: tuple[Include, ...] = Field(("ids", "metadata", "snippets"), strict=False)
-    """What each hit carries."""
+    """What each hit carries.  An answer over CHORALE_ANSWER_LIMIT_MB (16 MB) comes with ids and scores alone, as
+    `degraded {fetch, budget}`."""
     context_tokens: int | None = Field(None, ge=1)
     configuration: str | None = None
     """A named set of ranking choices of the pipeline; its default when not given."""
@@ -183,8 +205,10 @@ class Request(_Wire):
     on_missing: Literal["degrade", "fail", "empty"] = "degrade"
     """What a missing branch does to the answer."""
     hedge: bool = False
+    """Send a branch that has not answered within its usual time (its own p95) a second time; the first answer wins."""
     timeout_s: float = Field(2.0, ge=0.05, le=60, allow_inf_nan=False, strict=False)
-    """The request ends within this time by the Redis server's clock."""
+    """The request ends within this time by the Redis server's clock.  Not given: the configuration's own where it
+    declares one, which those with a language model do."""
     cache: Literal["use", "refresh", "bypass"] = "use"
     """`refresh`: compute and store; `bypass`: neither read nor store."""
     now: Annotated[str, AfterValidator(_check_now)] | None = None
@@ -211,7 +235,6 @@ NOT_YET: dict[str, str] = {
     "group_by": "grouping",
     "diversity": "diversity (MMR)",
     "context_tokens": "context assembly",
-    "hedge": "hedged second attempts",
 }
 """Options that are named on the wire and whose work this version does not do, refused by name."""
 
@@ -221,10 +244,5 @@ def refuse_unfinished(request: Request) -> None:
     for field, work in NOT_YET.items():
         if getattr(request, field) != type(request).model_fields[field].get_default():
             raise ValueError(f"{field}: {work} is not available in this version; leave it out")
-    if request.rerank == "on":
-        raise ValueError("rerank: no reranker is available in this version; allowed: 'off'")
     if "context" in request.include:
         raise ValueError("include: 'context' is not available in this version")
-    for index, question in enumerate(request.questions):
-        if question.variants:
-            raise ValueError(f"questions.{index}.variants: variants are not available in this version")

@@ -55,6 +55,7 @@ class Stage(StrEnum):
 
     PLAN = "plan"
     CACHE = "cache"
+    EXPAND = "expand"
     EMBED = "embed"
     SEARCH = "search"
     HYPOTHESIS = "hypothesis"
@@ -73,6 +74,14 @@ class StageStatus(StrEnum):
     PARTIAL = "partial"
     SKIPPED = "skipped"
     FAILED = "failed"
+
+
+class RerankStage(StrEnum):
+    """How far a hit came where a reranker is declared."""
+
+    RERANKED = "reranked"
+    COARSE_FALLBACK = "coarse_fallback"
+    COARSE_ONLY = "coarse_only"
 
 
 class Reason(StrEnum):
@@ -144,6 +153,7 @@ def consequence(reason: str) -> Consequence:
 TASK_RETRIEVE = "chorale.retrieve"
 TASK_FUSE = "chorale.fuse"
 TASK_INDEX = "chorale.index"
+TASK_DELETE = "chorale.delete"
 TASK_SEARCH = "chorale.search.{kind}"
 
 QUEUE_RETRIEVE = "chorale.retrieve"

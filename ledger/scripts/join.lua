@@ -18,6 +18,8 @@ local fusing_until = now + 150
 if e[6] then fusing_until = math.min(e[5] - e[6], now + (e[7] or 0)) end
 -- A step past the end still leaves the sweeper a moment of its own.
 fusing_until = math.max(fusing_until, now + 20)
+-- A deletion first, so that a full Redis can still join (see write_end).
+redis.call('ZREM', KEYS[2], id)
 redis.call('HSET', KEYS[1], 'state', 'fusing', 'fusing_until', fusing_until)
 redis.call('ZADD', KEYS[2], fusing_until, id)
 return { 'joined', now, e[1], redis.call('HGETALL', KEYS[1]) }

@@ -2,7 +2,7 @@
 -- KEYS  entry, moments
 -- ARGV  id, plan, latest branch limit (ms), finish reserve (ms), fusion reserve (ms), flight key or '',
 --       callback's queue, callback's message or '', then for each branch:
---       name, queue, limit (ms), resend after (ms), message or ''
+--       name, queue, limit (ms), resend after (ms), hedge after (ms) or '', '1' if its failure decides or '', message or ''
 --       Where messages are given, they are pushed here; otherwise the caller publishes.
 -- ->    {'planned', now, join_at} | {'follows', leader} | {'known'} | {'closed'}
 local e = redis.call('HMGET', KEYS[1], 'state', 'deadline')
@@ -15,11 +15,12 @@ if flight ~= '' then
   local leader = redis.call('GET', flight)
   if leader and leader ~= id then
     -- An id that was lost and accepted again need not lead what it led before.
-    local l = redis.call('HMGET', ENTRY .. leader, 'flight', 'deadline')
-    if l[1] == flight and tonumber(l[2]) <= deadline then
+    local l = redis.call('HMGET', ENTRY .. leader, 'flight', 'deadline', 'finish_reserve')
+    local end_at = deadline - ARGV[4]
+    if l[1] == flight and l[2] - l[3] <= end_at then
       redis.call('HSET', ENTRY .. leader, 'follower:' .. id, 1)
       redis.call('HSET', KEYS[1], 'state', 'following', 'leader', leader, 'finish_reserve', ARGV[4])
-      redis.call('ZADD', KEYS[2], math.min(l[2] + 50, deadline - ARGV[4]), id)
+      redis.call('ZADD', KEYS[2], math.min(l[2] + 50, end_at), id)
       return { 'follows', leader }
     end
   end
@@ -30,19 +31,27 @@ end
 local join_at = math.min(now + ARGV[3], deadline - ARGV[5])
 local fields = { 'state', 'planned', 'plan', ARGV[2], 'join_at', join_at, 'finish_reserve', ARGV[4],
   'fusion_reserve', ARGV[5], 'callback_queue', ARGV[7], 'callback', ARGV[8] }
+local function put(field, value)
+  fields[#fields + 1] = field
+  fields[#fields + 1] = value
+end
 local count, moment = 0, join_at
-for i = 9, #ARGV, 5 do
-  local branch, queue, message = ARGV[i], ARGV[i + 1], ARGV[i + 4]
-  local resend = now + ARGV[i + 3]
-  for _, v in ipairs({ 'queue:' .. branch, queue, 'limit:' .. branch, now + ARGV[i + 2], 'resend:' .. branch, resend }) do
-    fields[#fields + 1] = v
+for i = 9, #ARGV, 7 do
+  local branch, queue, limit_ms, resend_ms, hedge_ms, decisive, message = unpack(ARGV, i, i + 6)
+  put('queue:' .. branch, queue)
+  put('limit:' .. branch, now + limit_ms)
+  put('resend:' .. branch, now + resend_ms)
+  moment = math.min(moment, now + resend_ms)
+  -- A second attempt beyond the branch's own limit would do nothing.
+  if hedge_ms ~= '' and tonumber(hedge_ms) < tonumber(limit_ms) then
+    put('hedge:' .. branch, now + hedge_ms)
+    moment = math.min(moment, now + hedge_ms)
   end
+  if decisive ~= '' then put('decisive:' .. branch, 1) end
   if message ~= '' then redis.call('LPUSH', queue, message) end
-  moment = math.min(moment, resend)
   count = count + 1
 end
-fields[#fields + 1] = 'left'
-fields[#fields + 1] = count
+put('left', count)
 redis.call('HSET', KEYS[1], unpack(fields))
 redis.call('ZADD', KEYS[2], moment, id)
 return { 'planned', now, join_at }

@@ -1,16 +1,31 @@
 -- A branch's last act, once: the first answer wins, and replaces a failure.
--- KEYS  entry, moments     ARGV  id, branch, status, envelope
--- ->    'counted' | 'joined' (callback pushed) | 'due' (the caller publishes it) | 'replaced' | 'duplicate' | 'closed'
-local id, b, status, envelope = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local e = redis.call('HMGET', KEYS[1], 'state', 'limit:' .. b, 'status:' .. b)
+-- KEYS  entry, moments     ARGV  id, branch, status, envelope, attempt, accepted_at of the request it worked for or ''
+-- ->    'counted' | 'waits' (for the other attempt) | 'joined' (callback pushed) | 'due' (the caller publishes it)
+--       | 'replaced' | 'duplicate' | 'closed'
+local id, b, status, envelope, attempt = unpack(ARGV)
+local e = redis.call('HMGET', KEYS[1], 'state', 'limit:' .. b, 'status:' .. b, 'decided', 'accepted_at',
+  'hedged:' .. b, 'failed:' .. b, 'decisive:' .. b)
 if e[1] ~= 'planned' or not e[2] then return 'closed' end
+if e[4] or (ARGV[6] ~= '' and ARGV[6] ~= e[5]) then return 'closed' end
 if e[3] then
   if e[3] ~= 'failed' or status == 'failed' then return 'duplicate' end
   redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope)
   return 'replaced'
 end
+-- The failure is kept, since it is what to name if the other attempt never reports.
+if status == 'failed' and e[6] then
+  if e[7] == attempt then return 'duplicate' end
+  if not e[7] then
+    redis.call('HSET', KEYS[1], 'failed:' .. b, attempt, 'envelope:' .. b, envelope)
+    return 'waits'
+  end
+end
 redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope)
-if redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 then return 'counted' end
+if status == 'failed' and e[8] then
+  redis.call('HSET', KEYS[1], 'decided', b, 'left', 0)
+elseif redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 then
+  return 'counted'
+end
 local now = now_ms()
 local c = redis.call('HMGET', KEYS[1], 'callback_queue', 'callback', 'deadline', 'finish_reserve')
 redis.call('HINCRBY', KEYS[1], 'fuse_sent', 1)

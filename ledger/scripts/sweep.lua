@@ -1,10 +1,14 @@
 -- What is due.  The one sweeper that holds the lease acts; each request is leased by pushing its moment ahead.
 -- KEYS  moments, sweeper     ARGV  sweeper's name, how many at most, lease (ms)
 -- ->    {milliseconds until the next moment or -1, {action, id[, branch]}...};  -2 where another sweeper acts
--- actions: 'retrieve' (send it), 'part' (send it), 'fuse' (send it; 'fused' where it was pushed here), 'end' (end it)
+-- actions: 'retrieve' (send it), 'part' (send it), 'hedge' (send it as attempt 2), 'fuse' (send it; 'fused' where it
+--          was pushed here), 'end' (end it)
 local now = now_ms()
 local holder = redis.call('GET', KEYS[2])
-if holder and holder ~= ARGV[1] then return { -2 } end
+-- One that lasts longer than any is of a clock that was set back since.
+if holder and holder ~= ARGV[1] and redis.call('PTTL', KEYS[2]) <= tonumber(ARGV[3]) then return { -2 } end
+-- A deletion first: over `maxmemory` Redis refuses writes only to a script that has not written yet.
+redis.call('DEL', KEYS[2])
 redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[3])
 
 local actions, last = {}, {}
@@ -54,6 +58,15 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
         for field, queue in pairs(e) do
           if string.sub(field, 1, 6) == 'queue:' then
             local b = string.sub(field, 7)
+            local hedge = tonumber(e['hedge:' .. b])
+            if hedge and not e['status:' .. b] and not e['hedged:' .. b] then
+              if hedge <= now then
+                redis.call('HSET', key, 'hedged:' .. b, now)
+                act('hedge', id, b)
+              else
+                moment = math.min(moment, hedge)
+              end
+            end
             local resent = tonumber(e['resent:' .. b] or 0)
             if not e['status:' .. b] and not e['started:' .. b] and resent < 2 then
               local at = tonumber(e['resend:' .. b])

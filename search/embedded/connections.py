@@ -21,9 +21,28 @@ def corpus_file(folder: Path) -> Path:
     return folder / "corpus.db"
 
 
-def connected(folder: Path) -> sqlite3.Connection:
-    """A connection for one thread at a time, whose transactions begin where one is begun and nowhere else."""
-    connection = sqlite3.connect(corpus_file(folder), isolation_level=None, check_same_thread=False)
+def file_number(folder: Path) -> tuple[int, int] | None:
+    """What tells the file from another one that took its place; None where there is none."""
+    try:
+        found = corpus_file(folder).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def gone(folder: Path) -> BadIndex:
+    return BadIndex(
+        f"{corpus_file(folder)} is gone; restore it from a backup, or index again with `chorale index --rebuild`"
+    )
+
+
+def connected(folder: Path, *, make: bool = False) -> sqlite3.Connection:
+    """A connection for one thread at a time, whose transactions begin where one is begun and nowhere else.
+
+    `make`: a file that is not there is made, empty.
+    """
+    address = f"{corpus_file(folder).absolute().as_uri()}?mode={'rwc' if make else 'rw'}"
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     try:
         prepare(connection)
     except BaseException:
@@ -43,12 +62,17 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def format_of(connection: sqlite3.Connection, folder: Path) -> int:
-    """0 for an empty file; raises BadIndex where only a newer program can read it."""
+    """0 for an empty file; raises BadIndex where only a newer or an older program can read it."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > CORPUS_FORMAT:
         raise BadIndex(
             f"the corpus in {folder} has format {version}, and this program reads up to "
             f"{CORPUS_FORMAT}: use the newer program, or index into another folder"
+        )
+    if 0 < version < CORPUS_FORMAT:
+        raise BadIndex(
+            f"the corpus in {folder} has format {version}, and this program reads {CORPUS_FORMAT}: move the folder "
+            "away and index again with `chorale index PATH…`"
         )
     return version
 
@@ -63,7 +87,7 @@ def translated(folder: Path) -> Iterator[None]:
             raise StoreUnavailable(f"the corpus in {folder} cannot be used now: {error}") from error
         raise BadIndex(
             f"the corpus in {folder} is damaged: {error}; restore it from a backup, "
-            "or remove the folder and index again"
+            "or index again with `chorale index --rebuild`"
         ) from error
     except UnicodeEncodeError as error:
         raise InvalidAnswer(f"a text has characters that no encoding can carry: {error}") from error

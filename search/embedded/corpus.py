@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from search.embedded.connections import connected, format_of, translated
+from search.embedded.connections import connected, corpus_file, file_number, format_of, gone, translated
 
 _KEPT_OPEN = 8
 """Connections that are kept when nobody reads; more are opened when more are needed."""
@@ -49,6 +50,9 @@ class Corpus:
         self._opening = threading.Lock()
         self._is_set_up = False
         self._free: list[sqlite3.Connection] = []
+        self._file: tuple[int, int] | None = None
+        self.replaced = 0
+        """How often another file took the place of the one that was open: nothing read before holds then."""
 
     def pulse(self, namespace: str) -> Pulse | None:
         """None if there is no such namespace."""
@@ -76,7 +80,7 @@ class Corpus:
         with self._opening:
             if not self._is_set_up:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                connection = connected(self.folder)
+                connection = connected(self.folder, make=True)
                 try:
                     is_new = format_of(connection, self.folder) == 0
                 finally:
@@ -85,7 +89,21 @@ class Corpus:
                     from search.embedded.transactions import create_tables
 
                     create_tables(self.folder)
+                self._file = file_number(self.folder)
                 self._is_set_up = True
+
+    @property
+    def is_there(self) -> bool:
+        return file_number(self.folder) is not None
+
+    def set_aside(self) -> Path | None:
+        """Give the file another name, with what belongs to it; None where there is none.  Nothing may be open."""
+        file = corpus_file(self.folder)
+        aside = file.with_name(f"{file.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
+        for part in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                file.with_name(file.name + part).rename(aside.with_name(aside.name + part))
+        return aside if aside.exists() else None
 
     def close(self) -> None:
         with self._opening:
@@ -98,6 +116,8 @@ class Corpus:
     def _borrowed(self) -> Iterator[sqlite3.Connection]:
         if not self._is_set_up:
             self.set_up()
+        if (found := file_number(self.folder)) != self._file:
+            self._follow(found)
         free = self._free
         try:
             connection = free.pop()
@@ -110,3 +130,18 @@ class Corpus:
                 free.append(connection)
             else:
                 connection.close()
+
+    def _follow(self, found: tuple[int, int] | None) -> None:
+        """Another file has the name: from here on that one counts.  Where none has, what is open is still whole."""
+        if found is None:
+            if not self._free:
+                raise gone(self.folder)
+            return
+        with self._opening:
+            if found == self._file:
+                return
+            old, self._free = self._free, []
+            self._file = found
+            self.replaced += 1
+        for connection in old:
+            connection.close()

@@ -22,6 +22,7 @@ from search.embedded.analysis import analyser
 from search.embedded.cut import cut
 from search.embedded.deadline import Deadline
 from search.embedded.rows import Rows
+from search.embedded.segment_files import SegmentFiles
 
 SCORE_DECIMALS = 5
 """tantivy sums in float32: beyond these decimals the order of summing shows."""
@@ -90,15 +91,17 @@ class LexicalIndex:
     def reloaded(self) -> LexicalSearcher:
         with intelligible(self.path):
             self._index.reload()
-            return LexicalSearcher(self.path, self._index.searcher())
+            searcher = self._index.searcher()
+            return LexicalSearcher(self.path, searcher, SegmentFiles.of(self.path))
 
 
 class LexicalSearcher:
     """A snapshot of the index; threads may share it."""
 
-    def __init__(self, path: Path, searcher: tantivy.Searcher) -> None:
+    def __init__(self, path: Path, searcher: tantivy.Searcher, files: SegmentFiles) -> None:
         self._path = path
         self._searcher = searcher
+        self._files = files
 
     def has(self, rid: int) -> bool:
         with intelligible(self._path):
@@ -126,6 +129,8 @@ class LexicalSearcher:
                 limit = len(permitted) + 1
             else:
                 limit = int(limit * len(allowed) / len(permitted)) + 1
+        if changed := self._files.changed():
+            raise _bad(self._path, f"{changed} was written to")
         while True:
             deadline.check()
             found, scores = self._fetch(query, limit)
@@ -173,7 +178,7 @@ def intelligible(path: Path) -> Iterator[None]:
     """tantivy's errors, and the panics of its Rust, as BadIndex; a full disk is StoreUnavailable."""
     try:
         yield
-    except (ValueError, RuntimeError, OSError) as error:
+    except (ValueError, KeyError, RuntimeError, OSError) as error:
         if "No space left" in str(error):
             raise StoreUnavailable(f"no space left for the lexical index in {path.parent}") from error
         raise _bad(path, error) from error
@@ -183,7 +188,7 @@ def intelligible(path: Path) -> Iterator[None]:
         raise _bad(path, error) from error
 
 
-def _bad(path: Path, error: BaseException) -> BadIndex:
+def _bad(path: Path, error: BaseException | str) -> BadIndex:
     namespace = path.name.split(".")[0]
     return BadIndex(
         f"the lexical index of namespace {namespace!r} is missing or damaged ({str(error)[:200]}); "

@@ -34,6 +34,7 @@ class WriterLock:
             if self._depth:
                 yield from self._counted()
                 return
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 self._lock(descriptor, deadline)

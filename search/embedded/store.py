@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models.documents import Document, Manifest, Matrix, NamespaceState, PassageText, Vector
-from models.errors import InvalidAnswer, ServiceError
+from models.errors import BadIndex, ServiceError
 from models.hits import Ranking
+from search.checks import check_questions
 from search.embedded import lookups
 from search.embedded.analysis import question_terms
 from search.embedded.corpus import Corpus, Pulse
 from search.embedded.deadline import Deadline
 from search.embedded.matrix import search_matrix
 from search.embedded.reader import NamespaceReader, View, unknown_namespace
+from search.listing import listed
 from search.protocol import Filters
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class EmbeddedStore:
         self._making = threading.Lock()
         self._warms = {"text": warm_text, "vectors": warm_vectors}
         self._readers: dict[str, NamespaceReader] = {}
+        self._read_of = 0
         self._reading = threading.Lock()
 
     def search_text(
@@ -89,18 +92,36 @@ class EmbeddedStore:
         view = self._view(namespace, vectors=True)
         assert view.vectors is not None
         questions = np.ascontiguousarray(vectors, np.float32)
-        if questions.ndim != 2 or questions.shape[1] != view.manifest.dimension:
-            raise InvalidAnswer(
-                f"question vectors have the shape {questions.shape}; "
-                f"namespace {namespace!r} has dimension {view.manifest.dimension}"
-            )
-        if not np.isfinite(questions).all():
-            raise InvalidAnswer("a question vector has values that are no numbers")
+        check_questions(namespace, questions, view.manifest.dimension)
         allowed = view.masks.allowed(view.rows, filters, exclude_ids)
         found = search_matrix(
             view.rows, view.vectors, questions, allowed=allowed.rows, depth=depth, deadline=deadline
         )
         return [Ranking(hits, None, allowed.warnings) for hits in found]
+
+    def list_documents(
+        self,
+        namespace: str,
+        *,
+        order_by: str,
+        descending: bool,
+        depth: int,
+        filters: Filters | None = None,
+        exclude_ids: Sequence[str] = (),
+        timeout_s: float = 2.0,
+    ) -> Ranking:
+        deadline = Deadline(timeout_s)
+        view = self._view(namespace)
+        allowed = view.masks.allowed(view.rows, filters, exclude_ids)
+        deadline.check()
+        places = np.flatnonzero(view.rows.alive if allowed.rows is None else allowed.rows)
+        # Rows are in the order of a document's passages: the first one stands for it.
+        versions, firsts = np.unique(view.rows.version_of[places], return_index=True)
+        found = [view.rows.versions[version] for version in versions.tolist()]
+        order = listed([(one.document_id, one.fields) for one in found], order_by, descending=descending)
+        deadline.check()
+        hits = tuple(view.rows.hit(int(places[firsts[place]]), 0.0) for place in order[:depth])
+        return Ranking(hits, len(found), allowed.warnings)
 
     def vectors(self, namespace: str, passage_ids: Sequence[str]) -> dict[str, Vector]:
         pulse = self._settled(namespace)
@@ -139,6 +160,22 @@ class EmbeddedStore:
     def rebuild_lexical(self, namespace: str) -> int:
         """Make the lexical index again from the documents, beside running searches; the new generation."""
         return self._writer.rebuild_lexical(namespace)
+
+    def raise_generation(self, namespace: str, least: int) -> None:
+        """Let the next generation be above `least`, which a corpus that was lost had reached."""
+        self._writer.raise_generation(namespace, least)
+
+    def make_room(self) -> Path | None:
+        """Let a new corpus be made where this one cannot be read or is gone; where a damaged file is now."""
+        if not self._corpus.is_there:
+            self.close()
+            return None
+        try:
+            self.namespaces()
+        except BadIndex:
+            self.close()
+            return self._corpus.set_aside()
+        return None
 
     def exclusive(self, namespace: str) -> AbstractContextManager[None]:
         """Hold the namespace for several writes in a row; others get WriterBusy, readers notice nothing.
@@ -179,6 +216,9 @@ class EmbeddedStore:
     def _view(self, namespace: str, *, text: bool = False, vectors: bool = False) -> View:
         pulse = self._settled(namespace)
         with self._reading:
+            if self._read_of != self._corpus.replaced:
+                self._readers.clear()
+                self._read_of = self._corpus.replaced
             reader = self._readers.setdefault(namespace, NamespaceReader(self._corpus, namespace))
         return reader.view(pulse, text=text, vectors=vectors)
 

@@ -19,7 +19,9 @@ from search.embedded.connections import (
     READ_WAIT_S,
     connected,
     corpus_file,
+    file_number,
     format_of,
+    gone,
     prepare,
     translated,
 )
@@ -34,6 +36,7 @@ class Transactions:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._engine: Engine | None = None
+        self._file: tuple[int, int] | None = None
         self._opening = threading.Lock()
 
     @contextmanager
@@ -55,8 +58,14 @@ class Transactions:
 
     def _opened(self) -> Engine:
         with self._opening:
+            found = file_number(self._folder)
+            if found is None:
+                raise gone(self._folder)
+            if self._engine is not None and found != self._file:
+                self._engine.dispose()
+                self._engine = None
             if self._engine is None:
-                self._engine = _engine(self._folder)
+                self._engine, self._file = _engine(self._folder), found
             return self._engine
 
 
@@ -65,7 +74,7 @@ def create_tables(folder: Path) -> None:
     # Two processes that make the same file at once would trip over each other's tables and WAL.
     lock = WriterLock(folder / "setup.lock", f"the corpus in {folder}")
     with lock.held(wait_s=_SETUP_WAIT_S), _translated(folder):
-        plain = connected(folder)
+        plain = connected(folder, make=True)
         try:
             plain.execute("PRAGMA journal_mode = WAL")
         finally:

@@ -15,15 +15,14 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict
 
 import numpy as np
-from chorale_client.request import check_namespace
 from sqlalchemy import Connection, delete, insert, update
 
 from models.corpus_tables import document_table, namespace_table, passage_table
 from models.documents import Document, Manifest
-from models.errors import InvalidAnswer, ManifestMismatch, WrongDeclaration
+from search.checks import check_documents, check_manifest, same_manifest
 from search.embedded.analysis import analyser, indexed_text
 from search.embedded.corpus import Corpus, Pulse
 from search.embedded.lexical import check_index, create_index, write_index
@@ -35,8 +34,6 @@ from search.embedded.transactions import Transactions
 
 _SQL_WAIT_S = 30.0
 """For other namespaces' batches: SQLite takes one transaction at a time."""
-
-_UNIT_LENGTH_TOLERANCE = 0.01
 
 _TO_INDEX = """
     SELECT p.rid, d.title, p.heading, p.text FROM chorale_passage p JOIN chorale_document d
@@ -50,6 +47,11 @@ _TOUCHED = """
 _RAISE = """
     INSERT INTO chorale_generation (name, generation) VALUES (?, 1)
     ON CONFLICT (name) DO UPDATE SET generation = generation + 1
+"""
+
+_RAISE_TO = """
+    INSERT INTO chorale_generation (name, generation) VALUES (?, ?)
+    ON CONFLICT (name) DO UPDATE SET generation = max(generation, excluded.generation)
 """
 
 
@@ -77,12 +79,13 @@ class CorpusWriter:
         self._transactions.close()
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        _check_manifest(namespace, manifest)
+        check_manifest(namespace, manifest)
+        analyser(manifest.language)
         if (pulse := self._corpus.pulse(namespace)) is not None:
-            return _same(namespace, manifest_from(pulse.manifest), manifest)
+            return same_manifest(namespace, manifest_from(pulse.manifest), manifest)
         with self.exclusive(namespace):
             if (pulse := self._corpus.pulse(namespace)) is not None:
-                return _same(namespace, manifest_from(pulse.manifest), manifest)
+                return same_manifest(namespace, manifest_from(pulse.manifest), manifest)
             with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
                 row = {
                     "name": namespace,
@@ -103,7 +106,7 @@ class CorpusWriter:
         with self._writing(namespace) as pulse:
             # Of a document given twice, the last.
             chosen = list({document.document_id: document for document in documents}.values())
-            _check_documents(chosen, manifest_from(pulse.manifest))
+            check_documents(chosen, manifest_from(pulse.manifest))
             if not chosen:
                 return pulse.generation
             check_index(self._corpus.lexical_folder(pulse.lexical))
@@ -138,6 +141,10 @@ class CorpusWriter:
                     connection.exec_driver_sql(_RAISE, (namespace,))
             self._sweep(namespace, keep=None)
         return pulse is not None
+
+    def raise_generation(self, namespace: str, least: int) -> None:
+        with self.exclusive(namespace), self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
+            connection.exec_driver_sql(_RAISE_TO, (namespace, least))
 
     def settle(self, namespace: str, *, sql_wait_s: float = _SQL_WAIT_S) -> Pulse:
         """Make every committed batch visible; the caller holds the namespace."""
@@ -268,50 +275,3 @@ def _insert(connection: Connection, namespace_id: int, sequence: int, documents:
     ]
     if passages:
         connection.execute(insert(passage_table), passages)
-
-
-def _check_documents(documents: Sequence[Document], manifest: Manifest) -> None:
-    seen: set[str] = set()
-    for document in documents:
-        for passage in document.passages:
-            if passage.passage_id in seen:
-                raise InvalidAnswer(f"passage {passage.passage_id!r} is there twice")
-            seen.add(passage.passage_id)
-            if passage.vector is None:
-                continue
-            if passage.vector.shape != (manifest.dimension,):
-                raise InvalidAnswer(
-                    f"passage {passage.passage_id!r} has a vector of shape {passage.vector.shape}; "
-                    f"the namespace has dimension {manifest.dimension}"
-                )
-            length = float(np.linalg.norm(passage.vector))
-            if not abs(length - 1.0) <= _UNIT_LENGTH_TOLERANCE:
-                raise InvalidAnswer(
-                    f"passage {passage.passage_id!r} has a vector of length {length:g} instead of 1"
-                )
-
-
-def _check_manifest(namespace: str, manifest: Manifest) -> None:
-    try:
-        check_namespace(namespace)
-    except ValueError as error:
-        raise WrongDeclaration(str(error)) from None
-    analyser(manifest.language)
-    if manifest.title_repeats != "auto" and not manifest.title_repeats.isdecimal():
-        raise WrongDeclaration(f"title_repeats is 'auto' or a number, not {manifest.title_repeats!r}")
-    if manifest.dimension < 0:
-        raise WrongDeclaration(f"a dimension is 0 (no vectors) or more, not {manifest.dimension}")
-
-
-def _same(namespace: str, stored: Manifest, asked: Manifest) -> Manifest:
-    differing = [
-        f"{field.name} is {getattr(stored, field.name)!r}, asked for {getattr(asked, field.name)!r}"
-        for field in fields(Manifest)
-        if getattr(stored, field.name) != getattr(asked, field.name)
-    ]
-    if differing:
-        raise ManifestMismatch(
-            f"namespace {namespace!r} was built differently: {'; '.join(differing)}. "
-            "Index with the same settings, or build it again with `chorale index --rebuild`"
-        )
-    return stored

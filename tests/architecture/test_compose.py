@@ -1,4 +1,4 @@
-"""docker-compose.yml, read: no container engine is needed to see that it starts what there is."""
+"""docker-compose.yml and Dockerfile, read: no container engine is needed to see that they start what there is."""
 
 from __future__ import annotations
 
@@ -15,13 +15,26 @@ from celery.bin.celery import celery as celery_command
 from chorale_client.words import QUEUE_BRANCH, QUEUE_INDEX
 
 from config.pipeline import load_pipeline
+from config.redis_acl import ROLES
 from config.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {name: service for name, service in SERVICES.items() if name != "redis"}
-STARTED = {name: service for name, service in SERVICES.items() if "profiles" not in service}
+ENGINES = {
+    "redis": "redis",
+    "elasticsearch": "elasticsearch",
+    "weaviate": "semitechnologies/weaviate",
+    "postgresql": "postgres",
+}
+"""The image of each, without its version."""
+OURS = {name: service for name, service in SERVICES.items() if name not in ENGINES}
+ONCE = {"redis-acl", "chorale"}
+"""They do one thing and end."""
+LASTING = {name: service for name, service in SERVICES.items() if name not in ONCE}
+BEATING = sorted(OURS.keys() - ONCE - {"flower"})
+PIPELINE = load_pipeline(ROOT / "config" / "clustered.toml")
 
 
 def words(service: dict[str, Any]) -> list[str]:
@@ -47,11 +60,25 @@ def test_every_queue_of_the_pipeline_has_a_service() -> None:
     served = {
         word for service in OURS.values() for word in words(service) if re.fullmatch(r"chorale\.\w+", word)
     }
-    assert served == set(load_pipeline().queues)
+    assert served == set(PIPELINE.queues)
     assert {QUEUE_INDEX, QUEUE_BRANCH.format(branch="hyde")} <= served
 
 
-@pytest.mark.parametrize("name", sorted(name for name in STARTED if name not in ("redis", "flower")))
+def test_the_pipeline_of_the_services_searches_the_engines_that_are_started() -> None:
+    for service in OURS.keys() - {"redis-acl"}:
+        file = Path(SERVICES[service]["environment"]["CHORALE_PIPELINE_FILE"])
+        assert ROOT / file.relative_to("/app") == ROOT / "config" / "clustered.toml"
+    assert {name: store.options["url"] for name, store in PIPELINE.stores.items()} == {
+        "texts": "http://elasticsearch:9200",
+        "vectors": "http://weaviate:8080",
+    }
+    stores = {branch.name: branch.store for branch in PIPELINE.branches}
+    assert stores == {"bm25": "texts", "vector": "vectors", "hyde": "vectors"}
+    hyde = next(branch for branch in PIPELINE.branches if branch.name == "hyde")
+    assert hyde.options["feedback_store"] == "texts"
+
+
+@pytest.mark.parametrize("name", BEATING)
 def test_the_command_of_a_service_is_one_of_ours_and_knows_its_options(name: str) -> None:
     python, dash_m, cli, command, *arguments = words(SERVICES[name])
     assert (python, dash_m, cli) == ("python", "-m", "cli")
@@ -64,49 +91,101 @@ def test_flower_is_a_command_of_celery_and_asks_for_a_login() -> None:
     assert words(flower)[:4] == ["celery", "-A", "tasks.app", "flower"]
     assert "flower" in celery_command.commands
     assert flower["environment"]["FLOWER_BASIC_AUTH"].startswith("${FLOWER_BASIC_AUTH:?")
-    assert flower["environment"]["CHORALE_TASK_EVENTS"] == "true"
 
 
-@pytest.mark.parametrize("name", sorted(STARTED))
+def test_flower_listens_inside_and_is_offered_on_loopback_and_watches_tasks_only_where_asked() -> None:
+    flower = SERVICES["flower"]
+    assert "--address=0.0.0.0" in words(flower)
+    assert flower["ports"] == ["${FLOWER_BIND:-127.0.0.1:5555}:5555"]
+    assert words(flower)[-1] == "--enable_events=${CHORALE_TASK_EVENTS:-false}"
+    events = {SERVICES[name]["environment"]["CHORALE_TASK_EVENTS"] for name in BEATING}
+    assert events == {"${CHORALE_TASK_EVENTS:-false}"}
+
+
+@pytest.mark.parametrize("name", sorted(LASTING))
 def test_every_service_has_an_image_a_health_check_and_comes_back(name: str) -> None:
     service = SERVICES[name]
-    assert service["image"] == ("redis:7-alpine" if name == "redis" else "chorale:latest")
+    image, _, version = service["image"].partition(":")
+    assert image == ENGINES.get(name, "chorale")
+    assert version == "latest" if name in OURS else re.fullmatch(r"\d+(\.\d+)*(-alpine)?", version)
     assert service["restart"] == "unless-stopped"
     check = service["healthcheck"]
-    assert check["test"][0] == "CMD"
+    assert check["test"][0] in ("CMD", "CMD-SHELL")
     assert {"interval", "timeout", "retries"} <= check.keys()
 
 
-@pytest.mark.parametrize("name", sorted(name for name in STARTED if name not in ("redis", "flower")))
+@pytest.mark.parametrize("name", BEATING)
 def test_a_health_check_asks_for_the_worker_of_its_own_service(name: str) -> None:
-    test = SERVICES[name]["healthcheck"]["test"]
-    assert test == ["CMD", "python", "-m", "cli.healthy", name]
+    assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "python", "-m", "cli.healthy", name]
     assert (ROOT / "cli" / "healthy.py").exists()
     assert words(SERVICES[name])[-2:] == ["--name", name]
 
 
-@pytest.mark.parametrize("name", sorted(OURS))
-def test_every_service_of_ours_waits_for_redis_and_shares_the_data(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(OURS.keys() - {"redis-acl"}))
+def test_every_service_of_ours_waits_for_the_engines_and_shares_the_data(name: str) -> None:
     service = SERVICES[name]
-    assert service["depends_on"] == {"redis": {"condition": "service_healthy"}}
+    assert service["depends_on"] == {engine: {"condition": "service_healthy"} for engine in ENGINES}
     assert service["volumes"] == ["data:/var/lib/chorale"]
-    home = re.search(r"CHORALE_HOME=(\S+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
-    assert home is not None
-    assert home[1] == "/var/lib/chorale"
+    assert "CHORALE_HOME=/var/lib/chorale" in DOCKERFILE
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_no_service_of_ours_is_root_or_can_write_its_image(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["tmpfs"] == ["/tmp"]
+    assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_service_has_a_limit_of_memory(name: str) -> None:
+    assert re.fullmatch(r"\d+g|\$\{[A-Z_]+:-\d+g\}", SERVICES[name]["mem_limit"])
 
 
 @pytest.mark.parametrize("name", sorted(OURS))
 def test_every_variable_of_ours_is_a_setting(name: str) -> None:
     ours = {variable for variable in SERVICES[name]["environment"] if variable.startswith("CHORALE_")}
     assert ours <= {f"CHORALE_{setting.upper()}" for setting in Settings.model_fields}
-    assert "CHORALE_REDIS_URL" in ours
+    assert name == "redis-acl" or {"CHORALE_REDIS_URL", "CHORALE_AUDIT_URL"} <= ours
+
+
+@pytest.mark.parametrize("name", sorted(OURS.keys() - {"redis-acl"}))
+def test_every_service_logs_in_to_redis_as_its_own_role(name: str) -> None:
+    role = {"sweeper": "sweeper", "flower": "flower", "chorale": "operator"}.get(name, "worker")
+    variable = ROLES[role].variable
+    url = SERVICES[name]["environment"]["CHORALE_REDIS_URL"]
+    assert re.fullmatch(rf"redis://{role}:\$\{{{variable}(:\?[^}}]*)?\}}@redis:6379/0", url)
+
+
+def test_the_logins_of_redis_are_written_before_it_starts() -> None:
+    writer = SERVICES["redis-acl"]
+    assert words(writer) == ["python", "-m", "config.redis_acl", "/acl/users.acl"]
+    assert set(writer["environment"]) == {role.variable for role in ROLES.values()}
+    assert writer["volumes"] == ["acl:/acl"]
+    redis = SERVICES["redis"]
+    assert "--aclfile /acl/users.acl" in redis["command"]
+    assert "acl:/acl:ro" in redis["volumes"]
+    assert redis["depends_on"] == {"redis-acl": {"condition": "service_completed_successfully"}}
 
 
 def test_redis_keeps_everything_and_evicts_nothing() -> None:
     command = SERVICES["redis"]["command"]
     assert "--appendonly yes" in command
     assert "--maxmemory-policy noeviction" in command
-    assert SERVICES["redis"]["volumes"] == ["redis:/data"]
+    assert "redis:/data" in SERVICES["redis"]["volumes"]
+
+
+def test_no_engine_lets_in_whoever_comes() -> None:
+    search, vectors = SERVICES["elasticsearch"]["environment"], SERVICES["weaviate"]["environment"]
+    assert search["xpack.security.enabled"] == "true"
+    assert vectors["AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED"] == "false"
+    given = SERVICES["bm25"]["environment"]
+    assert {
+        PIPELINE.stores["texts"].options["password_env"],
+        PIPELINE.stores["vectors"].options["api_key_env"],
+    } <= (given.keys())
 
 
 def test_every_volume_is_declared() -> None:
@@ -127,7 +206,32 @@ def test_the_example_environment_names_every_variable_that_is_asked_for() -> Non
     assert asked == set(re.findall(r"^([A-Z_]+)=", example, re.MULTILINE))
 
 
+def test_no_password_has_a_default() -> None:
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    secrets = dict(re.findall(r"^(\w*(?:PASSWORD|KEY|AUTH))=(.*)$", example, re.MULTILINE))
+    assert len(secrets) == len(ROLES) + 4
+    assert set(secrets.values()) == {""}
+
+
 def test_what_the_image_copies_is_there() -> None:
-    sources = re.findall(r"^COPY (.+) \S+$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    sources = re.findall(r"^COPY ((?!--from).+) \S+$", DOCKERFILE, re.MULTILINE)
+    assert sources
     for source in (name for line in sources for name in line.split()):
         assert (ROOT / source).exists(), source
+
+
+def test_the_image_has_the_clients_of_the_engines_and_no_torch() -> None:
+    groups = re.search(r'^ARG GROUPS="(.*)"$', DOCKERFILE, re.MULTILINE)
+    assert groups is not None
+    assert {"elasticsearch", "weaviate", "postgresql"} <= set(groups[1].split())
+    locks = [ROOT / "requirements" / f"{name}.txt" for name in ("base", "model", *groups[1].split())]
+    pinned = {line.partition("==")[0] for lock in locks for line in lock.read_text("utf-8").splitlines()}
+    assert {"celery", "elasticsearch", "weaviate-client", "psycopg"} <= pinned
+    assert not {"torch", "sentence-transformers", "scipy"} & pinned
+
+
+def test_the_image_is_made_in_stages_and_what_installs_stays_behind() -> None:
+    first, last = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)[1:]
+    assert "pip install" in first
+    assert "pip" not in last
+    assert "COPY --from=packages /opt/venv /opt/venv" in last

@@ -110,7 +110,14 @@ def test_every_word_of_the_wire_is_in_the_glossary(kind: type[StrEnum]) -> None:
 
 
 def test_the_glossary_has_the_enums_of_the_client() -> None:
-    assert {kind.__name__ for kind in ENUMS} == {"Status", "EnvelopeStatus", "Stage", "StageStatus", "Reason"}
+    assert {kind.__name__ for kind in ENUMS} == {
+        "Status",
+        "EnvelopeStatus",
+        "Stage",
+        "StageStatus",
+        "RerankStage",
+        "Reason",
+    }
 
 
 def test_the_glossary_says_of_each_reason_what_the_code_does() -> None:

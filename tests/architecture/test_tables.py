@@ -21,3 +21,11 @@ def test_every_method_that_can_be_declared_can_fuse() -> None:
     from fusion import methods
 
     assert set(METHODS) == set(methods.METHODS)
+
+
+def test_every_prompt_that_can_be_declared_is_there() -> None:
+    from config import generators
+    from inference import prompts
+
+    assert set(generators.HYPOTHESIS_PROMPTS) == set(prompts.HYPOTHESIS_PROMPTS)
+    assert all(prompt.count(prompts.PLACE) == 1 for prompt in prompts.HYPOTHESIS_PROMPTS.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
@@ -30,9 +30,20 @@ def plan(
     finish_ms: int = 60,
     fusion_ms: int = 160,
     flight: str | None = None,
+    hedge_ms: int | None = None,
+    decisive: Collection[str] = (),
 ) -> str:
     parts = [
-        Part(name, f"queue.{name}", limit_ms, resend_ms, f"message of {name}".encode()) for name in branches
+        Part(
+            name,
+            f"queue.{name}",
+            limit_ms,
+            resend_ms,
+            f"message of {name}".encode(),
+            hedge_ms,
+            name in decisive,
+        )
+        for name in branches
     ]
     return ledger.plan(
         request.request_id,
@@ -45,8 +56,12 @@ def plan(
     )
 
 
-def ok(branch: str, detail: str = "") -> Envelope:
-    return Envelope(branch, "ok", detail=detail)
+def ok(branch: str, detail: str = "", *, attempt: int = 1) -> Envelope:
+    return Envelope(branch, "ok", detail=detail, attempt=attempt)
+
+
+def failed(branch: str, reason: str = "error", *, attempt: int = 1) -> Envelope:
+    return Envelope.failed(branch, reason, attempt=attempt)
 
 
 def the_result(stepped: SteppedLedger, request: Request) -> dict[str, Any]:
@@ -225,6 +240,24 @@ class ReportingContract(LedgerContract):
         assert again is not None
         assert again.envelopes.keys() == snapshot.envelopes.keys() == {"bm25"}
 
+    def test_what_was_found_for_an_earlier_request_of_the_id_is_turned_away(
+        self, stepped: SteppedLedger, ledger: Ledger, planned: Request
+    ) -> None:
+        """As of a worker that hung from before the earlier one was lost."""
+        started = ledger.start(planned.request_id, "bm25")
+        assert started is not None
+        stepped.lose(planned.request_id)
+        stepped.step(1)
+        accepted = stepped.callers.accept(planned.model_copy(update={"top_k": 7}))
+        plan(ledger, planned, "bm25", "vector")
+
+        def report(accepted_at_ms: int | None) -> str:
+            return ledger.report(planned.request_id, "bm25", ok("bm25"), accepted_at_ms=accepted_at_ms)
+
+        assert report(started.accepted_at_ms) == "closed"
+        assert report(accepted.accepted_at_ms) == "counted"
+        assert report(None) == "duplicate", "what does not say for whom it worked is taken"
+
 
 class JoiningContract(LedgerContract):
     def test_a_callback_that_comes_too_early_does_nothing(self, ledger: Ledger, planned: Request) -> None:
@@ -290,6 +323,23 @@ class EndingContract(LedgerContract):
         assert stepped.callers.finish_failed(request, accepted.accepted_at_ms) == result
         assert stepped.callers.result(request.request_id) == result
         assert len(stepped.outbox()) == 1
+
+    @pytest.mark.parametrize(
+        ("is_joined", "missing"),
+        [(False, {"where": "fuse", "reason": "not_started"}), (True, {"where": "fuse", "reason": "timeout"})],
+    )
+    def test_a_caller_that_waited_in_vain_says_how_far_it_came(
+        self,
+        stepped: SteppedLedger,
+        ledger: Ledger,
+        planned: Request,
+        is_joined: bool,
+        missing: dict[str, str],
+    ) -> None:
+        if is_joined:
+            assert ledger.join(planned.request_id, force=True)
+        answer = json.loads(stepped.callers.finish_failed(planned, stepped.now_ms()))["result"]
+        assert [{**one, "detail": ""} for one in answer["degraded"]] == [{**missing, "detail": ""}]
 
     def test_the_time_it_took_is_by_the_ledgers_clock(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request

@@ -145,6 +145,16 @@ class FollowingContract(LedgerContract):
         assert plan(ledger, quick, "bm25", flight=FLIGHT + "x") == "planned"
         assert stepped.flights() == {FLIGHT + "x": quick.request_id}
 
+    def test_only_a_leader_whose_end_is_not_later_is_followed(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        """What counts is when the sweeper ends each: the deadline less the finish reserve."""
+        leader, early, same = a_request(10), a_request(10.04), a_request(10.05)
+        accept(stepped, (leader, early, same))
+        plan(ledger, leader, "bm25", finish_ms=10, flight=FLIGHT + "x")
+        assert plan(ledger, same, "bm25", finish_ms=60, flight=FLIGHT + "x") == "follows"
+        assert plan(ledger, early, "bm25", finish_ms=60, flight=FLIGHT + "x") == "planned"
+
     def test_a_follower_whose_leader_vanished_is_planned_anew(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:

@@ -15,6 +15,8 @@ TIMEOUTS_S = (0.05, 0.203, 0.5, 1.0, 3.0)
 branches = st.sampled_from(BRANCHES)
 statuses = st.sampled_from(("ok", "ok", "empty", "failed"))
 NTH = st.integers(0, 5)
+ATTEMPTS = st.sampled_from((1, 1, 2))
+RARELY = st.integers(0, 9).map(lambda one: one == 9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Planned:
     resend_ms: int
     flight: str | None
     is_lean: bool
+    hedge_ms: int | None = None
+    decisive: frozenset[str] = frozenset()
 
 
 PLANS = st.builds(
@@ -33,6 +37,8 @@ PLANS = st.builds(
     resend_ms=st.sampled_from((20, 50, 250, 1_000)),
     flight=st.sampled_from((FLIGHT + "x", FLIGHT + "x", FLIGHT + "y", None)),
     is_lean=st.booleans(),
+    hedge_ms=st.sampled_from((None, None, 30, 100, 400)),
+    decisive=st.sampled_from((frozenset(), frozenset(), frozenset({"vector"}), frozenset(BRANCHES))),
 )
 
 

@@ -1,15 +1,24 @@
--- KEYS  entry, result, moments
--- ARGV  id, request, fingerprint, head, timeout (ms), kept for (ms), answer's time to live (ms)
+-- KEYS  entry, result, moments, outbox, overload
+-- ARGV  id, request, fingerprint, head, timeout (ms), kept for (ms), answer's time to live (ms), tail of a refusal,
+--       the result that gives way to this request: a refusal, or ''
 -- ->    {'accepted', now, deadline} | {'known', state, accepted_at, deadline} | {'conflict'} | {'ended', result}
+--       | {'refused', now, deadline, result}
 local known = redis.call('HMGET', KEYS[1], 'fingerprint', 'state', 'accepted_at', 'deadline')
 if known[1] then
   if known[1] ~= ARGV[3] then return { 'conflict' } end
   return { 'known', known[2], known[3], known[4] }
 end
 local result = redis.call('GET', KEYS[2])
-if result then return { 'ended', result } end
+if result and result ~= ARGV[9] then return { 'ended', result } end
 local now = now_ms()
 local deadline = now + ARGV[5]
+local retry_after_ms = tonumber(redis.call('HGET', KEYS[5], 'retry_after_ms'))
+if retry_after_ms then
+  local tail = string.format('"retry_after_s":%.3f,', retry_after_ms / 1000) .. ARGV[8]
+  local refused = { request = ARGV[2], fingerprint = ARGV[3], head = ARGV[4], accepted_at = now, answer_ttl = ARGV[7] }
+  return { 'refused', now, deadline, write_end(ARGV[1], refused, 'admission', tail, now) }
+end
+if result then redis.call('DEL', KEYS[2]) end
 redis.call('HSET', KEYS[1], 'state', 'accepted', 'request', ARGV[2], 'fingerprint', ARGV[3], 'head', ARGV[4],
   'accepted_at', now, 'deadline', deadline, 'answer_ttl', ARGV[7])
 redis.call('PEXPIRE', KEYS[1], ARGV[6])

@@ -1,13 +1,16 @@
 -- A caller that waited in vain ends the request itself; this works even where Redis lost the entry.
 -- KEYS  entry, result, moments, outbox
--- ARGV  id, tail, request, fingerprint, head, accepted_at, answer's time to live (ms)
+-- ARGV  id, tail of one that was never planned, request, fingerprint, head, accepted_at, answer's time to live (ms),
+--       tail of one that was planned, tail of one whose fusion began
 -- ->    the result, whoever wrote it
 local result = redis.call('GET', KEYS[2])
 if result then return result end
 local now = now_ms()
-local ended, entry = end_request(ARGV[1], 'client', ARGV[2], now)
+local state = redis.call('HGET', KEYS[1], 'state')
+local tail = state == 'planned' and ARGV[8] or state == 'fusing' and ARGV[9] or ARGV[2]
+local ended, entry = end_request(ARGV[1], 'client', tail, now)
 if ended then
-  release_followers(entry, ARGV[2], false, now)
+  release_followers(entry, tail, false, now)
   return ended
 end
 return write_end(ARGV[1], { request = ARGV[3], fingerprint = ARGV[4], head = ARGV[5], accepted_at = ARGV[6],

@@ -42,7 +42,7 @@ local function write_end(id, entry, by, tail, now)
   redis.call('DEL', ENTRY .. id)
   redis.call('ZREM', MOMENTS, id)
   if entry.flight and redis.call('GET', entry.flight) == id then redis.call('DEL', entry.flight) end
-  local answer = '{' .. entry.head .. ',"took_ms":' .. string.format('%d', now - entry.accepted_at) .. ',' .. tail
+  local answer = '{' .. entry.head .. ',"took_ms":' .. string.format('%d', math.max(0, now - entry.accepted_at)) .. ',' .. tail
   local result = '{"status":"SUCCESS","traceback":null,"children":[],"date_done":"' .. iso_8601(now)
     .. '","task_id":"' .. id .. '","fingerprint":"' .. entry.fingerprint .. '","result":' .. answer .. '}'
   redis.call('SET', RESULT .. id, result, 'PX', entry.answer_ttl)
@@ -67,14 +67,14 @@ local function end_request(id, by, tail, now)
 end
 
 -- Those who followed this request: the same answer where it is whole or where too little time is left to try again;
--- the others are planned anew, and the first of them leads.
-local function release_followers(entry, tail, is_complete, now)
+-- the others are planned anew, and the first of them leads.  Where it was cancelled, all are: that is never theirs.
+local function release_followers(entry, tail, is_complete, now, is_cancelled)
   for field in pairs(entry) do
     if string.sub(field, 1, 9) == 'follower:' then
       local follower = string.sub(field, 10)
       local f = redis.call('HMGET', ENTRY .. follower, 'state', 'accepted_at', 'deadline')
       if f[1] == 'following' then
-        if is_complete or (f[3] - now) * 2 < f[3] - f[2] then
+        if not is_cancelled and (is_complete or (f[3] - now) * 2 < f[3] - f[2]) then
           end_request(follower, 'leader', tail, now)
         else
           redis.call('HSET', ENTRY .. follower, 'state', 'accepted', 'retrieve_sent', 0)

@@ -30,6 +30,12 @@ from tests.contracts.ledger import (
     ok,
     plan,
 )
+from tests.contracts.ledger_policies import (
+    CancellingContract,
+    DecidingContract,
+    HedgingContract,
+    RefusingContract,
+)
 from tests.contracts.ledger_sweeping import FollowingContract, SweepingContract
 from tests.stepped_ledgers import SteppedRedis
 
@@ -179,6 +185,18 @@ class TestSweeping(SweepingContract):
 
 
 class TestFollowing(FollowingContract): ...
+
+
+class TestCancelling(CancellingContract): ...
+
+
+class TestDeciding(DecidingContract): ...
+
+
+class TestHedging(HedgingContract): ...
+
+
+class TestRefusing(RefusingContract): ...
 
 
 def test_an_entry_that_nobody_ended_and_a_flight_expire(redis_client: Redis, callers: CallersLedger) -> None:

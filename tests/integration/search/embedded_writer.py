@@ -17,7 +17,7 @@ from typing import Any
 
 from search.embedded import lexical, writer
 from search.embedded.store import EmbeddedStore
-from tests.contracts.store import EAST, NORTH, document
+from tests.contracts.store_documents import EAST, NORTH, document
 
 
 def die(*_arguments: Any, **_options: Any) -> None:

@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from search.embedded.store import EmbeddedStore
-from tests.contracts.store import EAST, MANIFEST, document, questions
+from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.integration.search.embedded_writer import POINTS
 
 ROOT = Path(__file__).parents[3]

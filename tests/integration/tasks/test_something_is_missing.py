@@ -8,13 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 from chorale_client import Answer, make_request
-from chorale_client.keys import entry_key
 
 from config.pipeline import BRANCH_KINDS
 from models.envelope import Envelope
-from models.hits import Hit, Ranking
-from tasks.backend import Report, part_id
-from tasks.messages import Template
+from tasks.backend import Report
 from tasks.retrieve import submit
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
@@ -212,62 +209,6 @@ def test_a_callback_that_was_lost_is_sent_again(without: RunningPipeline) -> Non
         assert time.monotonic() < until
     without.start("chorale.fusion")
     assert without.client().answer(request.request_id, wait_s=61).status == "complete"
-
-
-def test_a_part_delivered_twice_with_other_content_counts_once(lacking: RunningPipeline) -> None:
-    """The first answer wins, whatever a second delivery brings."""
-    lacking.pause("chorale.vector")
-    try:
-        request = make_request("ERR-4711", cache="bypass", timeout_s=10, include=["ids", "explanation"])
-        submit(lacking.resources, lacking.app.fanout, request)
-        ledger = lacking.resources.ledger
-        assert ledger.start(request.request_id, "vector")
-        first = Envelope("vector", "ok", rankings=(Ranking((Hit("bread#0", "bread", 0.9),)),))
-        second = Envelope("vector", "ok", rankings=(Ranking((Hit("repairs#0", "repairs", 0.9),)),))
-        assert ledger.report(request.request_id, "vector", first) in ("counted", "joined")
-        assert ledger.report(request.request_id, "vector", second) in ("duplicate", "closed")
-        answer = lacking.client().answer(request.request_id, wait_s=5)
-    finally:
-        lacking.resume("chorale.vector")
-    found = {hit.document_id: hit.branches for hit in answer.hits}
-    assert found["bread"]["vector"].rank == 1
-    assert "vector" not in found["repairs"]
-
-
-def test_the_callback_delivered_before_the_last_branch_waits_for_it(lacking: RunningPipeline) -> None:
-    lacking.pause("chorale.vector")
-    try:
-        request = make_request("ERR-4711", cache="bypass", timeout_s=10)
-        submit(lacking.resources, lacking.app.fanout, request)
-        lacking.app.fanout.send_fuse(request.request_id)
-        time.sleep(0.3)
-        assert lacking.redis.hget(entry_key(request.request_id), "state") == b"planned"
-    finally:
-        lacking.resume("chorale.vector")
-    answer = lacking.client().answer(request.request_id, wait_s=11)
-    assert answer.status == "complete"
-    assert "vector" in answer.hits[0].found_by
-
-
-def test_a_worker_that_does_not_know_the_task_costs_only_that_branch(lacking: RunningPipeline) -> None:
-    """As in a rolling deploy: Celery itself reports the unknown task, and the report reaches the ledger."""
-    lacking.pause("chorale.vector")
-    try:
-        request = make_request("ERR-4711", cache="bypass", timeout_s=10)
-        submit(lacking.resources, lacking.app.fanout, request)
-        unknown = Template(lacking.app, "chorale.search.nextyear", "chorale.bm25").render(
-            part_id(request.request_id, "vector"),
-            {"request_id": request.request_id, "branch": "vector"},
-            root_id=request.request_id,
-            group_id=request.request_id,
-            chord={"task": "chorale.fuse"},
-        )
-        lacking.redis.lpush("chorale.bm25", unknown)
-        answer = lacking.client().answer(request.request_id, wait_s=5)
-    finally:
-        lacking.resume("chorale.vector")
-    assert [(one.where, one.reason) for one in answer.degraded] == [("search.vector", "error")]
-    assert "NotRegistered" in answer.degraded[0].detail
 
 
 def test_many_callers_at_once_are_all_answered(lacking: RunningPipeline) -> None:

@@ -9,9 +9,9 @@ from celery.result import AsyncResult
 from chorale_client import (
     Chorale,
     InvalidRequest,
-    NotEnded,
     RequestIdConflict,
     ServiceUnavailable,
+    UnknownRequest,
     make_request,
 )
 from chorale_client.keys import MOMENTS, entry_key
@@ -139,8 +139,8 @@ def test_a_wrong_field_is_named_and_nothing_is_enqueued(client: Chorale, pipelin
     before = pipeline.redis.dbsize()
     with pytest.raises(InvalidRequest, match="top_k: Input should be less than or equal to 1000"):
         client.retrieve("bread", top_k=1001)
-    with pytest.raises(InvalidRequest, match="hedge: hedged second attempts is not available"):
-        client.retrieve("bread", hedge=True)
+    with pytest.raises(InvalidRequest, match="group_by: grouping is not available"):
+        client.retrieve("bread", group_by="source")
     assert pipeline.redis.dbsize() == before
 
 
@@ -152,7 +152,7 @@ def test_an_id_used_again_for_the_same_request_gives_its_answer(client: Chorale)
 
 
 def test_an_unknown_id_has_no_answer(client: Chorale) -> None:
-    with pytest.raises(NotEnded, match="nothing is known of 'never-sent'"):
+    with pytest.raises(UnknownRequest, match="nothing is known of 'never-sent'"):
         client.answer("never-sent")
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from audit.database import database_url, open_database
 from models.errors import WrongDeclaration
@@ -22,3 +25,29 @@ def test_a_database_in_memory_is_refused(url: str) -> None:
 def test_postgresql_is_spoken_to_with_psycopg_however_it_is_named() -> None:
     for url in ("postgresql://host/audit", "postgresql+psycopg2://host/audit"):
         assert database_url(url).drivername == "postgresql+psycopg"
+
+
+def test_a_file_that_must_exist_is_not_made(tmp_path: Path) -> None:
+    engine = open_database(f"sqlite:///{tmp_path / 'audit.db'}", must_exist=True)
+    with pytest.raises(OperationalError, match="is gone"), engine.connect():
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_was_removed_is_written_no_more(tmp_path: Path) -> None:
+    """Its rows would be lost with it: what is open follows the name."""
+    file = tmp_path / "audit.db"
+    maker, engine = open_database(f"sqlite:///{file}"), open_database(f"sqlite:///{file}", must_exist=True)
+    with maker.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE kept (number INTEGER)")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO kept VALUES (1)")
+    file.rename(tmp_path / "away")
+
+    with pytest.raises(OperationalError, match="is gone"), engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO kept VALUES (2)")
+
+    (tmp_path / "away").rename(file)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO kept VALUES (3)")
+        assert connection.exec_driver_sql("SELECT number FROM kept").scalars().all() == [1, 3]

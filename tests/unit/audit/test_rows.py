@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from audit.outbox import Unreadable, parse
 from audit.queries import read_candidates
 from audit.rows import Rows, rows_of
+from models.documents import PassageText
 from tests.audit_entries import (
     ACCEPTED_AT_MS,
     late,
@@ -101,6 +103,17 @@ def test_candidates_come_back_hit_for_hit_and_bit_for_bit() -> None:
     rankings = make_ranking("a", "b", "c", top_score=0.1 + 0.2), make_ranking("d")
     entry = make_entry(request, plan=make_plan(request), envelopes=(make_envelope("vector", *rankings),))
     assert read_candidates(branches_by_name(rows(entry))["vector"]["candidates"]) == rankings
+
+
+def test_texts_that_came_with_their_hits_are_not_kept() -> None:
+    request = make_request()
+    ranking = make_ranking("a")
+    brought = {"a#0": PassageText("a#0", "a", "Xylophones", "", "zeppelin", {})}
+    envelope = make_envelope("vector", replace(ranking, texts=brought))
+    row = branches_by_name(rows(make_entry(request, plan=make_plan(request), envelopes=(envelope,))))[
+        "vector"
+    ]
+    assert read_candidates(row["candidates"]) == (ranking,)
 
 
 def test_a_branch_row_joins_the_envelope_with_its_plan() -> None:

@@ -157,3 +157,8 @@ def test_a_bar_has_its_place_and_length_on_the_scale() -> None:
     # However short, it can be seen; what took no time cannot.
     assert bar(10, 0.001, 10, columns=4) == "   ▏"
     assert bar(5, 0, 10, columns=4) == "  "
+
+
+def test_a_refusal_says_when_to_ask_again() -> None:
+    last = shown({"request_id": "r-1", "status": "refused", "retry_after_s": 1.5, "took_ms": 0})[-1]
+    assert last == "refused · no hits · 0 ms · ask again in 1.5 s · r-1"

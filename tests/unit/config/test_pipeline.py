@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from config.declarations import RerankerDeclaration
 from config.pipeline import DEFAULT_FILE, Pipeline, load_pipeline
+from inference.rerankers import RERANKERS
 from models.errors import WrongDeclaration
 from models.plan import BoostPlan
 
@@ -117,6 +121,60 @@ def test_boosts_of_ones_own_are_bounded_unless_said(declares: Declares) -> None:
     )
 
 
+def test_a_reranker_is_declared_once_and_chosen_by_configurations(declares: Declares) -> None:
+    pipeline = declares(
+        SMALLEST
+        + '[rerankers.small]\nmodel = "some/model"\ndepth = 20\n[rerankers.unused]\nmodel = "other"\n'
+        '[configurations.best]\nmethod = "rrf"\nreranker = "small"\n'
+        '[configurations.plain]\nmethod = "rrf"\n'
+    )
+    best = pipeline.configurations["best"].reranker
+    assert best is not None
+    assert (best.name, best.model, best.depth, best.coarse, best.weight) == (
+        "small",
+        "some/model",
+        20,
+        100,
+        0.7,
+    )
+    assert (best.backend, best.device, best.max_pieces, best.budget_ms) == ("onnx", None, 128, 400)
+    assert pipeline.configurations["plain"].reranker is None
+    assert pipeline.rerankers == {"small": best}, "what no configuration uses is never loaded"
+    assert load_pipeline().rerankers == {}, "off by default"
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ("depth = 200", "coarse: 100 hits hold no 200 candidates"),
+        ('device = "cuda"', "the backend onnx runs on the cpu alone, not on cuda"),
+        ('backend = "onxn"', "'onnx' or 'sentence_transformers'"),
+        ('device = "gpu"', "cpu|mps|cuda"),
+        ("budget = 3", "unknown field; there are: model, backend, device, depth"),
+        ("weight = 1.5", "less than or equal to 1"),
+        ("max_pieces = 8", "greater than or equal to 16"),
+    ],
+)
+def test_a_wrong_reranker_is_named_with_its_line(declares: Declares, table: str, complaint: str) -> None:
+    with pytest.raises(WrongDeclaration) as raised:
+        declares(f'{SMALLEST}[rerankers.small]\nmodel = "some/model"\n{table}\n')
+    assert re.search(r"pipeline\.toml:\d+: rerankers\.small", str(raised.value))
+    assert complaint in str(raised.value)
+
+
+def test_a_configuration_names_a_reranker_that_is_declared(declares: Declares) -> None:
+    with pytest.raises(WrongDeclaration, match="no reranker 'large'; there are: small"):
+        declares(
+            f'{SMALLEST}[rerankers.small]\nmodel = "m"\n'
+            '[configurations.best]\nmethod = "rrf"\nreranker = "large"\n'
+        )
+
+
+def test_the_backends_that_may_be_declared_are_those_there_are() -> None:
+    declared = RerankerDeclaration.model_fields["backend"].annotation
+    assert get_args(declared) == tuple(RERANKERS)
+
+
 def test_kinds_and_methods_can_come_from_outside(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text(
@@ -132,7 +190,12 @@ def test_kinds_and_methods_can_come_from_outside(tmp_path: Path) -> None:
 
 
 WRONG = [
-    ("a kind that is none", ('kind = "bm25"', 'kind = "bm52"'), 5, ("'bm52'", "bm25, hyde, vector")),
+    (
+        "a kind that is none",
+        ('kind = "bm25"', 'kind = "bm52"'),
+        5,
+        ("'bm52'", "bm25, document, http, hybrid, hyde, vector"),
+    ),
     ("a store of no kind", ('"embedded"', '"elastic"'), 2, ("'elastic'", "embedded")),
     ("a branch on a store that is none", ('store = "local"', 'store = "locl"'), 7, ("'locl'", "local")),
     ("a branch without a store", ('store = "local"\n', ""), 4, ("needs a store", "local")),
@@ -160,7 +223,12 @@ WRONG = [
         8,
         ("chorale.index",),
     ),
-    ("an option of no kind", ('store = "local"', 'store = "local"\noptions = { a = 1 }'), 8, ("'a'", "none")),
+    (
+        "an option of no kind",
+        ('store = "local"', 'store = "local"\noptions = { a = 1 }'),
+        8,
+        ("options.a", "expansion"),
+    ),
     ("two branches of one name", ('store = "local"', 'store = "local"\n[branches.bm25]'), 8, ("twice",)),
     ("no TOML", ('store = "local"', "store ="), 7, ("not valid TOML",)),
     ("an unknown table", ("[stores.local]", "[store.local]"), 1, ("unknown field", "stores, branches")),
@@ -231,7 +299,7 @@ def test_hyde_takes_only_generators_that_there_are(declares: Declares) -> None:
     hyde = (
         '[branches.hyde]\nkind = "hyde"\ngroup = "d"\nstore = "local"\noptions = { generator = "oracle" }\n'
     )
-    with pytest.raises(WrongDeclaration, match="no generator 'oracle'; there are: feedback"):
+    with pytest.raises(WrongDeclaration, match="no generator 'oracle'; there are: feedback, openai"):
         declares(SMALLEST + hyde)
 
 

@@ -19,6 +19,12 @@ from tests.contracts.ledger import (
     ok,
     plan,
 )
+from tests.contracts.ledger_policies import (
+    CancellingContract,
+    DecidingContract,
+    HedgingContract,
+    RefusingContract,
+)
 from tests.contracts.ledger_sweeping import FollowingContract, SweepingContract
 from tests.stepped_ledgers import SteppedMemory
 
@@ -47,6 +53,18 @@ class TestSweeping(SweepingContract): ...
 
 
 class TestFollowing(FollowingContract): ...
+
+
+class TestCancelling(CancellingContract): ...
+
+
+class TestDeciding(DecidingContract): ...
+
+
+class TestHedging(HedgingContract): ...
+
+
+class TestRefusing(RefusingContract): ...
 
 
 def test_without_a_clock_of_its_own_it_goes_by_the_machines() -> None:

@@ -32,7 +32,7 @@ from search.embedded.connections import CORPUS_FORMAT
 from search.embedded.growing import Growing
 from search.embedded.lexical import LexicalIndex, create_index, write_index
 from search.embedded.store import EmbeddedStore
-from tests.contracts.store import EAST, MANIFEST, NORTH, UP, document, questions, unit
+from tests.contracts.store_documents import EAST, MANIFEST, NORTH, UP, document, questions, unit
 
 ROOT = Path(__file__).parents[3]
 

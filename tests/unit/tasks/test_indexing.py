@@ -15,8 +15,8 @@ from ingest.items import RawDocument, Skipped
 from ingest.near_duplicates import NearDuplicates
 from ingest.read import read_documents
 from ingest.split import splitter_name
-from models.documents import Manifest, Matrix
-from models.errors import ManifestMismatch
+from models.documents import Document, Manifest, Matrix
+from models.errors import ManifestMismatch, PartlyWritten
 from search.embedded.store import EmbeddedStore
 from tasks.indexing import IndexReport, Progress, index_documents
 from tests.hashing_embedder import HashingEmbedder
@@ -202,6 +202,26 @@ def test_a_batch_that_fails_leaves_the_ones_before(store: EmbeddedStore, index: 
     with pytest.raises(RuntimeError, match="the model failed"):
         index(documents, embedder=Failing(), batch_documents=1)
     assert list(store.revisions("n", "docs")) == ["docs/a"]
+
+
+def test_what_the_store_refuses_of_a_batch_is_reported_and_tried_by_the_next_run(
+    store: EmbeddedStore, index: Index
+) -> None:
+    class Choosy(EmbeddedStore):
+        def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
+            kept = [document for document in documents if document.document_id != "docs/b"]
+            generation = store.upsert(namespace, kept)
+            raise PartlyWritten(namespace, {"docs/b": "too large"}, generation)
+
+    told: list[int] = []
+    choosy = Choosy(store._corpus.folder)
+    documents = [raw("a"), raw("b"), raw("c")]
+    report = index(documents, store=choosy, committed=told.append)
+    assert (report.added, report.skipped) == (2, [Skipped("docs/b", "not written: too large")])
+    assert told == [report.generation] == [1]
+    assert report.has_faults
+    again = index(documents)
+    assert (again.added, again.unchanged) == (1, 2)
 
 
 def test_batches_raise_the_generation_one_by_one(index: Index, store: EmbeddedStore) -> None:

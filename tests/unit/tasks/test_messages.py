@@ -29,6 +29,7 @@ def app(redis_client: Redis) -> Celery:
             queues=[QUEUE_FUSION],
             acknowledged=False,
             task_events=False,
+            soft_shutdown_s=8,
             redis_socket_timeout_s=5,
             redis_connect_timeout_s=2,
         )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from chorale_client import Request, make_request
 
-from config.pipeline import load_pipeline
-from models.plan import Plan
+from config.pipeline import Pipeline, load_pipeline
+from models.plan import Plan, RerankPlan
 from tasks.planning import UnknownName, question_keys, reserves_ms, resolve
 
 PIPELINE = load_pipeline()
@@ -81,6 +81,79 @@ def test_time_is_kept_for_the_end_and_for_fusing(timeout_s: float, finish_ms: in
     assert reserves_ms(timeout_s) == (finish_ms, fusion_ms)
 
 
+@pytest.fixture(scope="module")
+def reranking(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    file = tmp_path_factory.mktemp("pipeline") / "pipeline.toml"
+    file.write_text(
+        '[stores.local]\nkind = "embedded"\n'
+        '[branches.bm25]\nkind = "bm25"\ngroup = "lexical"\nstore = "local"\n'
+        '[rerankers.small]\nmodel = "some/model"\nbudget_ms = 300\n'
+        '[configurations.best]\nmethod = "rrf"\nreranker = "small"\n'
+        '[configurations.plain]\nmethod = "rrf"\n'
+    )
+    return load_pipeline(file)
+
+
+def plan_in(pipeline: Pipeline, **options: Any) -> Plan:
+    return resolve(make_request("bread", **options), pipeline, accepted_at=NOON, generation=3, models={})
+
+
+def test_a_declared_reranker_is_in_the_plan_and_its_budget_is_kept_for_the_fusion(
+    reranking: Pipeline,
+) -> None:
+    plan = plan_in(reranking)
+    assert plan.rerank == RerankPlan(name="small", depth=50, coarse=100, budget_ms=300, weight=0.7)
+    # 60, and 300 + 100 more: or 40 % of the time
+    assert (plan.finish_reserve_ms, plan.fusion_reserve_ms) == (60, 460)
+    assert plan_in(reranking, timeout_s=0.5).fusion_reserve_ms == 60 + 200
+
+
+def test_without_a_rerank_its_time_is_the_branches(reranking: Pipeline) -> None:
+    for options in ({"rerank": "off"}, {"configuration": "plain"}):
+        plan = plan_in(reranking, **options)
+        assert (plan.rerank, plan.fusion_reserve_ms) == (None, 160)
+    assert plan_in(reranking, rerank="off").stages[0]["detail"] == "rule"
+    assert plan_in(reranking, configuration="plain").stages == ()
+
+
+def test_on_fails_where_no_reranker_is_declared(reranking: Pipeline) -> None:
+    assert plan_in(reranking, rerank="on") == plan_in(reranking)
+    with pytest.raises(UnknownName, match="'plain' declares no reranker; there are: best"):
+        plan_in(reranking, rerank="on", configuration="plain")
+    with pytest.raises(UnknownName, match="'rrf' declares no reranker; none does"):
+        plan_of(make_request("bread", rerank="on"))
+
+
+def test_a_rerank_is_part_of_what_makes_two_questions_the_same_and_how_it_was_asked_for_is_not(
+    reranking: Pipeline,
+) -> None:
+    def key(models: dict[str, str], **options: Any) -> str:
+        asked = make_request("bread", **options)
+        plan = plan_in(reranking, **options).model_copy(update={"models": models})
+        return question_keys(asked, plan)[0]
+
+    assert key({"reranker": "a"}) == key({"reranker": "a"}, rerank="on")
+    assert key({"reranker": "a"}) != key({"reranker": "b"})
+    assert key({}) != key({}, rerank="off")
+
+
+@pytest.mark.parametrize(
+    ("options", "decisive"),
+    [
+        ({}, set()),
+        ({"require": ["vector"]}, set()),
+        ({"on_missing": "fail"}, {"bm25", "vector", "hyde"}),
+        ({"on_missing": "fail", "require": ["vector"]}, {"vector"}),
+        ({"on_missing": "empty"}, set()),
+    ],
+)
+def test_with_on_missing_fail_the_required_branches_decide(
+    options: dict[str, Any], decisive: set[str]
+) -> None:
+    plan = plan_of(make_request("bread", **options))
+    assert {branch.name for branch in plan.branches if branch.is_decisive} == decisive
+
+
 def test_only_questions_with_a_text_are_searched() -> None:
     assert plan_of(make_request(["bread", "", " \n", "water"])).asked == (0, 3)
 
@@ -129,6 +202,15 @@ class TestEqualQuestions:
         assert key_of(models={"embedder": "xyz"}) != key_of()
         request = make_request({"text": "bread", "hypothetical_documents": ["Bread is baked."]})
         assert question_keys(request, plan_of(request))[0] != key_of()
+
+    def test_so_does_every_variant(self) -> None:
+        variants: list[dict[str, Any]] = [
+            {"kind": kind, "text": "loaf"} for kind in ("keyword", "semantic", "entity")
+        ]
+        variants.append({"kind": "keyword", "text": "loaf", "replace": True})
+        requests = [make_request({"text": "bread", "variants": [one]}) for one in variants]
+        keys = {question_keys(request, plan_of(request))[0] for request in requests}
+        assert len(keys | {key_of()}) == 5
 
     def test_with_boosts_by_age_a_new_day_is_a_new_question(self) -> None:
         tomorrow = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -13,17 +18,63 @@ from chorale_client.keys import OUTBOX
 from audit.database import open_database
 from audit.outbox import UNREADABLE
 from audit.schema import VERSION_TABLE, upgrade
+from cli.checks import redis_server
+from cli.checks.celery_settings import RULES
 from cli.checks.finding import Finding
 from cli.doctor import Examined, checks, examine
 from cli.surroundings import Surroundings
-from config.pipeline import load_pipeline
+from config.pipeline import DEFAULT_FILE, load_pipeline
 from config.settings import Settings
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.conftest import Called
+from tests.pipeline import ROOT, RunningPipeline
 from tests.redis_server import RedisServer
 
 Run = Callable[..., Called]
+
+# A worker as it comes from another version, with other settings, or started with Celery's own options.
+ODD = """
+import importlib.metadata, sys
+import config.celery
+version = importlib.metadata.version
+importlib.metadata.version = lambda name: "5.6.3" if name == "celery" else version(name)
+right = config.celery.celery_settings
+
+def wrong(**given):
+    made = right(**given)
+    made["broker_transport_options"].update(
+        ack_emulation=False, visibility_timeout=3600, unacked_restore_interval=10, unacked_restore_throttle=10,
+        priority_steps=[0, 3, 6, 9], socket_timeout=None,
+    )
+    return made | {
+        "task_acks_late": False, "worker_prefetch_multiplier": 4, "worker_disable_prefetch": True,
+        "accept_content": ["json", "yaml"], "task_serializer": "yaml", "result_serializer": "yaml",
+        "task_ignore_result": False, "result_backend_thread_safe": False, "redis_socket_timeout": 120,
+        "worker_proc_alive_timeout": 4, "task_create_missing_queues": True,
+        "worker_deduplicate_successful_tasks": True,
+    }
+
+config.celery.celery_settings = wrong
+import tasks.resources
+read = tasks.resources.Resources.from_environment
+
+def with_other_weights():
+    made = read()
+    made.fingerprints = {"embedder": "other weights"}
+    return made
+
+tasks.resources.Resources.from_environment = with_other_weights
+"""
+WRONG = {
+    "task_acks_late": False, "ack_emulation": False, "visibility_timeout": 3600, "unacked_restore_interval": 10,
+    "unacked_restore_throttle": 10, "priority_steps": [0, 3, 6, 9], "socket_timeout": None, "prefetch": 4,
+    "worker_disable_prefetch": True, "accept_content": ["json", "yaml"], "task_serializer": "yaml",
+    "result_serializer": "yaml", "task_ignore_result": False, "result_backend_thread_safe": False,
+    "redis_socket_timeout": 120, "worker_proc_alive_timeout": 4, "task_create_missing_queues": True,
+    "worker_deduplicate_successful_tasks": True,
+}  # fmt: skip
+"""What the doctor sees of that, by the names in its rules."""
 
 OTHER = Manifest(splitter="whole", language="en", analyser="tests", embedder="another", dimension=4)
 
@@ -57,7 +108,8 @@ def test_a_healthy_pipeline_gives_nothing(chorale: Run) -> None:
     called = chorale("doctor", "--json")
     said = json.loads(called.stdout)
     wrong = [one for one in said["checks"] if one["status"] != "well"]
-    assert (called.returncode, wrong) == (0, [])
+    assert wrong == [], wrong
+    assert called.returncode == 0
     assert len(said["checks"]) == len(checks())
 
 
@@ -200,3 +252,137 @@ def test_a_damaged_index_is_found_by_the_namespace_s_name(bare: Surroundings) ->
     # Another process than the one that has the index open.
     again = replace(bare)
     assert the_finding(again, "documents").what.startswith("namespace 'law': ")
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    """A Redis with an index worker that differs in everything, and one started by Celery's own command."""
+    file = tmp_path_factory.mktemp("odd") / "pipeline.toml"
+    file.write_text(DEFAULT_FILE.read_text().replace("weight = 0.3", "weight = 0.4"))
+    environment = {"CHORALE_CACHE_TTL_S": "1", "CHORALE_SWEEPER_THREADS": "false"}
+    with (
+        RedisServer() as server,
+        RunningPipeline(
+            server, queues=["chorale.index"], preload=ODD, pipeline_file=file, environment=environment
+        ) as running,
+    ):
+        command = [sys.executable, "-m", "celery", "-A", "tasks.app", "worker", "-P", "prefork", "-c", "1"]
+        command += ["-Q", "chorale.fusion", "-n", "celerys@here", "--without-gossip", "--without-mingle"]
+        running.processes["celerys@here"] = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **running.environment, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        running.wait_ready()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def beside(odd: RunningPipeline) -> Surroundings:
+    """What somebody has who looks at it with the shipped settings."""
+    settings = Settings(home=odd.home, redis_url=odd.server.url)
+    return Surroundings(settings, load_pipeline(), odd.server.url)
+
+
+def test_every_rule_of_celery_s_settings_but_those_of_the_code_is_made_wrong_here() -> None:
+    assert {rule.setting for rule in RULES} - WRONG.keys() == {"result_backend", "pool"}
+
+
+@pytest.mark.parametrize("setting", WRONG)
+def test_a_worker_with_another_setting_of_celery_s_is_found(beside: Surroundings, setting: str) -> None:
+    said = [
+        one
+        for one in findings(beside, "celery settings")
+        if one.what.startswith(f"chorale.index has {setting} = {WRONG[setting]!r} instead of ")
+    ]
+    assert len(said) == 1
+    assert said[0].mend == "start it as `chorale worker index` of this version"
+
+
+def test_a_worker_that_celery_s_own_command_forked_is_found(beside: Surroundings) -> None:
+    said = [
+        one.what for one in findings(beside, "celery settings") if one.what.startswith("celerys@here has ")
+    ]
+    assert said == [
+        "celerys@here has pool = 'prefork' instead of 'solo or thread': models and connections do not survive a fork"
+    ]
+
+
+def test_a_worker_on_other_versions_settings_pipeline_or_weights_is_found(
+    beside: Surroundings, odd: RunningPipeline
+) -> None:
+    assert [one.what for one in findings(beside, "package versions")] == [
+        f"chorale.index runs on celery 5.6.3 (here {version('celery')})"
+    ]
+    assert [one.what for one in findings(beside, "same settings")] == [
+        f"{name} has CHORALE_CACHE_TTL_S=1.0 (here 3600.0)" for name in ("celerys@here", "chorale.index")
+    ]
+    assert [one.what for one in findings(beside, "same pipeline")] == [
+        f"{name} has another pipeline file than this program" for name in ("celerys@here", "chorale.index")
+    ]
+    assert the_finding(beside, "same model").what.startswith("chorale.index has other weights than ")
+    elsewhere = replace(beside, settings=beside.settings.model_copy(update={"home": odd.home / "other"}))
+    assert {one.what for one in findings(elsewhere, "same folder")} == {
+        f"{name} works on {odd.home}, and this program on {odd.home}/other"
+        for name in ("celerys@here", "chorale.index")
+    }
+    assert findings(beside, "same folder") == ()
+
+
+def test_workers_that_are_silent_where_somebody_watches_events_are_found(
+    beside: Surroundings, odd: RunningPipeline
+) -> None:
+    assert findings(beside, "task events") == ()
+    with odd.app.connection_for_read() as connection:
+        watching = odd.app.events.Receiver(connection, handlers={}).queue.bind(connection.default_channel)
+        watching.declare()
+        assert "celerys@here, chorale.index send none" in the_finding(beside, "task events").what
+        watching.delete()
+    assert findings(beside, "task events") == ()
+
+
+def test_plain_chords_are_found_with_the_reason(bare: Surroundings, own_redis_server: RedisServer) -> None:
+    assert findings(bare, "chords") == ()
+    off = replace(bare, settings=bare.settings.model_copy(update={"lean": False}))
+    assert the_finding(off, "chords").what.endswith("several times slower: CHORALE_LEAN is off")
+    url = own_redis_server.celery_url.replace("virtual_host=0", "virtual_host=1")
+    apart = replace(bare, settings=bare.settings.model_copy(update={"broker_url": url}))
+    assert "another of its databases, than the ledger's" in the_finding(apart, "chords").what
+
+
+@pytest.mark.parametrize(
+    "own_redis_server", [{"maxmemory": "3mb", "maxmemory_policy": "allkeys-lru"}], indirect=True
+)
+def test_keys_that_were_evicted_are_found(bare: Surroundings, own_redis_server: RedisServer) -> None:
+    client = own_redis_server.client()
+    assert findings(bare, "redis evictions") == ()
+    for number in range(200):
+        client.set(f"chorale:cache:{number}", "x" * 20_000)
+    client.config_set("maxmemory-policy", "noeviction")
+    assert the_finding(bare, "redis evictions").what.startswith("Redis has evicted ")
+    client.config_resetstat()
+    assert findings(bare, "redis evictions") == ()
+
+
+def test_another_program_s_keys_in_the_same_database_are_found(
+    bare: Surroundings, own_redis_server: RedisServer
+) -> None:
+    client = own_redis_server.client()
+    client.set("chorale:request:1", "ours")
+    client.lpush("chorale.bm25", "ours too")
+    assert findings(bare, "redis keys") == ()
+    client.set("shop:basket:17", "theirs")
+    assert "(1 keys, such as 'shop:basket:17')" in the_finding(bare, "redis keys").what
+
+
+def test_clocks_that_are_apart_and_a_redis_that_is_too_old_are_found(
+    bare: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert findings(bare, "redis clock") == ()
+    now_s = time.time  # the module that the check asks as well
+    monkeypatch.setattr(time, "time", lambda: now_s() + 3_600)
+    assert "are 3,600 s apart" in the_finding(bare, "redis clock").what
+    monkeypatch.setattr(redis_server, "OLDEST_VERSION", (99, 0))
+    assert the_finding(bare, "redis version").mend == "use 99.0 or newer"

@@ -48,6 +48,9 @@ def test_a_queue_nobody_serves_shows_its_length_and_how_long_the_oldest_has_wait
     first = client.send("bread")
     client.send("butter")
     redis = own_redis_server.client()
+    give_up = time.monotonic() + 5
+    while redis.llen("chorale.retrieve") < 2:
+        assert time.monotonic() < give_up
     # As if the first had come 90 seconds ago.
     seconds, _ = redis.time()
     redis.hset(f"chorale:request:{first}", "accepted_at", (seconds - 90) * 1000)

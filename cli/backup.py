@@ -1,0 +1,80 @@
+"""`chorale backup` and `chorale restore`: the embedded data, copied while it runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from cli.backup_folder import Backup
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to; it is made.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the backup that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Copy documents, vectors and audit trail into a folder; searches and indexing go on meanwhile.
+
+    Each database is copied as it is at one moment. Requests in flight and cached answers are Redis's
+    and not part of it; an audit trail in PostgreSQL has its own tools.
+
+    Examples:
+
+        chorale backup /backups/2026-11-21
+
+        chorale backup /backups/latest --force --json
+    """
+    from cli.safekeeping import back_up
+    from cli.surroundings import surroundings
+
+    target = folder.expanduser().absolute()
+    made = back_up(surroundings(), target, force=force)
+    _show(target, made, as_json=as_json)
+
+
+def restore(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `chorale backup` wrote.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the data that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup into CHORALE_HOME, where nothing may run meanwhile.
+
+    Every file is checked first, and what is there is replaced when the new data is whole. The lexical
+    indexes are built anew, and answers that were cached before do not count any more.
+
+    Examples:
+
+        CHORALE_HOME=~/law chorale restore /backups/2026-11-21
+
+        chorale restore /backups/latest --force
+    """
+    from cli.safekeeping import put_back
+    from cli.surroundings import surroundings
+
+    around = surroundings()
+    restored = put_back(around, folder.expanduser().absolute(), force=force)
+    _show(around.settings.home, restored, as_json=as_json)
+
+
+def _show(where: Path, backup: Backup, *, as_json: bool) -> None:
+    from chorale_client.words import WIRE_VERSION
+
+    from cli.backup_folder import TRAIL
+    from cli.terminal import counted, stdout
+
+    if as_json:
+        print(json.dumps({"v": WIRE_VERSION, "folder": str(where), **asdict(backup)}))
+        return
+    documents = sum(state["documents"] for state in backup.namespaces)
+    namespaces = counted(len(backup.namespaces), "namespace")
+    trail = "with the audit trail" if TRAIL in backup.files else "without an audit trail"
+    stdout().print(
+        f"{where}: {counted(documents, 'document')} in {namespaces}, {trail}, as of {backup.created}"
+    )

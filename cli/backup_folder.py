@@ -1,0 +1,73 @@
+"""What a backup is: a folder with the files and `manifest.json`, which says what they are and how each must read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from config.home import HOME_FORMAT
+from models.errors import ServiceError
+
+MANIFEST = "manifest.json"
+CORPUS, TRAIL, NEAR_DUPLICATES = "corpus.db", "audit.db", "near-duplicates"
+
+
+class NoBackup(ServiceError):
+    """The folder is no backup, a damaged one, or a newer program's; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """`manifest.json`."""
+
+    format: int
+    """Of the installation's folder (`config.home`)."""
+    program: str
+    """Version that wrote it."""
+    created: str
+    """ISO 8601."""
+    namespaces: Sequence[Mapping[str, Any]]
+    """`{name, documents, passages, generation}` each."""
+    files: Mapping[str, str]
+    """SHA-256 by path inside the folder."""
+
+    def write(self, folder: Path) -> None:
+        (folder / MANIFEST).write_text(json.dumps({"v": 1, **asdict(self)}, indent=1) + "\n")
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Of every file in the folder but the manifest."""
+    found = {}
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file.name != MANIFEST:
+            with file.open("rb") as opened:
+                found[str(file.relative_to(folder))] = hashlib.file_digest(opened, "sha256").hexdigest()
+    return found
+
+
+def read_backup(folder: Path) -> Backup:
+    """The manifest, after every file was found to be what it says; raises NoBackup."""
+    try:
+        said = json.loads((folder / MANIFEST).read_text())
+        backup = Backup(**{name: said[name] for name in Backup.__dataclass_fields__})
+        newest = int(backup.format)
+    except FileNotFoundError:
+        raise NoBackup(f"{folder} is no backup: it has no {MANIFEST}") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NoBackup(f"{folder / MANIFEST} cannot be read: {type(error).__name__}: {error}") from None
+    if newest > HOME_FORMAT:
+        raise NoBackup(
+            f"{folder} has format {newest}, and this program knows none after {HOME_FORMAT}: restore it with "
+            f"version {backup.program} or newer"
+        )
+    found = digests(folder)
+    wrong = sorted(name for name, digest in backup.files.items() if found.get(name) != digest)
+    if wrong:
+        raise NoBackup(
+            f"{folder} is damaged: {', '.join(wrong)} is missing or was changed; use another backup"
+        )
+    return backup

@@ -1,0 +1,81 @@
+"""Sends `chorale.retrieve` for accepted requests, from a thread of its own: no caller waits for the broker."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from celery import Celery
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
+
+from chorale_client.redis_urls import celery_url
+from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
+
+log = logging.getLogger(__name__)
+
+
+class Publisher:
+    """Thread-safe.  A process that ends waits for what it has been given."""
+
+    def __init__(self, broker_url: str) -> None:
+        self._app = _sending_app(broker_url)
+        self._thread = _new_thread()
+        self._pid = os.getpid()
+
+    def send(self, request_id: str, *, within_s: float) -> None:
+        """Publish soon, or not at all where that takes longer than `within_s`: the sweeper sends it then."""
+        if self._pid != os.getpid():
+            # A thread does not survive a fork.
+            self._thread, self._pid = _new_thread(), os.getpid()
+        self._thread.submit(self._send, request_id, time.monotonic() + within_s)
+
+    def hand_in(self, task: str, **kwargs: Any) -> str:
+        """Send work to the index workers at once; returns the task's id.  Raises KombuError, RedisError, OSError."""
+        ticket = uuid.uuid4().hex
+        self._app.send_task(
+            task,
+            kwargs=kwargs,
+            task_id=ticket,
+            queue=QUEUE_INDEX,
+            ignore_result=True,
+            argsrepr="()",
+            kwargsrepr="{}",
+        )
+        return ticket
+
+    def _send(self, request_id: str, until_s: float) -> None:
+        if time.monotonic() > until_s:
+            return
+        try:
+            self._app.send_task(
+                TASK_RETRIEVE,
+                kwargs={"request_id": request_id},
+                queue=QUEUE_RETRIEVE,
+                ignore_result=True,
+                argsrepr="()",
+                kwargsrepr="{}",
+            )
+        except (KombuError, RedisError, OSError) as error:
+            log.warning("not published, which the sweeper makes good: %s: %s", request_id, error)
+
+
+def _new_thread() -> ThreadPoolExecutor:
+    # One, so that messages keep their order.
+    return ThreadPoolExecutor(1, thread_name_prefix="chorale-publisher")
+
+
+def _sending_app(broker_url: str) -> Celery:
+    app = Celery("chorale-client", broker=celery_url(broker_url), set_as_current=False)
+    app.conf.update(
+        task_serializer="json",
+        accept_content=["json"],
+        task_ignore_result=True,
+        task_publish_retry=False,
+        broker_transport_options={"priority_steps": [0], "socket_timeout": 2, "socket_connect_timeout": 2},
+    )
+    return app

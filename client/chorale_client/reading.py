@@ -1,0 +1,93 @@
+"""Requests of several wire versions: this one is read strictly, the next one tolerantly, any other is refused by name.
+
+So a client may be updated before the workers are: what they do not know is left out, and named in the answer's warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from chorale_client.errors import InvalidRequest
+from chorale_client.request import MAX_QUESTIONS, Question, Request
+from chorale_client.words import WIRE_VERSION
+
+NEXT_VERSION = WIRE_VERSION + 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    request: Request
+    ignored: tuple[str, ...] = ()
+    """Paths of the fields that this version does not know."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(f"{path}: unknown to this version, ignored" for path in self.ignored)
+
+
+def read_request(given: bytes | str | Mapping[str, Any]) -> ReadRequest:
+    """Raises InvalidRequest."""
+    try:
+        if isinstance(given, Mapping):
+            return ReadRequest(Request.model_validate(given))
+        return ReadRequest(Request.model_validate_json(given))
+    except ValidationError as error:
+        fields = given if isinstance(given, Mapping) else _object(given)
+        version = fields.get("v", WIRE_VERSION)
+        if (complaint := refusal(version)) is not None:
+            raise InvalidRequest(f"v: {complaint}") from None
+        if version != NEXT_VERSION:
+            raise InvalidRequest.from_validation(error) from None
+        return _tolerantly({**fields, "v": WIRE_VERSION})
+
+
+def refusal(version: object) -> str | None:
+    """Why a document or message of this wire version cannot be read; None where it can."""
+    if isinstance(version, int) and WIRE_VERSION <= version <= NEXT_VERSION:
+        return None
+    return f"wire version {version!r}, where versions {WIRE_VERSION} and {NEXT_VERSION} are read: update the older side"
+
+
+def stand_in(request_id: str, given: bytes | str | Mapping[str, Any]) -> Request:
+    """A request in place of one that cannot be read, so that it can be ended: its id, and as many empty questions."""
+    questions = (given if isinstance(given, Mapping) else _object(given)).get("questions")
+    count = len(questions) if isinstance(questions, list | tuple) else 1
+    return Request(request_id=request_id, questions=(Question(text=""),) * min(max(1, count), MAX_QUESTIONS))
+
+
+def _tolerantly(fields: dict[str, Any]) -> ReadRequest:
+    ignored: list[str] = []
+    while True:
+        try:
+            return ReadRequest(Request.model_validate(fields), tuple(ignored))
+        except ValidationError as error:
+            found = error.errors(include_url=False)
+            unknown = [one["loc"] for one in found if one["type"] == "extra_forbidden"]
+            # Besides them only what follows from them may be wrong, which the next round shows.
+            if not unknown:
+                raise InvalidRequest.from_validation(error) from None
+        for path in unknown:
+            fields = _without(fields, path)
+            ignored.append(".".join(map(str, path)))
+
+
+def _without(value: Any, path: tuple[int | str, ...]) -> Any:
+    first, *rest = path
+    if isinstance(value, Mapping):
+        if not rest:
+            return {name: kept for name, kept in value.items() if name != first}
+        return {**value, first: _without(value[first], tuple(rest))}
+    return [_without(one, tuple(rest)) if place == first else one for place, one in enumerate(value)]
+
+
+def _object(given: bytes | str) -> dict[str, Any]:
+    try:
+        found = from_json(given)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

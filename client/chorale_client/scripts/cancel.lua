@@ -1,0 +1,12 @@
+-- The caller wants no answer any more.
+-- KEYS  entry, result, moments, outbox     ARGV  id, tail as far as its questions, one question
+-- ->    the result it ended with, now or before; false where nothing is known of it
+local request = redis.call('HGET', KEYS[1], 'request')
+if not request then return redis.call('GET', KEYS[2]) end
+local is_read, read = pcall(cjson.decode, request)
+local questions = string.rep(ARGV[3] .. ',', is_read and #read.questions or 0)
+local tail = ARGV[2] .. string.sub(questions, 1, -2) .. ']}'
+local now = now_ms()
+local result, entry = end_request(ARGV[1], 'client', tail, now)
+release_followers(entry, tail, false, now, true)
+return result

@@ -1,0 +1,68 @@
+"""Connections to Redis on which nobody waits longer than the time that is left.
+
+A socket's timeout counts for each command anew; a caller has one limit for all that it does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from redis import Redis
+
+_SHORTEST_S = 0.001
+"""A timeout of 0 would make the socket non-blocking."""
+
+
+class TimeLimit(threading.local):
+    """The moment at which this thread's caller must have its answer; none outside of `until`."""
+
+    _ends_at_s: float | None = None
+
+    @contextmanager
+    def until(self, moment_s: float) -> Iterator[None]:
+        """`moment_s` is by the monotonic clock; the earlier of two limits holds."""
+        before = self._ends_at_s
+        self._ends_at_s = moment_s if before is None else min(before, moment_s)
+        try:
+            yield
+        finally:
+            self._ends_at_s = before
+
+    def shorten(self, timeout_s: float | None) -> float | None:
+        """This timeout, or what is left where that is less; None is no timeout."""
+        if self._ends_at_s is None:
+            return timeout_s
+        left_s = max(_SHORTEST_S, self._ends_at_s - time.monotonic())
+        return left_s if timeout_s is None else min(timeout_s, left_s)
+
+
+def keep_to(limit: TimeLimit, client: Redis) -> None:
+    """Make connecting, sending and reading of this client end with `limit`; to be called before its first use."""
+    kind: Any = client.connection_pool.connection_class
+
+    class Limited(kind):  # type: ignore[misc]  # TCP, TLS or unix socket, as the address says
+        def _connect(self) -> Any:
+            own_s: float | None = super().socket_connect_timeout
+            self.socket_connect_timeout = limit.shorten(own_s)
+            try:
+                return super()._connect()
+            finally:
+                self.socket_connect_timeout = own_s
+
+        def _tighten(self) -> None:
+            if self._sock is not None:
+                self._sock.settimeout(limit.shorten(self.socket_timeout))
+
+        def send_packed_command(self, *args: Any, **options: Any) -> None:
+            self._tighten()
+            super().send_packed_command(*args, **options)
+
+        def read_response(self, *args: Any, **options: Any) -> Any:
+            self._tighten()
+            return super().read_response(*args, **options)
+
+    client.connection_pool.connection_class = Limited

@@ -1,0 +1,83 @@
+"""What the answer says of a request that ends without hits.
+
+Each text here is the rest of an answer, as JSON after its head (`chorale_client.ledger.head`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pydantic_core import to_json
+
+from chorale_client.request import Request
+from chorale_client.words import WIRE_VERSION, Reason, Stage, Status
+
+
+def question_text(status: Status) -> str:
+    """One question without hits, as JSON text."""
+    question = {
+        "status": str(status),
+        "hits": [],
+        "total_matches": 0,
+        "confidence": None,
+        "context": None,
+        "ordered_by": "score",
+        "coverage": 0.0,
+        "took_ms": 0.0,
+    }
+    return to_json(question).decode()
+
+
+def until_questions(status: Status, *, where: str, reason: Reason, detail: str) -> str:
+    """As far as the questions, which are to follow, and `]}`."""
+    fields = {
+        "v": WIRE_VERSION,
+        "status": str(status),
+        "degraded": [{"where": where, "reason": str(reason), "detail": detail}],
+        "stages": [],
+        "warnings": [],
+        "cached": False,
+        "questions": [],
+    }
+    return to_json(fields).decode()[1:-2]
+
+
+def _tail(status: Status, questions: int, *, where: str, reason: Reason, detail: str) -> str:
+    front = until_questions(status, where=where, reason=reason, detail=detail)
+    return front + ",".join([question_text(status)] * questions) + "]}"
+
+
+def failed_tail(request: Request, *, where: str, reason: Reason, detail: str) -> str:
+    """Of a request that came to nothing."""
+    return _tail(Status.FAILED, len(request.questions), where=where, reason=reason, detail=detail)
+
+
+_NOT_ENDED = {
+    "planned": (Stage.FUSE, Reason.NOT_STARTED),
+    "fusing": (Stage.FUSE, Reason.TIMEOUT),
+}
+
+
+def not_ended_tail(request: Request, state: str | None = None) -> str:
+    """Of a request that its caller ended, having waited in vain, by the state it was in."""
+    where, reason = _NOT_ENDED.get(state or "", (Stage.PLAN, Reason.NOT_STARTED))
+    detail = "nothing ended the request by its deadline; are workers and a sweeper running?"
+    return failed_tail(request, where=where, reason=reason, detail=detail)
+
+
+@lru_cache
+def refused_tail(questions: int) -> str:
+    """Of a request that was not let in; `retry_after_s` comes from the ledger."""
+    detail = "too much is waiting already; ask again after `retry_after_s` seconds"
+    return _tail(Status.REFUSED, questions, where=Stage.PLAN, reason=Reason.OVERLOAD, detail=detail)
+
+
+CANCELLED_UNTIL_QUESTIONS = until_questions(
+    Status.CANCELLED, where=Stage.PLAN, reason=Reason.CANCELLED, detail="by the caller"
+)
+CANCELLED_QUESTION = question_text(Status.CANCELLED)
+
+
+def cancelled_tail(questions: int) -> str:
+    """Of a request that its caller wants no answer to any more."""
+    return CANCELLED_UNTIL_QUESTIONS + ",".join([CANCELLED_QUESTION] * questions) + "]}"

@@ -1,0 +1,22 @@
+"""1 / rank: reciprocal rank fusion that trusts its first places more than any k would."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusion.protocol import BranchRanking, Method, Worth
+
+
+def _worths(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
+    return [
+        [Worth(ranking.weight, 1 / rank) for rank in range(1, len(ranking.ids) + 1)] for ranking in rankings
+    ]
+
+
+INVERSE_RANK = Method(
+    name="inverse-rank",
+    worths=_worths,
+    best=lambda k: 1.0,
+    single_hit=lambda k: 1.0,
+    all_equal=lambda k, rank: 1 / rank,
+)

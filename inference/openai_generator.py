@@ -1,0 +1,34 @@
+"""Hypothetical documents by a language model (HyDE, Gao et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from inference.chat_model import ChatModel
+from inference.prompts import filled
+from models.errors import StageFailure
+
+
+class OpenAiGenerator:
+    """Implements `HypothesisGenerator`: `documents` for each question, each asked for by itself.
+
+    Many endpoints ignore the protocol's `n`; and of several requests those that came in time count.
+    """
+
+    def __init__(self, chat: ChatModel, *, prompt: str, documents: int) -> None:
+        self._chat = chat
+        self._prompt = prompt
+        self._documents = documents
+
+    def imagine(self, texts: Sequence[str], *, timeout_s: float) -> list[tuple[str, ...] | StageFailure]:
+        prompts = [filled(self._prompt, text) for text in texts for _ in range(self._documents)]
+        written = self._chat.complete(prompts, timeout_s=timeout_s)
+        return [
+            _whatever_came(written[first : first + self._documents])
+            for first in range(0, len(written), self._documents)
+        ]
+
+
+def _whatever_came(written: Sequence[str | StageFailure]) -> tuple[str, ...] | StageFailure:
+    documents = tuple(one for one in written if isinstance(one, str))
+    return documents or next(one for one in written if isinstance(one, StageFailure))

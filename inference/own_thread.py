@@ -1,0 +1,54 @@
+"""A thread for what may hang: whoever asks waits for a limited time, whatever becomes of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Literal
+
+Ended = Literal["ended", "running", "busy"]
+"""How `run` came back: the job ended, it still runs, or an earlier one left no time to begin it."""
+
+
+class OwnThread:
+    """Does one job at a time.  It is a daemon: a job that never ends does not keep the process from ending."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._idle = threading.Lock()
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def run(self, job: Callable[[], None], *, limit_s: float | None = None) -> Ended:
+        """Wait for the job at most `limit_s` seconds; raises what it raised, if it ended in time."""
+        until = None if limit_s is None else time.monotonic() + limit_s
+        if not self._idle.acquire(timeout=-1 if limit_s is None else max(0.0, limit_s)):
+            return "busy"
+        ended = threading.Event()
+        raised: list[BaseException] = []
+
+        def whole() -> None:
+            try:
+                job()
+            except BaseException as error:  # whoever waits is told, and the thread goes on
+                raised.append(error)
+            finally:
+                self._idle.release()
+                ended.set()
+
+        # One that was started before a fork is not there after it.
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            self._thread.start()
+        self._jobs.put(whole)
+        if not ended.wait(None if until is None else max(0.0, until - time.monotonic())):
+            return "running"
+        if raised:
+            raise raised[0]
+        return "ended"
+
+    def _work(self) -> None:
+        while True:
+            self._jobs.get()()

@@ -1,0 +1,45 @@
+"""Question and passage as one row of word pieces: what a cross-encoder reads of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from inference.pieces import plain_tokenizer, whole_characters
+from inference.sentence_model import SentenceModel
+from models.errors import ModelMissing, NotConfigured
+
+Pair = tuple[str, str]
+"""A question and a passage."""
+
+
+class PairRow(NamedTuple):
+    ids: list[int]
+    """With special tokens."""
+    segments: list[int]
+    """0 for the question's pieces, 1 for the passage's, as the tokenizer has it."""
+
+
+class PairPieces:
+    """The tokenizer of a cross-encoder, cut to `max_pieces`; of a pair too long, the longer text loses first."""
+
+    def __init__(self, model: SentenceModel, *, max_pieces: int | None = None) -> None:
+        """Raises ModelMissing (no readable tokenizer.json), NotConfigured (more `max_pieces` than it reads)."""
+        path = model.transformer / "tokenizer.json"
+        try:
+            self._tokenizer = plain_tokenizer(path.read_text("utf-8"), lower_case=model.lower_case)
+        # The tokenizers library raises bare Exceptions for a file that it cannot read.
+        except Exception as error:
+            raise ModelMissing(f"{path} cannot be read: {error}") from error
+        largest = model.positions or model.max_length
+        if max_pieces is not None and max_pieces > largest:
+            raise NotConfigured(
+                f"max_pieces: {max_pieces}; the reranker in {model.folder} reads at most {largest} word pieces"
+            )
+        self.max_pieces = max_pieces or model.max_length
+        """Of question and passage together, special tokens included."""
+        self._tokenizer.enable_truncation(self.max_pieces, strategy="longest_first")
+
+    def read(self, pairs: Sequence[Pair]) -> list[PairRow]:
+        whole = [(whole_characters(question), whole_characters(passage)) for question, passage in pairs]
+        return [PairRow(one.ids, one.type_ids) for one in self._tokenizer.encode_batch_fast(whole)]

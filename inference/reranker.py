@@ -1,0 +1,220 @@
+"""What all rerankers share: what is refused, how many pairs fit the time, batches, and the cut at its end."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from math import isfinite
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.fingerprint import fingerprint
+from inference.once import Once
+from inference.own_thread import OwnThread
+from inference.pair_pieces import Pair, PairPieces, PairRow
+from inference.pair_speed import PairSpeed
+from inference.pieces import batches_by_length, padded
+from inference.protocol import PairScores
+from inference.sentence_model import SentenceModel, read_sentence_model
+from inference.weights import SAFETENSORS, model_folder, safetensors_files
+from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
+
+Ids = NDArray[np.int32]
+"""Shape (batch, length), padded on the right."""
+Logits = Callable[[Ids, Ids, Ids], NDArray[np.float32]]
+"""Ids, segments and mask to a logit for each row, shape (batch,)."""
+
+SHORT = 16
+"""Word pieces of a short pair: the shorter of two runs that are measured when warming; the longer is of the longest."""
+
+
+class PairReranker(ABC):
+    """An `inference.protocol.Reranker`; nothing is read or fetched before `warm`, or `fingerprint`.
+
+    `name` is a folder or a name on the hub; `max_pieces` are those of question and passage together.  `device`
+    None: the best there is.  Reading it raises ModelMissing, or NotConfigured for what is no cross-encoder with
+    one score a pair and all its weights.
+    """
+
+    DEVICES: ClassVar[tuple[str, ...]]
+    RUNS: ClassVar[Mapping[str, tuple[int, int]]] = {"cpu": (1_024, 16), "cuda": (32_768, 512)}
+    """Word pieces, padding included, and pairs of one run at most, by kind of device; a run is never cut."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        threads: int,
+        device: str | None = None,
+        max_pieces: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if device is not None and device.split(":")[0] not in self.DEVICES:
+            raise WrongDeclaration(f"no device {device!r} here; there are: {', '.join(self.DEVICES)}")
+        self.name = name
+        self.threads = threads
+        self.device = device
+        self.speed = PairSpeed()
+        self._wanted_pieces = max_pieces
+        self._clock = clock
+        self._description = Once(self._describe)
+        self._load_once = Once(self._load)
+        self._logits: Logits | None = None
+        self._refusal: NotConfigured | None = None
+        self._thread = OwnThread("reranker")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return fingerprint(self.model, self.weight_files(), max_length=self.pieces.max_pieces)
+
+    @property
+    def model(self) -> SentenceModel:
+        return self._description()[0]
+
+    @property
+    def pieces(self) -> PairPieces:
+        return self._description()[1]
+
+    def weight_files(self) -> list[Path]:
+        """What the logits are computed from, fetched if need be."""
+        model_folder(self.name, SAFETENSORS)
+        return safetensors_files(self.model.folder)
+
+    def warm(self) -> None:
+        """Load the weights and measure how fast they are here, once."""
+        if self._logits is not None:
+            return
+        try:
+            self._thread.run(self._warm)
+        except NotConfigured as refusal:
+            self._refusal = refusal
+            raise
+
+    def most(self, limit_s: float) -> int:
+        return max(1, int(limit_s / self.speed.expected_s(SHORT))) if self._logits else 1
+
+    def score(self, pairs: Sequence[Pair], *, limit_s: float) -> PairScores:
+        if self._refusal is not None:
+            raise NotConfigured(self._refusal.detail)
+        if self._logits is None:
+            raise ModelMissing(f"the reranker {self.name} is not loaded")
+        until = self._clock() + limit_s
+        rows = self.pieces.read(pairs)
+        chosen = self.speed.affordable([len(row.ids) for row in rows], until - self._clock())
+        found: list[float | None] = [None] * len(rows)
+        left_s = until - self._clock()
+        job = partial(self._run_until, until, left_s / 4, self._logits, rows[:chosen], found)
+        how = self._thread.run(job, limit_s=left_s)
+        # A copy: a run that still goes on writes into the list when nobody reads it any more.
+        logits = tuple(found)
+        if not all(logit is None or isfinite(logit) for logit in logits):
+            raise InvalidAnswer(f"{self.name}: a score is not a number")
+        return PairScores(logits, chosen, has_begun=how != "busy")
+
+    def _describe(self) -> tuple[SentenceModel, PairPieces]:
+        model = read_sentence_model(model_folder(self.name))
+        check_classifier(model)
+        return model, PairPieces(model, max_pieces=self._wanted_pieces)
+
+    def _warm(self) -> None:
+        logits = self._load_once()
+        longest = self.pieces.max_pieces
+        for length in sorted({min(SHORT, longest), longest}):
+            words = ("warm", "warm " * length)
+            [row] = self.pieces.read([words])
+            cut = PairRow(row.ids[:length], row.segments[:length])
+            rows = [cut] * max(1, min(self._run_pieces // length, self._run_pairs) // 2)
+            # The first run of a shape allocates; only the second one says how fast it is.
+            self._run(logits, rows)
+            self._measured(logits, rows)
+        self._logits = logits
+
+    def _run_until(
+        self,
+        until: float,
+        run_s: float,
+        logits: Logits,
+        rows: Sequence[PairRow],
+        found: list[float | None],
+    ) -> None:
+        """Score rows in their order as long as there is time, in runs that are expected to take `run_s` at most."""
+        has_begun = False
+        for batch in self._batches([len(row.ids) for row in rows], run_s):
+            longest = len(rows[batch[0]].ids)
+            # The first run always begins: without it nothing would be learned of a model that became slow.
+            if has_begun and self._clock() + len(batch) * self.speed.expected_s(longest) > until:
+                return
+            has_begun = True
+            for at, logit in zip(batch, self._measured(logits, [rows[at] for at in batch]), strict=True):
+                found[at] = float(logit)
+
+    def _batches(self, lengths: Sequence[int], run_s: float) -> Iterator[list[int]]:
+        """Positions in batches of similar length, though never far from their order: a cut leaves out the last ones."""
+        first = 0
+        while first < len(lengths):
+            last, pieces = first + 1, lengths[first]
+            while (
+                last < min(len(lengths), first + 2 * self._run_pairs)
+                and pieces + lengths[last] <= 2 * self._run_pieces
+            ):
+                pieces += lengths[last]
+                last += 1
+            for batch in batches_by_length(lengths[first:last], max_tokens=self._run_pieces):
+                expected_s = self.speed.expected_s(lengths[first + batch[0]])
+                pairs = max(1, min(self._run_pairs, int(run_s / expected_s)))
+                for at in range(0, len(batch), pairs):
+                    yield [first + place for place in batch[at : at + pairs]]
+            first = last
+
+    def _measured(self, logits: Logits, rows: Sequence[PairRow]) -> NDArray[np.float32]:
+        begun = self._clock()
+        scores = self._run(logits, rows)
+        self.speed.learn(max(len(row.ids) for row in rows), len(rows), self._clock() - begun)
+        return scores
+
+    def _run(self, logits: Logits, rows: Sequence[PairRow]) -> NDArray[np.float32]:
+        ids, mask = padded([row.ids for row in rows], padding_id=self.model.padding_id)
+        segments, _ = padded([row.segments for row in rows])
+        scores = logits(ids, segments, mask)
+        if scores.shape != (len(rows),):
+            raise InvalidAnswer(f"{self.name}: {len(rows)} scores expected, shape {scores.shape} given")
+        return scores
+
+    @property
+    def _run_pieces(self) -> int:
+        return self._limits[0]
+
+    @property
+    def _run_pairs(self) -> int:
+        return self._limits[1]
+
+    @property
+    def _limits(self) -> tuple[int, int]:
+        return self.RUNS.get((self.device or "cpu").split(":")[0], self.RUNS["cpu"])
+
+    @abstractmethod
+    def _load(self) -> Logits:
+        """Raises ModelMissing, NotConfigured."""
+
+
+def check_classifier(model: SentenceModel) -> None:
+    """Raises NotConfigured for what gives no score of its own to a pair, such as an embedder."""
+    architecture = next(iter(model.config.get("architectures") or ()), "of no named architecture")
+    if not architecture.endswith("ForSequenceClassification"):
+        raise NotConfigured(
+            f"{model.folder} is {architecture}, no reranker: that is a cross-encoder, whose architecture ends with "
+            "ForSequenceClassification"
+        )
+    # What transformers takes for the number of labels where the file names none is two.
+    labels = len(model.config.get("id2label") or ()) or int(model.config.get("num_labels") or 2)
+    if labels != 1:
+        raise NotConfigured(f"{model.folder} gives a pair {labels} scores; a reranker gives it one")
+    if model.other_modules:
+        raise NotConfigured(
+            f"{model.folder} has the modules {', '.join(model.other_modules)} besides; not done here"
+        )

@@ -1,0 +1,174 @@
+"""Breakers of branches and stores: what failed again and again is not asked for a while, then by one request alone.
+
+    closed  --N failures in a row-->  open  --its time is over-->  half open: one probe
+      ^ an answer, whoever brought it                                   |  its failure: open again
+      +-----------------------------------------------------------------+
+
+Whoever ends a request counts its outcomes (`count`); whoever plans one looks (`look`) and claims the probe.  A breaker
+that is closed and has counted nothing has no key.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from chorale_client.keys import DURATIONS
+from redis import Redis
+
+from ledger.lua import ledger_scripts
+from ledger.outcomes import Outcome
+from ledger.overload import Load, read_loads, read_retry_after_ms
+
+ALL_WELL_FOR_S = 0.1
+"""How long a process that found every breaker closed and no overload need not look again."""
+FORGOTTEN_AFTER_MS = 600_000
+"""Failures so far apart are not in a row; nor are durations so old of use."""
+DURATIONS_KEPT = 200
+FEWEST_DURATIONS = 20
+"""The 95th percentile of fewer would be one of the slowest two."""
+CLAIM_GRACE_MS = 1_000
+"""How long after its request's own time a probe that said nothing keeps the next one waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """One that is not closed; times are milliseconds by the Redis server's clock."""
+
+    name: str
+    """A branch's name, or `store:<store>`."""
+    opened_at_ms: int
+    open_until_ms: int
+    is_probed: bool
+    """A request is trying it at this moment."""
+    failures: int
+    """In a row."""
+    reason: str
+    """Of the last failure."""
+
+    def state(self, now_ms: int) -> str:
+        return "open" if now_ms < self.open_until_ms else "half_open"
+
+    def __str__(self) -> str:
+        who = f"{self.name.removeprefix('store:')!r}, its store, " if self.name.startswith("store:") else ""
+        return (
+            f"{who}not asked since {_clock(self.opened_at_ms)}, tried again from {_clock(self.open_until_ms)} on; "
+            f"{self.failures} failures in a row, the last: {self.reason}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What planning must know, at one moment."""
+
+    now_ms: int
+    breakers: Mapping[str, Breaker] = field(default_factory=dict)
+    """Those that are not closed, by name."""
+    loads: Mapping[str, Load] = field(default_factory=dict)
+    """By queue; empty where no sweeper looks."""
+    retry_after_ms: int | None = None
+    """New requests are refused for about so long; None: they are let in."""
+
+    @property
+    def is_well(self) -> bool:
+        return not self.breakers and not any(load.over for load in self.loads.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A breaker that this call opened or closed."""
+
+    name: str
+    is_open: bool
+
+
+class Breakers:
+    """Thread-safe.  The client must not decode responses; every method raises RedisError.
+
+    `failures` in a row open one (0: never) for `open_s` seconds.
+    """
+
+    def __init__(self, client: Redis, *, failures: int, open_s: float) -> None:
+        self._client = client
+        self._scripts = ledger_scripts(client)
+        self._failures = failures
+        self._open_ms = round(open_s * 1000)
+        self._lock = threading.Lock()
+        self._well: tuple[frozenset[str], float, Look] | None = None
+        self._slowest: dict[str, tuple[float, int | None]] = {}
+
+    def look(self, names: Iterable[str]) -> Look:
+        """The present state of these; one that was all well is given again for a moment."""
+        wanted = frozenset(names)
+        with self._lock:
+            if self._well is not None:
+                known, until_s, look = self._well
+                if wanted <= known and time.monotonic() < until_s:
+                    return look
+        now_ms, flat, *found = self._scripts.run("breakers", args=sorted(wanted))
+        breakers = [_breaker(int(now_ms), one) for one in found] if self._failures else []
+        by_name = {breaker.name: breaker for breaker in breakers}
+        look = Look(int(now_ms), by_name, read_loads(flat), read_retry_after_ms(flat))
+        with self._lock:
+            self._well = (wanted, time.monotonic() + ALL_WELL_FOR_S, look) if look.is_well else None
+        return look
+
+    def claim(self, request_id: str, names: Sequence[str], *, timeout_s: float, early: bool = False) -> bool:
+        """Whether this request may try all of these that are open; then no other may until it has ended.
+
+        `early`: before their time is over.
+        """
+        args = [request_id, round(timeout_s * 1000) + CLAIM_GRACE_MS, "1" if early else "", *names]
+        return bool(self._scripts.run("probe", args=args))
+
+    def count(self, request_id: str, outcomes: Iterable[Outcome]) -> tuple[Turned, ...]:
+        """Count what an ended request said, once a request."""
+        kept_ms = max(FORGOTTEN_AFTER_MS, 2 * self._open_ms)
+        args: list[Any] = [request_id, self._failures, self._open_ms, kept_ms, DURATIONS_KEPT]
+        for one in outcomes:
+            ms = "" if one.answered_after_ms is None else one.answered_after_ms
+            args += [one.name, one.verdict, one.reason, ms]
+        turned = self._scripts.run("outcomes", args=args)
+        return tuple(Turned(name.decode(), word == b"opened") for name, word in turned)
+
+    def p95_ms(self, branches: Sequence[str]) -> dict[str, int | None]:
+        """From a request's acceptance to the branch's answer, the 95th percentile of the last answers; None: too few
+        are known.  A second old at most."""
+        now_s = time.monotonic()
+        with self._lock:
+            old = [name for name in branches if self._slowest.get(name, (0.0, None))[0] < now_s]
+        if old:
+            trip = self._client.pipeline(transaction=False)
+            for name in old:
+                trip.lrange(DURATIONS + name, 0, -1)
+            found = {
+                name: (now_s + 1, _p95(list(map(int, raw))))
+                for name, raw in zip(old, trip.execute(), strict=True)
+            }
+            with self._lock:
+                self._slowest |= found
+        with self._lock:
+            return {name: self._slowest[name][1] for name in branches}
+
+
+def _p95(durations_ms: Sequence[int]) -> int | None:
+    """The nearest-rank percentile."""
+    if len(durations_ms) < FEWEST_DURATIONS:
+        return None
+    return sorted(durations_ms)[-(-95 * len(durations_ms) // 100) - 1]
+
+
+def _breaker(now_ms: int, found: Sequence[bytes | None]) -> Breaker:
+    name, opened_at, open_until, probe_until, failures, reason = (
+        value.decode() if value is not None else "" for value in found
+    )
+    is_probed = bool(probe_until) and now_ms < int(probe_until)
+    return Breaker(name, int(opened_at or 0), int(open_until), is_probed, int(failures or 0), reason)
+
+
+def _clock(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%H:%M:%S} UTC"

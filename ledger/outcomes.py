@@ -1,0 +1,127 @@
+"""What the end of a request says about each branch and each store that it asked: what breakers count.
+
+Pure: from a plan, the envelopes and the absences to outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from chorale_client.words import Reason, Stage, StageStatus
+
+from models.envelope import Degradation, Envelope
+from models.plan import BranchPlan, Plan
+
+Verdict = Literal["answered", "failed", "says_nothing"]
+
+SHORTEST_FAIR_MS = 500
+"""Who gives a request less than this says more about the time limit than about the branch that missed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Against whom a reason counts; the others it says nothing about."""
+
+    branch: bool = False
+    store: bool = False
+    by_the_clock: bool = False
+    """It counts only where the branch was given a fair time."""
+    why: str = ""
+
+
+COUNTS: Mapping[Reason, Counts] = {
+    Reason.UNAVAILABLE: Counts(branch=True, store=True, why="the server did not answer"),
+    Reason.UNAUTHORISED: Counts(branch=True, store=True, why="it will not answer until somebody acts"),
+    Reason.TIMEOUT: Counts(branch=True, by_the_clock=True, why="too slow, or hung, or killed"),
+    Reason.NOT_STARTED: Counts(branch=True, by_the_clock=True, why="nobody serves the queue, or too few"),
+    Reason.LATE: Counts(branch=True, by_the_clock=True, why="too few serve the queue"),
+    Reason.ERROR: Counts(branch=True, why="an unexpected one may come again"),
+    Reason.INVALID_ANSWER: Counts(branch=True, why="nonsense from a store or model may come again"),
+    Reason.MODEL_MISSING: Counts(branch=True, why="every request would wait for the model"),
+    Reason.BAD_INDEX: Counts(why="of this request's namespace alone, and answered at once"),
+    Reason.NOT_CONFIGURED: Counts(why="answered at once, and waiting mends nothing"),
+    Reason.CANCELLED: Counts(why="the caller's decision"),
+    Reason.BUDGET: Counts(why="the request's own limit"),
+    Reason.BREAKER_OPEN: Counts(why="not asked"),
+    Reason.OVERLOAD: Counts(why="not asked"),
+}
+"""A reason that is not in here counts as `error`; those of a stage's `skipped` never reach a branch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one branch (`vector`) or one store (`store:local`) in one request."""
+
+    name: str
+    verdict: Verdict
+    reason: str = ""
+    answered_after_ms: int | None = None
+    """From acceptance to the branch's answer."""
+
+
+def store_name(store: str) -> str:
+    """A store among the breakers; a branch's name has no colon."""
+    return f"store:{store}"
+
+
+def outcomes(
+    plan: Plan, envelopes: Mapping[str, Envelope], absent: Mapping[str, Degradation], *, timeout_s: float
+) -> tuple[Outcome, ...]:
+    """One for each branch of the plan, then one for each store; `absent`: why a branch left no envelope."""
+    branches: list[Outcome] = []
+    of_store: dict[str, list[Outcome]] = {}
+    for branch in plan.branches:
+        envelope = envelopes.get(branch.name)
+        if envelope is not None and _ended_before_its_store(envelope):
+            one = store = Outcome(branch.name, "says_nothing", envelope.reason or "")
+        elif envelope is not None and envelope.answered:
+            one = store = Outcome(branch.name, "answered", answered_after_ms=_answered_after_ms(envelope))
+        else:
+            missing = envelope or absent.get(branch.name)
+            reason = (missing and missing.reason) or Reason.NOT_STARTED
+            counts = counts_of(reason)
+            fails = counts.branch and (not counts.by_the_clock or _was_fair(branch, timeout_s))
+            one = Outcome(branch.name, "failed" if fails else "says_nothing", str(reason))
+            store = Outcome(branch.name, "failed" if counts.store else "says_nothing", str(reason))
+        branches.append(one)
+        of_store.setdefault(branch.store, []).append(store)
+    return (*branches, *(_of_store(name, found) for name, found in of_store.items()))
+
+
+def _ended_before_its_store(envelope: Envelope) -> bool:
+    """A language model, which has a breaker of its own, failed or was not asked, and nothing was searched."""
+    return any(
+        note.stage in (Stage.HYPOTHESIS, Stage.EXPAND)
+        and note.status in (StageStatus.FAILED, StageStatus.SKIPPED)
+        for note in envelope.stages
+    )
+
+
+def counts_of(reason: str) -> Counts:
+    try:
+        return COUNTS.get(Reason(reason), COUNTS[Reason.ERROR])
+    except ValueError:
+        return COUNTS[Reason.ERROR]
+
+
+def _of_store(name: str, found: Iterable[Outcome]) -> Outcome:
+    """Once a request: an answer of any branch outweighs what the others say."""
+    by_verdict = {one.verdict: one for one in found}
+    first = next(by_verdict[v] for v in ("answered", "failed", "says_nothing") if v in by_verdict)
+    return Outcome(store_name(name), first.verdict, first.reason)
+
+
+def _was_fair(branch: BranchPlan, timeout_s: float) -> bool:
+    # A limit below the request's own was declared for this branch, so its maker holds it to be enough.
+    timeout_ms = timeout_s * 1000
+    return branch.limit_ms < round(timeout_ms) or timeout_ms >= SHORTEST_FAIR_MS
+
+
+def _answered_after_ms(envelope: Envelope) -> int | None:
+    where = f"{Stage.SEARCH}.{envelope.branch}"
+    for note in envelope.stages:
+        if note.stage == where and note.start_ms is not None:
+            return round(note.start_ms + note.ms)
+    return None

@@ -1,0 +1,78 @@
+"""What waits on each queue and which queues are over their bounds: written by the acting sweeper, read when planning
+and by `accept`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from chorale_client.keys import OVERLOAD, SWEEPER
+from redis import Redis
+
+from ledger.lua import ledger_scripts
+
+EXPIRES_MS = 2_000
+"""No refusal outlives its sweeper by more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One queue."""
+
+    length: int
+    age_ms: int | None = None
+    """How long its oldest message has waited; None: it is empty, or not known."""
+    over: str = ""
+    """The bound it is over: `length` or `age`; empty: none."""
+
+    def __str__(self) -> str:
+        age = "" if self.age_ms is None else f", the oldest for {self.age_ms / 1000:.1f} s"
+        return f"{self.length:,} messages wait{age}"
+
+
+class Overload:
+    """Raises RedisError."""
+
+    def __init__(self, client: Redis) -> None:
+        self._scripts = ledger_scripts(client)
+
+    def write(self, sweeper: str, loads: Mapping[str, Load], *, retry_after_ms: int | None) -> bool:
+        """Put this in place of what was there; False: another sweeper acts by now.
+
+        With `retry_after_ms` new requests are refused.
+        """
+        fields: list[str | int] = []
+        for queue, load in loads.items():
+            fields += [f"length:{queue}", load.length]
+            if load.age_ms is not None:
+                fields += [f"age_ms:{queue}", load.age_ms]
+            if load.over:
+                fields += [f"over:{queue}", load.over]
+        if retry_after_ms is not None:
+            fields += ["retry_after_ms", retry_after_ms]
+        args = [sweeper, EXPIRES_MS, *fields]
+        return bool(self._scripts.run("overload", keys=[SWEEPER, OVERLOAD], args=args))
+
+
+def read_loads(flat: Sequence[bytes]) -> dict[str, Load]:
+    """By queue, from what the hash holds."""
+    fields = _fields(flat)
+    queues = [name.removeprefix("length:") for name in fields if name.startswith("length:")]
+    return {
+        queue: Load(
+            int(fields[f"length:{queue}"]),
+            int(fields[age]) if (age := f"age_ms:{queue}") in fields else None,
+            fields.get(f"over:{queue}", ""),
+        )
+        for queue in queues
+    }
+
+
+def read_retry_after_ms(flat: Sequence[bytes]) -> int | None:
+    """New requests are refused for about so long; None: they are let in."""
+    found = _fields(flat).get("retry_after_ms")
+    return None if found is None else int(found)
+
+
+def _fields(flat: Sequence[bytes]) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in zip(flat[::2], flat[1::2], strict=True)}

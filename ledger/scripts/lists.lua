@@ -1,0 +1,6 @@
+-- KEYS  queues     ->  {now, {length, the oldest message or false}...}
+local found = { now_ms() }
+for _, queue in ipairs(KEYS) do
+  found[#found + 1] = { redis.call('LLEN', queue), redis.call('LINDEX', queue, -1) }
+end
+return found

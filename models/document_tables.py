@@ -1,0 +1,94 @@
+"""The SQL rows of a clustered installation's documents: what every store is to show, and which of them does.
+
+A document has the `sequence` of the batch that brought it.  A store shows it when the store's state is `written`
+with that very sequence; no state, or an older one, means that the store still has to be written.  A deleted document
+stays, marked, until every store has deleted it.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+documents_metadata = MetaData()
+
+FORMAT = 1
+"""Of these tables; a program refuses a format that it does not know."""
+
+_Key = BigInteger().with_variant(Integer, "sqlite")
+
+format_table = Table("chorale_stored_format", documents_metadata, Column("format", Integer, primary_key=True))
+
+generation_table = Table(
+    "chorale_stored_generation",
+    documents_metadata,
+    Column("name", Text, primary_key=True),
+    # Outlives the namespace, so that no generation comes twice and no old answer fits a new corpus.
+    Column("generation", BigInteger, nullable=False),
+)
+
+namespace_table = Table(
+    "chorale_stored_namespace",
+    documents_metadata,
+    Column("namespace_id", _Key, primary_key=True, autoincrement=True),
+    Column("name", Text, nullable=False),
+    Column("is_current", Boolean, nullable=False),  # False: being built anew beside the one that is searched
+    Column("manifest", JSON, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    UniqueConstraint("name", "is_current"),
+    sqlite_autoincrement=True,
+)
+
+document_table = Table(
+    "chorale_stored_document",
+    documents_metadata,
+    Column("namespace_id", _Key, nullable=False),
+    Column("document_id", Text, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("is_deleted", Boolean, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("revision", Text, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("near_duplicate_group", Text),
+    Column("passage_ids", JSON, nullable=False),
+    Column("passages", Integer, nullable=False),
+    Column(
+        "content", LargeBinary, nullable=False
+    ),  # title, metadata and passages: search/clustered/content.py
+    Column("vectors", LargeBinary, nullable=False),  # float32, little-endian, one after the other
+    PrimaryKeyConstraint("namespace_id", "document_id"),
+    Index("chorale_stored_document_source", "namespace_id", "source"),
+)
+
+state_table = Table(
+    "chorale_stored_state",
+    documents_metadata,
+    Column("namespace_id", _Key, nullable=False),
+    Column("store", Text, nullable=False),
+    Column("document_id", Text, nullable=False),
+    Column("state", Text, nullable=False),  # written, failed
+    Column("reason", Text, nullable=False),  # of a failure, else empty
+    Column("sequence", BigInteger, nullable=False),
+    PrimaryKeyConstraint("namespace_id", "store", "document_id"),
+)
+
+rebuild_table = Table(
+    "chorale_stored_rebuild",
+    documents_metadata,
+    # A store that still shows what the namespace was before it was built anew.
+    Column("namespace_id", _Key, nullable=False),
+    Column("store", Text, nullable=False),
+    PrimaryKeyConstraint("namespace_id", "store"),
+)

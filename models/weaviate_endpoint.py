@@ -1,0 +1,56 @@
+"""A Weaviate as a pipeline declares it: where it is, and how its vectors are indexed."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class WeaviateEndpoint(BaseModel):
+    """The options of a store of kind `weaviate`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    url: str = Field("http://127.0.0.1:8080", pattern=r"^https?://[^/@\s]+/?$")
+    """Of its REST side; `https` means TLS for gRPC too, with the certificates of SSL_CERT_FILE where that is set."""
+    grpc_host: str | None = None
+    """None: the host of `url`."""
+    grpc_port: int = Field(50051, ge=1, le=65_535)
+    api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    """The environment variable that has the key: the key itself never stands in a file."""
+    collection: str = Field("Chorale", pattern=r"^[A-Z][A-Za-z0-9]{0,63}$")
+    """What its two collections' names begin with."""
+    timeout_s: float = Field(10.0, gt=0, le=300)
+    """For what a request does not limit: lookups, lists, making and dropping namespaces."""
+    write_timeout_s: float = Field(60.0, gt=0, le=3_600)
+    """For each message with passages: it waits until they are indexed."""
+    texts: bool = True
+    """Whether it holds titles, texts and metadata; without them another store shows the answers."""
+    ef: int = Field(-1, ge=-1, le=10_000)
+    """HNSW: candidates of a search; -1: `dynamic_ef_factor` times the hits, within the two bounds."""
+    dynamic_ef_min: int = Field(100, ge=1, le=10_000)
+    dynamic_ef_max: int = Field(500, ge=1, le=10_000)
+    dynamic_ef_factor: int = Field(8, ge=1, le=1_000)
+    ef_construction: int = Field(128, ge=4, le=2_000)
+    """HNSW: candidates when a vector is inserted; fixed once the collection is there."""
+    max_connections: int = Field(32, ge=4, le=2_047)
+    """HNSW: edges of a vector; fixed once the collection is there."""
+    flat_search_cutoff: int = Field(40_000, ge=0, le=10_000_000)
+    """Namespaces and filters with fewer passages are searched exactly, by looking at each vector."""
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or "127.0.0.1"
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or (443 if self.is_secure else 80)
+
+    @property
+    def is_secure(self) -> bool:
+        return self.url.startswith("https:")
+
+    @property
+    def grpc_address(self) -> tuple[str, int]:
+        return self.grpc_host or self.host, self.grpc_port

@@ -1,0 +1,79 @@
+"""What every store refuses before it writes: impossible documents, and a namespace that was built differently."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+import numpy as np
+from chorale_client.request import check_namespace
+
+from models.documents import Document, Manifest
+from models.errors import InvalidAnswer, ManifestMismatch, WrongDeclaration
+
+_UNIT_LENGTH_TOLERANCE = 0.01
+
+
+def check_documents(documents: Sequence[Document], manifest: Manifest) -> None:
+    """Raises InvalidAnswer for a passage that is there twice, and for a vector of another length."""
+    seen: set[str] = set()
+    for document in documents:
+        for passage in document.passages:
+            if passage.passage_id in seen:
+                raise InvalidAnswer(f"passage {passage.passage_id!r} is there twice")
+            seen.add(passage.passage_id)
+            if passage.vector is None:
+                continue
+            if passage.vector.shape != (manifest.dimension,):
+                raise InvalidAnswer(
+                    f"passage {passage.passage_id!r} has a vector of shape {passage.vector.shape}; "
+                    f"the namespace has dimension {manifest.dimension}"
+                )
+            length = float(np.linalg.norm(passage.vector))
+            if not abs(length - 1.0) <= _UNIT_LENGTH_TOLERANCE:
+                raise InvalidAnswer(
+                    f"passage {passage.passage_id!r} has a vector of length {length:g} instead of 1"
+                )
+
+
+def check_manifest(namespace: str, manifest: Manifest) -> None:
+    """Raises WrongDeclaration for a name or manifest that cannot be; the analyser is the store's to judge."""
+    try:
+        check_namespace(namespace)
+    except ValueError as error:
+        raise WrongDeclaration(str(error)) from None
+    if manifest.title_repeats != "auto" and not manifest.title_repeats.isdecimal():
+        raise WrongDeclaration(f"title_repeats is 'auto' or a number, not {manifest.title_repeats!r}")
+    if manifest.dimension < 0:
+        raise WrongDeclaration(f"a dimension is 0 (no vectors) or more, not {manifest.dimension}")
+
+
+def same_manifest(namespace: str, stored: Manifest, asked: Manifest) -> Manifest:
+    """`stored`; raises ManifestMismatch with everything that differs and the command that mends it."""
+    differing = [
+        f"{field.name} is {getattr(stored, field.name)!r}, asked for {getattr(asked, field.name)!r}"
+        for field in fields(Manifest)
+        if getattr(stored, field.name) != getattr(asked, field.name)
+    ]
+    if differing:
+        raise built_differently(namespace, differing)
+    return stored
+
+
+def built_differently(namespace: str, differing: Sequence[str]) -> ManifestMismatch:
+    return ManifestMismatch(
+        f"namespace {namespace!r} was built differently: {'; '.join(differing)}. "
+        "Index with the same settings, or build it again with `chorale index --rebuild`"
+    )
+
+
+def check_questions(
+    namespace: str, vectors: np.ndarray[tuple[int, ...], np.dtype[np.float32]], dimension: int
+) -> None:
+    """Raises InvalidAnswer unless the shape is (questions, dimension) and every value is a number."""
+    if vectors.ndim != 2 or vectors.shape[1] != dimension:
+        raise InvalidAnswer(
+            f"question vectors have the shape {vectors.shape}; namespace {namespace!r} has dimension {dimension}"
+        )
+    if not np.isfinite(vectors).all():
+        raise InvalidAnswer("a question vector has values that are no numbers")

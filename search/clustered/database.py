@@ -1,0 +1,179 @@
+"""The database of the documents' table: PostgreSQL, or SQLite in a file; opened, prepared, and locked by namespace."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, make_url, select
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from models.document_tables import FORMAT, documents_metadata, format_table
+from models.errors import BadIndex, StoreUnavailable, WriterBusy, WrongDeclaration
+from search.embedded.locks import WriterLock
+
+_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+_CONNECT = {"sqlite": {"timeout": 30.0}, "postgresql": {"connect_timeout": 5, "tcp_user_timeout": 10_000}}
+_POLL_S = 0.02
+_SCHEMA = ""
+"""Locked like a namespace, whose names are never empty."""
+
+
+class Database:
+    """Thread-safe.  Nothing is connected before it is used; every failure of the database is StoreUnavailable."""
+
+    def __init__(self, url: str, *, writer_wait_s: float = 5.0) -> None:
+        """Raises WrongDeclaration for what is no address of a database."""
+        try:
+            parsed = make_url(url)
+        except ArgumentError:
+            raise WrongDeclaration("the documents' database: that is no address of a database") from None
+        kind = parsed.get_backend_name()
+        if kind not in _DRIVERS:
+            raise WrongDeclaration(
+                f"the documents' database: no kind {kind!r}; there are: {', '.join(_DRIVERS)}"
+            )
+        self.address = parsed.render_as_string(hide_password=True)
+        self._file = Path(parsed.database or "") if kind == "sqlite" else None
+        self._engine = _engine(parsed.set(drivername=_DRIVERS[kind]), kind)
+        self._wait_s = writer_wait_s
+        self._is_prepared = False
+        self._held: dict[str, _Held] = {}
+        self._guard = threading.Lock()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        self._prepare()
+        with self._translated(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self, namespace: str) -> Iterator[Connection]:
+        """A transaction on the connection that holds the namespace, within `exclusive`.
+
+        With that connection the lock is lost too, and then nothing more is committed under it.
+        """
+        connection = self._held[namespace].connection
+        assert connection is not None
+        with self._translated(), connection.begin():
+            yield connection
+
+    @contextmanager
+    def exclusive(self, namespace: str) -> Iterator[None]:
+        """Nobody else writes the namespace meanwhile; raises WriterBusy.  The thread that holds it may enter again."""
+        self._prepare()
+        with self._locked(namespace):
+            yield
+
+    @contextmanager
+    def _locked(self, namespace: str) -> Iterator[None]:
+        with self._guard:
+            held = self._held.setdefault(namespace, _Held())
+        if not held.thread.acquire(timeout=self._wait_s):
+            raise _busy(namespace)
+        try:
+            if held.connection is not None:
+                yield
+                return
+            with self._translated(), self._engine.connect() as connection:
+                connection = connection.execution_options(writes=True)
+                with self._lock(connection, namespace):
+                    held.connection = connection
+                    try:
+                        yield
+                    finally:
+                        held.connection = None
+        finally:
+            held.thread.release()
+
+    def close(self) -> None:
+        """Let go of the connections; they are made again when needed."""
+        self._engine.dispose()
+
+    def _lock(self, connection: Connection, namespace: str) -> Any:
+        if self._file is None:
+            return _advisory_lock(connection, namespace, self._wait_s)
+        path = self._file.with_name(f"{self._file.name}.locks") / f"{namespace or 'schema'}.lock"
+        return WriterLock(path, f"namespace {namespace!r}").held(wait_s=self._wait_s)
+
+    def _prepare(self) -> None:
+        """Make the tables where there are none; raises BadIndex where another version made them."""
+        if self._is_prepared:
+            return
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+        with self._locked(_SCHEMA), self.writing(_SCHEMA) as connection:
+            documents_metadata.create_all(connection)
+            found = connection.scalar(select(format_table.c.format))
+            if found is None:
+                connection.execute(insert(format_table).values(format=FORMAT))
+            elif found != FORMAT:
+                raise BadIndex(
+                    f"the documents' tables in {self.address} have format {found}, and this version knows {FORMAT}: "
+                    "start the version that made them, or use another database"
+                )
+        self._is_prepared = True
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            said = " ".join(str(getattr(error, "orig", None) or error).split())[:200]
+            raise StoreUnavailable(
+                f"the documents' database {self.address} does not answer: {said}"
+            ) from error
+
+
+class _Held:
+    def __init__(self) -> None:
+        self.thread = threading.RLock()
+        self.connection: Connection | None = None
+
+
+def _engine(url: Any, kind: str) -> Engine:
+    # Values are documents: they stay out of errors.
+    engine = create_engine(url, connect_args=_CONNECT[kind], hide_parameters=True, pool_pre_ping=True)
+    if kind == "sqlite":
+
+        @event.listens_for(engine, "connect")
+        def prepare(connection: Any, _record: object) -> None:
+            # The driver's own BEGIN would come too late, with the first write.
+            connection.isolation_level = None
+            connection.execute("PRAGMA journal_mode = WAL")
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            writes = connection.get_execution_options().get("writes", False)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+@contextmanager
+def _advisory_lock(connection: Connection, namespace: str, wait_s: float) -> Iterator[None]:
+    digest = hashlib.sha256(f"chorale documents {namespace}".encode()).digest()
+    key = int.from_bytes(digest[:8], "big", signed=True)
+    give_up = time.monotonic() + wait_s
+    while not connection.scalar(select(func.pg_try_advisory_lock(key))):
+        connection.rollback()
+        if time.monotonic() >= give_up:
+            raise _busy(namespace)
+        time.sleep(_POLL_S)
+    connection.commit()
+    try:
+        yield
+    finally:
+        if not connection.closed and not connection.invalidated:
+            connection.rollback()
+            connection.execute(select(func.pg_advisory_unlock(key)))
+            connection.commit()
+
+
+def _busy(namespace: str) -> WriterBusy:
+    return WriterBusy(f"namespace {namespace!r} is being written by another process; wait for it or stop it")

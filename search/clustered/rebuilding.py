@@ -1,0 +1,118 @@
+"""Building a namespace anew: beside the one that is searched, first in the table, then in each store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+
+from structlog import get_logger
+
+from models.documents import Document, Manifest, NamespaceState
+from models.errors import PartlyWritten, ServiceError
+from search.checks import check_documents
+from search.clustered.table import Build, Change, DocumentTable, Told
+from search.clustered.writes import StoreWriter
+
+log = get_logger("chorale.index")
+
+_BATCH = 256
+
+
+class Rebuilding:
+    """Implements `search.protocol.Writes` for a namespace in the making; no store is written before `finish`."""
+
+    def __init__(
+        self, table: DocumentTable, namespace: str, manifest: Manifest, *, finish: Callable[[Build], int]
+    ) -> None:
+        self._table = table
+        self._namespace = namespace
+        self._finish = finish
+        self.create(namespace, manifest)
+
+    def create(self, namespace: str, manifest: Manifest) -> Manifest:
+        with self._table.exclusive(namespace):
+            begun = self._table.find(namespace, is_current=False)
+            if begun is not None and begun.manifest != manifest:
+                self._table.drop(begun)
+                begun = None
+            if begun is None:
+                self._table.make(namespace, manifest, is_current=False)
+        return manifest
+
+    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
+        with self._table.exclusive(namespace):
+            chosen = list({document.document_id: document for document in documents}.values())
+            check_documents(chosen, self._build.manifest)
+            self._table.put(self._build, chosen)
+        return self._table.generation(namespace)
+
+    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
+        with self._table.exclusive(namespace):
+            return len(self._table.take_out(self._build, document_ids))
+
+    def drop(self, namespace: str) -> bool:
+        with self._table.exclusive(namespace):
+            self._table.drop(self._build)
+        return True
+
+    def revisions(self, namespace: str, source: str) -> dict[str, str]:
+        return self._table.revisions(self._build, source)
+
+    def namespaces(self) -> list[NamespaceState]:
+        made = self._build
+        generation = self._table.generation(made.name)
+        return [NamespaceState(made.name, len(self._table.ids(made)), 0, generation, made.manifest)]
+
+    def exclusive(self, namespace: str) -> AbstractContextManager[None]:
+        return self._table.exclusive(namespace)
+
+    def finish(self) -> int:
+        """Put it in the place of the old one and let every store show it; returns the generation.
+
+        From here on it goes on by `settle`, whatever happens.
+        """
+        with self._table.exclusive(self._namespace):
+            return self._finish(self._build)
+
+    @property
+    def _build(self) -> Build:
+        found = self._table.find(self._namespace, is_current=False)
+        assert found is not None, "made with the object, and only finish ends it"
+        return found
+
+
+def rebuild_store(
+    table: DocumentTable, build: Build, writer: StoreWriter, *, stores: Collection[str]
+) -> bool:
+    """Let a store show the new build: beside running searches where it can, else dropped and written again.
+
+    False where the store could not be: then it shows the old one, or part of the new.
+    """
+    anew: Callable[[str, Manifest, Iterable[Document]], int] | None = getattr(writer.store, "rebuild", None)
+    failures: dict[str, str] = {}
+    given: list[Change] = []
+
+    def documents() -> Iterator[Document]:
+        names = table.ids(build)
+        for first in range(0, len(names), _BATCH):
+            for change in table.changes(build, names[first : first + _BATCH]):
+                if change.document is not None:
+                    # Without the document, so that not all of them are kept.
+                    given.append(Change(change.document_id, change.sequence, None))
+                    yield change.document
+
+    try:
+        if anew is None:
+            writer.store.drop(build.name)
+            writer.store.create(build.name, build.manifest)
+        else:
+            try:
+                anew(build.name, build.manifest, documents())
+            except PartlyWritten as error:
+                failures = error.failures
+    except ServiceError as error:
+        log.error("a store was not built anew", store=writer.name, namespace=build.name, why=str(error)[:500])
+        return False
+    table.record(build, {writer.name: Told(given, failures)}, stores=stores)
+    table.rebuilt(build, writer.name)
+    return True

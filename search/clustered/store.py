@@ -1,0 +1,260 @@
+"""All stores of an installation, written as one.
+
+A batch goes into the table first, then into every store at once, then the table learns what each store made of it,
+and the generation rises: once, and above that of every store, which then all say the same.  A process that is killed
+on the way leaves documents whose state is behind; `settle` writes them again, which no store minds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from models.documents import Document, Manifest, NamespaceState
+from models.errors import BadIndex, ManifestMismatch, NotEverywhere, ServiceError, WrongDeclaration
+from search.checks import check_documents, check_manifest, same_manifest
+from search.clustered.rebuilding import Rebuilding, rebuild_store
+from search.clustered.table import Build, Change, DocumentTable, Told
+from search.clustered.verifying import Difference, difference
+from search.clustered.writes import StoreWriter
+from search.protocol import Store
+
+_BATCH = 256
+
+
+class ClusteredStore:
+    """Implements `search.protocol.Writes`; thread-safe.  Searches ask the store that their branch declares."""
+
+    def __init__(self, stores: Mapping[str, Store], table: DocumentTable) -> None:
+        self.stores = stores
+        self.table = table
+        self._writers = {name: StoreWriter(name, store) for name, store in stores.items()}
+
+    def create(self, namespace: str, manifest: Manifest) -> Manifest:
+        """Raises ManifestMismatch, and what a store raises where none of them made it; one that did not is made up
+        for with the next batch."""
+        check_manifest(namespace, manifest)
+        found = self.table.find(namespace)
+        if found is None:
+            with self.exclusive(namespace):
+                if (found := self.table.find(namespace)) is None:
+                    self._create_in_stores(namespace, manifest, self.stores)
+                    self.table.make(namespace, manifest)
+                    return manifest
+        same_manifest(namespace, found.manifest, manifest)
+        waiting = self.table.to_rebuild(found)
+        there = {name: store for name, store in self.stores.items() if name not in waiting}
+        if there:
+            self._create_in_stores(namespace, manifest, there)
+        return manifest
+
+    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
+        with self.exclusive(namespace):
+            build = self.known(namespace)
+            # Of a document given twice, the last.
+            chosen = list({document.document_id: document for document in documents}.values())
+            check_documents(chosen, build.manifest)
+            if not chosen:
+                return self.table.generation(namespace)
+            return self._spread(build, self.table.put(build, chosen))
+
+    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
+        """Raises NotEverywhere where a store did not delete, which it will with the next `settle`."""
+        with self.exclusive(namespace):
+            build = self.known(namespace)
+            changes = self.table.take_out(build, document_ids)
+            if changes:
+                self._spread(build, changes)
+            return len(changes)
+
+    def drop(self, namespace: str) -> bool:
+        """Raises what the first store raised that did not; the others have done it, and it can be asked for again."""
+        found = self.table.find(namespace)
+        with self.exclusive(namespace):
+            failures: list[ServiceError] = []
+            there = found is not None
+            for store in self.stores.values():
+                try:
+                    there = store.drop(namespace) or there
+                except ServiceError as error:
+                    failures.append(error)
+            if failures:
+                raise failures[0]
+            for build in (found, self.table.find(namespace, is_current=False)):
+                if build is not None:
+                    self.table.drop(build)
+            if there:
+                self.table.raise_generation(namespace, self.table.generation(namespace) + 1)
+        return there
+
+    def namespaces(self) -> list[NamespaceState]:
+        return self.table.namespaces()
+
+    def revisions(self, namespace: str, source: str) -> dict[str, str]:
+        return self.table.revisions(self.known(namespace), source)
+
+    def generation(self, namespace: str) -> int:
+        self.known(namespace)
+        return self.table.generation(namespace)
+
+    def raise_generation(self, namespace: str, least: int) -> None:
+        with self.exclusive(namespace):
+            self.table.raise_generation(namespace, least)
+
+    def exclusive(self, namespace: str) -> AbstractContextManager[None]:
+        """Hold the namespace for several writes in a row; others get WriterBusy."""
+        return self.table.exclusive(namespace)
+
+    def warm(self, namespace: str | None = None) -> None:
+        """Let every store load what searching needs; raises what the first one raises that cannot."""
+        for store in self.stores.values():
+            store.warm(namespace)
+
+    def close(self) -> None:
+        """Let go of stores and database."""
+        for store in self.stores.values():
+            store.close()
+        self.table.close()
+
+    def settle(self, namespace: str) -> dict[str, str]:
+        """Write again what a store does not show yet: after a crash, a failure, a new store in the declaration.
+
+        Returns why documents still are not in every store, by document id.
+        """
+        with self.exclusive(namespace):
+            build = self.known(namespace)
+            rebuilt = [self._rebuild(build, store) for store in self.table.to_rebuild(build)]
+            did_write = any(rebuilt)
+            for name, writer in self._writers.items():
+                writer.ask_again()
+                behind = [] if name in self.table.to_rebuild(build) else list(self.table.behind(build, name))
+                for part in _parts(behind):
+                    told = writer.write(namespace, build.manifest, self.table.changes(build, part))
+                    self.table.record(build, {name: told}, stores=self.stores)
+                    did_write = did_write or len(told.failures) < len(told.changes)
+                    if writer.is_away:
+                        break
+            self._level(namespace, self.table.generation(namespace) + did_write)
+            return self.unwritten(namespace)
+
+    def verify(self, namespace: str, *, mends: bool) -> dict[str, Difference]:
+        """How each store differs from the table; with `mends` all of it is written, or deleted, where it differs."""
+        with self.exclusive(namespace):
+            build = self.known(namespace)
+            found = {name: difference(self.table, build, store) for name, store in self.stores.items()}
+            if not mends:
+                return found
+            for name, one in found.items():
+                self.table.mark_behind(build, name, one.to_write)
+                if one.surplus:
+                    changes = [Change(document_id, 0, None) for document_id in one.surplus]
+                    self._writers[name].ask_again()
+                    told = self._writers[name].write(namespace, build.manifest, changes)
+                    if told.failures:
+                        found[name] = replace(one, failure=next(iter(told.failures.values())))
+            if any(found.values()):
+                self._level(namespace, self.table.generation(namespace) + 1)
+            self.settle(namespace)
+        return found
+
+    def unwritten(self, namespace: str) -> dict[str, str]:
+        """Why documents are not in every store, by document id: `store: reason; store: reason`."""
+        build = self.known(namespace)
+        waiting = self.table.to_rebuild(build)
+        found: dict[str, list[str]] = {}
+        for name in self.stores:
+            for document_id, why in self.table.behind(build, name).items():
+                said = "the store could not be built anew yet" if name in waiting else why
+                found.setdefault(document_id, []).append(f"{name}: {said}")
+        return {document_id: "; ".join(why) for document_id, why in sorted(found.items())}
+
+    def rebuilding(self, namespace: str, manifest: Manifest) -> Rebuilding:
+        """The namespace to be, beside the one that is searched: written like a store, then put in its place by
+        `finish`.  One that was begun with the same manifest goes on."""
+        check_manifest(namespace, manifest)
+        return Rebuilding(self.table, namespace, manifest, finish=self._promote)
+
+    def known(self, namespace: str) -> Build:
+        """Raises BadIndex with those there are."""
+        found = self.table.find(namespace)
+        if found is None:
+            names = ", ".join(state.name for state in self.table.namespaces()) or "none yet"
+            raise BadIndex(f"no namespace {namespace!r} in the table of documents; there are: {names}")
+        return found
+
+    def _spread(self, build: Build, changes: Sequence[Change]) -> int:
+        """Let every store do the changes; returns the new generation, raises NotEverywhere."""
+        waiting = self.table.to_rebuild(build)
+
+        def work(writer: StoreWriter) -> Told:
+            return writer.write(build.name, build.manifest, changes)
+
+        asked = [writer for name, writer in self._writers.items() if name not in waiting]
+        with ThreadPoolExecutor(max(1, len(asked))) as pool:
+            told = dict(zip([writer.name for writer in asked], pool.map(work, asked), strict=True))
+        self.table.record(build, told, stores=self.stores)
+        generation = self._level(build.name, self.table.generation(build.name) + 1)
+        failures: dict[str, list[str]] = {}
+        for name, one in told.items():
+            for document_id, why in one.failures.items():
+                failures.setdefault(document_id, []).append(f"{name}: {why}")
+        if failures:
+            said = {document_id: "; ".join(why) for document_id, why in failures.items()}
+            raise NotEverywhere(build.name, said, generation)
+        return generation
+
+    def _level(self, namespace: str, least: int) -> int:
+        """Let all stores and the table have one generation, `least` or the highest that a store has.
+
+        The answers of branches whose generations differ are not cached.
+        """
+        own: dict[str, int] = {}
+        for name, writer in self._writers.items():
+            if writer.is_away:
+                continue
+            try:
+                own[name] = writer.store.generation(namespace)
+            except ServiceError:
+                continue
+        generation = max([least, *own.values()])
+        for name, found in own.items():
+            store = self.stores[name]
+            raise_generation = getattr(store, "raise_generation", None)
+            if found < generation and raise_generation is not None:
+                try:
+                    raise_generation(namespace, generation)
+                except ServiceError:
+                    continue
+        return self.table.raise_generation(namespace, generation)
+
+    def _create_in_stores(self, namespace: str, manifest: Manifest, stores: Mapping[str, Store]) -> None:
+        failures: list[ServiceError] = []
+        for store in stores.values():
+            try:
+                store.create(namespace, manifest)
+            except (ManifestMismatch, WrongDeclaration):
+                raise
+            except ServiceError as error:
+                failures.append(error)
+        if len(failures) == len(stores):
+            raise failures[0]
+
+    def _promote(self, made: Build) -> int:
+        self.table.promote(made, stores=self.stores)
+        self.settle(made.name)
+        return self.table.generation(made.name)
+
+    def _rebuild(self, build: Build, store: str) -> bool:
+        if store not in self._writers:
+            self.table.rebuilt(build, store)
+            return False
+        writer = self._writers[store]
+        writer.ask_again()
+        return rebuild_store(self.table, build, writer, stores=self.stores)
+
+
+def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for first in range(0, len(names), _BATCH):
+        yield names[first : first + _BATCH]

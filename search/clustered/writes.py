@@ -1,0 +1,111 @@
+"""Bringing one store up to date: tried again where that helps, and each document that is refused for itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from structlog import get_logger
+
+from models.documents import Document, Manifest
+from models.errors import (
+    BadIndex,
+    ManifestMismatch,
+    NotConfigured,
+    PartlyWritten,
+    ServiceError,
+    StageFailure,
+    StoreTimeout,
+    StoreUnavailable,
+    Unauthorised,
+    WriterBusy,
+)
+from search.clustered.table import Change, Told
+from search.protocol import Store
+
+log = get_logger("chorale.index")
+
+PAUSES_S = (0.2, 1.0)
+"""Before the second and third attempt; stores of servers have their own attempts within each."""
+_AWAY_S = 10.0
+"""A store that does not answer is not asked with every batch, each of which would wait for it."""
+
+_PASSING = (StoreUnavailable, StoreTimeout, WriterBusy)
+_OF_ALL = (*_PASSING, Unauthorised, NotConfigured, BadIndex, ManifestMismatch)
+"""Failures that have nothing to do with a single document."""
+
+
+class StoreWriter:
+    """One store of several; one thread at a time."""
+
+    def __init__(self, name: str, store: Store) -> None:
+        self.name = name
+        self.store = store
+        self._away: tuple[float, str] | None = None
+
+    @property
+    def is_away(self) -> bool:
+        return self._away is not None and time.monotonic() < self._away[0]
+
+    def ask_again(self) -> None:
+        """However lately it did not answer."""
+        self._away = None
+
+    def write(self, namespace: str, manifest: Manifest, changes: Sequence[Change]) -> Told:
+        """Do the changes, each wholly or not at all, idempotently; no failure of the store leaves this."""
+        documents = [change.document for change in changes if change.document is not None]
+        deleted = [change.document_id for change in changes if change.document is None]
+        failures: dict[str, str] = {}
+        if documents:
+            failures |= self._upsert(namespace, manifest, documents)
+        if deleted:
+            failures |= self._attempt(
+                namespace, manifest, deleted, lambda: self.store.delete(namespace, deleted)
+            )
+        return Told(changes, failures)
+
+    def _upsert(self, namespace: str, manifest: Manifest, documents: Sequence[Document]) -> dict[str, str]:
+        names = [document.document_id for document in documents]
+        try:
+            return self._attempt(namespace, manifest, names, lambda: self.store.upsert(namespace, documents))
+        except StageFailure as error:
+            # Something about one of them, and it does not say which.
+            if len(documents) == 1:
+                return {names[0]: str(error)}
+            half = len(documents) // 2
+            return self._upsert(namespace, manifest, documents[:half]) | self._upsert(
+                namespace, manifest, documents[half:]
+            )
+
+    def _attempt(
+        self, namespace: str, manifest: Manifest, names: Sequence[str], call: Callable[[], object]
+    ) -> dict[str, str]:
+        """Why each document failed; raises a StageFailure that may be one document's alone."""
+        if self.is_away and self._away is not None:
+            return dict.fromkeys(names, self._away[1])
+        for pause_s in (*PAUSES_S, None):
+            try:
+                call()
+                return {}
+            except PartlyWritten as error:
+                return {name: why for name, why in error.failures.items() if name in set(names)}
+            except _OF_ALL as error:
+                why = str(error)
+                if isinstance(error, BadIndex) and pause_s is not None and self._made(namespace, manifest):
+                    continue
+                if not isinstance(error, _PASSING):
+                    break
+                if pause_s is not None:
+                    time.sleep(pause_s)
+                else:
+                    self._away = (time.monotonic() + _AWAY_S, why)
+        log.error("a store was not written", store=self.name, namespace=namespace, why=why[:500])
+        return dict.fromkeys(names, why)
+
+    def _made(self, namespace: str, manifest: Manifest) -> bool:
+        """Make the namespace where the store has none."""
+        try:
+            self.store.create(namespace, manifest)
+        except ServiceError:
+            return False
+        return True

@@ -1,0 +1,61 @@
+"""Sending many changes: in pieces, slower when the server says so, and each refused one for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from elasticsearch import ApiError
+from elasticsearch.helpers import streaming_bulk
+
+from search.elasticsearch.connection import Connection
+from search.elasticsearch.failures import PASSING, translated
+
+_CHUNK_ACTIONS = 500
+_CHUNK_BYTES = 8_000_000
+_RETRIES = 8
+_FIRST_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 10.0
+
+Action = dict[str, Any]
+
+
+def send(connection: Connection, actions: Iterable[Action]) -> dict[str, str]:
+    """Why each action failed, by its `_id`; those that were refused for being too many at once (429) are tried
+    again, some 40 s altogether.  Raises the failures of a store for what stopped all."""
+    refused: dict[str, str] = {}
+    with translated(connection.address):
+        results = streaming_bulk(
+            connection.bulk_client(),
+            actions,
+            chunk_size=_CHUNK_ACTIONS,
+            max_chunk_bytes=_CHUNK_BYTES,
+            raise_on_error=False,
+            raise_on_exception=False,
+            max_retries=_RETRIES,
+            initial_backoff=_FIRST_PAUSE_S,
+            max_backoff=_LONGEST_PAUSE_S,
+            retry_on_status=tuple(PASSING),
+        )
+        for is_done, result in results:
+            ((operation, told),) = result.items()
+            if is_done or (operation == "delete" and told.get("status") == 404):
+                continue
+            error = told.get("exception")
+            if error is not None and not (isinstance(error, ApiError) and error.status_code == 413):
+                raise error
+            refused[told["_id"]] = _reason(told)
+    return refused
+
+
+def _reason(told: Mapping[str, Any]) -> str:
+    error = told.get("error")
+    if told.get("status") == 413:
+        return (
+            "the server takes no request of this size: split the document, or raise http.max_content_length"
+        )
+    if isinstance(error, Mapping):
+        cause = error.get("caused_by")
+        detail = cause.get("reason") if isinstance(cause, Mapping) else None
+        return f"{error.get('type')}: {error.get('reason')}{f' ({detail})' if detail else ''}"[:300]
+    return str(error)[:300]

@@ -1,0 +1,165 @@
+"""Filters (`search.filters`) as Elasticsearch clauses over the terms of `facets`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from search.elasticsearch.facets import (
+    LONGEST_PART,
+    folded,
+    has_field,
+    moment_code,
+    number_code,
+    same_value,
+    term,
+)
+from search.filters import compile_filters, date_span, is_number
+
+Clause = dict[str, Any]
+
+FACETS = "facets"
+"""The keyword field that holds the terms."""
+
+_NONE: Clause = {"match_none": {}}
+_STATES = 1_000_000
+_LAST = "~"
+"""Above every character of a code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What the filters and exclusions of a request ask of each passage."""
+
+    clauses: tuple[Clause, ...] = ()
+    exclusions: tuple[Clause, ...] = ()
+    fields: tuple[str, ...] = ()
+    """Of which each has to be known somewhere, or nothing matches."""
+    warnings: tuple[str, ...] = ()
+    """Conditions that make no sense, and why; with one of them nothing matches."""
+
+    def around(self, query: Clause) -> Clause:
+        """`query` among the passages that meet the conditions, its scores unchanged."""
+        if not self.clauses and not self.exclusions:
+            return query
+        return {"bool": {"must": [query], "filter": [*self.clauses], "must_not": [*self.exclusions]}}
+
+    @property
+    def alone(self) -> list[Clause]:
+        """The conditions as filters that stand by themselves."""
+        if not self.exclusions:
+            return [*self.clauses]
+        return [*self.clauses, {"bool": {"must_not": [*self.exclusions]}}]
+
+
+def conditions(filters: Mapping[str, Any] | None, exclude_ids: tuple[str, ...]) -> Conditions:
+    """Never raises: what makes no sense is named in `warnings`."""
+    asked = filters or {}
+    warnings = list(compile_filters(asked).warnings)
+    clauses = tuple(_condition(field, wanted, warnings) for field, wanted in asked.items())
+    exclusions = ({"terms": {"document_id": list(exclude_ids)}},) if exclude_ids else ()
+    return Conditions(clauses, exclusions, tuple(asked), tuple(warnings))
+
+
+def has_field_clause(field: str) -> Clause:
+    return {"term": {FACETS: has_field(field)}}
+
+
+def _condition(field: str, wanted: object, warnings: list[str]) -> Clause:
+    if not isinstance(wanted, Mapping):
+        return _any_of(_equals, field, wanted)
+    parts: list[Clause] = []
+    for operator, operand in wanted.items():
+        if operator in _RANGES:
+            parts.append(_range(field, operator, operand))
+        elif operator == "exists":
+            known = has_field_clause(field)
+            parts.append(known if operand is not False else _not(known))
+        elif operator == "not":
+            parts.append(_not(_condition(field, operand, warnings)))
+        elif operator == "contains":
+            if isinstance(operand, str) and len(folded(operand)) > LONGEST_PART:
+                warnings.append(f"filter {field!r}: contains takes up to {LONGEST_PART} characters")
+            parts.append(_any_of(_contains, field, operand))
+        else:
+            parts.append(_NONE)
+    return parts[0] if len(parts) == 1 else {"bool": {"filter": parts}}
+
+
+def _not(clause: Clause) -> Clause:
+    return {"bool": {"must_not": [clause]}}
+
+
+def _any_of(clause: Callable[[str, object], Clause], field: str, wanted: object) -> Clause:
+    choices = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
+    parts = [clause(field, choice) for choice in choices]
+    exact = [part["term"][FACETS] for part in parts if "term" in part]
+    rest = [part for part in parts if "term" not in part]
+    if len(exact) > 1:
+        rest.append({"terms": {FACETS: exact}})
+    elif exact:
+        rest.append({"term": {FACETS: exact[0]}})
+    if not rest:
+        return _NONE
+    return rest[0] if len(rest) == 1 else {"bool": {"should": rest, "minimum_should_match": 1}}
+
+
+def _equals(field: str, wanted: object) -> Clause:
+    if wanted is None or wanted != wanted:
+        return _NONE
+    same: Clause = {"term": {FACETS: same_value(field, wanted)}}
+    span = date_span(wanted)
+    if span is None:
+        return same
+    first, last = map(moment_code, span)
+    if first == last:
+        within: Clause = {"term": {FACETS: term(field, "e", first + last)}}
+    else:
+        # A date that begins on this day is a moment of it, or the day itself.
+        within = _between(gte=term(field, "e", first), lte=term(field, "e", last + _LAST))
+    return {"bool": {"should": [same, within], "minimum_should_match": 1}}
+
+
+def _contains(field: str, wanted: object) -> Clause:
+    if not isinstance(wanted, str):
+        return _equals(field, wanted)
+    pattern = f"{_literal(term(field, 'c'))}.*{_literal(folded(wanted))}.*"
+    # Not `wildcard`, whose bound on an automaton's size is fixed, and is met by fifty times the same two letters.
+    return {"regexp": {FACETS: {"value": pattern, "flags": "NONE", "max_determinized_states": _STATES}}}
+
+
+def _literal(text: str) -> str:
+    return "".join(character if character.isalnum() else f"\\{character}" for character in text)
+
+
+_RANGES: Mapping[str, Callable[[str, str, str, str], Clause]] = {
+    # Of a field's terms: those that begin after the bound's last moment, and so on; `search.filters` has the rules.
+    "gt": lambda field, begin, _, last: _between(
+        gt=term(field, begin, last + _LAST), lt=term(field, begin, _LAST)
+    ),
+    "gte": lambda field, begin, first, _: _between(
+        gte=term(field, begin, first), lt=term(field, begin, _LAST)
+    ),
+    "lt": lambda field, end, first, _: _between(gte=term(field, end), lt=term(field, end, first)),
+    "lte": lambda field, end, _, last: _between(gte=term(field, end), lte=term(field, end, last)),
+}
+
+
+def _range(field: str, operator: str, operand: object) -> Clause:
+    if is_number(operand):
+        if operand != operand:
+            return _NONE
+        code = number_code(operand)
+        if operator == "gt":
+            return _between(gt=term(field, "n", code), lt=term(field, "n", _LAST))
+        return _RANGES[operator](field, "n", code, code)
+    span = date_span(operand)
+    if span is None:
+        return _NONE
+    kind = "e" if operator in ("gt", "gte") else "l"
+    return _RANGES[operator](field, kind, moment_code(span[0]), moment_code(span[1]))
+
+
+def _between(**bounds: str) -> Clause:
+    return {"range": {FACETS: bounds}}

@@ -1,0 +1,100 @@
+"""What outlives an index: of each namespace that ever was, its generation and the version of its last index.
+
+One small index, read and written by id, which Elasticsearch answers from its log at once.  A document a namespace:
+`generation`, raised after a batch can be seen; `version`, so that no index name comes twice; `is_there`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+from elasticsearch import Elasticsearch
+
+from models.errors import BadIndex, StoreUnavailable
+from search.elasticsearch.connection import Connection
+from search.elasticsearch.failures import readable
+from search.elasticsearch.layout import control_body, control_index
+
+_LOST_RACES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    generation: int = 0
+    version: int = 0
+    is_there: bool = False
+
+
+class Control:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._index = control_index(connection.endpoint.prefix)
+
+    def generation(self, namespace: str) -> int:
+        """Raises BadIndex for a namespace that is not there."""
+        record, _ = self._read(namespace)
+        if not record.is_there:
+            raise BadIndex(f"no namespace {namespace!r} in Elasticsearch at {self._connection.address}")
+        return record.generation
+
+    def generations(self, namespaces: list[str]) -> dict[str, int]:
+        if not namespaces:
+            return {}
+        answer = self._connection.ask(
+            lambda client: client.mget(index=self._index, ids=namespaces), self._connection.deadline()
+        )
+        with readable(self._connection.address):
+            return {one["_id"]: one["_source"]["generation"] for one in answer["docs"] if one.get("found")}
+
+    def change(self, namespace: str, changed: Callable[[Record], Record]) -> Record:
+        """Replace the record by what `changed` makes of it; of two writers neither's change is lost."""
+        for _ in range(_LOST_RACES):
+            record, seen = self._read(namespace)
+            wanted = changed(record)
+            if wanted == record or self._write(namespace, wanted, seen):
+                return wanted
+        raise StoreUnavailable(
+            f"too many writers at once change the namespace {namespace!r}: hand it in again"
+        )
+
+    def raise_generation(self, namespace: str) -> int:
+        return self.change(
+            namespace, lambda record: replace(record, generation=record.generation + 1)
+        ).generation
+
+    def prepare(self) -> None:
+        """Make the index if it is not there."""
+
+        def make(client: Elasticsearch) -> object:
+            return client.options(ignore_status=400).indices.create(index=self._index, **control_body())
+
+        if not self._connection.ask(_exists(self._index), self._connection.deadline()):
+            self._connection.ask(make, self._connection.deadline())
+
+    def _read(self, namespace: str) -> tuple[Record, tuple[int, int] | None]:
+        """The record and its place in the log, None where there is none."""
+
+        def get(client: Elasticsearch) -> object:
+            return client.options(ignore_status=404).get(index=self._index, id=namespace)
+
+        answer = self._connection.ask(get, self._connection.deadline())
+        with readable(self._connection.address):
+            if not answer.get("found"):
+                return Record(), None
+            return Record(**answer["_source"]), (answer["_seq_no"], answer["_primary_term"])
+
+    def _write(self, namespace: str, record: Record, seen: tuple[int, int] | None) -> bool:
+        """False where another was faster."""
+        place = {"op_type": "create"} if seen is None else {"if_seq_no": seen[0], "if_primary_term": seen[1]}
+
+        def put(client: Elasticsearch) -> object:
+            return client.options(ignore_status=409).index(
+                index=self._index, id=namespace, document=asdict(record), **place
+            )
+
+        return "result" in self._connection.ask(put, self._connection.deadline())
+
+
+def _exists(index: str) -> Callable[[Elasticsearch], object]:
+    return lambda client: client.indices.exists(index=index)

@@ -1,0 +1,112 @@
+"""What the client raises, and what a part of an answer says, as the failures of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from elastic_transport import ConnectionError as NoConnection
+from elastic_transport import ConnectionTimeout, SerializationError, TlsError, TransportError
+from elasticsearch import ApiError, UnsupportedProductError
+
+from models.errors import (
+    BadIndex,
+    InvalidAnswer,
+    StageFailure,
+    StoreTimeout,
+    StoreUnavailable,
+    Unauthorised,
+)
+
+PASSING = frozenset({429, 502, 503, 504})
+"""Statuses of a server that is busy or starting."""
+
+
+class MissingIndex(BadIndex):
+    """The index is not there (any more)."""
+
+
+class Passing(StoreUnavailable):
+    """It may be over in a moment: worth asking again."""
+
+
+@contextmanager
+def translated(address: str) -> Iterator[None]:
+    """What the client raises, as a StageFailure."""
+    try:
+        yield
+    except UnsupportedProductError as error:
+        raise InvalidAnswer(
+            f"what answers at {address} is not Elasticsearch 8 or 9: check the store's url"
+        ) from error
+    except ApiError as error:
+        raise failure(address, error.status_code, error.body) from error
+    except ConnectionTimeout as error:
+        raise StoreTimeout(f"Elasticsearch at {address} did not answer in time") from error
+    except TlsError as error:
+        raise StoreUnavailable(
+            f"no TLS with Elasticsearch at {address} ({str(error)[:200]}): check the scheme, ca_file and client_cert_file"
+        ) from error
+    except NoConnection as error:
+        raise Passing(
+            f"Elasticsearch at {address} cannot be reached ({str(error)[:200]}): start it, or check the store's url"
+        ) from error
+    except SerializationError as error:
+        raise InvalidAnswer(f"Elasticsearch at {address} answered what is no JSON") from error
+    except TransportError as error:
+        raise StoreUnavailable(f"Elasticsearch at {address}: {str(error)[:200]}") from error
+
+
+@contextmanager
+def readable(address: str) -> Iterator[None]:
+    """For reading an answer: where it has not the shape that it should have, it is an invalid one."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidAnswer(
+            f"Elasticsearch at {address} answered in a shape that is not known ({type(error).__name__}: "
+            f"{str(error)[:100]}): is its version 8 or 9?"
+        ) from error
+
+
+def failure(address: str, status: int, body: Any) -> StageFailure:
+    """An error that the server told, as one sentence that says what to do."""
+    kind, reason = _told(body)
+    if kind == "cluster_block_exception" and status == 403:
+        return StoreUnavailable(f"Elasticsearch at {address} lets nothing be written now: {reason}")
+    if status in (401, 403):
+        return Unauthorised(
+            f"Elasticsearch at {address} refuses our credentials ({status}): check api_key_env or password_env, and "
+            f"the rights on the indices: {reason}"
+        )
+    if kind == "index_not_found_exception":
+        return MissingIndex(f"Elasticsearch at {address} has no such index: {reason}")
+    if "maximum normal shards open" in reason or "maximum shards open" in reason:
+        return BadIndex(
+            f"the cluster at {address} takes no more shards, so no more namespaces: add a node, drop namespaces, or "
+            f"raise cluster.max_shards_per_node: {reason}"
+        )
+    if status in PASSING:
+        return Passing(f"Elasticsearch at {address} is busy or starting ({status}): {reason}")
+    if status in (406, 415) or kind == "media_type_header_exception":
+        return InvalidAnswer(
+            f"the server at {address} is of a version that is not supported: use 8 or 9: {reason}"
+        )
+    if status >= 500:
+        return StoreUnavailable(f"Elasticsearch at {address} failed ({status}): {reason}")
+    return BadIndex(f"Elasticsearch at {address} refuses the request ({status} {kind}): {reason}")
+
+
+def _told(body: Any) -> tuple[str, str]:
+    """Type and reason, of the innermost cause."""
+    error = body.get("error", body) if isinstance(body, Mapping) else body
+    if not isinstance(error, Mapping):
+        return "", str(error)[:300]
+    cause = error
+    while isinstance(inner := cause.get("caused_by"), Mapping):
+        cause = inner
+    roots = error.get("root_cause")
+    if cause is error and isinstance(roots, list) and roots and isinstance(roots[0], Mapping):
+        cause = roots[0]
+    return str(error.get("type") or cause.get("type", "")), str(cause.get("reason", ""))[:300]

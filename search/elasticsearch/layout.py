@@ -1,0 +1,227 @@
+"""Names and shapes: what an index of a namespace looks like, and what stands in it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from models.documents import Document, Manifest, Passage, Vector
+from models.elasticsearch_endpoint import ElasticsearchEndpoint
+from models.errors import BadIndex
+from search.elasticsearch.analysis import TEXT, Words
+from search.elasticsearch.conditions import FACETS
+from search.elasticsearch.facets import facets
+
+FORMAT = 1
+"""Of this layout, recorded with each namespace."""
+
+K1, B = 1.2, 0.75
+"""BM25's constants, those of the embedded store."""
+
+LONGEST_NAME = 8_000
+"""Characters of an id or a source: a keyword has at most 32,766 bytes."""
+
+# Elasticsearch takes ids of up to 512 bytes.
+_LONGEST_ID_BYTES = 500
+_VECTOR_BYTES = np.dtype("<f4")
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace as its index has it recorded."""
+
+    name: str
+    index: str
+    """With its version, which never comes again: what was learnt of it stays true as long as it is there."""
+    manifest: Manifest
+    words: Words
+    has_vectors: bool
+    shards: int
+
+
+def alias(prefix: str, namespace: str) -> str:
+    return f"{prefix}-{namespace}"
+
+
+def index_name(prefix: str, namespace: str, version: int) -> str:
+    # A dot, which no namespace has: `law-v3` is a namespace.
+    return f"{prefix}-{namespace}.v{version}"
+
+
+def control_index(prefix: str) -> str:
+    return f"{prefix}.namespaces"
+
+
+def template(prefix: str) -> dict[str, Any]:
+    """The part of mapping and settings that all namespaces share; strict, so that nothing enters by mistake."""
+    keyword = {"type": "keyword"}
+    kept = {"type": "keyword", "index": False, "doc_values": False}
+    shown = {"type": "keyword", "index": False}
+    properties = {
+        "passage_id": keyword,
+        "document_id": keyword,
+        "source": keyword,
+        "revision": keyword,
+        FACETS: {"type": "keyword", "doc_values": False},
+        **dict.fromkeys(
+            ("source_type", "published_at", "content_hash", "near_duplicate_group", "digest"), shown
+        ),
+        **dict.fromkeys(("title", "heading", "body", "metadata"), kept),
+        "vector_bytes": {"type": "binary"},
+    }
+    return {
+        "index_patterns": [f"{prefix}-*.v*"],
+        "priority": 500,
+        "version": FORMAT,
+        "_meta": {"what": "namespaces of Chorale"},
+        "template": {
+            "settings": {
+                # Only our own refresh makes a batch visible, so that it becomes so as a whole.
+                "index.refresh_interval": "-1",
+                "index.similarity.default": {"type": "BM25", "k1": K1, "b": B},
+            },
+            "mappings": {
+                "dynamic": "strict",
+                # What is searched stands there in another form already.
+                "_source": {"excludes": [TEXT, FACETS, "vector"]},
+                "properties": properties,
+            },
+        },
+    }
+
+
+def control_body() -> dict[str, Any]:
+    return {
+        "settings": {"number_of_shards": 1, "auto_expand_replicas": "0-1"},
+        "mappings": {
+            "dynamic": "strict",
+            "properties": {
+                "generation": {"type": "long"},
+                "version": {"type": "long"},
+                "is_there": {"type": "boolean"},
+            },
+        },
+    }
+
+
+def index_body(endpoint: ElasticsearchEndpoint, manifest: Manifest) -> dict[str, Any]:
+    """What a namespace adds to the template, and what it was built with."""
+    words = Words(endpoint.analyser, manifest)
+    replicas = (
+        {"auto_expand_replicas": "0-1"}
+        if endpoint.replicas is None
+        else {"number_of_replicas": endpoint.replicas}
+    )
+    properties: dict[str, Any] = {TEXT: words.mapping}
+    has_vectors = endpoint.vectors and manifest.dimension > 0
+    if has_vectors:
+        properties["vector"] = {
+            "type": "dense_vector",
+            "dims": manifest.dimension,
+            "similarity": "cosine",
+            "index_options": {"type": "hnsw", "m": endpoint.m, "ef_construction": endpoint.ef_construction},
+        }
+    meta = {
+        "format": FORMAT,
+        "manifest": asdict(manifest),
+        "analyser": endpoint.analyser,
+        "vectors": has_vectors,
+        "shards": endpoint.shards,
+    }
+    return {
+        "settings": {"number_of_shards": endpoint.shards, **replicas, **words.settings},
+        "mappings": {"_meta": meta, "properties": properties},
+    }
+
+
+def namespace_from(name: str, index: str, mappings: Mapping[str, Any]) -> Namespace:
+    """Raises BadIndex where the index is not one of ours, or of another version's layout."""
+    meta = mappings.get("_meta", {})
+    if meta.get("format") != FORMAT:
+        raise BadIndex(
+            f"the index {index} of namespace {name!r} is not of this version's layout (format "
+            f"{meta.get('format')}, here {FORMAT}): build it again with `chorale index --rebuild`"
+        )
+    known = {field.name for field in fields(Manifest)}
+    manifest = Manifest(**{key: value for key, value in meta["manifest"].items() if key in known})
+    return Namespace(
+        name, index, manifest, Words(meta["analyser"], manifest), meta["vectors"], meta["shards"]
+    )
+
+
+def passage_key(passage_id: str) -> str:
+    return _key("p", passage_id)
+
+
+def document_key(document_id: str) -> str:
+    return _key("d", document_id)
+
+
+def passage_source(
+    namespace: Namespace, document: Document, passage: Passage, shared: dict[str, Any]
+) -> dict[str, Any]:
+    """A passage as it is indexed; `shared` is `shared_source` of its document."""
+    source = {
+        **shared,
+        "passage_id": passage.passage_id,
+        TEXT: namespace.words.indexed(document.title, passage.heading, passage.text),
+        "title": document.title,
+        "heading": passage.heading,
+        "body": passage.text,
+    }
+    if namespace.has_vectors and passage.vector is not None:
+        vector = np.asarray(passage.vector, _VECTOR_BYTES)
+        source["vector"] = vector.tolist()
+        # JSON's numbers are slow to read, and servers from 9.2 on leave `vector` out of what they return.
+        source["vector_bytes"] = base64.b64encode(vector.tobytes()).decode()
+    return _with_digest(source)
+
+
+def shared_source(document: Document) -> dict[str, Any]:
+    """What each passage has of its document.  Raises ValueError or TypeError where metadata is not JSON."""
+    seen = {"document_id": document.document_id, "source": document.source, **document.metadata}
+    shared = {
+        "document_id": document.document_id,
+        FACETS: facets(seen),
+        "metadata": json.dumps(dict(document.metadata), ensure_ascii=False, allow_nan=False),
+        "content_hash": document.content_hash or None,
+        "near_duplicate_group": document.near_duplicate_group,
+        "source_type": _word(document.metadata.get("source_type")),
+        "published_at": _word(document.metadata.get("published_at")),
+    }
+    return {name: value for name, value in shared.items() if value is not None}
+
+
+def document_source(document: Document) -> dict[str, Any]:
+    """The record of a document, written after its passages: what `revisions` knows is wholly there."""
+    return _with_digest(
+        {"document_id": document.document_id, "source": document.source, "revision": document.revision}
+    )
+
+
+def vector_from(stored: str) -> Vector:
+    return np.frombuffer(base64.b64decode(stored), _VECTOR_BYTES).astype(np.float32)
+
+
+def _with_digest(source: dict[str, Any]) -> dict[str, Any]:
+    # Without the vector, whose bytes are there, too: its numbers take longest to write.
+    told = {name: value for name, value in source.items() if name != "vector"}
+    whole = json.dumps(told, sort_keys=True)
+    return {**source, "digest": hashlib.sha256(whole.encode()).hexdigest()[:32]}
+
+
+def _key(kind: str, name: str) -> str:
+    key = f"{kind}:{name}"
+    if len(key.encode("utf-8", "replace")) <= _LONGEST_ID_BYTES:
+        return key
+    return f"{kind}#{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
+
+
+def _word(value: object) -> str | None:
+    return None if value is None else str(value)[:LONGEST_NAME]

@@ -1,0 +1,154 @@
+"""Reading by name: texts, vectors, revisions, counts, and what is there of a document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from elasticsearch import Elasticsearch
+
+from models.documents import PassageText, Vector
+from search.elasticsearch.conditions import Clause
+from search.elasticsearch.connection import Connection
+from search.elasticsearch.deadline import Deadline
+from search.elasticsearch.failures import failure, readable
+from search.elasticsearch.layout import Namespace, passage_key, vector_from
+from search.elasticsearch.searching import MOST_HITS, msearch
+
+_AT_ONCE = 500
+_PASSAGES: Clause = {"exists": {"field": "passage_id"}}
+_DOCUMENTS: Clause = {"exists": {"field": "revision"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One entry of an index: a passage, or the record of a document (whose passage id is empty)."""
+
+    document_id: str
+    passage_id: str
+    digest: str
+
+
+def texts(
+    connection: Connection, namespace: Namespace, passage_ids: Sequence[str], deadline: Deadline
+) -> dict[str, PassageText]:
+    fields = ("passage_id", "document_id", "title", "heading", "body", "metadata")
+    return {
+        found["passage_id"]: PassageText(
+            found["passage_id"],
+            found["document_id"],
+            found["title"],
+            found["heading"],
+            found["body"],
+            json.loads(found["metadata"]),
+        )
+        for found in _by_id(connection, namespace, passage_ids, fields, deadline)
+    }
+
+
+def vectors(
+    connection: Connection, namespace: Namespace, passage_ids: Sequence[str], deadline: Deadline
+) -> dict[str, Vector]:
+    return {
+        found["passage_id"]: vector_from(found["vector_bytes"])
+        for found in _by_id(connection, namespace, passage_ids, ("passage_id", "vector_bytes"), deadline)
+        if "vector_bytes" in found
+    }
+
+
+def revisions(
+    connection: Connection, namespace: Namespace, source: str, deadline: Deadline
+) -> dict[str, str]:
+    of_source: list[Clause] = [_DOCUMENTS, {"term": {"source": source}}]
+    found = _scan(connection, namespace, of_source, ("document_id", "revision"), deadline)
+    return {fields["document_id"][0]: fields["revision"][0] for fields in found}
+
+
+def stored(
+    connection: Connection, namespace: Namespace, document_ids: Sequence[str], deadline: Deadline
+) -> Iterator[Stored]:
+    """Everything there is of some documents, what a writer that was killed left behind too, once refreshed."""
+    for part in _parts(document_ids):
+        of_documents: list[Clause] = [{"terms": {"document_id": part}}]
+        for fields in _scan(
+            connection, namespace, of_documents, ("document_id", "passage_id", "digest"), deadline
+        ):
+            yield Stored(fields["document_id"][0], fields.get("passage_id", [""])[0], fields["digest"][0])
+
+
+def counts(connection: Connection, deadline: Deadline) -> dict[str, tuple[int, int]]:
+    """Documents and passages by index, of all namespaces at once; an empty one is not named."""
+    wanted = {
+        "indices": {
+            "terms": {"field": "_index", "size": MOST_HITS},
+            "aggs": {"documents": {"filter": _DOCUMENTS}, "passages": {"filter": _PASSAGES}},
+        }
+    }
+
+    def search(client: Elasticsearch) -> object:
+        return client.search(index=f"{connection.endpoint.prefix}-*", size=0, aggs=wanted)
+
+    answer = connection.ask(search, deadline)
+    with readable(connection.address):
+        return {
+            found["key"]: (found["documents"]["doc_count"], found["passages"]["doc_count"])
+            # Without any index there is nothing to aggregate.
+            for found in answer.get("aggregations", {"indices": {"buckets": []}})["indices"]["buckets"]
+        }
+
+
+def _by_id(
+    connection: Connection,
+    namespace: Namespace,
+    passage_ids: Sequence[str],
+    fields: Sequence[str],
+    deadline: Deadline,
+) -> Iterator[Mapping[str, Any]]:
+    for part in _parts(passage_ids) or [[]]:
+        # With no id the namespace is asked for all the same: an unknown one is a failure, not empty.
+        keys = [passage_key(passage_id) for passage_id in part] or ["-"]
+
+        def get(client: Elasticsearch, keys: list[str] = keys) -> Any:
+            answer = client.mget(index=namespace.index, ids=keys, source_includes=list(fields))
+            for one in answer["docs"]:
+                if "error" in one:
+                    raise failure(connection.address, 503, one)
+            return answer
+
+        for one in connection.ask(get, deadline)["docs"]:
+            if one.get("found"):
+                yield one["_source"]
+
+
+def _scan(
+    connection: Connection,
+    namespace: Namespace,
+    clauses: Sequence[Clause],
+    fields: Sequence[str],
+    deadline: Deadline,
+) -> Iterator[Mapping[str, Any]]:
+    """All that match, page by page."""
+    body: dict[str, Any] = {
+        "_source": False,
+        "stored_fields": "_none_",
+        "docvalue_fields": list(fields),
+        "query": {"bool": {"filter": list(clauses)}},
+        "sort": [{"document_id": "asc"}, {"passage_id": {"order": "asc", "missing": "_first"}}],
+        "size": MOST_HITS,
+        "track_total_hits": False,
+    }
+    while True:
+        answer = msearch(connection, namespace, {0: body}, deadline)[0]
+        hits = answer.get("hits", {}).get("hits", ())
+        for hit in hits:
+            yield hit["fields"]
+        if len(hits) < MOST_HITS:
+            return
+        body["search_after"] = hits[-1]["sort"]
+
+
+def _parts(names: Sequence[str]) -> list[list[str]]:
+    different = list(dict.fromkeys(names))
+    return [different[first : first + _AT_ONCE] for first in range(0, len(different), _AT_ONCE)]

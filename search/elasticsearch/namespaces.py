@@ -1,0 +1,93 @@
+"""Which index a namespace is, and what is known of it: asked for once, and again when that index is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from chorale_client.request import check_namespace
+from elasticsearch import Elasticsearch
+
+from models.errors import BadIndex
+from search.elasticsearch.connection import Connection
+from search.elasticsearch.deadline import Deadline
+from search.elasticsearch.failures import MissingIndex, readable
+from search.elasticsearch.layout import Namespace, alias, namespace_from
+
+_T = TypeVar("_T")
+
+_LOOKS = 3
+"""A rebuild may take the old index away between two looks; that it does so three times running is not to be."""
+
+
+class Namespaces:
+    """Thread-safe: a name is bound to an immutable Namespace."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._known: dict[str, Namespace] = {}
+
+    def using(self, name: str, deadline: Deadline, use: Callable[[Namespace], _T]) -> _T:
+        """What `use` makes of the namespace; asked again where the index that was known is gone."""
+        for look in range(_LOOKS):
+            known = self._known.get(name)
+            namespace = known or self.look_up(name, deadline)
+            try:
+                with readable(self._connection.address):
+                    return use(namespace)
+            except MissingIndex:
+                self._known.pop(name, None)
+                if look == _LOOKS - 1:
+                    raise
+        raise AssertionError("the last look returns or raises")
+
+    def look_up(self, name: str, deadline: Deadline) -> Namespace:
+        """As it is now; raises BadIndex where there is none."""
+        namespace = self.find(name, deadline)
+        if namespace is None:
+            raise BadIndex(
+                f"no namespace {name[:80]!r} in Elasticsearch at {self._connection.address} (prefix "
+                f"{self._connection.endpoint.prefix!r}): `chorale namespaces list` shows what there is"
+            )
+        return namespace
+
+    def find(self, name: str, deadline: Deadline) -> Namespace | None:
+        try:
+            # `*` and `a,b` would be asked for as several.
+            check_namespace(name)
+        except ValueError:
+            return None
+
+        def get(client: Elasticsearch) -> object:
+            return client.indices.get_mapping(index=alias(self._connection.endpoint.prefix, name))
+
+        try:
+            answer = self._connection.ask(get, deadline)
+        except MissingIndex:
+            self._known.pop(name, None)
+            return None
+        with readable(self._connection.address):
+            ((index, of_index),) = answer.items()
+            self._known[name] = namespace_from(name, index, of_index["mappings"])
+        return self._known[name]
+
+    def forget(self, name: str) -> None:
+        self._known.pop(name, None)
+
+    def all(self, deadline: Deadline) -> list[Namespace]:
+        """Those with an alias, by name; an index that is still being built has none."""
+        prefix = self._connection.endpoint.prefix
+
+        def get(client: Elasticsearch) -> object:
+            return client.indices.get(index=f"{prefix}-*", features=["aliases", "mappings"])
+
+        beginning = alias(prefix, "")
+        answer = self._connection.ask(get, deadline)
+        with readable(self._connection.address):
+            found = {
+                name.removeprefix(beginning): (index, of_index["mappings"])
+                for index, of_index in answer.items()
+                for name in of_index["aliases"]
+                if name.startswith(beginning) and index.startswith(f"{name}.v")
+            }
+            return [namespace_from(name, *found[name]) for name in sorted(found)]

@@ -1,0 +1,235 @@
+"""One round of questions: bodies for `msearch`, hits from its answers, and rankings of at least `depth` documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from elasticsearch import Elasticsearch
+
+from models.documents import Matrix
+from models.errors import InvalidAnswer, StoreTimeout
+from models.hits import Hit, Ranking
+from search.elasticsearch.conditions import Clause, Conditions, has_field_clause
+from search.elasticsearch.connection import Connection
+from search.elasticsearch.deadline import Deadline
+from search.elasticsearch.failures import Passing, failure, readable
+from search.elasticsearch.layout import Namespace
+from search.filters import unknown_field_warning
+
+MOST_HITS = 10_000
+"""`index.max_result_window`, and the most candidates of HNSW."""
+
+TEXT_DECIMALS = 5
+COSINE_DECIMALS = 6
+"""Scores are float32: beyond these decimals the order of summing shows."""
+
+_FIELDS = Hit._fields
+_SHOWN = [name for name in _FIELDS if name != "score"]
+_ANSWERED = (
+    ",".join(
+        f"responses.{name}"
+        for name in (
+            "hits.total.value",
+            "hits.hits._score",
+            "hits.hits.sort",
+            "hits.hits.fields",
+            "timed_out",
+        )
+    )
+    + ",responses._shards.failed,responses._shards.failures.reason,responses.error,responses.status,error,status"
+)
+_ORDER = [{"_score": "desc"}, {"passage_id": "asc"}]
+
+Body = dict[str, Any]
+
+
+def search_text(
+    connection: Connection,
+    namespace: Namespace,
+    texts: Sequence[str],
+    *,
+    depth: int,
+    asked: Conditions,
+    deadline: Deadline,
+) -> list[Ranking]:
+    """Two rounds at most: in the second, a few long documents that filled the first are one hit each."""
+    queries = {n: query for n, text in enumerate(texts) if (query := namespace.words.asked(text)) is not None}
+    first = {n: _text_body(asked.around(query), min(2 * depth, MOST_HITS)) for n, query in queries.items()}
+    found, warnings = _first_round(connection, namespace, first, asked, deadline)
+    size = min(2 * depth, MOST_HITS)
+    hits = {n: _text_hits(answer) for n, answer in found.items()}
+    whole = {n for n, of_question in hits.items() if len(of_question) < size}
+    short = [n for n, of_question in hits.items() if n not in whole and _documents(of_question) < depth]
+    if short:
+        collapsed = {
+            n: _text_body(asked.around(queries[n]), depth) | {"collapse": {"field": "document_id"}}
+            for n in short
+        }
+        for n, answer in msearch(connection, namespace, collapsed, deadline).items():
+            hits[n] = sorted({*hits[n], *_text_hits(answer)}, key=_rank)
+    return [
+        Ranking(
+            cut(hits.get(n, ()), depth),
+            _documents(hits.get(n, ())) if n in whole or n not in hits else None,
+            warnings,
+        )
+        for n in range(len(texts))
+    ]
+
+
+def search_vectors(
+    connection: Connection,
+    namespace: Namespace,
+    vectors: Matrix,
+    *,
+    depth: int,
+    asked: Conditions,
+    deadline: Deadline,
+) -> list[Ranking]:
+    """Asks again, for more, while a passage that was not seen could belong to the ranking (up to MOST_HITS)."""
+    size = min(2 * depth, MOST_HITS)
+    least = connection.endpoint.candidates
+    bodies = {n: _vector_body(vector.tolist(), size, least, asked) for n, vector in enumerate(vectors)}
+    answers, warnings = _first_round(connection, namespace, bodies, asked, deadline)
+    hits: dict[int, list[Hit]] = {}
+    while answers:
+        again = {}
+        for n, answer in answers.items():
+            hits[n] = _vector_hits(answer)
+            if size < MOST_HITS and len(hits[n]) >= size and not _is_settled(hits[n], depth):
+                again[n] = _vector_body(vectors[n].tolist(), min(4 * size, MOST_HITS), least, asked)
+        size = min(4 * size, MOST_HITS)
+        answers = msearch(connection, namespace, again, deadline) if again else {}
+    return [Ranking(cut(hits.get(n, ()), depth), None, warnings) for n in range(len(vectors))]
+
+
+def cut(hits: Sequence[Hit], depth: int) -> tuple[Hit, ...]:
+    """Up to the passage that brings the `depth`-th document."""
+    seen: set[str] = set()
+    for n, hit in enumerate(hits, start=1):
+        seen.add(hit.document_id)
+        if len(seen) == depth:
+            return tuple(hits[:n])
+    return tuple(hits)
+
+
+def msearch(
+    connection: Connection, namespace: Namespace, bodies: Mapping[int, Body], deadline: Deadline
+) -> dict[int, dict[str, Any]]:
+    """The answers, whole ones only: what was cut short by time or lost a shard is a failure."""
+    if not bodies:
+        return {}
+    milliseconds = f"{max(1, int(deadline.check() * 1_000))}ms"
+    # Concrete indices, never the alias: what is known of the namespace is known of this one.
+    lines: list[dict[str, Any]] = []
+    for body in bodies.values():
+        head = {"index": namespace.index}
+        if namespace.shards > 1 and "knn" not in body:
+            head["search_type"] = "dfs_query_then_fetch"
+        lines += [head, {**body, "timeout": milliseconds}]
+
+    def search(client: Elasticsearch) -> Any:
+        answer = client.msearch(searches=lines, filter_path=_ANSWERED)
+        # Here, so that what passes is asked again: a shard that moves, an index that a rebuild takes away just now.
+        with readable(connection.address):
+            for one in answer["responses"]:
+                _check(connection, one, deadline)
+        return answer
+
+    answers = connection.ask(search, deadline)["responses"]
+    if len(answers) != len(bodies):
+        raise InvalidAnswer(f"Elasticsearch at {connection.address} left questions unanswered")
+    return dict(zip(bodies, answers, strict=True))
+
+
+def _first_round(
+    connection: Connection,
+    namespace: Namespace,
+    bodies: Mapping[int, Body],
+    asked: Conditions,
+    deadline: Deadline,
+) -> tuple[dict[int, dict[str, Any]], tuple[str, ...]]:
+    """The answers, and the warnings; none where a condition makes no sense or asks for an unknown field."""
+    knows = {
+        -n: {"query": has_field_clause(field), "size": 0, "track_total_hits": 1}
+        for n, field in enumerate(asked.fields, start=1)
+    }
+    # Without a question that has words the namespace is asked all the same: is it there, does it know the fields?
+    answers = msearch(connection, namespace, {**knows, **bodies} or {0: {"size": 0}}, deadline)
+    unknown = [
+        unknown_field_warning(field)
+        for n, field in enumerate(asked.fields, start=1)
+        if not answers[-n]["hits"]["total"]["value"]
+    ]
+    warnings = (*asked.warnings, *unknown)
+    return {} if warnings else {n: answers[n] for n in bodies}, warnings
+
+
+def _text_body(query: Clause, size: int) -> Body:
+    return {**_hits_only(), "query": query, "sort": _ORDER, "size": size}
+
+
+def _vector_body(vector: list[float], size: int, least: int, asked: Conditions) -> Body:
+    candidates = min(MOST_HITS, max(2 * size, least))
+    knn = {"field": "vector", "query_vector": vector, "k": size, "num_candidates": candidates}
+    return {**_hits_only(), "knn": knn | {"filter": asked.alone}, "size": size}
+
+
+def _hits_only() -> Body:
+    return {
+        "_source": False,
+        "stored_fields": "_none_",
+        "docvalue_fields": _SHOWN,
+        "track_total_hits": False,
+    }
+
+
+def _text_hits(answer: Mapping[str, Any]) -> list[Hit]:
+    return _ranked(_hit(found["fields"], round(found["sort"][0], TEXT_DECIMALS)) for found in _found(answer))
+
+
+def _vector_hits(answer: Mapping[str, Any]) -> list[Hit]:
+    # The server's score is (1 + cosine) / 2.
+    return _ranked(
+        _hit(found["fields"], round(2 * found["_score"] - 1, COSINE_DECIMALS)) for found in _found(answer)
+    )
+
+
+def _found(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    # filter_path leaves out what is empty.
+    hits: Sequence[Mapping[str, Any]] = answer.get("hits", {}).get("hits", ())
+    return hits
+
+
+def _hit(fields: Mapping[str, list[str]], score: float) -> Hit:
+    shown = {name: fields[name][0] for name in _SHOWN if name in fields}
+    return Hit(score=score + 0.0, **shown)
+
+
+def _ranked(hits: Any) -> list[Hit]:
+    return sorted(hits, key=_rank)
+
+
+def _rank(hit: Hit) -> tuple[float, str]:
+    return -hit.score, hit.passage_id
+
+
+def _documents(hits: Sequence[Hit]) -> int:
+    return len({hit.document_id for hit in hits})
+
+
+def _is_settled(hits: Sequence[Hit], depth: int) -> bool:
+    """Whether whatever was not seen, at best as good as the last hit, comes after the ranking's end."""
+    ranking = cut(hits, depth)
+    return _documents(ranking) == depth and ranking[-1].score > hits[-1].score
+
+
+def _check(connection: Connection, answer: Mapping[str, Any], deadline: Deadline) -> None:
+    if "error" in answer:
+        raise failure(connection.address, int(answer.get("status", 500)), answer)
+    if answer.get("timed_out"):
+        raise StoreTimeout(str(deadline.over()))
+    if lost := answer.get("_shards", {}).get("failed"):
+        reason = str(answer["_shards"].get("failures", ""))[:300]
+        raise Passing(f"Elasticsearch at {connection.address}: {lost} shards did not answer: {reason}")

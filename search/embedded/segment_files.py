@@ -1,0 +1,45 @@
+"""The files under an open lexical index.  They are written once; one that changes no longer holds what was opened.
+
+They are mapped into memory: reading where one was cut short would kill the process, and one that was overwritten
+would answer nonsense.  One that is gone or that another took the place of is still mapped, and whole.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+State = tuple[int, int, int]
+"""Number, size and time of the last change."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFiles:
+    """What the segments of one commit are made of."""
+
+    states: tuple[tuple[Path, State], ...]
+
+    @classmethod
+    def of(cls, folder: Path) -> SegmentFiles:
+        """As `meta.json` names them now.  Raises OSError, ValueError and KeyError where it cannot be read."""
+        segments = json.loads((folder / "meta.json").read_bytes())["segments"]
+        stems = {segment["segment_id"].replace("-", "") for segment in segments}
+        paths = [path for path in folder.iterdir() if path.stem.partition(".")[0] in stems]
+        return cls(tuple((path, state) for path in paths if (state := _state(path)) is not None))
+
+    def changed(self) -> Path | None:
+        """The first file that was written to since; takes 2 µs a file."""
+        for path, before in self.states:
+            now = _state(path)
+            if now is not None and now[0] == before[0] and now != before:
+                return path
+        return None
+
+
+def _state(path: Path) -> State | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

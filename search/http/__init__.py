@@ -1,0 +1,1 @@
+"""Any JSON search endpoint as a source: declared (`models.http_endpoint`), never written for."""

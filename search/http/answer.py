@@ -1,0 +1,183 @@
+"""From an endpoint's JSON to a ranking that brings its texts along."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple, TypeGuard
+
+from pydantic_core import from_json
+
+from models.documents import PassageText
+from models.errors import InvalidAnswer
+from models.hits import Hit, Ranking
+from models.http_endpoint import HttpEndpoint, JsonPath
+from search.filters import compile_filters, elements, unknown_field_warning
+from search.http.json_path import at
+
+_TAG = re.compile(r"<[^<>]*>")
+_ID_CHARS = 512
+_TITLE_CHARS = 500
+_WHOLE = 2**53
+"""Beyond it JSON's whole numbers differ from reader to reader."""
+
+
+class _Found(NamedTuple):
+    document_id: str
+    row: Any
+    fields: Mapping[str, Any]
+    """What filters see."""
+
+
+class AnswerReader:
+    """Reads what the endpoint declares; thread-safe."""
+
+    def __init__(self, name: str, endpoint: HttpEndpoint) -> None:
+        self._name = name
+        self._endpoint = endpoint
+        self._prefix = f"{name}/" if endpoint.id_prefix is None else endpoint.id_prefix
+
+    def read(
+        self, raw: bytes, *, depth: int, filters: Mapping[str, Any] | None, exclude_ids: Collection[str]
+    ) -> Ranking:
+        """The first hit of every document, in the endpoint's order; raises InvalidAnswer.
+
+        A hit without a usable id is left out and counted in the warnings; filters look at what the endpoint
+        says of each hit.
+        """
+        endpoint = self._endpoint
+        try:
+            answer = from_json(raw, allow_inf_nan=False)
+        except ValueError as error:
+            raise InvalidAnswer(f"{endpoint.address} answers no JSON: {error}"[:300]) from error
+        found = answer if endpoint.hits is None else at(answer, endpoint.hits)
+        if not isinstance(found, list):
+            raise InvalidAnswer(
+                f"{endpoint.address} has no list of hits at {_shown(endpoint.hits)}, but {_kind(found)}"
+            )
+        found = found[: endpoint.max_hits]
+        documents: dict[str, _Found] = {}
+        nameless = 0
+        for row in found:
+            document_id = self._id(row)
+            if document_id is None:
+                nameless += 1
+            elif document_id not in documents:
+                named = {"document_id": document_id, "source": self._name}
+                documents[document_id] = _Found(document_id, row, named | self._metadata(row))
+        if found and nameless == len(found):
+            raise InvalidAnswer(
+                f"{endpoint.address}: none of {nameless} hits has a text or whole number as id at {_shown(endpoint.id)}"
+            )
+        warnings = [f"{self._name}: {nameless} of {len(found)} hits have no id"] if nameless else []
+        kept, said = _filtered(documents, filters, exclude_ids)
+        kept = kept[:depth]
+        total = None if endpoint.total is None else at(answer, endpoint.total)
+        known = _is_number(total) and isinstance(total, int) and total >= len(kept) and not filters
+        return Ranking(
+            tuple(self._hit(one) for one in kept),
+            total if known else None,
+            (*warnings, *said),
+            {text.passage_id: text for text in map(self._text, kept)},
+        )
+
+    def _id(self, row: Any) -> str | None:
+        value = at(row, self._endpoint.id)
+        is_name = isinstance(value, str) and 0 < len(value) <= _ID_CHARS
+        return f"{self._prefix}{value}" if is_name or (_is_number(value) and isinstance(value, int)) else None
+
+    def _metadata(self, row: Any) -> dict[str, Any]:
+        endpoint = self._endpoint
+        paths = {
+            **endpoint.metadata,
+            "published_at": endpoint.published_at,
+            "source_type": endpoint.source_type,
+        }
+        found = {name: at(row, path) for name, path in paths.items() if path is not None}
+        if not _is_moment(found.get("published_at")):
+            found.pop("published_at", None)
+        if not isinstance(found.get("source_type"), str):
+            found.pop("source_type", None)
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _hit(self, found: _Found) -> Hit:
+        path = self._endpoint.score
+        score = None if path is None else at(found.row, path)
+        return Hit(
+            self._passage_id(found.document_id),
+            found.document_id,
+            float(score) if _is_number(score) else 0.0,
+            found.fields.get("source_type"),
+            found.fields.get("published_at"),
+        )
+
+    def _text(self, found: _Found) -> PassageText:
+        title, text = (
+            "" if path is None else self._plain(at(found.row, path))
+            for path in (self._endpoint.title, self._endpoint.text)
+        )
+        return PassageText(
+            self._passage_id(found.document_id),
+            found.document_id,
+            title[:_TITLE_CHARS],
+            "",
+            text[: self._endpoint.text_chars],
+            self._metadata(found.row),
+        )
+
+    def _passage_id(self, document_id: str) -> str:
+        """Of this source alone: its text is not that of a passage which was indexed."""
+        return f"{document_id}#{self._name}"
+
+    def _plain(self, value: Any) -> str:
+        if isinstance(value, list):
+            value = " … ".join(one for one in value if isinstance(one, str))
+        if not isinstance(value, str):
+            return ""
+        return html.unescape(_TAG.sub("", value)) if self._endpoint.text_is_html else value
+
+
+def _filtered(
+    documents: Mapping[str, _Found], filters: Mapping[str, Any] | None, exclude_ids: Collection[str]
+) -> tuple[list[_Found], tuple[str, ...]]:
+    kept = [one for name, one in documents.items() if name not in exclude_ids]
+    if not filters:
+        return kept, ()
+    compiled = compile_filters(filters)
+    unknown = [
+        field
+        for field in compiled.fields
+        if documents and not any(elements(one.fields, field) for one in documents.values())
+    ]
+    warnings = (*compiled.warnings, *map(unknown_field_warning, unknown))
+    return [] if unknown else [one for one in kept if compiled.matches(one.fields)], warnings
+
+
+def _is_number(value: Any) -> TypeGuard[int | float]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= _WHOLE if isinstance(value, int) else math.isfinite(value)
+
+
+def _is_moment(value: Any) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _shown(path: JsonPath | None) -> str:
+    if path is None:
+        return "its top"
+    return repr(path if isinstance(path, str) else ".".join(map(str, path)))
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,67 @@
+"""What is sent to an endpoint for one question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from pydantic_core import to_json
+
+from models.http_endpoint import PLACE, HttpEndpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Holds the key: nothing of it is to be shown."""
+
+    method: str
+    target: str = field(repr=False)
+    """Path and parameters."""
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes | None = field(repr=False)
+
+
+def make_call(endpoint: HttpEndpoint, *, question: str, depth: int, namespace: str, key: str | None) -> Call:
+    # What no JSON and no address can carry: halves of characters.
+    question = question.encode(errors="replace").decode()
+    values: dict[str, str | int] = {"question": question, "depth": depth, "namespace": namespace}
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "chorale"}
+    headers |= endpoint.headers
+    if key is not None:
+        values["key"] = key
+        if "key" not in endpoint.places:
+            headers[endpoint.key_header] = endpoint.key_prefix + key
+    body = None
+    if endpoint.body is not None:
+        body = to_json(_filled(endpoint.body, values))
+        headers["Content-Type"] = "application/json"
+    parts = urlsplit(endpoint.url)
+    quoted = {name: quote(str(value), safe="") for name, value in values.items()}
+    target = _text(parts.path or "/", quoted)
+    query = [_text(parts.query, quoted)] if parts.query else []
+    if endpoint.params:
+        given = {name: _plain(_filled(value, values)) for name, value in endpoint.params.items()}
+        query.append(urlencode(given))
+    return Call(endpoint.method, "?".join([target, "&".join(query)] if query else [target]), headers, body)
+
+
+def _filled(template: Any, values: Mapping[str, str | int]) -> Any:
+    """Every place once: what a question brings in is never looked at again."""
+    if isinstance(template, dict):
+        return {name: _filled(value, values) for name, value in template.items()}
+    if isinstance(template, list):
+        return [_filled(value, values) for value in template]
+    if not isinstance(template, str):
+        return template
+    alone = PLACE.fullmatch(template)
+    return values.get(alone[1], "") if alone else _text(template, values)
+
+
+def _text(template: str, values: Mapping[str, str | int]) -> str:
+    return PLACE.sub(lambda found: str(values.get(found[1], "")), template)
+
+
+def _plain(value: str | float) -> str | float:
+    return str(value).lower() if isinstance(value, bool) else value

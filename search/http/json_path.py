@@ -1,0 +1,20 @@
+"""Where something stands in a JSON document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from models.http_endpoint import JsonPath
+
+
+def at(document: Any, path: JsonPath) -> Any:
+    """What stands there; None where nothing does.  A `$` in front means the document itself."""
+    steps = path.removeprefix("$").lstrip(".").split(".") if isinstance(path, str) else path
+    for step in steps:
+        if isinstance(document, dict):
+            document = document.get(str(step))
+        elif isinstance(document, list) and str(step).isdecimal() and int(step) < len(document):
+            document = document[int(step)]
+        else:
+            return None
+    return document

@@ -1,0 +1,132 @@
+"""A JSON search endpoint as a source that can only be read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from functools import cached_property
+
+from models.documents import Matrix, PassageText, Vector
+from models.errors import NotConfigured, StoreTimeout
+from models.hits import Ranking
+from models.http_endpoint import HttpEndpoint
+from search.http.answer import AnswerReader
+from search.http.call import make_call
+from search.http.connections import Connections, Line
+from search.protocol import Filters
+
+
+class HttpSource:
+    """Implements `search.protocol.Searches`; thread-safe.
+
+    A ranking brings its texts along: most endpoints search and cannot be asked for a document by its id, and one
+    that can may say something else by then.  `key` is the value of the variable `endpoint.api_key_env`.
+    """
+
+    def __init__(self, name: str, endpoint: HttpEndpoint, *, key: str | None = None) -> None:
+        self._endpoint = endpoint
+        self._key = key.strip() if key else None
+        self._reader = AnswerReader(name, endpoint)
+
+    def search_text(
+        self,
+        namespace: str,
+        texts: Sequence[str],
+        *,
+        depth: int,
+        filters: Filters | None = None,
+        exclude_ids: Sequence[str] = (),
+        timeout_s: float = 2.0,
+    ) -> list[Ranking]:
+        """Each question is asked by itself, several at once."""
+        endpoint, key = self._endpoint, self._usable_key()
+        if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
+            return [Ranking() for _ in texts]
+        timeout_s = min(timeout_s, endpoint.timeout_s)
+        ends_at_s = time.monotonic() + timeout_s
+        # What is filtered out here must not leave the ranking short.
+        asked = endpoint.max_hits if filters or exclude_ids else min(depth, endpoint.max_hits)
+        excluded = frozenset(exclude_ids)
+
+        def search(text: str, line: Line) -> Ranking:
+            call = make_call(endpoint, question=text, depth=asked, namespace=namespace, key=key)
+            raw = self._connections.exchange(call, line, ends_at_s=ends_at_s)
+            return self._reader.read(raw, depth=depth, filters=filters, exclude_ids=excluded)
+
+        lines = [Line() for _ in texts]
+        calls: list[Future[Ranking]] = [
+            self._threads.submit(search, text, line) for text, line in zip(texts, lines, strict=True)
+        ]
+        done, others = wait(calls, timeout=timeout_s, return_when=FIRST_EXCEPTION)
+        for call, line in zip(calls, lines, strict=True):
+            if call in others:
+                call.cancel()
+                line.end()
+        try:
+            for call in done:
+                call.result()
+            if others:
+                # Whatever they come to now is what ending them made of it.
+                raise TimeoutError
+            return [call.result() for call in calls]
+        except TimeoutError as error:
+            raise StoreTimeout(f"{endpoint.address} did not answer within {timeout_s:.3g} s") from error
+
+    def search_vectors(
+        self,
+        namespace: str,
+        vectors: Matrix,
+        *,
+        depth: int,
+        filters: Filters | None = None,
+        exclude_ids: Sequence[str] = (),
+        timeout_s: float = 2.0,
+    ) -> list[Ranking]:
+        raise NotConfigured(f"{self._endpoint.address} is asked by text alone")
+
+    def vectors(self, namespace: str, passage_ids: Sequence[str]) -> dict[str, Vector]:
+        return {}
+
+    def texts(
+        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
+    ) -> dict[str, PassageText]:
+        """None: they came with the ranking."""
+        return {}
+
+    def generation(self, namespace: str) -> int | None:
+        """None: it does not say when it changes, so that no answer it had a part in is kept."""
+        return None
+
+    def warm(self, namespace: str | None = None) -> None:
+        return
+
+    def close(self) -> None:
+        if threads := self.__dict__.pop("_threads", None):
+            threads.shutdown(wait=False, cancel_futures=True)
+        if connections := self.__dict__.pop("_connections", None):
+            connections.close()
+
+    @cached_property
+    def _connections(self) -> Connections:
+        try:
+            return Connections(self._endpoint)
+        except OSError as error:
+            raise NotConfigured(
+                f"the certificates {self._endpoint.ca_file} cannot be read: {error.strerror or error}"
+            ) from error
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._endpoint.connections, thread_name_prefix="http")
+
+    def _usable_key(self) -> str | None:
+        name = self._endpoint.api_key_env
+        if name is None:
+            return None
+        if not self._key:
+            raise NotConfigured(f"{self._endpoint.address} needs a key: the variable {name} is not set")
+        # http.client would quote it in its error.
+        if not self._key.isascii() or not self._key.isprintable():
+            raise NotConfigured(f"the variable {name} holds characters that no header can carry")
+        return self._key

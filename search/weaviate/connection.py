@@ -1,0 +1,148 @@
+"""One connection to a Weaviate, kept: an event loop in a thread of its own, since only calls of the asynchronous
+client can be ended at a deadline; the other one's retries sleep on for half a minute."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import grpc  # type: ignore[import-untyped]
+import weaviate
+from weaviate.classes.init import AdditionalConfig, Auth, Timeout
+from weaviate.config import GrpcConfig
+from weaviate.exceptions import WeaviateBaseError
+
+from models.errors import NotConfigured, ServiceError, StageFailure, StoreTimeout, StoreUnavailable
+from models.weaviate_endpoint import WeaviateEndpoint
+from search.weaviate.failures import failure_of, unreachable
+
+OLDEST = (1, 33)
+"""The first version whose filters know `not`."""
+
+_PROBE_S = 0.05
+
+# It logs the objects that were refused, which are the documents.
+logging.getLogger("weaviate-client").setLevel(logging.CRITICAL)
+
+Client = weaviate.WeaviateAsyncClient
+_Answer = TypeVar("_Answer")
+
+
+class Connection:
+    """Thread-safe; opened at first use, and again after `close`."""
+
+    def __init__(self, endpoint: WeaviateEndpoint, *, key: str | None = None) -> None:
+        self.endpoint = endpoint
+        self._key = key
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._client: Client | None = None
+        self._connecting: asyncio.Lock | None = None
+        self._lock = threading.Lock()
+
+    def run(self, work: Callable[[Client], Awaitable[_Answer]], timeout_s: float) -> _Answer:
+        """What `work` answers within `timeout_s`, connecting and retries included; raises StageFailure.
+
+        At the deadline the call itself is given up.
+        """
+        future = asyncio.run_coroutine_threadsafe(self._limited(work, timeout_s), self._running())
+        try:
+            return future.result()
+        except ServiceError:
+            raise
+        except TimeoutError:
+            raise self._silence(timeout_s) from None
+        except (WeaviateBaseError, grpc.RpcError, OSError) as error:
+            raise failure_of(error, self.endpoint.url) from error
+
+    def close(self) -> None:
+        with self._lock:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._disconnect(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._connecting = asyncio.Lock()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="weaviate", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    async def _limited(self, work: Callable[[Client], Awaitable[_Answer]], timeout_s: float) -> _Answer:
+        async with asyncio.timeout(timeout_s):
+            return await work(await self._connected())
+
+    async def _connected(self) -> Client:
+        assert self._connecting is not None
+        async with self._connecting:
+            if self._client is None:
+                client = _client(self.endpoint, self._key)
+                try:
+                    await client.connect()
+                    await self._check_version(client)
+                except BaseException:
+                    await client.close()
+                    raise
+                self._client = client
+            return self._client
+
+    async def _check_version(self, client: Client) -> None:
+        version = str((await client.get_meta())["version"])
+        if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+            least = ".".join(map(str, OLDEST))
+            raise NotConfigured(f"Weaviate at {self.endpoint.url} is {version}; {least} or newer is needed")
+
+    async def _disconnect(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    def _silence(self, timeout_s: float) -> StageFailure:
+        """The client tries again where nobody listens, until the time is over: look which of the two it was."""
+        url = self.endpoint.url
+        try:
+            socket.create_connection(self.endpoint.grpc_address, timeout=_PROBE_S).close()
+        except OSError as error:
+            return StoreUnavailable(unreachable(url, str(error)))
+        return StoreTimeout(f"Weaviate at {url} did not answer within {timeout_s:g} s")
+
+
+def _client(endpoint: WeaviateEndpoint, key: str | None) -> Client:
+    host, port = endpoint.grpc_address
+    return weaviate.use_async_with_custom(
+        http_host=endpoint.host,
+        http_port=endpoint.port,
+        http_secure=endpoint.is_secure,
+        grpc_host=host,
+        grpc_port=port,
+        grpc_secure=endpoint.is_secure,
+        auth_credentials=None if key is None else Auth.api_key(key),
+        additional_config=AdditionalConfig(
+            # The deadline is ours; these only have to lie beyond it.
+            timeout=Timeout(
+                init=endpoint.timeout_s, query=endpoint.write_timeout_s, insert=endpoint.write_timeout_s
+            ),
+            trust_env=endpoint.is_secure,
+            grpc_config=_trusting() if endpoint.is_secure else None,
+        ),
+        # They ask a package index for the newest client.
+        skip_init_checks=True,
+    )
+
+
+def _trusting() -> GrpcConfig:
+    """gRPC knows no SSL_CERT_FILE, which the REST side goes by."""
+    file = os.environ.get("SSL_CERT_FILE")
+    return GrpcConfig(credentials=grpc.ssl_channel_credentials(Path(file).read_bytes() if file else None))

@@ -1,0 +1,95 @@
+"""A document as Weaviate's objects: one a passage; a document without passages has one that no search finds."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from weaviate.classes.data import DataObject
+
+from models.documents import Document, Manifest, Passage
+from search.embedded.analysis import analyser, indexed_text
+from search.weaviate.facets import facets
+
+BUCKETS = 4_096
+"""Parts in which the documents of a namespace can be listed."""
+
+Object = DataObject[dict[str, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """`head` says that the document is there, in which revision; it is written last."""
+
+    document_id: str
+    head: Object
+    others: tuple[Object, ...]
+
+
+def passage_uuid(passage_id: str) -> uuid.UUID:
+    return uuid.uuid5(uuid.NAMESPACE_OID, passage_id)
+
+
+def document_uuid(document_id: str) -> uuid.UUID:
+    return uuid.uuid5(uuid.NAMESPACE_OID, f"document {document_id}")
+
+
+def source_uuid(source: str) -> uuid.UUID:
+    return uuid.uuid5(uuid.NAMESPACE_OID, f"source {source}")
+
+
+def objects(document: Document, manifest: Manifest, *, generation: int, texts: bool) -> Objects:
+    """Raises TypeError or ValueError for what is no JSON or no Unicode."""
+    metadata = json.dumps(dict(document.metadata), ensure_ascii=False, allow_nan=False)
+    given = {"document_id": document.document_id, "source": document.source}
+    shared: dict[str, Any] = {
+        "document": document_uuid(document.document_id),
+        "document_id": document.document_id,
+        "facets": facets(given | dict(document.metadata)),
+        "written": generation,
+        "content_hash": document.content_hash or None,
+        "near_duplicate_group": document.near_duplicate_group,
+        "source_type": _word(document.metadata.get("source_type")),
+        "published_at": _word(document.metadata.get("published_at")),
+    }
+    if texts:
+        shared |= {"title": document.title, "metadata": metadata}
+    head = {
+        "is_head": True,
+        "source": source_uuid(document.source),
+        "revision": document.revision,
+        "bucket": int(document_uuid(document.document_id)) % BUCKETS,
+    }
+    made = []
+    for number, passage in enumerate(document.passages):
+        properties = shared | (head if number == 0 else {}) | _of_passage(document, passage, manifest, texts)
+        vector = None if passage.vector is None else passage.vector.tolist()
+        made.append(DataObject(properties, uuid=passage_uuid(passage.passage_id), vector=vector))
+    if not made:
+        made.append(DataObject(shared | head, uuid=document_uuid(document.document_id)))
+    # What no message can carry shows here, where it costs its document alone.
+    for one in made:
+        json.dumps(one.properties, default=str, ensure_ascii=False).encode()
+    return Objects(document.document_id, made[0], tuple(made[1:]))
+
+
+def _of_passage(document: Document, passage: Passage, manifest: Manifest, texts: bool) -> dict[str, Any]:
+    indexed = indexed_text(
+        document.title,
+        passage.heading,
+        passage.text,
+        language=manifest.language,
+        title_repeats=manifest.title_repeats,
+    )
+    properties = {
+        "is_passage": True,
+        "passage_id": passage.passage_id,
+        "terms": " ".join(analyser(manifest.language).analyze(indexed)),
+    }
+    return properties | ({"heading": passage.heading, "text": passage.text} if texts else {})
+
+
+def _word(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,215 @@
+"""Searching: near-vector, BM25 and hybrid; each question is a call of its own, and all go out at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from weaviate.classes.query import Filter, HybridFusion, MetadataQuery
+from weaviate.collections.classes.filters import FilterReturn
+
+from models.documents import Matrix
+from models.hits import Hit, Ranking
+from models.weaviate_endpoint import WeaviateEndpoint
+from search.checks import check_questions
+from search.embedded.analysis import question_terms
+from search.filters import compile_filters, unknown_field_warning
+from search.protocol import Filters
+from search.weaviate import conditions, registry, schema
+from search.weaviate.conditions import AnyTerm, Condition, Every, Like, Not, Some
+from search.weaviate.connection import Client
+from search.weaviate.cut import best
+from search.weaviate.facets import has_field
+from search.weaviate.objects import document_uuid
+from search.weaviate.schema import Objects
+
+_HIT = [*Hit._fields]
+_HIT.remove("score")
+
+# float32 sums: beyond these decimals the order of summing shows.
+_COSINE_DECIMALS = 6
+_SCORE_DECIMALS = 5
+
+_FUSIONS = {"relative": HybridFusion.RELATIVE_SCORE, "ranked": HybridFusion.RANKED}
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What the questions of one request have in common."""
+
+    namespace: str
+    depth: int
+    filters: Filters | None
+    exclude_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    alpha: float
+    """Weight of the vectors."""
+    kind: Literal["relative", "ranked"]
+
+
+async def by_text(
+    client: Client, endpoint: WeaviateEndpoint, search: Search, texts: Sequence[str]
+) -> list[Ranking]:
+    language = (await registry.known(client, endpoint, search.namespace)).manifest.language
+    held = schema.passages(client, endpoint, search.namespace)
+
+    def asked(text: str) -> _Ask | None:
+        query = _terms(text, language)
+
+        async def found(where: FilterReturn, limit: int) -> list[Hit]:
+            answer = await held.query.bm25(
+                query,
+                query_properties=["terms"],
+                limit=limit,
+                filters=where,
+                return_properties=_HIT,
+                return_metadata=MetadataQuery(score=True),
+            )
+            return [_scored(one) for one in answer.objects]
+
+        return found if query else None
+
+    return await _rankings(held, search, [asked(text) for text in texts])
+
+
+async def by_vector(
+    client: Client, endpoint: WeaviateEndpoint, search: Search, vectors: Matrix
+) -> list[Ranking]:
+    manifest = (await registry.known(client, endpoint, search.namespace)).manifest
+    questions = np.asarray(vectors, np.float32)
+    check_questions(search.namespace, questions, manifest.dimension)
+    held = schema.passages(client, endpoint, search.namespace)
+
+    def asked(vector: list[float]) -> _Ask:
+        async def found(where: FilterReturn, limit: int) -> list[Hit]:
+            answer = await held.query.near_vector(
+                vector,
+                limit=limit,
+                filters=where,
+                return_properties=_HIT,
+                return_metadata=MetadataQuery(distance=True),
+            )
+            return [
+                _hit(one, round(1.0 - (one.metadata.distance or 0.0), _COSINE_DECIMALS))
+                for one in answer.objects
+            ]
+
+        return found
+
+    return await _rankings(held, search, [asked(vector) for vector in questions.tolist()])
+
+
+async def by_both(
+    client: Client,
+    endpoint: WeaviateEndpoint,
+    search: Search,
+    how: Fusion,
+    texts: Sequence[str],
+    vectors: Matrix,
+) -> list[Ranking]:
+    manifest = (await registry.known(client, endpoint, search.namespace)).manifest
+    questions = np.asarray(vectors, np.float32)
+    check_questions(search.namespace, questions, manifest.dimension)
+    held = schema.passages(client, endpoint, search.namespace)
+
+    def asked(text: str, vector: list[float]) -> _Ask:
+        query = _terms(text, manifest.language)
+
+        async def found(where: FilterReturn, limit: int) -> list[Hit]:
+            answer = await held.query.hybrid(
+                query or None,
+                vector=vector,
+                # Without a term there is nothing to fuse.
+                alpha=how.alpha if query else 1.0,
+                query_properties=["terms"],
+                fusion_type=_FUSIONS[how.kind],
+                limit=limit,
+                filters=where,
+                return_properties=_HIT,
+                return_metadata=MetadataQuery(score=True),
+            )
+            return [_scored(one) for one in answer.objects]
+
+        return found
+
+    pairs = zip(texts, questions.tolist(), strict=True)
+    return await _rankings(held, search, [asked(text, vector) for text, vector in pairs])
+
+
+_Ask = Callable[[FilterReturn, int], Awaitable[list[Hit]]]
+"""So many passages at most that pass the filter, best first."""
+
+
+async def _rankings(held: Objects, search: Search, questions: Sequence[_Ask | None]) -> list[Ranking]:
+    """A ranking for each question, none found for None."""
+    # A filter that everything passes: with one, Weaviate looks at each vector of a small namespace.
+    wanted: Condition = conditions.EVERYTHING
+    if search.filters:
+        warnings = compile_filters(search.filters).warnings
+        warnings += await _unknown(held, list(search.filters))
+        if warnings:
+            return [Ranking((), 0, warnings) for _ in questions]
+        wanted = conditions.condition(search.filters)
+    where = filter_of(wanted)
+    if search.exclude_ids:
+        excluded = [document_uuid(name) for name in search.exclude_ids]
+        where = where & Filter.not_(Filter.by_property("document").contains_any(excluded))
+
+    async def ranking(ask: _Ask | None) -> Ranking:
+        if ask is None:
+            return Ranking((), 0)
+        return Ranking(*await best(partial(ask, where), search.depth))
+
+    return list(await asyncio.gather(*map(ranking, questions)))
+
+
+async def _unknown(held: Objects, fields: Sequence[str]) -> tuple[str, ...]:
+    async def is_known(field: str) -> bool:
+        having = filter_of(AnyTerm((has_field(field),)))
+        return bool((await held.query.fetch_objects(filters=having, limit=1, return_properties=[])).objects)
+
+    known = await asyncio.gather(*map(is_known, fields))
+    return tuple(unknown_field_warning(field) for field, has in zip(fields, known, strict=True) if not has)
+
+
+def filter_of(condition: Condition) -> FilterReturn:
+    """The condition in Weaviate's words."""
+    facets = Filter.by_property("facets")
+    match condition:
+        case AnyTerm(()):
+            return Filter.not_(filter_of(conditions.EVERYTHING))
+        case AnyTerm(terms):
+            return facets.contains_any(list(terms))
+        case Like(pattern):
+            return facets.like(pattern)
+        case Not(inner):
+            return Filter.not_(filter_of(inner))
+        case Every(()):
+            return filter_of(conditions.EVERYTHING)
+        case Every(inner_conditions):
+            return Filter.all_of([filter_of(inner) for inner in inner_conditions])
+        case Some(()):
+            return filter_of(conditions.NOTHING)
+        case Some(inner_conditions):
+            return Filter.any_of([filter_of(inner) for inner in inner_conditions])
+
+
+def _terms(text: str, language: str) -> str:
+    """The question's terms, each as often as it occurs: Weaviate counts them so."""
+    terms = question_terms(text, language)
+    return " ".join(term for term, count in terms.items() for _ in range(count))
+
+
+def _scored(found: Any) -> Hit:
+    return _hit(found, round(found.metadata.score or 0.0, _SCORE_DECIMALS))
+
+
+def _hit(found: Any, score: float) -> Hit:
+    return Hit(score=score, **{name: found.properties.get(name) for name in _HIT})

@@ -1,0 +1,142 @@
+"""The two collections: passages, with a tenant for each namespace, and one object for each namespace itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weaviate.classes.config import (
+    Configure,
+    DataType,
+    Property,
+    Reconfigure,
+    StopwordsPreset,
+    Tokenization,
+    VectorDistances,
+)
+from weaviate.collections import CollectionAsync
+from weaviate.exceptions import UnexpectedStatusCodeError
+
+from models.errors import BadIndex
+from models.weaviate_endpoint import WeaviateEndpoint
+from search.weaviate.connection import Client
+
+Objects = CollectionAsync[Any, None]
+
+
+def _held(name: str, kind: DataType = DataType.TEXT) -> Property:
+    """Kept and given back, never searched."""
+    return Property(name=name, data_type=kind, index_filterable=False, index_searchable=False)
+
+
+_PASSAGE = (
+    Property(
+        name="terms",  # analysed by us, as the namespace's manifest says
+        data_type=DataType.TEXT,
+        tokenization=Tokenization.WHITESPACE,
+        index_searchable=True,
+        index_filterable=False,
+    ),
+    Property(
+        name="facets",
+        data_type=DataType.TEXT_ARRAY,
+        tokenization=Tokenization.FIELD,
+        index_searchable=False,
+        index_filterable=True,
+    ),
+    Property(name="document", data_type=DataType.UUID, index_filterable=True),  # of the document's id
+    Property(name="source", data_type=DataType.UUID, index_filterable=True),  # of the source's name
+    Property(name="is_head", data_type=DataType.BOOL, index_filterable=True),  # one object of each document
+    Property(name="is_passage", data_type=DataType.BOOL, index_filterable=True),
+    Property(name="written", data_type=DataType.INT, index_filterable=True),  # the batch's generation
+    Property(
+        name="bucket", data_type=DataType.INT, index_filterable=True, index_range_filters=True
+    ),  # of the document's id, to list documents in parts
+    *map(
+        _held,
+        ("passage_id", "document_id", "source_type", "published_at", "content_hash", "near_duplicate_group"),
+    ),
+    *map(_held, ("revision", "title", "heading", "text", "metadata")),
+)
+_NAMESPACE = (_held("name"), _held("manifest"), _held("generation", DataType.INT))
+
+
+def passages(client: Client, endpoint: WeaviateEndpoint, namespace: str) -> Objects:
+    return client.collections.use(f"{endpoint.collection}Passage").with_tenant(namespace)
+
+
+def tenants(client: Client, endpoint: WeaviateEndpoint) -> Objects:
+    """The same without a tenant, to make and remove them."""
+    return client.collections.use(f"{endpoint.collection}Passage")
+
+
+def namespaces(client: Client, endpoint: WeaviateEndpoint) -> Objects:
+    return client.collections.use(f"{endpoint.collection}Namespace")
+
+
+async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
+    """Make the collections where they are missing, and set what may change; raises BadIndex where one does not fit."""
+    await _ensure_namespaces(client, endpoint)
+    held = tenants(client, endpoint)
+    if not await client.collections.exists(held.name) and await _created(client, _passages_of(endpoint)):
+        return
+    found = await held.config.get()
+    missing = {one.name for one in _PASSAGE} - {one.name for one in found.properties}
+    if missing or found.multi_tenancy_config is None or not found.multi_tenancy_config.enabled:
+        raise BadIndex(
+            f"Weaviate's collection {held.name} is not one of Chorale's: declare another `collection`, or delete it"
+        )
+    (vectors,) = (found.vector_config or {}).values()
+    index: Any = vectors.vector_index_config
+    for name in ("ef_construction", "max_connections"):
+        if (has := getattr(index, name)) != (declared := getattr(endpoint, name)):
+            raise BadIndex(
+                f"Weaviate's collection {held.name} was made with {name} {has}, declared is {declared}: "
+                f"declare {has}, or another `collection` and index again"
+            )
+    changeable = ("ef", "dynamic_ef_min", "dynamic_ef_max", "dynamic_ef_factor", "flat_search_cutoff")
+    if any(getattr(index, name) != getattr(endpoint, name) for name in changeable):
+        settings = Reconfigure.VectorIndex.hnsw(**{name: getattr(endpoint, name) for name in changeable})
+        await held.config.update(vector_config=Reconfigure.Vectors.update(vector_index_config=settings))
+
+
+async def _ensure_namespaces(client: Client, endpoint: WeaviateEndpoint) -> None:
+    name = namespaces(client, endpoint).name
+    if not await client.collections.exists(name):
+        await _created(client, {"name": name, "properties": list(_NAMESPACE)})
+
+
+async def _created(client: Client, settings: dict[str, Any]) -> bool:
+    """False where another process was faster."""
+    try:
+        await client.collections.create(vector_config=settings.pop("vectors", _NO_VECTORS), **settings)
+    except UnexpectedStatusCodeError as error:
+        if "already exists" not in str(error):
+            raise
+        return False
+    return True
+
+
+_NO_VECTORS = Configure.Vectors.self_provided(vector_index_config=Configure.VectorIndex.flat())
+
+
+def _passages_of(endpoint: WeaviateEndpoint) -> dict[str, Any]:
+    return {
+        "name": f"{endpoint.collection}Passage",
+        "properties": list(_PASSAGE),
+        "multi_tenancy_config": Configure.multi_tenancy(auto_tenant_activation=True),
+        # A stop word is none in every language: the analyser has left them out.
+        "inverted_index_config": Configure.inverted_index(stopwords_preset=StopwordsPreset.NONE),
+        "vectors": Configure.Vectors.self_provided(
+            vector_index_config=Configure.VectorIndex.hnsw(
+                distance_metric=VectorDistances.COSINE,
+                quantizer=Configure.VectorIndex.Quantizer.none(),
+                ef=endpoint.ef,
+                dynamic_ef_min=endpoint.dynamic_ef_min,
+                dynamic_ef_max=endpoint.dynamic_ef_max,
+                dynamic_ef_factor=endpoint.dynamic_ef_factor,
+                ef_construction=endpoint.ef_construction,
+                max_connections=endpoint.max_connections,
+                flat_search_cutoff=endpoint.flat_search_cutoff,
+            )
+        ),
+    }

@@ -1,0 +1,115 @@
+"""Asking a language model for a branch: what it wrote for each question, or the reason why it did not.
+
+By rule, for want of time, or since it failed lately it is not asked; what is known from before costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from chorale_client.words import Reason, Stage, consequence
+from redis.exceptions import RedisError
+from structlog import get_logger
+
+from config.generators import Endpoint
+from inference.skip_rules import skip_rule
+from ledger.outcomes import Outcome, counts_of
+from models.envelope import Degradation
+from models.errors import StageFailure
+from tasks.writers import generator_name
+
+if TYPE_CHECKING:
+    from cache.hypotheses import CachedTexts, Written
+    from tasks.part import Part
+
+log = get_logger("chorale.hypothesis")
+
+AFTER_S = 0.3
+"""Kept for what follows: embedding what was written, or feedback in its stead, and the search itself."""
+
+
+class NotAsked(StageFailure):
+    """The model was not asked."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+def ask(part: Part, texts: Sequence[str], options: Endpoint) -> list[Written]:
+    """One for each text; nothing is raised."""
+    written: dict[str, Written] = {}
+    for text in texts:
+        rule = skip_rule(text, skip_identifiers=options.skip_identifiers, max_words=options.max_words)
+        if rule is not None:
+            written[text] = NotAsked(Reason.RULE, rule)
+    if wanted := [text for text in dict.fromkeys(texts) if text not in written]:
+        try:
+            writer = part.resources.writers.writer(part.branch.name)
+            if part.request.cache == "use":
+                written |= writer.known(wanted)
+            if missing := [text for text in wanted if text not in written]:
+                written |= zip(missing, _write(part, writer, missing, options), strict=True)
+        except StageFailure as failure:
+            written |= {text: failure for text in wanted if text not in written}
+    return [written[text] for text in texts]
+
+
+def note_failures(part: Part, stage: Stage, failures: Mapping[int, StageFailure], instead: str) -> None:
+    """Each reason that degrades, once, with what stands in."""
+    for one in {failure.reason: failure for failure in failures.values()}.values():
+        if consequence(one.reason).degrades:
+            detail = f"{part.branch.name}: {one.detail}; {instead}"[:500]
+            part.degraded.append(Degradation(stage, str(one.reason), detail))
+
+
+def worst(failures: Mapping[int, StageFailure]) -> StageFailure | None:
+    """The first that degrades; None where all were by rule."""
+    return next((one for one in failures.values() if consequence(one.reason).degrades), None)
+
+
+def _write(part: Part, writer: CachedTexts, texts: Sequence[str], options: Endpoint) -> list[Written]:
+    allowed_s = min(options.limit_s, part.left_s - AFTER_S)
+    if allowed_s < options.least_s:
+        detail = f"{max(0.0, allowed_s):.2f} s for the language model, which wants {options.least_s:g} s"
+        return [NotAsked(Reason.BUDGET, detail) for _ in texts]
+    if (said := _open_breaker(part, allowed_s)) is not None:
+        return [NotAsked(Reason.BREAKER_OPEN, said) for _ in texts]
+    written = writer.write(texts, timeout_s=allowed_s, keep=part.request.cache != "bypass")
+    _count(part, written)
+    return written
+
+
+def _open_breaker(part: Part, allowed_s: float) -> str | None:
+    name, breakers = generator_name(part.branch.name), part.resources.breakers
+    try:
+        look = breakers.look([name])
+        found = look.breakers.get(name)
+        if found is None or breakers.claim(part.request.request_id, [name], timeout_s=allowed_s):
+            return None
+    except RedisError as error:
+        log.warning("breaker not read", breaker=name, error=str(error)[:200])
+        return None
+    return str(found)
+
+
+def _count(part: Part, written: Sequence[Written]) -> None:
+    name = generator_name(part.branch.name)
+    failures = [one for one in written if isinstance(one, StageFailure)]
+    if len(failures) < len(written):
+        outcome = Outcome(name, "answered")
+    else:
+        fails = counts_of(failures[0].reason).branch
+        outcome = Outcome(name, "failed" if fails else "says_nothing", str(failures[0].reason))
+    for one in failures:
+        if one.reason == Reason.UNAUTHORISED:
+            log.error("language model refuses our key", branch=part.branch.name, error=one.detail)
+            break
+    try:
+        turned = part.resources.breakers.count(part.request.request_id, [outcome])
+    except RedisError as error:
+        log.warning("outcome not counted", breaker=name, error=str(error)[:200])
+        return
+    for turn in turned:
+        log.warning("breaker opened" if turn.is_open else "breaker closed", breaker=turn.name)

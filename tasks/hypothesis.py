@@ -1,0 +1,120 @@
+"""The `hyde` kind: search with the vector of what an answer could look like (HyDE, Gao et al. 2022).
+
+Documents come from the caller, or from a language model; else the best BM25 passages stand in for them (`feedback`).
+A question for which there is neither is left out: its own vector alone would only be a second copy of `vector`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+from chorale_client.words import Stage, StageStatus
+
+from config.generators import HydeOptions
+from fusion.variants import DENSE
+from inference.feedback import feedback_vector, hypothesis_vector
+from models.documents import Matrix, Vector
+from models.errors import StageFailure
+from tasks.asking import ask, note_failures, worst
+
+if TYPE_CHECKING:
+    from models.hits import Ranking
+    from tasks.part import Part, Texts
+
+Passages = tuple[Matrix, list[float]]
+"""Vectors of BM25's best, and their scores there."""
+
+
+def search_hyde(part: Part) -> list[Ranking]:
+    """Raises the language model's failure where nothing stands in for any question."""
+    started = part.clock()
+    documents: dict[int, Sequence[str]] = {
+        index: question.hypothetical_documents
+        for index, question in enumerate(part.questions)
+        if question.hypothetical_documents
+    }
+    sources = ["given"] if documents else []
+    options = part.resources.writers.options(part.branch.name)
+    open_ = [index for index in range(len(part.questions)) if index not in documents]
+    failures: dict[int, StageFailure] = {}
+    falls_back = True
+    if isinstance(options, HydeOptions) and options.asks_a_model and open_:
+        falls_back = options.fallback == "feedback"
+        written = ask(part, [part.questions[index].text for index in open_], options)
+        for index, one in zip(open_, written, strict=True):
+            if isinstance(one, StageFailure):
+                failures[index] = one
+            else:
+                documents[index] = one
+        if len(failures) < len(open_):
+            sources.append(options.generator)
+        open_ = list(failures)
+        note_failures(part, Stage.HYPOTHESIS, failures, "feedback" if falls_back else "left out")
+    passages = _feedback(part, open_) if falls_back and open_ else {}
+    if falls_back and open_:
+        sources.append("feedback")
+    failed = None if documents or falls_back else worst(failures)
+    status = StageStatus.OK if sources else StageStatus.FAILED if failed else StageStatus.SKIPPED
+    part.timed(Stage.HYPOTHESIS, started, _said(sources, failures), status)
+    if failed is not None:
+        part.degraded.clear()
+        raise failed
+    texts: Texts = [
+        one if index in documents or index in passages else {}
+        for index, one in enumerate(part.texts_of(DENSE))
+    ]
+    return part.search_vectors(_moved(part, texts, documents, passages), map(len, texts))
+
+
+def _said(sources: Sequence[str], failures: Mapping[int, StageFailure]) -> str:
+    """`openai, feedback (rule: identifier-like)`."""
+    why = dict.fromkeys(f"{failure.reason}: {failure.detail}" for failure in failures.values())
+    return ", ".join(sources) + (f" ({'; '.join(why)})"[:300] if why else "")
+
+
+def _feedback(part: Part, indices: Iterable[int]) -> dict[int, Passages]:
+    """The best BM25 passages of each of these questions that has any."""
+    count = part.resources.settings.feedback_passages
+    wanted = set(indices)
+    texts: Texts = [one if index in wanted else {} for index, one in enumerate(part.lexical_texts)]
+    options = part.resources.writers.options(part.branch.name)
+    name = options.feedback_store if isinstance(options, HydeOptions) else None
+    store = part.resources.store(name) if name else None
+    best = [ranking.hits[:count] for ranking in part.found_by_text(texts, count, store=store)]
+    known = part.store.vectors(part.request.namespace, [hit.passage_id for hits in best for hit in hits])
+    found: dict[int, Passages] = {}
+    for index, hits in enumerate(best):
+        if there := [hit for hit in hits if hit.passage_id in known]:
+            vectors = np.stack([known[hit.passage_id] for hit in there])
+            found[index] = (vectors, [hit.score for hit in there])
+    return found
+
+
+def _moved(
+    part: Part, texts: Texts, documents: Mapping[int, Sequence[str]], passages: Mapping[int, Passages]
+) -> Matrix:
+    """The vectors of these texts, each moved towards its question's documents or passages."""
+    vectors = part.embed(texts)
+    settings = part.resources.settings
+    ends = list(accumulate(map(len, texts)))
+    for index, (one, end) in enumerate(zip(texts, ends, strict=True)):
+        rows = range(end - len(one), end)
+        if index in documents:
+            imagined = part.resources.embedder.embed_passages(documents[index])
+            for row in rows:
+                vectors[row] = hypothesis_vector(vectors[row], imagined)
+        elif index in passages:
+            found, scores = passages[index]
+            for row in rows:
+                moved: Vector = feedback_vector(
+                    vectors[row],
+                    found,
+                    scores,
+                    alpha=settings.feedback_alpha,
+                    count=settings.feedback_passages,
+                )
+                vectors[row] = moved
+    return vectors

@@ -1,0 +1,145 @@
+"""deploy/kubernetes, read: the same services as docker-compose.yml, and a scaler for each queue."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from config.pipeline import load_pipeline
+from config.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy" / "kubernetes"
+KUSTOMIZATION: dict[str, Any] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))
+RESOURCES: list[dict[str, Any]] = [
+    resource
+    for file in KUSTOMIZATION["resources"]
+    for resource in yaml.safe_load_all((FOLDER / file).read_text(encoding="utf-8"))
+    if resource
+]
+PIPELINE = load_pipeline(FOLDER / "pipeline.toml")
+
+
+def of_kind(kind: str) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one for one in RESOURCES if one["kind"] == kind}
+
+
+DEPLOYMENTS = of_kind("Deployment")
+PODS = {name: one["spec"]["template"]["spec"] for name, one in DEPLOYMENTS.items()}
+CONTAINERS: dict[str, dict[str, Any]] = {name: pod["containers"][0] for name, pod in PODS.items()}
+QUEUES = {f"chorale-{queue.removeprefix('chorale.')}": queue for queue in PIPELINE.queues}
+OTHERS = {"chorale-sweeper", "chorale-flower", "chorale-queue-figures"}
+
+
+def test_every_queue_has_a_worker_and_there_is_a_sweeper_and_flower() -> None:
+    assert DEPLOYMENTS.keys() == QUEUES.keys() | OTHERS
+    for name, queue in QUEUES.items():
+        words = ["python", "-m", "cli", "worker", queue, "--name", "$(POD_NAME)"]
+        assert CONTAINERS[name]["command"] == words
+
+
+def test_the_services_of_ours_are_those_of_compose() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    beating = {name for name, one in compose.items() if "cli.healthy" in str(one.get("healthcheck"))}
+    assert {f"chorale-{name}" for name in beating} == DEPLOYMENTS.keys() - {
+        "chorale-flower",
+        "chorale-queue-figures",
+    }
+
+
+def test_the_pipeline_is_the_clustered_one() -> None:
+    assert (FOLDER / "pipeline.toml").read_text("utf-8") == (ROOT / "config/clustered.toml").read_text(
+        "utf-8"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
+def test_no_container_is_root_or_can_write_its_image(name: str) -> None:
+    pod, container = PODS[name], CONTAINERS[name]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert not pod["automountServiceAccountToken"]
+    security = container["securityContext"]
+    assert security["readOnlyRootFilesystem"]
+    assert not security["allowPrivilegeEscalation"]
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert container["resources"]["limits"]["memory"]
+    assert {mount["mountPath"] for mount in container["volumeMounts"]} == {
+        "/var/lib/chorale",
+        "/tmp",
+        "/etc/chorale",
+    }
+
+
+@pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
+def test_a_deployment_selects_its_own_pods_and_asks_whether_they_live(name: str) -> None:
+    spec, container = DEPLOYMENTS[name]["spec"], CONTAINERS[name]
+    assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+    labels = [str(other["spec"]["selector"]) for other in DEPLOYMENTS.values()]
+    assert labels.count(str(spec["selector"])) == 1
+    for probe in (container["startupProbe"], container["livenessProbe"]):
+        healthy = ["sh", "-c", 'exec python -m cli.healthy "$POD_NAME"']
+        assert probe.get("exec", {}).get("command") == healthy or "httpGet" in probe
+
+
+@pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
+def test_every_variable_is_a_setting_or_a_secret_and_no_secret_stands_here(name: str) -> None:
+    variables = {one["name"]: one for one in CONTAINERS[name]["env"]}
+    ours = {variable for variable in variables if variable.startswith("CHORALE_")}
+    for literal in KUSTOMIZATION["configMapGenerator"][1]["literals"]:
+        ours.add(literal.partition("=")[0])
+    assert ours <= {f"CHORALE_{setting.upper()}" for setting in Settings.model_fields}
+    assert all("value" not in one for one in variables.values())
+    role = {"chorale-sweeper": "sweeper", "chorale-flower": "flower"}.get(name, "worker")
+    key = variables["CHORALE_REDIS_URL"]["valueFrom"]["secretKeyRef"]["key"]
+    assert key == f"redis-url-{role}"
+
+
+def test_every_key_of_the_secret_is_listed_where_it_is_to_be_made() -> None:
+    asked = {
+        one["valueFrom"]["secretKeyRef"]["key"]
+        for container in CONTAINERS.values()
+        for one in container["env"]
+        if "secretKeyRef" in one["valueFrom"]
+    }
+    head = (FOLDER / "services.yaml").read_text("utf-8").partition("---")[0]
+    listed = re.findall(r"[a-z]+(?:-[a-z0-9]+)+", head.replace("\n# ", " ").partition("Secret chorale:")[2])
+    assert set(listed) == asked
+    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
+    assert set(re.findall(r"--from-literal=([a-z0-9-]+)=", page)) == asked
+
+
+@pytest.mark.parametrize("name", sorted(QUEUES))
+def test_workers_of_a_queue_are_scaled_by_how_many_wait_and_for_how_long(name: str) -> None:
+    scaler = of_kind("ScaledObject")[name]["spec"]
+    assert scaler["scaleTargetRef"] == {"name": name}
+    assert 1 <= scaler["minReplicaCount"] < scaler["maxReplicaCount"]
+    asked = {trigger["metadata"]["valueLocation"]: trigger for trigger in scaler["triggers"]}
+    assert asked.keys() == {"length", "age_s"}
+    for trigger in asked.values():
+        assert trigger["type"] == "metrics-api"
+        assert trigger["metadata"]["url"] == f"http://chorale-queue-figures:9100/{QUEUES[name]}"
+        assert float(trigger["metadata"]["targetValue"]) > 0
+
+
+def test_a_service_finds_pods_that_there_are() -> None:
+    labels = [one["spec"]["selector"]["matchLabels"] for one in DEPLOYMENTS.values()]
+    services = of_kind("Service")
+    assert services.keys() == {"chorale-flower", "chorale-queue-figures"}
+    assert all(service["spec"]["selector"] in labels for service in services.values())
+
+
+def test_kustomize_renders_all_of_it() -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("without kubectl: what is there is read above, unrendered")
+    rendered = subprocess.run(
+        ["kubectl", "kustomize", str(FOLDER)], check=True, capture_output=True, text=True
+    ).stdout
+    kinds = [one["kind"] for one in yaml.safe_load_all(rendered)]
+    assert kinds.count("ConfigMap") == 2
+    assert len(kinds) == len(RESOURCES) + 2

@@ -1,0 +1,143 @@
+"""A real HTTP server that speaks the chat protocol, and every way in which such servers fail."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+Answer = Callable[["Handler", dict[str, Any]], None]
+
+
+class ChatServer:
+    """Answers on a port of its own; `answer` may be replaced at any time, `requests` are the bodies it was sent.
+
+    `then` holds answers for the next requests, before `answer` is used again.
+    """
+
+    def __init__(self) -> None:
+        self.answer: Answer = says("A passage that answers the question.")
+        self.then: list[Answer] = []
+        self.requests: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.lock = threading.Lock()
+        self._server = _Server(("127.0.0.1", 0), Handler)
+        self._server.chat = self
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    @property
+    def prompts(self) -> list[str]:
+        return [body["messages"][0]["content"] for body in self.requests]
+
+    def forget(self) -> None:
+        """As it was in the beginning."""
+        self.__dict__ |= {"answer": says("A passage that answers the question."), "then": []}
+        self.requests.clear()
+        self.keys.clear()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    chat: ChatServer
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Callers that went away in the middle are what these tests are about."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        chat = self.server.chat
+        with chat.lock:
+            chat.requests.append(body)
+            chat.keys.append(self.headers.get("authorization"))
+            answer = chat.then.pop(0) if chat.then else chat.answer
+        with suppress(ConnectionError):
+            answer(self, body)
+
+    def send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+
+def completion(text: str | None) -> bytes:
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    return json.dumps({"object": "chat.completion", "choices": [choice]}).encode()
+
+
+def says(text: str | None) -> Answer:
+    return lambda handler, _: handler.send(200, completion(text))
+
+
+def sends(status: int, body: bytes = b"{}", **headers: str) -> Answer:
+    """Underscores in header names stand for dashes."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda handler, _: handler.send(status, body, named)
+
+
+def after(seconds: float, answer: Answer) -> Answer:
+    def late(handler: Handler, body: dict[str, Any]) -> None:
+        time.sleep(seconds)
+        answer(handler, body)
+
+    return late
+
+
+def cut_off(handler: Handler, _: dict[str, Any]) -> None:
+    """Half of what it announced, then the connection is closed."""
+    body = completion("never read to its end")
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body[: len(body) // 2])
+    handler.close_connection = True
+
+
+def drips(handler: Handler, body: dict[str, Any]) -> None:
+    """A space every 50 ms: no single read ever waits for long."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    for _ in range(60):
+        handler.wfile.write(b" ")
+        handler.wfile.flush()
+        time.sleep(0.05)
+
+
+def drips_headers(handler: Handler, body: dict[str, Any]) -> None:
+    """The same within a header, where no caller gets to look at the clock."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+    for _ in range(60):
+        handler.wfile.write(b"x")
+        handler.wfile.flush()
+        time.sleep(0.05)
+    handler.close_connection = True

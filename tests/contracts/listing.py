@@ -1,0 +1,74 @@
+"""What every store promises that lists documents by their metadata (`search.protocol.Lists`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from models.errors import BadIndex
+from models.hits import Ranking
+from search.protocol import Lists, Store
+from tests.contracts.store_documents import MANIFEST, document
+
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "a": {"day": "2024-05-01", "kind": "x"},
+    "b": {"day": "2024-05-01T02:00:00+03:00", "kind": "x"},
+    "c": {"day": "2023-12-31T23:00:00-02:00", "kind": "y"},
+    "d": {"day": 7, "kind": "x"},
+    "e": {"day": [9, 3], "kind": "x"},
+    "f": {"day": "soon", "kind": "x"},
+    "g": {"kind": "x"},
+    "h": {"day": [], "kind": "x"},
+    "i": {"day": "2024-05-01", "kind": "x"},
+}
+"""Among the dates b is the evening of April 30 by UTC, and c the first hour of the year."""
+
+
+class ListingContract:
+    """Inherit beside StoreContract, with its fixture `store`."""
+
+    @pytest.fixture
+    def filled(self, store: Store) -> Store:
+        store.create("ns", MANIFEST)
+        store.upsert(
+            "ns", [document(name, "one", "two", metadata=fields) for name, fields in DOCUMENTS.items()]
+        )
+        return store
+
+    def listed(self, store: Store, **options: Any) -> Ranking:
+        assert isinstance(store, Lists)
+        usual: dict[str, Any] = {"order_by": "day", "descending": True, "depth": 50, "timeout_s": 30.0}
+        return store.list_documents("ns", **{**usual, **options})
+
+    def names(self, store: Store, **options: Any) -> str:
+        return "".join(hit.document_id for hit in self.listed(store, **options).hits)
+
+    def test_a_listing_is_in_the_order_of_its_field(self, filled: Store) -> None:
+        assert self.names(filled) == "ed" + "aibc" + "f" + "gh"
+        assert self.names(filled, descending=False) == "ed" + "cbai" + "f" + "gh"
+        assert self.names(filled, order_by="nothing") == "abcdefghi"
+
+    def test_each_document_is_there_once_by_its_first_passage_with_score_0(self, filled: Store) -> None:
+        hits = self.listed(filled).hits
+        assert {hit.passage_id for hit in hits} == {f"{name}#0" for name in DOCUMENTS}
+        assert {hit.score for hit in hits} == {0.0}
+        assert {hit.content_hash for hit in hits} == {f"hash of {name}" for name in DOCUMENTS}
+
+    def test_a_listing_keeps_filters_exclusions_and_depth(self, filled: Store) -> None:
+        ranking = self.listed(filled, filters={"kind": "x"}, exclude_ids=["a"], depth=3)
+        assert "".join(hit.document_id for hit in ranking.hits) == "edi"
+        assert ranking.total_matches == 7
+        unknown = self.listed(filled, filters={"colour": "red"})
+        assert unknown.hits == ()
+        assert unknown.warnings == ("filter 'colour': no document has this field, so nothing matches",)
+
+    def test_a_listing_shows_what_was_replaced_and_deleted(self, filled: Store) -> None:
+        filled.upsert("ns", [document("f", "new", metadata={"day": 100})])
+        filled.delete("ns", ["e"])
+        assert self.names(filled) == "fd" + "aibc" + "gh"
+
+    def test_a_listing_of_an_unknown_namespace_is_a_bad_index(self, filled: Store) -> None:
+        assert isinstance(filled, Lists)
+        with pytest.raises(BadIndex, match="nowhere"):
+            filled.list_documents("nowhere", order_by="day", descending=True, depth=1)

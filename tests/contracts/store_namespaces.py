@@ -1,0 +1,82 @@
+"""What every store promises of namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from chorale_client.words import Reason
+
+from models.errors import BadIndex, ManifestMismatch
+from search.protocol import Store
+from tests.contracts.store_documents import EAST, document, questions
+from tests.contracts.store_searches import Searching
+
+
+class NamespacesContract(Searching):
+    """Namespaces and manifests."""
+
+    def test_an_unknown_namespace_is_a_bad_index_that_names_it(self, store: Store) -> None:
+        calls: list[Callable[[], object]] = [
+            lambda: self.rankings(store, "a", namespace="nowhere", depth=1),
+            lambda: store.texts("nowhere", ["a"]),
+            lambda: store.vectors("nowhere", ["a"]),
+            lambda: store.generation("nowhere"),
+            lambda: store.upsert("nowhere", [document("a", "text")]),
+            lambda: store.delete("nowhere", ["a"]),
+        ]
+        if self.has_vectors:
+            calls.append(lambda: store.search_vectors("nowhere", questions(EAST), depth=1))
+        for call in calls:
+            with pytest.raises(BadIndex, match="nowhere") as raised:
+                call()
+            assert raised.value.reason == Reason.BAD_INDEX
+
+    def test_an_empty_namespace_has_no_hits(self, store: Store) -> None:
+        assert self.finds(store, [], "anything")
+
+    def test_a_namespace_made_twice_in_the_same_way_stays_as_it_is(self, store: Store) -> None:
+        store.upsert("ns", [document("a", "kept")])
+        assert store.create("ns", self.manifest) == self.manifest
+        assert self.finds(store, ["a#0"], "kept")
+
+    def test_a_namespace_built_differently_is_refused_with_what_differs_and_what_mends_it(
+        self, store: Store
+    ) -> None:
+        with pytest.raises(ManifestMismatch) as raised:
+            store.create("ns", replace(self.manifest, embedder="another", language="it"))
+        said = str(raised.value)
+        assert "embedder is 'by hand', asked for 'another'" in said
+        assert "language is 'en', asked for 'it'" in said
+        assert "splitter" not in said
+        assert "chorale index --rebuild" in said
+
+    def test_namespaces_are_listed_with_their_counts(self, store: Store) -> None:
+        store.create("other", self.manifest)
+        generation = store.upsert("ns", [document("a", "one", "two"), document("b", "three")])
+        states = {state.name: state for state in store.namespaces()}
+        assert sorted(states) == ["ns", "other"]
+        assert (states["ns"].documents, states["ns"].passages) == (2, 3)
+        assert (states["ns"].generation, states["ns"].manifest) == (generation, self.manifest)
+        assert (states["other"].documents, states["other"].passages) == (0, 0)
+
+    def test_no_search_sees_another_namespace(self, store: Store) -> None:
+        store.create("other", self.manifest)
+        store.upsert("other", [document("b", "secret")])
+        store.upsert("ns", [document("a", "public")])
+        assert self.finds(store, ["a#0"], "secret public")
+        assert store.texts("ns", ["b#0"]) == {}
+        assert store.vectors("ns", ["b#0"]) == {}
+        assert store.delete("ns", ["b"]) == 0
+
+    def test_a_dropped_namespace_is_gone_and_its_name_never_repeats_a_generation(self, store: Store) -> None:
+        before = store.upsert("ns", [document("a", "old")])
+        assert self.finds(store, ["a#0"], "old")
+        assert store.drop("ns")
+        assert not store.drop("ns")
+        with pytest.raises(BadIndex):
+            self.rankings(store, "old")
+        store.create("ns", self.manifest)
+        assert self.finds(store, [], "old")
+        assert store.upsert("ns", [document("a", "new")]) > before

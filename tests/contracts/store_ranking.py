@@ -1,0 +1,172 @@
+"""What every store promises of its rankings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.documents import Document, Passage, PassageText
+from models.errors import InvalidAnswer
+from search.protocol import Store
+from tests.contracts.store_documents import EAST, NORTH, document, questions, unit
+from tests.contracts.store_searches import Searching
+
+HOSTILE = (
+    "",
+    " \t\n",
+    "\x00\x01\x1f\x7f secret\x00",
+    "(" * 8_192,
+    "(" * 5_000 + "secret" + ")" * 3_000,
+    "secret AND NOT (OR",
+    'text:secret "secret',
+    "*",
+    "secre?  secre* /secr.*/ secret~2 secret^9",
+    "[a TO z] {1 TO *} rid:>0",
+    "+secret -secret !secret && ||",
+    "' OR 1=1; DROP TABLE chorale_passage; --",
+    "../../etc/passwd %00 ${jndi:x} {{7*7}}",
+    "\ud800 lone \udfff surrogates secret",
+    "секрет ΜΥΣΤΙΚΌ סוד سر रहस्य ความลับ 秘密 シークレット 비밀",
+    "\u202esecret\u202c \u200b\ufeff e\u0301" + "\u0301" * 500,
+    "🔥👩‍👩‍👧‍👦🏴󠁧󠁢󠁥󠁮󠁧󠁿",
+    "x" * 8_192,
+    " ".join(f"t{i}" for i in range(1_600))[:8_192],
+    "a" + "\u0300" * 8_191,
+)
+
+
+class RankingContract(Searching):
+    """Rankings, whatever they are of."""
+
+    def test_a_hit_carries_what_fusion_needs(self, store: Store) -> None:
+        metadata = {"source_type": "faq", "published_at": "2024-05-01", "other": 1}
+        held = replace(document("a", "pear", metadata=metadata), near_duplicate_group="z")
+        store.upsert("ns", [held])
+        for ranking in self.rankings(store, "pear", depth=1):
+            (hit,) = ranking.hits
+            assert (hit.passage_id, hit.document_id) == ("a#0", "a")
+            assert (hit.source_type, hit.published_at) == ("faq", "2024-05-01")
+            assert (hit.content_hash, hit.near_duplicate_group) == ("hash of a", "z")
+
+    def test_texts_and_vectors_come_by_passage_id_and_unknown_ids_are_left_out(self, store: Store) -> None:
+        metadata = {"tags": ["x", {"y": None}], "über": "ß"}
+        passages = (Passage("a#0", 0, "Häuser\n", "Install > Linux", 5, 12, NORTH),)
+        store.upsert("ns", [Document("a", "docs", "T", passages, metadata)])
+        expected = PassageText("a#0", "a", "T", "Install > Linux", "Häuser\n", metadata)
+        assert store.texts("ns", ["a#0", "a#0", "a#1", "z"]) == {"a#0": expected}
+        assert store.texts("ns", []) == {}
+        if self.has_vectors:
+            vectors = store.vectors("ns", ["a#0", "a#1"])
+            assert list(vectors) == ["a#0"]
+            assert vectors["a#0"].dtype == np.float32
+            assert vectors["a#0"].tolist() == NORTH.tolist()
+        assert store.vectors("ns", []) == {}
+
+    def test_depth_counts_documents_not_passages(self, store: Store) -> None:
+        others = [document(f"d{i}", "pear pie with cream", vectors=(unit(5, 1, 0, 0),)) for i in range(5)]
+        store.upsert("ns", [document("long", *["pear"] * 40), *others])
+        for ranking in self.rankings(store, "pear", depth=3):
+            assert ranking.hits[0].document_id == "long"
+            assert len({hit.document_id for hit in ranking.hits}) >= 3
+
+    def test_all_that_match_come_when_there_are_fewer_than_depth(self, store: Store) -> None:
+        store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear")])
+        for ranking in self.rankings(store, "pear", depth=1_000):
+            assert [hit.passage_id for hit in ranking.hits] == ["a#0", "a#1", "b#0"]
+
+    def test_ties_are_broken_by_passage_id_wherever_the_ranking_is_cut(self, store: Store) -> None:
+        names = [f"d{i:02}" for i in range(60)]
+        for part in (names[40:], names[:20], names[20:40]):
+            store.upsert("ns", [document(name, "pear") for name in reversed(part)])
+        everything = [f"{name}#0" for name in names]
+        for depth in (1, 7, 60):
+            for ranking in self.rankings(store, "pear", depth=depth):
+                assert [hit.passage_id for hit in ranking.hits][:depth] == everything[:depth]
+
+    def test_10_000_documents_are_ranked_and_read(self, store: Store) -> None:
+        for first in range(0, 10_000, 2_500):
+            turned = ((i, unit(10_000, i, 0, 0)) for i in range(first, first + 2_500))
+            store.upsert("ns", [document(f"d{i:05}", "pear", vectors=(vector,)) for i, vector in turned])
+        for ranking in self.rankings(store, "pear", depth=1_000):
+            assert [hit.document_id for hit in ranking.hits][:1_000] == [f"d{i:05}" for i in range(1_000)]
+        assert len(store.revisions("ns", "docs")) == 10_000
+
+
+class TextContract(Searching):
+    """BM25, whatever the analyser."""
+
+    def test_a_list_of_texts_gets_a_ranking_each_in_order(self, store: Store) -> None:
+        store.upsert("ns", [document("a", "apple"), document("b", "pear")])
+        texts = store.search_text("ns", ["pear", "nothing", "apple", ""], depth=5)
+        assert [[hit.document_id for hit in ranking.hits] for ranking in texts] == [["b"], [], ["a"], []]
+        assert store.search_text("ns", [], depth=5) == []
+
+    def test_every_passage_that_matches_comes_when_there_are_fewer_than_depth(self, store: Store) -> None:
+        store.upsert("ns", [document("a", "pear", "pear", "plum"), document("b", "pear")])
+        assert sorted(self.found(store, "pear", depth=1_000)) == ["a#0", "a#1", "b#0"]
+
+    def test_a_rarer_word_counts_more_and_a_repeated_one_too(self, store: Store) -> None:
+        store.upsert("ns", [document(f"c{i}", "common filler") for i in range(5)])
+        store.upsert("ns", [document("r", "rare filler"), document("k", "common filler")])
+        assert self.found(store, "common rare", depth=1) == ["r#0"]
+        # Of 7: ln(1 + 6.5/1.5) = 1.67 for the rare word, ln(1 + 1.5/6.5) = .21 for the common one.
+        (once,) = store.search_text("ns", ["common"], depth=10)
+        (thrice,) = store.search_text("ns", ["common common common"], depth=10)
+        assert thrice.hits[0].score == pytest.approx(3 * once.hits[0].score, rel=1e-4)
+
+    def test_the_title_is_searched_with_the_text(self, store: Store) -> None:
+        store.upsert("ns", [document("a", "nothing else", title="Zebra"), document("b", "nothing else")])
+        assert self.found(store, "zebra") == ["a#0"]
+
+    def test_hostile_text_is_only_words(self, store: Store) -> None:
+        store.create("other", self.manifest)
+        store.upsert("other", [document("hidden", "secret 秘密 other")])
+        store.upsert("ns", [document("a", "a public secret"), document("b", "unrelated")])
+        for text in HOSTILE:
+            expected = {"a#0"} if "secret" in text else set()
+            assert set(self.found(store, text, depth=1_000)) == expected, text[:80]
+
+
+class AnalyserContract(Searching):
+    """The analyser that a store has unless another is declared."""
+
+    def test_words_are_stemmed_folded_and_stop_words_are_no_terms(self, store: Store) -> None:
+        store.upsert("ns", [document("a", "The running CAFÉS"), document("b", "of the and")])
+        assert self.found(store, "run cafe") == ["a#0"]
+        assert self.found(store, "the of and") == []
+
+    def test_chinese_japanese_and_korean_are_found_by_any_two_characters(self, store: Store) -> None:
+        store.upsert("ns", [document("zh", "今天天气很好"), document("ja", "東京都に住んでいます")])
+        store.upsert("ns", [document("ko", "한국어문서")])
+        assert self.found(store, "天气") == ["zh#0"]
+        assert self.found(store, "東京") == ["ja#0"]
+        assert self.found(store, "문서") == ["ko#0"]
+
+
+class VectorContract(Searching):
+    """Cosine similarity."""
+
+    def test_a_list_of_vectors_gets_a_ranking_each_in_order(self, store: Store) -> None:
+        store.upsert("ns", [document("a", "apple"), document("b", "pear", vectors=(NORTH,))])
+        vectors = store.search_vectors("ns", questions(NORTH, EAST), depth=5)
+        assert [[hit.document_id for hit in ranking.hits] for ranking in vectors] == [["b", "a"], ["a", "b"]]
+        assert store.search_vectors("ns", np.zeros((0, 4), np.float32), depth=5) == []
+
+    def test_every_passage_is_near_when_there_are_fewer_than_depth(self, store: Store) -> None:
+        store.upsert("ns", [document("a", "pear", "pear", "plum"), document("b", "pear")])
+        assert len(self.near(store, EAST, depth=1_000)) == 4
+
+    def test_cosines_are_exact(self, store: Store) -> None:
+        store.upsert("ns", [document("a", "x", vectors=(unit(3, 4, 0, 0),)), document("b", "x")])
+        (ranking,) = store.search_vectors("ns", questions(EAST), depth=5)
+        assert [hit.document_id for hit in ranking.hits] == ["b", "a"]
+        assert [hit.score for hit in ranking.hits] == pytest.approx([1.0, 0.6], abs=1e-6)
+
+    def test_a_question_vector_of_another_length_is_refused_with_both(self, store: Store) -> None:
+        store.upsert("ns", [document("a", "pear")])
+        with pytest.raises(InvalidAnswer, match=r"3.*4"):
+            store.search_vectors("ns", np.ones((1, 3), np.float32), depth=1)
+        with pytest.raises(InvalidAnswer):
+            store.search_vectors("ns", np.full((1, 4), np.nan, np.float32), depth=1)

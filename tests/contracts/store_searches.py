@@ -1,0 +1,56 @@
+"""How the contracts of stores look into the store, by text, by vector, or both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from models.documents import Manifest, Vector
+from models.hits import Ranking
+from search.protocol import Store
+from tests.contracts.store_documents import EAST, MANIFEST, questions
+
+
+class Searching:
+    """Provide a `store` fixture; say what the store cannot do, and the promises of the rest are tested."""
+
+    has_text = True
+    """It answers `search_text`."""
+    has_vectors = True
+    """It answers `search_vectors` and `vectors`."""
+    manifest: Manifest = MANIFEST
+
+    @pytest.fixture(autouse=True)
+    def _namespace(self, store: Store) -> None:
+        store.create("ns", self.manifest)
+
+    def found(self, store: Store, text: str, **options: Any) -> list[str]:
+        (ranking,) = store.search_text("ns", [text], **{"depth": 10, "timeout_s": 30.0, **options})
+        return [hit.passage_id for hit in ranking.hits]
+
+    def near(self, store: Store, vector: Vector, **options: Any) -> list[str]:
+        options = {"depth": 10, "timeout_s": 30.0, **options}
+        (ranking,) = store.search_vectors("ns", questions(vector), **options)
+        return [hit.passage_id for hit in ranking.hits]
+
+    def rankings(
+        self, store: Store, text: str, vector: Vector = EAST, *, namespace: str = "ns", **options: Any
+    ) -> list[Ranking]:
+        """What each branch that the store has finds."""
+        options = {"depth": 10, "timeout_s": 30.0, **options}
+        found = []
+        if self.has_text:
+            found += store.search_text(namespace, [text], **options)
+        if self.has_vectors:
+            found += store.search_vectors(namespace, questions(vector), **options)
+        return found
+
+    def finds(
+        self, store: Store, passage_ids: list[str], text: str, vector: Vector = EAST, **options: Any
+    ) -> bool:
+        """Whether every branch finds these passages in this order."""
+        rankings = self.rankings(store, text, vector, **options)
+        return [[hit.passage_id for hit in ranking.hits] for ranking in rankings] == [
+            passage_ids for _ in rankings
+        ]

@@ -1,0 +1,227 @@
+"""Named places in the life of a request where a test can kill, hang or fail the process that comes by.
+
+A process that ran `PRELOAD` first looks, at each place, whether a fault was armed for it; the first that comes by
+takes it.  The product knows nothing of this.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from redis import Redis
+from redis.connection import AbstractConnection
+from redis.exceptions import RedisError
+
+PRELOAD = "from tests import failpoints; failpoints.install()\n"
+
+ARMED, TAKEN, TAKEN_BY = "test:failpoint:", "test:failpoints:taken", "test:failpoints:by"
+
+PROCESS = "CHORALE_TEST_PROCESS"
+"""The variable that tells a process its name in the pipeline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    target: str
+    """`module:Class.method` or `module:function`."""
+    when: str
+    """`before` the call, `after` it, or `while`: its command is with Redis and the reply is not read."""
+    only: Callable[[Mapping[str, Any], Any], bool] = lambda _options, _result: True
+    """Of the calls with these keyword arguments, and this result where it is after the call."""
+
+
+def _ends_by(who: str) -> Callable[[Mapping[str, Any], Any], bool]:
+    return lambda options, _: options.get("by") == who
+
+
+_LEDGER = "ledger.redis:RedisLedger"
+_CALLER = "chorale_client.ledger:CallersLedger"
+
+PLACES: Mapping[str, Place] = {
+    "publisher.after_accept": Place(f"{_CALLER}.accept", "after"),
+    "planner.before_plan": Place(f"{_LEDGER}.plan", "before"),
+    "planner.while_plan": Place(f"{_LEDGER}.plan", "while"),
+    "planner.after_plan": Place(f"{_LEDGER}.plan", "after"),
+    "branch.before_start": Place(f"{_LEDGER}.start", "before"),
+    "branch.after_start": Place(f"{_LEDGER}.start", "after"),
+    "branch.before_report": Place(f"{_LEDGER}.report", "before"),
+    "branch.while_report": Place(f"{_LEDGER}.report", "while"),
+    "branch.after_report": Place(f"{_LEDGER}.report", "after"),
+    "fusion.before_join": Place(f"{_LEDGER}.join", "before", lambda options, _: not options.get("force")),
+    "fusion.after_join": Place(
+        f"{_LEDGER}.join", "after", lambda options, joined: not options.get("force") and joined is not None
+    ),
+    "fusion.before_finish": Place(f"{_LEDGER}.finish", "before", _ends_by("fusion")),
+    "fusion.while_finish": Place(f"{_LEDGER}.finish", "while", _ends_by("fusion")),
+    "fusion.after_finish": Place(f"{_LEDGER}.finish", "after", _ends_by("fusion")),
+    "sweeper.after_sweep": Place(f"{_LEDGER}.sweep", "after", lambda _, found: bool(found.actions)),
+    "sweeper.before_finish": Place(f"{_LEDGER}.finish", "before", _ends_by("sweeper")),
+    "sweeper.while_finish": Place(f"{_LEDGER}.finish", "while", _ends_by("sweeper")),
+    "drainer.before_commit": Place("audit.drainer:insert_new", "after"),
+    "drainer.after_commit": Place("audit.drainer:Drainer._write", "after"),
+}
+"""What a fault can hit, named after who comes by and which step of docs/ledger.md it is at."""
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _hang() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    # Where another thread takes the signal, this one runs on for a moment.
+    time.sleep(0.02)
+
+
+def _raise() -> None:
+    raise RuntimeError("the disk is on fire")
+
+
+def _run_out_of_memory() -> None:
+    raise MemoryError("too much")
+
+
+FAULTS: Mapping[str, Callable[[], None]] = {
+    "kill": _kill,
+    "hang": _hang,
+    "raise": _raise,
+    "memory": _run_out_of_memory,
+    "sleep": lambda: time.sleep(3),
+}
+
+
+def arm(
+    client: Redis, place: str, fault: str = "kill", *, times: int = 1, process: str = "", request_id: str = ""
+) -> None:
+    """The next `times` that somebody comes by this place, this fault happens.
+
+    To this `process` of the pipeline alone, and while it is about this request alone, where they are given.
+    """
+    assert place in PLACES, f"no place {place!r}; there are: {', '.join(PLACES)}"
+    assert fault in FAULTS, f"no fault {fault!r}; there are: {', '.join(FAULTS)}"
+    client.rpush(_armed(place, process), *[f"{fault} {request_id}"] * times)
+
+
+def _armed(place: str, process: str) -> str:
+    return f"{ARMED}{place}@{process}" if process else ARMED + place
+
+
+def disarm(client: Redis) -> None:
+    for key in client.scan_iter(ARMED + "*"):
+        client.delete(key)
+
+
+def taken(client: Redis) -> dict[str, int]:
+    """How many faults happened, by place."""
+    found: Any = client.hgetall(TAKEN)
+    return {place.decode(): int(count) for place, count in found.items()}
+
+
+def wait_taken(client: Redis, place: str, *, before: int = 0, limit_s: float = 20) -> str:
+    """Return once a fault of this place happened, beyond those of `before`: the process that it happened to."""
+    until = time.monotonic() + limit_s
+    while taken(client).get(place, 0) <= before:
+        assert time.monotonic() < until, f"nobody came by {place}"
+        time.sleep(0.005)
+    name: Any = client.hget(TAKEN_BY, place)
+    return str(name.decode())
+
+
+class _Armed:
+    """In the process under test: takes what is armed, on a connection of its own."""
+
+    def __init__(self, url: str) -> None:
+        self._client = Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1)
+        self._process = os.environ.get(PROCESS, "")
+        self.pending = threading.local()
+
+    def take(self, place: str, *about: Any) -> Callable[[], None] | None:
+        with suppress(RedisError):
+            for process in {self._process, ""}:
+                key = _armed(place, process)
+                armed: Any = self._client.lindex(key, 0)
+                if armed is None:
+                    continue
+                fault, _, request_id = armed.decode().partition(" ")
+                if request_id in repr(about) and self._client.lrem(key, 1, armed):
+                    self._client.hset(TAKEN_BY, place, self._process)
+                    self._client.hincrby(TAKEN, place, 1)
+                    return FAULTS[fault]
+        return None
+
+    def act(self, place: str, *about: Any) -> None:
+        fault = self.take(place, *about)
+        if fault is not None:
+            fault()
+
+    @contextmanager
+    def with_reply_unread(self, place: str, *about: Any) -> Iterator[None]:
+        self.pending.fault = self.take(place, *about)
+        try:
+            yield
+        finally:
+            self.pending.fault = None
+
+
+def install(places: Mapping[str, Place] = PLACES) -> None:
+    """Wrap every one of `places` in this process."""
+    armed = _Armed(os.environ["CHORALE_REDIS_URL"])
+    by_target: dict[str, list[tuple[str, Place]]] = {}
+    for name, place in places.items():
+        by_target.setdefault(place.target, []).append((name, place))
+    for target, wanted in by_target.items():
+        module, _, path = target.partition(":")
+        if module.startswith("audit.") and os.environ.get(PROCESS, "").startswith("chorale."):
+            continue  # a worker writes no audit row, and does not load what it takes to
+        owner: Any = importlib.import_module(module)
+        *classes, attribute = path.split(".")
+        for one in classes:
+            owner = getattr(owner, one)
+        setattr(owner, attribute, _wrapped(getattr(owner, attribute), wanted, armed))
+    _look_before_replies(armed)
+
+
+def _wrapped(call: Any, places: list[tuple[str, Place]], armed: _Armed) -> Any:
+    @functools.wraps(call)
+    def with_places(*args: Any, **options: Any) -> Any:
+        for name, place in places:
+            if place.when == "before" and place.only(options, None):
+                armed.act(name, args, options)
+        between = [name for name, place in places if place.when == "while" and place.only(options, None)]
+        if between:
+            with armed.with_reply_unread(between[0], args, options):
+                result = call(*args, **options)
+        else:
+            result = call(*args, **options)
+        for name, place in places:
+            if place.when == "after" and place.only(options, result):
+                armed.act(name, args, options, result)
+        return result
+
+    return with_places
+
+
+def _look_before_replies(armed: _Armed) -> None:
+    classes = [AbstractConnection, *AbstractConnection.__subclasses__()]
+    for one in classes:
+        if "read_response" in vars(one):
+            read = one.read_response  # type: ignore[attr-defined]
+
+            @functools.wraps(read)
+            def reading(*args: Any, _read: Any = read, **options: Any) -> Any:
+                fault = getattr(armed.pending, "fault", None)
+                if fault is not None:
+                    armed.pending.fault = None
+                    fault()
+                return _read(*args, **options)
+
+            setattr(one, "read_response", reading)  # noqa: B010  # mypy knows no assignment to a method

@@ -1,0 +1,196 @@
+"""The audit database cannot be written: answers are what they are, and every row is written once when it can."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+from chorale_client.keys import OUTBOX
+
+from cli.checks.audit_trail import schema
+from cli.status import read_status
+from cli.surroundings import Surroundings
+from tests.failpoints import PROCESS
+from tests.faults.readers import audited, in_outbox
+from tests.faults.waiting import is_whole, until
+from tests.integration.audit.process import line_of, started
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+
+pytestmark = pytest.mark.slow
+
+BM25_ALONE = """
+[stores.local]
+kind = "embedded"
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+"""
+
+ORDERS = "orders"
+PRELOAD = f"""
+import os
+if os.environ.get({PROCESS!r}) == "sweeper":
+    from pathlib import Path
+    from sqlalchemy import event, pool
+    def obey(connection, _record, _proxy):
+        orders = Path(os.environ["CHORALE_HOME"], {ORDERS!r})
+        if orders.exists():
+            connection.execute(orders.read_text())
+    event.listen(pool.Pool, "checkout", obey)
+"""
+"""The drainer's connections obey the pragma in a file of this name: what a disk does to them, they know by no other way."""
+
+KEPT_S = 0.5
+"""Above what a row takes to be written where nothing is wrong."""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    file = tmp_path_factory.mktemp("bm25") / "pipeline.toml"
+    file.write_text(BM25_ALONE)
+    with (
+        RedisServer() as server,
+        RunningPipeline(
+            server,
+            queues=["chorale.retrieve", "chorale.bm25", "chorale.fusion"],
+            sweeper=True,
+            pipeline_file=file,
+            environment={"CHORALE_DRAIN": "true", "CHORALE_BREAKER_FAILURES": "0"},
+            preload=PRELOAD,
+        ) as pipeline,
+    ):
+        pipeline.index()
+        until(lambda: database(pipeline).exists())
+        yield pipeline
+
+
+def database(pipeline: RunningPipeline) -> Path:
+    return pipeline.home / "audit.db"
+
+
+@contextmanager
+def locked(pipeline: RunningPipeline) -> Iterator[None]:
+    """Another process is in the middle of a long transaction."""
+    with started("hold", pipeline.resources.settings.audit_database_url) as holder:
+        assert line_of(holder) == "locked"
+        yield
+
+
+@contextmanager
+def gone(pipeline: RunningPipeline) -> Iterator[None]:
+    """Somebody moved the files away, and brings them back."""
+    away = pipeline.home / "away"
+    away.mkdir()
+    for file in pipeline.home.glob("audit.db*"):
+        file.rename(away / file.name)
+    yield
+    assert not database(pipeline).exists(), "an empty database was put in its place"
+    for file in away.iterdir():
+        file.rename(pipeline.home / file.name)
+    away.rmdir()
+
+
+@contextmanager
+def ordered(pipeline: RunningPipeline, fault: str, end: str) -> Iterator[None]:
+    orders = pipeline.home / ORDERS
+    _replace(orders, fault)
+    yield
+    _replace(orders, end)
+
+
+def _replace(file: Path, text: str) -> None:
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
+def read_only(pipeline: RunningPipeline) -> AbstractContextManager[None]:
+    return ordered(pipeline, "PRAGMA query_only = ON", "PRAGMA query_only = OFF")
+
+
+def full(pipeline: RunningPipeline) -> AbstractContextManager[None]:
+    return ordered(pipeline, "PRAGMA max_page_count = 1", "PRAGMA max_page_count = 1073741823")
+
+
+FAULTS: dict[str, Callable[[RunningPipeline], AbstractContextManager[None]]] = {
+    "locked": locked,
+    "gone": gone,
+    "read-only": read_only,
+    "full": full,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_database_that_cannot_be_written_costs_no_answer_and_no_row(
+    running: RunningPipeline, fault: str
+) -> None:
+    client = running.client()
+    audited(running, client.retrieve("ERR-4711", cache="bypass", timeout_s=10).request_id)
+    with FAULTS[fault](running):
+        answers = [client.retrieve("ERR-4711", cache="bypass", timeout_s=10) for _ in range(5)]
+        time.sleep(KEPT_S)
+        for answer in answers:
+            assert (answer.status, answer.hits[0].document_id) == ("complete", "error")
+            assert in_outbox(running.redis, answer.request_id)
+        assert running.processes["sweeper"].poll() is None
+
+    for answer in answers:
+        row = audited(running, answer.request_id)
+        assert (row.status, row.took_ms) == ("complete", answer.took_ms)
+    assert running.redis.xlen(OUTBOX) == 0
+
+
+def test_the_status_says_what_waits_for_the_database(running: RunningPipeline) -> None:
+    around = Surroundings(running.resources.settings, running.resources.pipeline, running.server.url)
+    with locked(running):
+        asked = running.client().retrieve("ERR-4711", cache="bypass", timeout_s=10)
+        said = read_status(around)
+        assert said.outbox_entries == 1
+        assert 0 < said.outbox_age_s < 20
+    audited(running, asked.request_id)
+
+
+def test_the_doctor_says_that_the_database_is_gone(running: RunningPipeline) -> None:
+    around = Surroundings(running.resources.settings, running.resources.pipeline, running.server.url)
+    with gone(running):
+        (finding,) = schema(around)
+    assert "there is no audit database" in finding.what
+    assert list(schema(around)) == []
+
+
+def test_a_sweeper_that_starts_while_the_database_is_held_ends_requests_all_the_same(
+    running: RunningPipeline,
+) -> None:
+    """Its rows come when the database is free; a request that nobody fuses is ended meanwhile."""
+    running.kill("sweeper")
+    with locked(running):
+        running.start("sweeper")
+        running.wait_ready(["sweeper"])
+        running.kill("chorale.fusion")
+        answer = running.client().retrieve("ERR-4711", cache="bypass", timeout_s=1)
+        assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
+        assert [(one.where, one.reason) for one in answer.degraded] == [("fuse", "not_started")]
+    assert audited(running, answer.request_id).status == "degraded"
+    running.start("chorale.fusion")
+    running.wait_ready(["chorale.fusion"])
+    assert is_whole(running)
+
+
+def test_a_removed_database_is_made_again_by_the_next_start(running: RunningPipeline) -> None:
+    """What ended in between is in it: rows are never written to a file that has no name any more."""
+    for file in running.home.glob("audit.db*"):
+        file.unlink()
+    answer = running.client().retrieve("ERR-4711", cache="bypass", timeout_s=10)
+    time.sleep(KEPT_S)
+    assert in_outbox(running.redis, answer.request_id)
+
+    running.kill("sweeper")
+    running.start("sweeper")
+
+    assert audited(running, answer.request_id).status == "complete"

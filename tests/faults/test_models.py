@@ -1,0 +1,189 @@
+"""A model is missing, half written, or slow to load: the other branches answer, and it is taken when it is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from chorale_client.keys import HEARTBEAT
+
+from tests.failpoints import PROCESS
+from tests.faults.readers import ROOM_MS, order_by, seen
+from tests.faults.waiting import until
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+from tests.tiny_bert import write_tiny_bert
+
+pytestmark = pytest.mark.slow
+
+TEXTS = {
+    "tree": ("A tree", "words of a tree"),
+    "date": ("A date", "a date other than a word"),
+    "text": ("A text", "a question of text"),
+}
+QUESTION = "a tree of words"
+SLOWLY_S = 2.5
+
+TWO_BRANCHES = """
+[stores.local]
+kind = "embedded"
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+
+[branches.vector]
+kind = "vector"
+group = "dense"
+store = "local"
+"""
+
+PRELOAD = f"""
+import os
+from pathlib import Path
+if os.environ.get({PROCESS!r}) == "chorale.vector":
+    import time
+    from inference.onnx_embedder import OnnxEmbedder
+    load = OnnxEmbedder._load
+    def load_slowly(embedder):
+        if Path(os.environ["CHORALE_HOME"], "slow").exists():
+            time.sleep({SLOWLY_S})
+        return load(embedder)
+    OnnxEmbedder._load = load_slowly
+"""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    folder = tmp_path_factory.mktemp("model") / "tiny"
+    write_tiny_bert(folder)
+    file = folder.parent / "pipeline.toml"
+    file.write_text(TWO_BRANCHES)
+    environment = {
+        "CHORALE_EMBEDDER": str(folder),
+        "CHORALE_DRAIN": "true",
+        "CHORALE_BREAKER_FAILURES": "0",
+    }
+    with (
+        RedisServer() as server,
+        RunningPipeline(
+            server,
+            queues=["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"],
+            sweeper=True,
+            pipeline_file=file,
+            environment=environment,
+            preload=PRELOAD,
+        ) as pipeline,
+    ):
+        pipeline.index(TEXTS)
+        yield pipeline
+
+
+@pytest.fixture
+def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
+    """The pipeline; afterwards every worker has its model by itself, and finds what it found before."""
+    expected = order_by(running, ["bm25", "vector"], QUESTION)
+    yield running
+    running.wait_ready()
+    assert order_by(running, ["bm25", "vector"], QUESTION) == expected
+    assert [name for name, process in running.processes.items() if process.poll() is not None] == []
+
+
+def model(pipeline: RunningPipeline) -> Path:
+    return Path(pipeline.resources.settings.embedder)
+
+
+def no_folder(folder: Path) -> None:
+    folder.rename(folder.with_name("away"))
+
+
+def half_the_weights(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    os.truncate(weights, weights.stat().st_size // 2)
+
+
+def no_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+
+
+def mend(folder: Path) -> None:
+    """What a copy that goes on to its end leaves."""
+    away = folder.with_name("away")
+    if away.exists():
+        away.rename(folder)
+    write_tiny_bert(folder)
+
+
+def is_ready(pipeline: RunningPipeline, name: str) -> bool:
+    return b'"ready": true' in (pipeline.redis.get(HEARTBEAT + name) or b"")
+
+
+def start_again(pipeline: RunningPipeline, name: str) -> None:
+    pipeline.kill(name)
+    pipeline.start(name)
+
+
+@pytest.mark.parametrize("damage", [no_folder, half_the_weights, no_tokenizer])
+def test_a_worker_that_starts_without_its_model_says_so_and_takes_it_when_it_is_there(
+    whole: RunningPipeline, damage: Callable[[Path], None]
+) -> None:
+    expected = order_by(whole, ["bm25"], QUESTION)
+    damage(model(whole))
+    try:
+        start_again(whole, "chorale.vector")
+        client = whole.client()
+        until(
+            lambda: (
+                client.retrieve(QUESTION, cache="bypass", timeout_s=1).degraded[0].reason == "model_missing"
+            )
+        )
+
+        found = seen(whole, QUESTION, timeout_s=10)
+
+        assert found.status == "degraded"
+        assert found.missing == [("search.vector", "model_missing")]
+        assert found.documents == expected
+        assert found.answer.took_ms < 5_000, "nobody waits for a model that is not there"
+        assert not is_ready(whole, "chorale.vector")
+    finally:
+        mend(model(whole))
+
+
+def test_requests_are_planned_where_the_planner_lacks_the_model(whole: RunningPipeline) -> None:
+    """Its mark is part of what an answer is cached by: without it nothing is cached."""
+    expected = order_by(whole, ["bm25", "vector"], QUESTION)
+    no_folder(model(whole))
+    try:
+        start_again(whole, "chorale.retrieve")
+
+        for _ in range(2):
+            answer = whole.client().retrieve(QUESTION, timeout_s=20)
+            assert (answer.status, answer.cached) == ("complete", False)
+            assert [hit.document_id for hit in answer.hits] == expected
+            assert any("model_missing" in warning for warning in answer.warnings)
+        assert not is_ready(whole, "chorale.retrieve")
+    finally:
+        mend(model(whole))
+    whole.wait_ready()
+    until(lambda: whole.client().retrieve(QUESTION, timeout_s=10).cached)
+
+
+def test_a_model_that_loads_longer_than_the_deadline_is_not_waited_for(whole: RunningPipeline) -> None:
+    expected = order_by(whole, ["bm25"], QUESTION)
+    (whole.home / "slow").touch()
+    start_again(whole, "chorale.vector")
+
+    found = seen(whole, QUESTION, timeout_s=1)
+
+    assert found.status == "degraded"
+    assert found.missing == [("search.vector", "not_started")]
+    assert found.documents == expected
+    assert found.answer.took_ms <= 1_000 + ROOM_MS
+    assert not is_ready(whole, "chorale.vector")
+    (whole.home / "slow").unlink()
+
+    whole.wait_ready(["chorale.vector"])
+    assert seen(whole, QUESTION, timeout_s=10).status == "complete", "the first request is whole"

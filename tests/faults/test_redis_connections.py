@@ -1,0 +1,193 @@
+"""The network between callers, workers and Redis is cut, slow or silent: no caller blocks, and workers come back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from chorale_client import Chorale, ServiceUnavailable, make_request
+
+from tests.faults.readers import ROOM_MS, asking, audited, order_by, seen
+from tests.faults.waiting import is_whole, one_branch_is_missing, until
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+from tests.tcp_proxy import TcpProxy
+
+pytestmark = pytest.mark.slow
+
+ROOM_S = ROOM_MS / 1000
+ALL = ["bm25", "vector", "hyde"]
+QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def network(server: RedisServer) -> Iterator[TcpProxy]:
+    """Between the workers and Redis."""
+    with TcpProxy(str(server.socket_path)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def line(server: RedisServer) -> Iterator[TcpProxy]:
+    """Between one caller and Redis."""
+    with TcpProxy(str(server.socket_path)) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def running(server: RedisServer, network: TcpProxy) -> Iterator[RunningPipeline]:
+    environment = {
+        "CHORALE_REDIS_URL": network.redis_url,
+        "CHORALE_REDIS_SOCKET_TIMEOUT_S": "1",
+        "CHORALE_BREAKER_FAILURES": "0",
+        "CHORALE_DRAIN": "true",
+    }
+    with RunningPipeline(server, queues=QUEUES, sweeper=True, environment=environment) as pipeline:
+        pipeline.index()
+        yield pipeline
+
+
+@pytest.fixture
+def whole(running: RunningPipeline, network: TcpProxy) -> Iterator[RunningPipeline]:
+    """The pipeline; afterwards every worker is back by itself, and the next request is whole."""
+    yield running
+    network.delay_s, network.is_refusing = 0.0, False
+    network.flow()
+    until(lambda: is_whole(running))
+    assert [name for name, process in running.processes.items() if process.poll() is not None] == []
+
+
+def test_workers_whose_connections_are_cut_in_the_middle_finish_the_request(
+    whole: RunningPipeline, network: TcpProxy
+) -> None:
+    expected = order_by(whole, ALL)
+    whole.pause("chorale.vector")
+    asked = asking(whole, request_id="workers-cut", timeout_s=10)
+    one_branch_is_missing(whole, "workers-cut")
+
+    assert network.cut() > 0
+    whole.resume("chorale.vector")
+
+    found = asked.result()
+    assert (found.status, found.missing) == ("complete", [])
+    assert found.documents == expected
+
+
+def test_a_caller_whose_connection_is_cut_in_the_middle_gets_its_answer(
+    whole: RunningPipeline, line: TcpProxy
+) -> None:
+    expected = order_by(whole, ALL)
+    whole.pause("chorale.vector")
+    client = Chorale(line.redis_url)
+    request = make_request("ERR-4711", request_id="caller-cut", cache="bypass", timeout_s=10)
+    with ThreadPoolExecutor(1) as executor:
+        asked = executor.submit(client.ask, request)
+        one_branch_is_missing(whole, "caller-cut")
+        assert line.cut() > 0
+        whole.resume("chorale.vector")
+        answer = asked.result()
+
+    assert (answer.status, answer.degraded) == ("complete", ())
+    assert [hit.document_id for hit in answer.hits] == expected
+    assert whole.client().answer("caller-cut") == answer
+    assert audited(whole, "caller-cut").status == "complete"
+
+
+def test_a_caller_whose_connection_was_cut_between_two_requests_notices_nothing(
+    whole: RunningPipeline, line: TcpProxy
+) -> None:
+    client = Chorale(line.redis_url)
+    assert client.retrieve("ERR-4711", cache="bypass", timeout_s=10).status == "complete"
+    assert line.cut() > 0
+    assert client.retrieve("ERR-4711", cache="bypass", timeout_s=10).status == "complete"
+
+
+def test_a_caller_who_hears_nothing_any_more_is_told_so_in_its_own_time(
+    whole: RunningPipeline, line: TcpProxy
+) -> None:
+    """The request itself ends as it would have: whoever asks over another line reads the whole answer."""
+    client = Chorale(line.redis_url)
+    client.retrieve("bread", cache="bypass", timeout_s=10)
+    whole.pause("chorale.vector")
+    request = make_request("ERR-4711", request_id="silent", cache="bypass", timeout_s=1.5)
+    with ThreadPoolExecutor(1) as executor:
+        begun_s = time.monotonic()
+        asked = executor.submit(client.ask, request)
+        one_branch_is_missing(whole, "silent")
+        line.stall()
+        whole.resume("chorale.vector")
+        with pytest.raises(ServiceUnavailable, match="silent was accepted"):
+            asked.result()
+        assert time.monotonic() - begun_s <= request.timeout_s + ROOM_S
+
+    assert whole.client().answer("silent").status == "complete"
+
+
+@pytest.mark.parametrize("timeout_s", [0.05, 0.5])
+def test_a_caller_who_never_heard_anything_is_told_so_in_its_own_time(
+    whole: RunningPipeline, line: TcpProxy, timeout_s: float
+) -> None:
+    line.stall()
+    begun_s = time.monotonic()
+    with pytest.raises(ServiceUnavailable, match="Redis does not answer"):
+        Chorale(line.redis_url).retrieve("ERR-4711", timeout_s=timeout_s)
+    assert time.monotonic() - begun_s <= timeout_s + ROOM_S
+
+
+def test_a_broker_that_takes_everything_and_answers_nothing_holds_no_caller(
+    whole: RunningPipeline, line: TcpProxy
+) -> None:
+    """The request is in the ledger: the sweeper sends what the caller could not."""
+    line.stall()
+    client = Chorale(whole.server.url, broker_url=line.redis_url)
+    answer = client.retrieve("ERR-4711", cache="bypass", timeout_s=2)
+    assert answer.status == "complete"
+
+
+def test_a_slow_network_makes_answers_later_and_no_worse(whole: RunningPipeline, network: TcpProxy) -> None:
+    expected = order_by(whole, ALL)
+    network.delay_s = 0.03
+
+    found = seen(whole, timeout_s=10)
+
+    assert (found.status, found.missing) == ("complete", [])
+    assert found.documents == expected
+    assert found.answer.took_ms >= 60, "a plan alone takes a trip in each direction"
+
+
+def test_workers_that_hear_nothing_beyond_the_deadline_cost_the_request_and_nothing_else(
+    whole: RunningPipeline, network: TcpProxy
+) -> None:
+    """Nobody but the caller is left to end it; the workers give their connections up and make new ones."""
+    network.stall()
+    connections = network.accepted
+
+    found = whole.client().retrieve("ERR-4711", cache="bypass", timeout_s=1.5)
+
+    assert found.status == "failed"
+    assert [(one.where, one.reason) for one in found.degraded] == [("plan", "not_started")]
+    assert found.took_ms <= 1_500 + ROOM_MS
+    until(lambda: network.accepted > connections)
+    network.flow()
+    assert audited(whole, found.request_id).status == "failed"
+
+
+def test_workers_that_are_turned_away_for_a_while_come_back(
+    whole: RunningPipeline, network: TcpProxy
+) -> None:
+    network.is_refusing = True
+    network.cut()
+    failed = whole.client().retrieve("ERR-4711", cache="bypass", timeout_s=0.5)
+    assert failed.status == "failed"
+
+    network.is_refusing = False
+
+    until(lambda: whole.client().retrieve("ERR-4711", cache="bypass", timeout_s=1).status == "complete", 5)

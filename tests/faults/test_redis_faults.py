@@ -1,0 +1,215 @@
+"""Redis is killed, emptied, held still or full while requests are in flight: they end, and nothing is lost of them."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from chorale_client import Chorale, ServiceUnavailable, UnknownRequest, make_request
+from chorale_client.keys import ENTRY, GENERATION
+from chorale_client.request import Request
+from redis.exceptions import RedisError
+
+from tests.failpoints import PRELOAD, arm, disarm, taken, wait_taken
+from tests.faults.readers import asking, audited, order_by, seen
+from tests.faults.waiting import is_whole, one_branch_is_missing, until
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+
+pytestmark = pytest.mark.slow
+
+ROOM_S = 1.0
+ALL = ["bm25", "vector", "hyde"]
+QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[RunningPipeline]:
+    environment = {"CHORALE_DRAIN": "true", "CHORALE_BREAKER_FAILURES": "0"}
+    with (
+        RedisServer(appendonly=True) as server,
+        RunningPipeline(
+            server, queues=QUEUES, sweeper=True, preload=PRELOAD, environment=environment
+        ) as pipeline,
+    ):
+        pipeline.index()
+        yield pipeline
+
+
+@pytest.fixture
+def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
+    """The pipeline; afterwards everything is back by itself, and the next request is whole."""
+    pids = {name: process.pid for name, process in running.processes.items()}
+    yield running
+    with suppress(RedisError):
+        running.redis.config_set("maxmemory", "0")
+    disarm(running.redis)
+    for name in pids:
+        running.resume(name)
+    until(lambda: is_whole(running))
+    assert {
+        name: process.pid for name, process in running.processes.items() if process.poll() is None
+    } == pids
+
+
+def timed_ask(client: Chorale, request: Request) -> Future[tuple[object, float]]:
+    """The answer or the error, and the seconds it took the caller to get it."""
+
+    def ask() -> tuple[object, float]:
+        begun_s = time.monotonic()
+        try:
+            return client.ask(request), time.monotonic() - begun_s
+        except ServiceUnavailable as error:
+            return error, time.monotonic() - begun_s
+
+    executor = ThreadPoolExecutor(1)
+    asked = executor.submit(ask)
+    executor.shutdown(wait=False)
+    return asked
+
+
+def test_redis_killed_and_started_again_in_the_middle_loses_nothing(whole: RunningPipeline) -> None:
+    expected = order_by(whole, ALL)
+    whole.pause("chorale.vector")
+    asked = asking(whole, request_id="killed", timeout_s=10)
+    one_branch_is_missing(whole, "killed")
+
+    whole.server.kill()
+    whole.server.start()
+    whole.resume("chorale.vector")
+
+    found = asked.result()
+    assert (found.status, found.missing) == ("complete", [])
+    assert found.documents == expected
+    assert found.branches == set(ALL)
+
+
+def test_what_a_branch_found_while_redis_was_away_is_reported_when_it_is_back(whole: RunningPipeline) -> None:
+    expected = order_by(whole, ALL)
+    before = taken(whole.redis).get("branch.before_report", 0)
+    arm(whole.redis, "branch.before_report", "hang", process="chorale.vector")
+    asked = asking(whole, request_id="away", timeout_s=10)
+    wait_taken(whole.redis, "branch.before_report", before=before)
+    one_branch_is_missing(whole, "away")
+
+    whole.server.kill()
+    whole.resume("chorale.vector")
+    time.sleep(0.3)
+    whole.server.start()
+
+    found = asked.result()
+    assert (found.status, found.missing) == ("complete", [])
+    assert found.documents == expected
+    assert found.audit.took_ms < 5_000, "the branch was waited for, not given up"
+
+
+def test_a_redis_that_is_held_still_for_a_second_costs_that_second_alone(whole: RunningPipeline) -> None:
+    expected = order_by(whole, ALL)
+    whole.pause("chorale.vector")
+    asked = asking(whole, request_id="second", timeout_s=5)
+    one_branch_is_missing(whole, "second")
+
+    whole.server.pause()
+    whole.resume("chorale.vector")
+    time.sleep(1)
+    whole.server.resume()
+
+    found = asked.result()
+    assert (found.status, found.missing) == ("complete", [])
+    assert found.documents == expected
+    assert found.answer.took_ms < 4_000
+
+
+def test_a_redis_held_still_beyond_the_deadline_holds_no_caller(whole: RunningPipeline) -> None:
+    """Neither one that waits nor those that begin meanwhile; what was accepted ends when the server goes on."""
+    warm, cold = whole.client(), whole.client()
+    warm.retrieve("bread", cache="bypass", timeout_s=10)
+    whole.pause("chorale.vector")
+    waiting = timed_ask(warm, make_request("ERR-4711", request_id="held", cache="bypass", timeout_s=1))
+    one_branch_is_missing(whole, "held")
+    whole.server.pause()
+    try:
+        early = timed_ask(warm, make_request("ERR-4711", request_id="early", timeout_s=0.5))
+        first = timed_ask(cold, make_request("ERR-4711", request_id="first", timeout_s=0.5))
+        for asked, timeout_s in ((waiting, 1), (early, 0.5), (first, 0.5)):
+            error, took_s = asked.result()
+            assert isinstance(error, ServiceUnavailable)
+            assert "Redis does not answer" in str(error)
+            assert took_s <= timeout_s + ROOM_S
+        error, _ = waiting.result()
+        assert "held was accepted" in str(error)
+    finally:
+        whole.server.resume()
+
+    answer = whole.client().answer("held", wait_s=5)
+
+    assert answer.status == "degraded"
+    assert {(one.where, one.reason) for one in answer.degraded} == {
+        ("search.vector", "not_started"),
+        ("fuse", "not_started"),
+        ("fetch", "budget"),
+    }
+    assert {branch for hit in answer.hits for branch in hit.found_by} == {"bm25", "hyde"}
+    assert audited(whole, "held").status == "degraded"
+
+
+def test_a_full_redis_ends_what_it_has_and_refuses_the_rest(whole: RunningPipeline) -> None:
+    expected = order_by(whole, ["bm25", "hyde"])
+    whole.pause("chorale.vector")
+    asked = asking(whole, request_id="full", timeout_s=2)
+    one_branch_is_missing(whole, "full")
+
+    whole.redis.config_set("maxmemory", "1mb")
+    whole.resume("chorale.vector")
+    with pytest.raises(ServiceUnavailable, match=r"Redis refuses: .*maxmemory"):
+        whole.client().retrieve("ERR-4711", request_id="refused", timeout_s=2)
+
+    found = asked.result()
+    assert (found.status, found.missing) == ("degraded", [("search.vector", "not_started")])
+    assert found.documents == expected
+    assert found.branches == {"bm25", "hyde"}
+    with pytest.raises(UnknownRequest):
+        whole.client().answer("refused")
+
+    whole.redis.config_set("maxmemory", "0")
+    assert seen(whole, timeout_s=10).status == "complete"
+
+
+def test_an_emptied_redis_is_ended_by_the_caller_who_waits(whole: RunningPipeline) -> None:
+    """Whoever asks later in the meantime finds nothing; the audit has the one end there was."""
+    whole.pause("chorale.vector")
+    asked = timed_ask(
+        whole.client(), make_request("ERR-4711", request_id="emptied", cache="bypass", timeout_s=2)
+    )
+    one_branch_is_missing(whole, "emptied")
+
+    whole.server.kill()
+    shutil.rmtree(whole.server.folder / "appendonlydir")
+    whole.server.start()
+    with pytest.raises(UnknownRequest):
+        whole.client().answer("emptied")
+    answer: Any
+    answer, took_s = asked.result()
+
+    assert (answer.status, answer.hits) == ("failed", ())
+    assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "not_started")]
+    assert took_s <= 2 + ROOM_S
+    assert whole.client().answer("emptied") == answer
+    assert audited(whole, "emptied").status == "failed"
+    assert not whole.redis.exists(ENTRY + "emptied")
+
+
+def test_after_an_emptied_redis_answers_are_cached_again(whole: RunningPipeline) -> None:
+    whole.server.kill()
+    shutil.rmtree(whole.server.folder / "appendonlydir")
+    whole.server.start()
+    until(lambda: is_whole(whole))
+
+    until(lambda: whole.client().retrieve("bread", timeout_s=2).cached)
+
+    assert whole.redis.exists(GENERATION + "default")

@@ -1,0 +1,227 @@
+"""Files of the embedded store are deleted, cut short or overwritten under running workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ingest.read import read_documents
+from tasks.corpus import index_corpus
+from tests.faults.readers import order_by, seen
+from tests.faults.waiting import is_whole, until
+from tests.pipeline import CORPUS, ROOT, RunningPipeline
+from tests.redis_server import RedisServer
+
+pytestmark = pytest.mark.slow
+
+ALL = ["bm25", "vector", "hyde"]
+QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
+JUNK = b"this is no index " * 1_000
+
+OTHERS = {"tram": ("Trams", "The tram leaves every ten minutes."), "bus": ("Buses", "The bus is late.")}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[RunningPipeline]:
+    environment = {"CHORALE_DRAIN": "true", "CHORALE_BREAKER_FAILURES": "0"}
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, queues=QUEUES, sweeper=True, environment=environment) as pipeline,
+    ):
+        rebuild(pipeline)
+        yield pipeline
+
+
+@pytest.fixture
+def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
+    """The pipeline; afterwards the index is built anew beside the running workers, which find everything again."""
+    expected = order_by(running, ALL)
+    yield running
+    rebuild(running)
+    until(lambda: is_whole(running))
+    assert order_by(running, ALL) == expected
+    assert [name for name, process in running.processes.items() if process.poll() is not None] == []
+
+
+def rebuild(pipeline: RunningPipeline, texts: dict[str, tuple[str, str]] = CORPUS) -> None:
+    """What `chorale index --rebuild` does, in this process."""
+    items = read_documents([documents(pipeline, texts)], source="tests")
+    index_corpus(pipeline.resources, items, namespace="default", source="tests", rebuild=True)
+
+
+def documents(pipeline: RunningPipeline, texts: dict[str, tuple[str, str]]) -> Path:
+    file = pipeline.home / "documents.jsonl"
+    rows = [{"id": name, "title": title, "text": text} for name, (title, text) in texts.items()]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return file
+
+
+def corpus_file(pipeline: RunningPipeline) -> Path:
+    """The file, with everything in it: what is still in the log beside it would be read from there."""
+    file = pipeline.home / "corpus" / "corpus.db"
+    if file.exists():
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return file
+
+
+def named(document_id: str) -> str:
+    """What its row calls it."""
+    return document_id.rpartition("#")[2]
+
+
+def segment_files(pipeline: RunningPipeline) -> list[Path]:
+    (index,) = (pipeline.home / "corpus" / "lexical").iterdir()
+    return [file for file in index.iterdir() if not file.name.startswith(".")]
+
+
+def cut_short(file: Path) -> None:
+    os.truncate(file, 0)
+
+
+def overwrite(file: Path) -> None:
+    """In place, as a program that opens it for writing does."""
+    with file.open("r+b") as opened:
+        opened.write(JUNK[: max(1, file.stat().st_size)])
+
+
+def replace(file: Path) -> None:
+    """By another file of the same name."""
+    junk = file.with_name("junk")
+    junk.write_bytes(JUNK)
+    junk.replace(file)
+
+
+def set_aside(pipeline: RunningPipeline) -> set[Path]:
+    """Without the logs that belonged to them."""
+    return {
+        file
+        for file in (pipeline.home / "corpus").glob("corpus.db.damaged-*")
+        if not file.name.endswith(("-wal", "-shm"))
+    }
+
+
+def test_a_lexical_index_deleted_under_workers_that_have_it_open_costs_nothing(
+    whole: RunningPipeline,
+) -> None:
+    expected = order_by(whole, ALL)
+    shutil.rmtree(whole.home / "corpus" / "lexical")
+
+    found = seen(whole, timeout_s=10)
+
+    assert (found.status, found.missing) == ("complete", [])
+    assert found.documents == order_by(whole, ALL) == expected
+
+
+@pytest.mark.parametrize("damage", [cut_short, overwrite])
+def test_a_lexical_index_damaged_under_the_workers_costs_the_branches_that_read_it(
+    whole: RunningPipeline, damage: Callable[[Path], None]
+) -> None:
+    expected = order_by(whole, ["vector"])
+    for file in segment_files(whole):
+        damage(file)
+
+    found = seen(whole, timeout_s=10)
+
+    assert found.status == "degraded"
+    assert found.missing == [("search.bm25", "bad_index"), ("search.hyde", "bad_index")]
+    assert found.documents == expected
+    assert "chorale index --rebuild" in found.answer.degraded[0].detail
+
+
+def test_a_worker_that_starts_on_a_damaged_lexical_index_says_so(whole: RunningPipeline) -> None:
+    expected = order_by(whole, ["vector"])
+    for file in segment_files(whole):
+        cut_short(file)
+    whole.kill("chorale.bm25")
+    whole.start("chorale.bm25")
+    whole.wait_ready(["chorale.bm25"])
+
+    found = seen(whole, timeout_s=10)
+
+    assert found.status == "degraded"
+    assert found.missing == [("search.bm25", "bad_index"), ("search.hyde", "bad_index")]
+    assert found.documents == expected
+
+
+def test_a_corpus_deleted_under_workers_that_have_it_open_costs_nothing(whole: RunningPipeline) -> None:
+    expected = order_by(whole, ALL)
+    for file in (whole.home / "corpus").glob("corpus.db*"):
+        file.unlink()
+
+    found = seen(whole, timeout_s=10)
+
+    assert (found.status, found.missing) == ("complete", [])
+    assert found.documents == expected
+    assert not (whole.home / "corpus" / "corpus.db").exists(), "a reader made an empty corpus"
+
+
+def test_a_corpus_that_was_replaced_by_junk_is_named_by_every_branch(whole: RunningPipeline) -> None:
+    replace(corpus_file(whole))
+
+    found = seen(whole, timeout_s=10)
+
+    assert (found.status, found.documents) == ("failed", [])
+    assert found.missing == [(f"search.{branch}", "bad_index") for branch in ALL]
+    assert "chorale index --rebuild" in found.answer.degraded[0].detail
+
+
+@pytest.mark.parametrize("damage", [cut_short, overwrite])
+def test_a_corpus_damaged_in_place_is_never_searched_for_wrong_hits(
+    whole: RunningPipeline, damage: Callable[[Path], None]
+) -> None:
+    """What a worker has read it may still use; what it has to read now is a bad index."""
+    expected = order_by(whole, ALL)
+    damage(corpus_file(whole))
+
+    found = seen(whole, timeout_s=10)
+
+    assert {reason for _, reason in found.missing} <= {"bad_index"}
+    assert (found.status == "complete") == (found.missing == [])
+    assert set(found.documents) <= set(expected)
+
+
+def test_a_corpus_made_anew_is_what_the_workers_search_and_no_cached_answer_outlives_the_old_one(
+    whole: RunningPipeline,
+) -> None:
+    client = whole.client()
+    until(lambda: client.retrieve("ERR-4711", timeout_s=10).cached)
+    shutil.rmtree(whole.home / "corpus")
+
+    rebuild(whole, OTHERS)
+
+    for _ in range(3):
+        answer = client.retrieve("ERR-4711", timeout_s=10)
+        assert {named(hit.document_id) for hit in answer.hits} <= set(OTHERS)
+    assert answer.status == "complete"
+    assert named(client.retrieve("tram", timeout_s=10).hits[0].document_id) == "tram"
+
+
+def test_the_command_mends_a_corpus_that_cannot_be_read(whole: RunningPipeline) -> None:
+    """The damaged file is kept under another name."""
+    before = set_aside(whole)
+    replace(corpus_file(whole))
+    ended = subprocess.run(
+        [sys.executable, "-m", "cli", "index", str(documents(whole, OTHERS)), "--rebuild", "--json"],
+        cwd=ROOT,
+        env={**os.environ, **whole.environment},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["added"] == len(OTHERS)
+    (kept,) = set_aside(whole) - before
+    assert kept.read_bytes() == JUNK
+    until(lambda: is_whole(whole))
+    assert named(whole.client().retrieve("tram", timeout_s=10).hits[0].document_id) == "tram"

@@ -1,0 +1,165 @@
+"""The sweeper or the drainer is killed or hangs at one step: another takes over, and what was done is not done again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from chorale_client import make_request
+from chorale_client.keys import OUTBOX
+from chorale_client.request import Request
+
+from tasks.retrieve import submit
+from tests.failpoints import PRELOAD, arm, disarm, taken, wait_taken
+from tests.faults.gone import KILLED, assert_next_is_whole
+from tests.faults.readers import Seen, order_by, seen, seen_of, striking, unchanged
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+
+pytestmark = pytest.mark.slow
+
+ONE = ["bm25"]
+QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.fusion", "chorale.index"]
+SWEEPERS = {"sweeper", "chorale.index"}
+"""Neither takes part in a request otherwise, whichever of them acts."""
+
+ONLY_THESE_SWEEP = """
+import os
+os.environ["CHORALE_SWEEPER_THREADS"] = str(os.environ["CHORALE_TEST_PROCESS"] == "chorale.index")
+"""
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[RunningPipeline]:
+    with (
+        RedisServer() as server,
+        RunningPipeline(
+            server,
+            queues=QUEUES,
+            sweeper=True,
+            preload=PRELOAD + ONLY_THESE_SWEEP,
+            environment={"CHORALE_DRAIN": "false", "CHORALE_BREAKER_FAILURES": "0"},
+        ) as pipeline,
+    ):
+        pipeline.start("drainer")
+        pipeline.index()
+        pipeline.wait_ready()
+        yield pipeline
+
+
+@pytest.fixture
+def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
+    """The pipeline; whoever was killed or hung is back afterwards, and the next request is whole."""
+    yield running
+    disarm(running.redis)
+    running.revive()
+    assert_next_is_whole(running, ONE)
+
+
+GONE = pytest.mark.parametrize("fault", ["kill", "hang"])
+
+
+def goes_on(pipeline: RunningPipeline, found: Seen, name: str) -> None:
+    """It goes on where it hung, until it sweeps again."""
+    [other] = SWEEPERS - {name}
+    with unchanged(pipeline, found):
+        pipeline.resume(name)
+        pipeline.pause(other)
+        known_to_sweepers_alone = asked(timeout_s=20)
+        pipeline.resources.callers_ledger.accept(known_to_sweepers_alone)
+        assert pipeline.client().answer(known_to_sweepers_alone.request_id, wait_s=20).status == "complete"
+        pipeline.resume(other)
+
+
+def asked(*, timeout_s: float) -> Request:
+    return make_request("ERR-4711", branches=ONE, cache="bypass", timeout_s=timeout_s)
+
+
+@GONE
+def test_a_request_whose_sweeper_is_gone_with_its_message_in_hand_is_sent_by_another(
+    whole: RunningPipeline, fault: str
+) -> None:
+    expected = order_by(whole, ONE)
+    request, place = asked(timeout_s=20), "sweeper.after_sweep"
+    before = taken(whole.redis).get(place, 0)
+    arm(whole.redis, place, fault, request_id=request.request_id)
+
+    # Its caller was killed before it sent a message.
+    whole.resources.callers_ledger.accept(request)
+    name = wait_taken(whole.redis, place, before=before)
+    found = seen_of(whole, request)
+
+    assert name in SWEEPERS
+    assert (found.status, found.documents) == ("complete", expected)
+    assert found.answer.took_ms < 5_000, "another takes over within moments"
+    if fault == "hang":
+        goes_on(whole, found, name)
+
+
+@GONE
+@pytest.mark.parametrize(
+    ("where", "missing"),
+    [
+        # Its end comes after the deadline, when there is no time for texts.
+        ("before_finish", [("fetch", "budget"), ("fuse", "timeout")]),
+        ("while_finish", [("fuse", "not_started")]),
+    ],
+)
+def test_a_request_whose_sweeper_is_gone_while_it_ends_it_is_ended_by_another(
+    whole: RunningPipeline, fault: str, where: str, missing: list[tuple[str, str]]
+) -> None:
+    expected = order_by(whole, ONE)
+    request, place = asked(timeout_s=1), f"sweeper.{where}"
+    before = taken(whole.redis).get(place, 0)
+    arm(whole.redis, place, fault, request_id=request.request_id)
+    whole.pause("chorale.fusion")
+
+    submit(whole.resources, whole.app.fanout, request)
+    name = wait_taken(whole.redis, place, before=before)
+    found = seen_of(whole, request)
+
+    assert name in SWEEPERS
+    assert (found.status, found.missing, found.documents) == ("degraded", missing, expected)
+    whole.resume("chorale.fusion")
+    if fault == "hang":
+        goes_on(whole, found, name)
+
+
+# Where in its step: after the transaction, nothing is left to do but to forget the outbox's entry.
+@pytest.mark.parametrize("where", ["before_commit", "after_commit"])
+def test_what_a_killed_drainer_had_in_hand_is_audited_once_by_the_next(
+    whole: RunningPipeline, where: str
+) -> None:
+    reading = striking(whole, f"drainer.{where}", "kill", "drainer", branches=ONE, timeout_s=5)
+    assert whole.processes["drainer"].wait(5) == KILLED
+    assert whole.redis.xlen(OUTBOX) > 0
+    whole.revive()
+
+    assert reading.result(30).status == "complete"
+
+
+def test_what_a_hung_drainer_had_written_is_audited_once_by_another(whole: RunningPipeline) -> None:
+    reading = striking(whole, "drainer.after_commit", "hang", "drainer", branches=ONE, timeout_s=5)
+    assert whole.redis.xlen(OUTBOX) > 0
+    whole.start("drainer of another machine")
+
+    found = reading.result(30)
+    assert found.status == "complete"
+    with unchanged(whole, found):
+        whole.resume("drainer")
+        whole.kill("drainer of another machine")
+        assert_drains(whole)
+
+
+def test_what_a_hung_drainer_had_not_written_is_audited_once_when_it_goes_on(whole: RunningPipeline) -> None:
+    """SQLite is locked meanwhile; requests end all the same."""
+    reading = striking(whole, "drainer.before_commit", "hang", "drainer", branches=ONE, timeout_s=5)
+    assert_next_is_whole(whole, ONE)
+    assert not reading.done()
+    whole.resume("drainer")
+
+    assert reading.result(30).status == "complete"
+
+
+def assert_drains(pipeline: RunningPipeline) -> None:
+    assert seen(pipeline, branches=ONE, timeout_s=20).status == "complete"

@@ -1,0 +1,152 @@
+"""What a plain Celery chord waits for in vain, or reports as an error of the whole, costs a user one branch."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+from chorale_client import make_request
+from chorale_client.keys import ENTRY
+
+from tasks.backend import part_id
+from tasks.retrieve import submit
+from tests.branch_faults import FORKED, QUEUE, UNSERVED, forked_worker
+from tests.faults.effects import AT_ONCE_MS, REPORTED, UNREPORTED, Case, costs_only_its_branch
+from tests.faults.readers import asking, channels, mentions, order_by, seen, seen_of
+from tests.pipeline import PYTHONPATH, ROOT, RunningPipeline
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("case", REPORTED.values(), ids=REPORTED)
+def test_a_part_that_celery_calls_failed_is_named_at_once(faulty: RunningPipeline, case: Case) -> None:
+    healthy = order_by(faulty, ["bm25"])
+
+    found = seen(faulty, branches=["bm25", case.kind], timeout_s=20)
+
+    costs_only_its_branch(found, case, healthy)
+    assert found.answer.took_ms < AT_ONCE_MS
+
+
+@pytest.mark.parametrize("case", UNREPORTED.values(), ids=UNREPORTED)
+def test_a_part_that_celery_loses_costs_its_branch_and_no_time(faulty: RunningPipeline, case: Case) -> None:
+    healthy = order_by(faulty, ["bm25"])
+    subscribed = channels(faulty.redis)
+
+    found = seen(faulty, branches=["bm25", case.kind], timeout_s=0.7)
+
+    costs_only_its_branch(found, case, healthy)
+    assert mentions(faulty.redis, found.request.request_id) == [
+        f"celery-task-meta-{found.request.request_id}"
+    ]
+    until = time.monotonic() + 2
+    while not channels(faulty.redis) <= subscribed:
+        assert time.monotonic() < until, "a subscription was left behind"
+        time.sleep(0.01)
+
+
+def test_a_branch_that_answers_at_its_second_attempt_costs_nothing(faulty: RunningPipeline) -> None:
+    found = seen(faulty, branches=["bm25", "retries_once"], timeout_s=10)
+
+    assert (found.status, found.missing) == ("complete", [])
+    assert found.branches == {"bm25", "retries_once"}
+
+
+def test_a_branch_that_was_revoked_before_it_began_is_named_as_cancelled(faulty: RunningPipeline) -> None:
+    healthy = order_by(faulty, ["bm25"])
+    request = make_request("ERR-4711", branches=["bm25", "fickle"], timeout_s=20, cache="bypass")
+    told = faulty.app.control.revoke(
+        part_id(request.request_id, "fickle"), reply=True, timeout=2, limit=1, destination=worker_of(QUEUE)
+    )
+    assert told, "no worker heard of it"
+
+    submit(faulty.resources, faulty.app.fanout, request)
+    found = seen_of(faulty, request)
+
+    costs_only_its_branch(found, Case("fickle", "cancelled", "revoked"), healthy)
+    assert found.answer.took_ms < AT_ONCE_MS
+
+
+def worker_of(queue: str) -> list[str]:
+    """By its name within Celery."""
+    return [f"{queue}@{socket.gethostname()}"]
+
+
+def test_a_branch_whose_message_is_dropped_twice_is_asked_the_third_time(faulty: RunningPipeline) -> None:
+    """As by a broker that loses it, or a worker that dies between taking it and beginning."""
+    request = make_request("ERR-4711", branches=["bm25", "unserved"], timeout_s=60, cache="bypass")
+    submit(faulty.resources, faulty.app.fanout, request)
+    for _ in range(2):
+        assert faulty.redis.brpop([UNSERVED], timeout=10), "it was not sent again"
+    assert faulty.redis.blmove(UNSERVED, QUEUE, 10), "it was not sent again"
+    found = seen_of(faulty, request)
+
+    assert (found.status, found.missing) == ("complete", [])
+    assert found.branches == {"bm25", "unserved"}
+
+
+def test_a_request_whose_entry_is_gone_ends_for_the_caller_who_waits(faulty: RunningPipeline) -> None:
+    """Evicted, expired or flushed: nothing else knows of it."""
+    asked = asking(faulty, branches=["bm25", "ignores"], timeout_s=1)
+    until = time.monotonic() + 5
+    while not (keys := list(faulty.redis.scan_iter(f"{ENTRY}*"))):
+        assert time.monotonic() < until
+    faulty.redis.delete(*keys)
+
+    found = asked.result(timeout=10)
+
+    assert found.status == "failed"
+    assert found.missing == [("plan", "not_started")]
+
+
+@pytest.fixture(scope="module")
+def forked(faulty_pipeline: RunningPipeline) -> Iterator[None]:
+    """A worker with a pool of one process, as `celery -A tasks.app worker` starts it."""
+    environment = {**os.environ, **faulty_pipeline.environment, "PYTHONPATH": PYTHONPATH}
+    worker = subprocess.Popen(forked_worker(), cwd=ROOT, env=environment)
+    try:
+        until = time.monotonic() + 60
+        while not faulty_pipeline.app.control.ping(destination=worker_of(FORKED), timeout=1, limit=1):
+            assert worker.poll() is None
+            assert time.monotonic() < until, "the worker was not ready"
+        yield
+    finally:
+        worker.terminate()
+        worker.wait(20)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(Case("sleeps", "error", "TimeLimitExceeded"), id="a branch over its own time limit"),
+        pytest.param(Case("killed", "error", "WorkerLostError"), id="a branch whose process is killed"),
+    ],
+)
+@pytest.mark.usefixtures("forked")
+def test_a_part_whose_process_is_lost_is_named_at_once(faulty: RunningPipeline, case: Case) -> None:
+    healthy = order_by(faulty, ["bm25"])
+
+    found = seen(faulty, branches=["bm25", case.kind], timeout_s=20)
+
+    costs_only_its_branch(found, case, healthy)
+    assert found.answer.took_ms < 10_000
+
+
+@pytest.mark.usefixtures("forked")
+def test_a_branch_that_is_revoked_while_it_runs_is_named_as_cancelled(faulty: RunningPipeline) -> None:
+    healthy = order_by(faulty, ["bm25"])
+    request = make_request("ERR-4711", branches=["bm25", "hangs"], timeout_s=20, cache="bypass")
+    submit(faulty.resources, faulty.app.fanout, request)
+    until = time.monotonic() + 10
+    while not faulty.redis.hexists(ENTRY + request.request_id, "started:hangs"):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+    faulty.app.control.revoke(part_id(request.request_id, "hangs"), terminate=True, signal="SIGKILL")
+    found = seen_of(faulty, request)
+
+    costs_only_its_branch(found, Case("hangs", "cancelled", "terminated"), healthy)

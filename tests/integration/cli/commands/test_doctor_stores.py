@@ -1,0 +1,96 @@
+"""What `chorale doctor` says of the stores: what may be done with each, and which do not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cli.checks import stores
+from cli.checks.finding import Finding
+from cli.doctor import Examined, show
+from cli.surroundings import Surroundings
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from search.http.source import HttpSource
+from tests.search_server import SearchServer, says, sends
+
+PIPELINE = """
+[stores.wiki]
+kind = "http"
+options = {{ url = "{url}?q={{question}}", id = "id", api_key_env = "WIKI_KEY", namespaces = ["theirs"] }}
+
+[stores.local]
+kind = "embedded"
+
+[branches.wiki]
+kind = "http"
+group = "wiki"
+store = "wiki"
+"""
+
+
+@pytest.fixture
+def wiki() -> Iterator[SearchServer]:
+    with SearchServer() as server:
+        server.answer = says([{"id": 1}])
+        yield server
+
+
+@pytest.fixture
+def around(wiki: SearchServer, tmp_path: Path) -> Iterator[Surroundings]:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(PIPELINE.format(url=wiki.url))
+    made = Surroundings(Settings(home=tmp_path), load_pipeline(file), None)
+    yield made
+    source = made.resources.store("wiki")
+    assert isinstance(source, HttpSource)
+    source.close()
+
+
+def finding(around: Surroundings) -> Finding:
+    (one,) = stores.answer(around)
+    return one
+
+
+def test_stores_that_answer_give_nothing_and_are_asked_as_a_search_would(
+    around: Surroundings, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WIKI_KEY", "sesame-0815")
+    assert list(stores.answer(around)) == []
+    assert [asked.headers["authorization"] for asked in wiki.asked] == ["Bearer sesame-0815"]
+
+
+def test_a_refused_key_is_shouted_and_never_shown(
+    around: Surroundings, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WIKI_KEY", "sesame-0815")
+    wiki.answer = sends(401)
+    found = finding(around)
+    assert f"store 'wiki' (unauthorised): {wiki.url} answers 401" in found.what
+    assert "right key" in found.mend
+    assert "sesame" not in f"{found}"
+
+
+def test_a_key_that_is_not_set_is_named(around: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WIKI_KEY", raising=False)
+    assert "store 'wiki' (not_configured)" in finding(around).what
+    assert "the variable WIKI_KEY is not set" in finding(around).what
+
+
+def test_a_server_that_fails_is_named_with_what_to_do(
+    around: Surroundings, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WIKI_KEY", "sesame-0815")
+    wiki.answer = sends(500)
+    assert "(unavailable)" in finding(around).what
+    assert finding(around).mend == "start that server, or correct the store's address in the pipeline"
+
+
+def test_what_may_be_done_with_each_store_is_shown(around: Surroundings) -> None:
+    shown = StringIO()
+    show(Console(file=shown, width=200), [Examined("stores")], around.resources.capabilities)
+    assert shown.getvalue().strip() == "well · 1 checks, nothing to mend · wiki:read local:read local:write"

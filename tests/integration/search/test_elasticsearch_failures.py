@@ -1,0 +1,206 @@
+"""A server that is gone, slow, not ours or not Elasticsearch: one sentence, in time, and no secret in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from chorale_client.words import Reason
+
+from models.elasticsearch_endpoint import ElasticsearchEndpoint
+from models.errors import InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
+from search.elasticsearch.store import ElasticsearchStore
+from tests.contracts.store_documents import MANIFEST, document
+from tests.elasticsearch_server import PRODUCT, Answer, Impostor, corner, host_and_port, opened
+from tests.tcp_proxy import TcpProxy
+
+SECRET = "c2VjcmV0OmtleQ=="
+
+
+@pytest.fixture(scope="module")
+def prefix() -> Iterator[str]:
+    """Of a namespace `ns` with long texts."""
+    with corner() as prefix:
+        with opened(prefix) as store:
+            store.create("ns", MANIFEST)
+            store.upsert("ns", [document(f"d{n:03}", "pear " + "word " * 2_000) for n in range(200)])
+        yield prefix
+
+
+@pytest.fixture
+def proxy() -> Iterator[TcpProxy]:
+    with TcpProxy(host_and_port()) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def store(proxy: TcpProxy, prefix: str) -> Iterator[ElasticsearchStore]:
+    with opened(prefix, url=f"http://127.0.0.1:{proxy.port}", timeout_s=0.5, write_timeout_s=1) as store:
+        yield store
+
+
+def count(store: ElasticsearchStore, timeout_s: float = 10) -> int:
+    (ranking,) = store.search_text("ns", ["pear"], depth=1_000, timeout_s=timeout_s)
+    return len(ranking.hits)
+
+
+def test_a_connection_is_kept(store: ElasticsearchStore, proxy: TcpProxy) -> None:
+    assert [count(store) for _ in range(20)] == [200] * 20
+    assert proxy.accepted == 1
+
+
+def test_a_connection_that_was_cut_is_made_again_within_the_time(
+    store: ElasticsearchStore, proxy: TcpProxy
+) -> None:
+    for _ in range(5):
+        assert count(store) == 200
+        proxy.cut()
+    assert count(store) == 200
+
+
+CALLS: dict[str, Callable[[ElasticsearchStore], object]] = {
+    "search_text": lambda store: count(store, timeout_s=0.5),
+    "texts": lambda store: store.texts("ns", ["d000#0"], timeout_s=0.5),
+    "vectors": lambda store: store.vectors("ns", ["d000#0"]),
+    "generation": lambda store: store.generation("ns"),
+    "namespaces": lambda store: store.namespaces(),
+    "revisions": lambda store: store.revisions("ns", "docs"),
+    "upsert": lambda store: store.upsert("ns", [document("new", "pear")]),
+    "delete": lambda store: store.delete("ns", ["d000"]),
+}
+
+
+def test_a_server_that_is_gone_is_unavailable_at_once(store: ElasticsearchStore, proxy: TcpProxy) -> None:
+    count(store)
+    proxy.is_refusing = True
+    proxy.cut()
+    for name, call in CALLS.items():
+        started = time.monotonic()
+        with pytest.raises(
+            StoreUnavailable, match=rf"127\.0\.0\.1:{proxy.port}.*start it, or check"
+        ) as raised:
+            call(store)
+        assert raised.value.reason == Reason.UNAVAILABLE, name
+        assert time.monotonic() - started < 1.5, name
+    proxy.is_refusing = False
+    assert count(store) == 200
+
+
+def test_a_server_that_is_silent_costs_no_more_than_the_time_given(
+    store: ElasticsearchStore, proxy: TcpProxy
+) -> None:
+    count(store)
+    proxy.stall()
+    for name, call in CALLS.items():
+        started = time.monotonic()
+        with pytest.raises(StoreTimeout) as raised:
+            call(store)
+        assert raised.value.reason == Reason.TIMEOUT, name
+        assert time.monotonic() - started < 2, name
+    proxy.flow()
+    assert count(store) == 200
+
+
+def test_an_answer_that_drips_costs_no_more_than_the_time_given(prefix: str) -> None:
+    def drip(handler: str, _: bytes) -> Answer:
+        return 200, b" " * 30_000_000, PRODUCT
+
+    with Impostor(drip) as server, TcpProxy(("127.0.0.1", int(server.url.rsplit(":", 1)[1]))) as slow:
+        slow.delay_s = 0.05
+        with opened(prefix, url=f"http://127.0.0.1:{slow.port}", timeout_s=0.5) as store:
+            started = time.monotonic()
+            with pytest.raises(StoreTimeout):
+                count(store, timeout_s=0.5)
+            assert time.monotonic() - started < 1.5
+
+
+def told(status: int, kind: str, reason: str) -> Answer:
+    error = {"type": kind, "reason": reason, "root_cause": [{"type": kind, "reason": reason}]}
+    return status, json.dumps({"error": error, "status": status}).encode(), PRODUCT
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure", "said"),
+    [
+        (told(401, "security_exception", "unable to authenticate"), Unauthorised, "check api_key_env"),
+        (
+            told(403, "security_exception", "action is unauthorized"),
+            Unauthorised,
+            "the rights on the indices",
+        ),
+        (told(503, "cluster_block_exception", "no master"), StoreUnavailable, "busy or starting.*no master"),
+        (
+            told(429, "circuit_breaking_exception", "too large"),
+            StoreUnavailable,
+            "busy or starting.*too large",
+        ),
+        (
+            told(403, "cluster_block_exception", "read-only"),
+            StoreUnavailable,
+            "nothing be written.*read-only",
+        ),
+        (told(500, "null_pointer_exception", "oops"), StoreUnavailable, "failed.*oops"),
+        (told(400, "media_type_header_exception", "compatible-with=8"), InvalidAnswer, "use 8 or 9"),
+        ((200, b"{}", {"content-type": "application/json"}), InvalidAnswer, "not Elasticsearch 8 or 9"),
+        ((200, b"<html>", {"content-type": "text/html"}), InvalidAnswer, "not Elasticsearch 8 or 9"),
+        ((200, b"{no json", PRODUCT), InvalidAnswer, "no JSON"),
+        ((200, b'{"a": 1}', PRODUCT), InvalidAnswer, "shape that is not known"),
+        ((200, b"[]", PRODUCT), InvalidAnswer, "shape that is not known"),
+    ],
+)
+def test_what_the_server_says_is_one_clear_sentence(
+    answer: Answer, failure: type[StageFailure], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with Impostor(lambda *_: answer) as server:
+        endpoint = ElasticsearchEndpoint(url=server.url, api_key_env="UNUSED")
+        store = ElasticsearchStore(endpoint, api_key=SECRET)
+        with pytest.raises(failure, match=said) as raised:
+            count(store)
+        store.close()
+        assert server.asked[0][1]["authorization"] == f"ApiKey {SECRET}"
+    assert "\n" not in str(raised.value)
+    assert SECRET not in f"{raised.value!r} {store!r} {vars(store)} {endpoint!r} {caplog.text}"
+
+
+def test_a_name_and_a_password_are_sent_and_never_shown(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with Impostor(lambda *_: told(401, "security_exception", "no")) as server:
+        endpoint = ElasticsearchEndpoint(url=server.url, username="me", password_env="UNUSED")
+        store = ElasticsearchStore(endpoint, password="hunter2")
+        with pytest.raises(Unauthorised) as raised:
+            store.generation("ns")
+        store.close()
+        # base64 of me:hunter2
+        assert server.asked[0][1]["authorization"] == "Basic bWU6aHVudGVyMg=="
+    for secret in ("hunter2", "bWU6aHVudGVyMg"):
+        assert secret not in f"{raised.value!r} {store!r} {vars(store)} {caplog.text}"
+
+
+def test_a_server_that_forbids_is_asked_once() -> None:
+    with Impostor(lambda *_: told(401, "security_exception", "no")) as server:
+        store = ElasticsearchStore(ElasticsearchEndpoint(url=server.url))
+        with pytest.raises(Unauthorised):
+            count(store)
+        store.close()
+    assert len(server.asked) == 1
+
+
+def test_a_busy_server_is_asked_again_within_the_time() -> None:
+    with Impostor(lambda *_: told(503, "x", "starting")) as server:
+        store = ElasticsearchStore(ElasticsearchEndpoint(url=server.url))
+        with pytest.raises(StoreUnavailable):
+            count(store, timeout_s=5)
+        store.close()
+    assert len(server.asked) == 4
+
+
+def test_an_https_address_of_a_server_without_tls_says_what_to_check() -> None:
+    with Impostor(lambda *_: (200, b"{}", PRODUCT)) as server:
+        store = ElasticsearchStore(ElasticsearchEndpoint(url=server.url.replace("http:", "https:")))
+        with pytest.raises(StoreUnavailable, match="check the scheme, ca_file"):
+            count(store, timeout_s=2)
+        store.close()

@@ -1,0 +1,52 @@
+"""The Elasticsearch store keeps every promise of a store, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import pytest
+
+from search.elasticsearch.store import ElasticsearchStore
+from search.protocol import Store
+from tests.contracts.store import StoreContract
+from tests.contracts.store_documents import document
+from tests.contracts.store_filters import FiltersContract
+from tests.contracts.store_ranking import TextContract
+from tests.contracts.store_writing import WritingContract
+from tests.elasticsearch_server import HUNSPELL, corner, opened
+
+
+@pytest.fixture(scope="class")
+def kept(request: pytest.FixtureRequest) -> Iterator[ElasticsearchStore]:
+    """One store for all tests of a class."""
+    with corner() as prefix, opened(prefix, **request.cls.options) as store:
+        yield store
+
+
+class Emptied:
+    options: ClassVar[Mapping[str, Any]] = {"vectors": True}
+
+    @pytest.fixture
+    def store(self, kept: ElasticsearchStore) -> Iterator[Store]:
+        yield kept
+        for state in kept.namespaces():
+            kept.drop(state.name)
+
+
+class TestElasticsearchStore(Emptied, StoreContract):
+    """With our own analyser."""
+
+
+class TestWithAnAnalyserOfTheServer(Emptied, WritingContract, TextContract):
+    options: ClassVar[Mapping[str, Any]] = {"analyser": HUNSPELL}
+    has_vectors = False
+
+    def test_stems_and_stop_words_are_the_servers(self, store: Store) -> None:
+        store.upsert("ns", [document("a", "the houses"), document("b", "of the and")])
+        assert self.found(store, "house") == ["a#0"]
+        assert self.found(store, "of the and") == []
+
+
+class TestWithSeveralShards(Emptied, FiltersContract):
+    options: ClassVar[Mapping[str, Any]] = {"vectors": True, "shards": 3, "replicas": 0}

@@ -1,0 +1,307 @@
+"""Writing: what fails alone, what is made again beside running searches, and what a cut connection leaves."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from elasticsearch import Elasticsearch
+
+from models.documents import Document
+from models.elasticsearch_endpoint import ElasticsearchEndpoint
+from models.errors import (
+    BadIndex,
+    InvalidAnswer,
+    ManifestMismatch,
+    PartlyWritten,
+    StageFailure,
+    WrongDeclaration,
+)
+from search.elasticsearch.bulk import send
+from search.elasticsearch.connection import Connection
+from search.elasticsearch.store import ElasticsearchStore
+from tests.contracts.store_documents import MANIFEST, document
+from tests.elasticsearch_server import (
+    HUNSPELL,
+    PRODUCT,
+    Answer,
+    Impostor,
+    address,
+    corner,
+    host_and_port,
+    opened,
+)
+from tests.tcp_proxy import TcpProxy
+
+
+def connection(url: str) -> Connection:
+    return Connection(ElasticsearchEndpoint(url=url), api_key=None, password=None)
+
+
+@pytest.fixture(scope="module")
+def prefix() -> Iterator[str]:
+    with corner() as prefix:
+        yield prefix
+
+
+@pytest.fixture
+def store(prefix: str) -> Iterator[ElasticsearchStore]:
+    with opened(prefix) as store:
+        yield store
+        for state in store.namespaces():
+            store.drop(state.name)
+
+
+@pytest.fixture
+def client() -> Iterator[Elasticsearch]:
+    with Elasticsearch(address(), request_timeout=30) as client:
+        yield client
+
+
+def found(store: ElasticsearchStore, text: str, namespace: str = "ns") -> list[str]:
+    (ranking,) = store.search_text(namespace, [text], depth=1_000, timeout_s=30)
+    return [hit.passage_id for hit in ranking.hits]
+
+
+def test_a_document_that_cannot_be_written_fails_alone_and_says_why(store: ElasticsearchStore) -> None:
+    store.create("ns", MANIFEST)
+    generation = store.upsert("ns", [document("huge", "old pear")])
+    batch = [
+        document("a", "pear"),
+        document("huge", "pear " * 10_000_000),
+        document("wrong", "pear", metadata={"when": object()}),
+        document("nan", "pear", metadata={"x": float("nan")}),
+        document("i" * 9_000, "pear"),
+        document("z", "pear"),
+    ]
+    with pytest.raises(PartlyWritten) as raised:
+        store.upsert("ns", batch)
+    assert {name[:5]: why[:40] for name, why in raised.value.failures.items()} == {
+        "huge": "passage 'huge#0' has 50,000,000 characters"[:40],
+        "wrong": "its metadata is no JSON: Object of type "[:40],
+        "nan": "its metadata is no JSON: Out of range fl"[:40],
+        "iiiii": "its id has 9,000 characters; at most 8,0"[:40],
+    }
+    assert found(store, "pear") == ["a#0", "z#0", "huge#0"]  # the longer one last
+    assert raised.value.generation == store.generation("ns") == generation + 1
+    assert store.revisions("ns", "docs").keys() == {"a", "huge", "z"}
+
+
+def test_long_ids_are_kept_whole(store: ElasticsearchStore) -> None:
+    name = "docs/" + "ä" * 1_000
+    store.create("ns", MANIFEST)
+    store.upsert("ns", [document(name, "pear"), document(name + "x", "pear")])
+    assert found(store, "pear") == [f"{name}#0", f"{name}x#0"]
+    assert store.texts("ns", [f"{name}#0"])[f"{name}#0"].document_id == name
+    assert store.delete("ns", [name]) == 1
+    assert found(store, "pear") == [f"{name}x#0"]
+
+
+def test_what_did_not_change_is_not_written_again(
+    store: ElasticsearchStore, prefix: str, client: Elasticsearch
+) -> None:
+    store.create("ns", MANIFEST)
+    store.upsert("ns", [document("a", "pear", "plum"), document("b", "pear")])
+
+    def written() -> int:
+        stats = client.indices.stats(index=f"{prefix}-ns", metric="indexing")
+        return int(stats["_all"]["primaries"]["indexing"]["index_total"])
+
+    before = written()
+    store.upsert("ns", [document("a", "pear", "plum"), document("b", "pear")])
+    assert written() == before
+    store.upsert("ns", [document("a", "pear", "cherry"), document("b", "pear")])
+    assert written() == before + 1
+
+
+def test_the_mapping_takes_in_nothing_by_itself(
+    store: ElasticsearchStore, prefix: str, client: Elasticsearch
+) -> None:
+    store.create("ns", MANIFEST)
+    metadata = {f"field {n}": {"of": n} for n in range(2_000)}
+    store.upsert("ns", [document("a", "pear", metadata=metadata)])
+    ((_, index),) = client.indices.get_mapping(index=f"{prefix}-ns").items()
+    assert len(index["mappings"]["properties"]) < 25
+    with pytest.raises(Exception, match="strict_dynamic_mapping"):
+        client.index(index=f"{prefix}-ns", document={"unknown": 1})
+    assert [
+        hit.document_id
+        for hit in store.search_text("ns", ["pear"], depth=1, filters={"field 7.of": 7})[0].hits
+    ] == ["a"]
+
+
+def test_another_analyser_or_no_vectors_is_another_way_to_build(
+    store: ElasticsearchStore, prefix: str
+) -> None:
+    store.create("ns", MANIFEST)
+    for options, said in (
+        ({"analyser": HUNSPELL}, "analyser of the store is 'chorale', asked for {"),
+        ({"vectors": True}, "vectors is False, asked for True"),
+    ):
+        with opened(prefix, **options) as other:
+            with pytest.raises(ManifestMismatch, match=said) as raised:
+                other.create("ns", MANIFEST)
+            assert "chorale index --rebuild" in str(raised.value)
+            # It can still be searched, as it was built.
+            assert found(other, "pear") == []
+
+
+def test_an_analyser_that_the_server_has_not_is_named(prefix: str) -> None:
+    with opened(prefix, analyser="klingon") as store, pytest.raises(BadIndex, match="klingon"):
+        store.create("ns", MANIFEST)
+    with opened(prefix, analyser="klingon") as store:
+        assert store.namespaces() == []
+
+
+def test_a_name_that_cannot_be_is_refused(store: ElasticsearchStore) -> None:
+    for name in ("Ns", "*", "_all", "a,b", "a.v1"):
+        with pytest.raises(WrongDeclaration):
+            store.create(name, MANIFEST)
+        with pytest.raises(BadIndex):
+            found(store, "pear", namespace=name)
+
+
+def test_of_two_that_create_at_once_both_get_the_same_namespace(prefix: str) -> None:
+    with ExitStack() as stack:
+        stores = [stack.enter_context(opened(prefix)) for _ in range(4)]
+        threads = [threading.Thread(target=store.create, args=("ns", MANIFEST)) for store in stores]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        stores[0].upsert("ns", [document("a", "pear")])
+        assert [found(store, "pear") for store in stores] == [["a#0"]] * 4
+        assert stores[0].drop("ns")
+
+
+def test_a_rebuild_goes_on_beside_searches(
+    store: ElasticsearchStore, prefix: str, client: Elasticsearch
+) -> None:
+    store.create("rebuilt", MANIFEST)
+    old = [document(f"d{n:02}", "pear") for n in range(40)]
+    generation = store.upsert("rebuilt", old)
+    seen: list[list[str]] = []
+    wrong: list[Exception] = []
+    ended = threading.Event()
+
+    def search() -> None:
+        with opened(prefix) as reader:
+            while not ended.is_set():
+                try:
+                    seen.append(found(reader, "pear", "rebuilt"))
+                except Exception as error:
+                    wrong.append(error)
+
+    searching = threading.Thread(target=search)
+    searching.start()
+    other = replace(MANIFEST, language="it")
+    assert (
+        store.rebuild("rebuilt", other, (document(f"d{n:02}", "pear") for n in range(1, 41)))
+        == generation + 1
+    )
+    assert (
+        store.rebuild("rebuilt", MANIFEST, (document(f"d{n:02}", "pear") for n in range(2, 42)))
+        == generation + 2
+    )
+    after = found(store, "pear", "rebuilt")
+    ended.set()
+    searching.join(30)
+    assert wrong == []
+    versions = [[f"d{n:02}#0" for n in range(first, first + 40)] for first in range(3)]
+    assert after == versions[2]
+    # Each search saw one of the three whole, and never an older one after a newer.
+    places = [versions.index(one) for one in seen]
+    assert places == sorted(places)
+    assert list(client.indices.get_alias(name=f"{prefix}-rebuilt")) == [f"{prefix}-rebuilt.v3"]
+    assert list(client.indices.get(index=f"{prefix}-rebuilt.v*")) == [f"{prefix}-rebuilt.v3"]
+
+
+def test_a_rebuild_that_fails_leaves_the_namespace_as_it_was(
+    store: ElasticsearchStore, prefix: str, client: Elasticsearch
+) -> None:
+    store.create("kept", MANIFEST)
+    generation = store.upsert("kept", [document("a", "pear")])
+
+    def documents() -> Iterator[Document]:
+        yield document("b", "pear")
+        raise InvalidAnswer("the model is gone")
+
+    with pytest.raises(InvalidAnswer, match="the model is gone"):
+        store.rebuild("kept", MANIFEST, documents())
+    assert found(store, "pear", "kept") == ["a#0"]
+    assert store.generation("kept") == generation
+    assert list(client.indices.get(index=f"{prefix}-kept.v*")) == [f"{prefix}-kept.v1"]
+
+
+def cut_off(proxy: TcpProxy) -> None:
+    proxy.is_refusing = True
+    proxy.cut()
+
+
+def write_on(store: ElasticsearchStore, documents: list[Document]) -> None:
+    for n in range(50):
+        store.upsert("ns", [*documents, document("again", str(n))])
+
+
+def test_a_batch_that_was_cut_off_is_whole_when_it_is_handed_in_again(prefix: str) -> None:
+    with TcpProxy(host_and_port()) as proxy, opened(prefix) as watching:
+        url = f"http://127.0.0.1:{proxy.port}"
+        with opened(prefix, url=url, write_timeout_s=2) as store:
+            store.create("ns", MANIFEST)
+            store.upsert("ns", [document("a", "old", "old")])
+            bodies = [document("a", "new pear"), *(document(f"d{n}", "pear " * 2_000) for n in range(200))]
+            cutting = threading.Timer(0.15, cut_off, (proxy,))
+            cutting.start()
+            with pytest.raises(StageFailure):
+                write_on(store, bodies)
+            # Nothing is seen by half.
+            assert found(watching, "old") in (["a#0", "a#1"], [])
+            proxy.is_refusing = False
+            store.upsert("ns", bodies)
+            assert found(watching, "old") == []
+            assert len(found(watching, "pear")) == 201
+            assert store.drop("ns")
+
+
+def test_what_the_server_has_no_room_for_now_is_sent_again_slower(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("elasticsearch.helpers.actions.time.sleep", pauses.append)
+    busy = {"type": "es_rejected_execution_exception", "reason": "queue is full"}
+    bad = {"type": "document_parsing_exception", "reason": "no", "caused_by": {"reason": "too deep"}}
+    rounds: list[list[str]] = []
+
+    def answer(_: str, body: bytes) -> Answer:
+        names = [json.loads(line)["index"]["_id"] for line in body.splitlines()[::2]]
+        rounds.append(names)
+        items: list[dict[str, Any]] = []
+        for name in names:
+            if name == "busy" and len(rounds) < 3:
+                items.append({"index": {"_id": name, "status": 429, "error": busy}})
+            elif name == "bad":
+                items.append({"index": {"_id": name, "status": 400, "error": bad}})
+            else:
+                items.append({"index": {"_id": name, "status": 201}})
+        return 200, json.dumps({"errors": True, "items": items}).encode(), PRODUCT
+
+    with Impostor(answer) as server, closing(connection(server.url)) as connected:
+        actions: list[dict[str, Any]] = [
+            {"_op_type": "index", "_index": "i", "_id": name, "_source": {}}
+            for name in ("good", "busy", "bad")
+        ]
+        assert send(connected, actions) == {"bad": "document_parsing_exception: no (too deep)"}
+    assert rounds == [["good", "busy", "bad"], ["busy"], ["busy"]]
+    assert pauses == [0.25, 0.5]
+
+
+def test_a_namespace_without_vectors_is_searched_by_words(store: ElasticsearchStore) -> None:
+    store.create("ns", replace(MANIFEST, dimension=0))
+    held = document("a", "pear")
+    store.upsert("ns", [replace(held, passages=(replace(held.passages[0], vector=None),))])
+    assert found(store, "pear") == ["a#0"]

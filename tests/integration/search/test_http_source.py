@@ -1,0 +1,394 @@
+"""A JSON search endpoint as a source, against a real HTTP server: what it is asked, what is read, how it fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+
+from models.errors import (
+    BadIndex,
+    InvalidAnswer,
+    NotConfigured,
+    StageFailure,
+    StoreTimeout,
+    StoreUnavailable,
+    Unauthorised,
+)
+from models.hits import Ranking
+from models.http_endpoint import HttpEndpoint
+from search.http.source import HttpSource
+from tests.search_server import (
+    Answer,
+    SearchServer,
+    cuts_off,
+    drips,
+    hangs_up,
+    says,
+    sends,
+    sleeps,
+    writes,
+)
+
+SECRET = "sesame-0815"
+PAGES = [
+    {
+        "id": 7,
+        "name": "Rent",
+        "extract": "The rent is due on the third day.",
+        "rank": 2.5,
+        "changed": "2024-05-01",
+        "kind": "page",
+        "link": "https://wiki.example/7",
+    },
+    {"id": "keys", "name": "Keys", "extract": "Two keys are handed over.", "rank": 1, "kind": "faq"},
+]
+
+Opens = Callable[..., HttpSource]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[SearchServer]:
+    with SearchServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: SearchServer) -> SearchServer:
+    running.answer = says({"items": PAGES, "found": {"all": 40}})
+    running.asked.clear()
+    return running
+
+
+@pytest.fixture
+def opens(server: SearchServer) -> Iterator[Opens]:
+    """The source `wiki` of that server, with these options besides."""
+    made: list[HttpSource] = []
+
+    def open_(*, key: str | None = None, **options: Any) -> HttpSource:
+        usual: dict[str, Any] = {
+            "url": server.url,
+            "params": {"q": "{question}", "limit": "{depth}"},
+            "hits": "items",
+            "id": "id",
+            "title": "name",
+            "text": "extract",
+            "score": "rank",
+            "published_at": "changed",
+            "source_type": "kind",
+            "metadata": {"url": "link"},
+        }
+        made.append(HttpSource("wiki", HttpEndpoint(**{**usual, **options}), key=key))
+        return made[-1]
+
+    yield open_
+    for source in made:
+        source.close()
+
+
+def found(source: HttpSource, text: str = "When is the rent due?", **options: Any) -> Ranking:
+    (ranking,) = source.search_text("ns", [text], **{"depth": 10, "timeout_s": 20.0, **options})
+    return ranking
+
+
+def ids(ranking: Ranking) -> list[str]:
+    return [hit.document_id for hit in ranking.hits]
+
+
+def test_the_question_and_the_depth_stand_where_they_are_declared(server: SearchServer, opens: Opens) -> None:
+    found(opens(), "What's a “Mietkaution” & why? {depth}", depth=3)
+    (asked,) = server.asked
+    assert asked.method == "GET"
+    assert urlsplit(asked.target).path == "/search"
+    assert parse_qs(urlsplit(asked.target).query) == {
+        "q": ["What's a “Mietkaution” & why? {depth}"],
+        "limit": ["3"],
+    }
+
+
+def test_a_body_is_filled_in_and_a_number_stays_one(server: SearchServer, opens: Opens) -> None:
+    body = {
+        "query": {"match": {"text": "{question}"}},
+        "size": "{depth}",
+        "tags": ["ns:{namespace}"],
+        "raw": "{ id }",
+        "inside": "text:{question}",
+    }
+    source = opens(
+        method="POST", params={}, body=body, url=f"{server.url}?of={{namespace}}", headers={"X-Site": "b"}
+    )
+    found(source, 'say "{namespace}" \ud800', depth=4)
+    (asked,) = server.asked
+    assert (asked.method, asked.target) == ("POST", "/search?of=ns")
+    assert asked.body == {
+        "query": {"match": {"text": 'say "{namespace}" ?'}},
+        "size": 4,
+        "tags": ["ns:ns"],
+        "raw": "{ id }",
+        "inside": 'text:say "{namespace}" ?',
+    }
+    assert (asked.headers["content-type"], asked.headers["x-site"]) == ("application/json", "b")
+
+
+def test_a_question_leaves_its_place_in_the_path_never(server: SearchServer, opens: Opens) -> None:
+    found(opens(url=f"{server.url}/{{question}}/x", params={}), "../../admin?a=b#c d")
+    assert server.asked[0].target == "/search/..%2F..%2Fadmin%3Fa%3Db%23c%20d/x"
+
+
+def test_the_key_goes_into_the_header_or_where_it_is_declared(server: SearchServer, opens: Opens) -> None:
+    found(opens(api_key_env="WIKI_KEY", key=f"{SECRET}\n"))
+    found(opens(api_key_env="WIKI_KEY", key=SECRET, key_header="X-Key", key_prefix=""))
+    found(opens(api_key_env="WIKI_KEY", key=SECRET, params={"q": "{question}", "apikey": "{key}"}))
+    bearer, header, parameter = server.asked
+    assert bearer.headers["authorization"] == f"Bearer {SECRET}"
+    assert header.headers["x-key"] == SECRET
+    assert parse_qs(urlsplit(parameter.target).query)["apikey"] == [SECRET]
+    assert "authorization" not in {*header.headers, *parameter.headers}
+
+
+def test_several_questions_are_asked_at_once_and_answered_in_order(
+    server: SearchServer, opens: Opens
+) -> None:
+    together = threading.Barrier(4)
+
+    def answer(handler: Any) -> None:
+        together.wait(20)
+        question = parse_qs(urlsplit(handler.path).query)["q"][0]
+        says({"items": [{"id": question}]})(handler)
+
+    server.answer = answer
+    texts = ["a", "b", "c", "d"]
+    rankings = opens(connections=4).search_text("ns", texts, depth=5, timeout_s=20)
+    assert [ids(ranking) for ranking in rankings] == [[f"wiki/{text}"] for text in texts]
+
+
+def test_connections_are_kept_and_one_that_was_closed_meanwhile_costs_nothing(
+    server: SearchServer, opens: Opens
+) -> None:
+    source, before = opens(), server.connections
+    for _ in range(3):
+        assert ids(found(source)) == ["wiki/7", "wiki/keys"]
+    assert server.connections == before + 1
+
+    server.answer = sends(200, b'{"items": []}', connection="close")
+    found(source)
+    quiet = says({"items": PAGES})
+    closing = threading.Event()
+
+    def answers_and_leaves(handler: Any) -> None:
+        quiet(handler)
+        handler.close_connection = True  # without a word of it in the headers
+        closing.set()
+
+    server.answer = answers_and_leaves
+    for _ in range(2):
+        assert ids(found(source)) == ["wiki/7", "wiki/keys"]
+        assert closing.wait(20)
+
+
+def test_other_namespaces_than_the_declared_ones_find_nothing_and_ask_nothing(
+    server: SearchServer, opens: Opens
+) -> None:
+    source = opens(namespaces=["theirs"])
+    assert source.search_text("ns", ["a", "b"], depth=5) == [Ranking(), Ranking()]
+    assert server.asked == []
+    assert source.search_text("theirs", ["a"], depth=5)[0].hits
+
+
+def test_hits_come_in_the_endpoint_s_order_with_what_was_declared(opens: Opens) -> None:
+    ranking = found(opens(total="found.all"))
+    first, second = ranking.hits
+    assert (first.document_id, first.passage_id, first.score) == ("wiki/7", "wiki/7#wiki", 2.5)
+    assert (first.source_type, first.published_at) == ("page", "2024-05-01")
+    assert (second.document_id, second.score, second.published_at) == ("wiki/keys", 1.0, None)
+    assert ranking.total_matches == 40
+    text = ranking.texts["wiki/7#wiki"]
+    assert (text.title, text.text) == ("Rent", "The rent is due on the third day.")
+    assert text.metadata == {
+        "url": "https://wiki.example/7",
+        "published_at": "2024-05-01",
+        "source_type": "page",
+    }
+    assert ranking.warnings == ()
+
+
+def test_a_ranking_s_texts_survive_the_wire(opens: Opens) -> None:
+    ranking = found(opens())
+    assert Ranking.from_wire(ranking.to_wire()) == ranking
+
+
+def test_ids_are_made_those_of_the_indexed_documents_by_their_prefix(opens: Opens) -> None:
+    assert ids(found(opens(id_prefix=""))) == ["7", "keys"]
+    assert ids(found(opens(id_prefix="handbook/"))) == ["handbook/7", "handbook/keys"]
+
+
+def test_a_document_found_twice_counts_once_and_the_depth_is_kept(server: SearchServer, opens: Opens) -> None:
+    server.answer = says([{"id": 1, "name": "first"}, {"id": 1, "name": "second"}, {"id": 2}, {"id": 3}])
+    ranking = found(opens(hits=None), depth=2)
+    assert ids(ranking) == ["wiki/1", "wiki/2"]
+    assert ranking.texts["wiki/1#wiki"].title == "first"
+    assert ids(found(opens(hits=None, max_hits=3), depth=10)) == ["wiki/1", "wiki/2"]
+
+
+def test_filters_look_at_what_the_endpoint_says_of_each_hit(server: SearchServer, opens: Opens) -> None:
+    source = opens()
+    assert ids(found(source, depth=1, filters={"source_type": "faq"})) == ["wiki/keys"]
+    assert parse_qs(urlsplit(server.asked[0].target).query)["limit"] == ["50"], "filtering is done here"
+    assert ids(found(source, filters={"published_at": {"gte": "2024-01-01"}})) == ["wiki/7"]
+    assert ids(found(source, exclude_ids=["wiki/7"])) == ["wiki/keys"]
+    unknown = found(source, filters={"year": 2024})
+    assert unknown.hits == ()
+    assert unknown.warnings == ("filter 'year': no document has this field, so nothing matches",)
+
+
+def test_html_becomes_text(server: SearchServer, opens: Opens) -> None:
+    server.answer = says({"items": [{"id": 1, "name": "A &amp; B", "extract": "<em>Rent</em> &lt; 5"}]})
+    plain = found(opens(text_is_html=True)).texts["wiki/1#wiki"]
+    assert (plain.title, plain.text) == ("A & B", "Rent < 5")
+    assert found(opens()).texts["wiki/1#wiki"].text == "<em>Rent</em> &lt; 5"
+
+
+def test_long_texts_are_cut(server: SearchServer, opens: Opens) -> None:
+    server.answer = says({"items": [{"id": 1, "name": "n" * 5_000, "extract": "x" * 5_000}]})
+    text = found(opens(text_chars=100)).texts["wiki/1#wiki"]
+    assert (len(text.title), len(text.text)) == (500, 100)
+
+
+def test_values_of_wrong_types_cost_no_hit(server: SearchServer, opens: Opens) -> None:
+    odd = [
+        {"id": 1, "name": 5, "extract": None, "rank": "high", "changed": 1714, "kind": ["a"]},
+        {"id": 2, "extract": ["one", 2, "two"], "rank": True, "changed": "soon"},
+        {"id": 3, "rank": 10**400},
+    ]
+    server.answer = says({"items": odd})
+    ranking = found(opens(total="items"))
+    assert [(hit.score, hit.source_type, hit.published_at) for hit in ranking.hits] == [(0.0, None, None)] * 3
+    assert ranking.texts["wiki/1#wiki"].title == ""
+    assert ranking.texts["wiki/2#wiki"].text == "one … two"
+    assert ranking.total_matches is None
+
+
+def test_a_hit_without_an_id_is_left_out_and_counted(server: SearchServer, opens: Opens) -> None:
+    rows = [{"id": 1}, {"id": None}, {"id": ""}, {"id": {}}, {"id": True}, {"id": "x" * 600}, 5, {"id": 1.5}]
+    server.answer = says({"items": rows})
+    ranking = found(opens())
+    assert ids(ranking) == ["wiki/1"]
+    assert ranking.warnings == ("wiki: 7 of 8 hits have no id",)
+
+
+def test_what_it_cannot_do_it_says(opens: Opens) -> None:
+    source = opens()
+    with pytest.raises(NotConfigured, match="by text alone"):
+        source.search_vectors("ns", np.ones((1, 4), np.float32), depth=5)
+    assert source.vectors("ns", ["wiki/7#wiki"]) == {}
+    assert source.texts("ns", ["wiki/7#wiki"]) == {}
+    assert source.generation("ns") is None
+
+
+FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
+    "401": (sends(401), Unauthorised, "answers 401: check the key that api_key_env names"),
+    "403": (sends(403), Unauthorised, "answers 403"),
+    "404": (sends(404), BadIndex, "answers 404: check the url, params and body"),
+    "429": (sends(429, retry_after="7"), StoreUnavailable, "asked too often (retry-after: 7)"),
+    "500": (sends(500, b"<html>boom</html>"), StoreUnavailable, "answers 500"),
+    "504": (sends(504), StoreTimeout, "answers 504"),
+    "a redirect": (sends(302, location="http://127.0.0.1:1/"), BadIndex, "redirects are not followed"),
+    "a number that is no status": (sends(600), InvalidAnswer, "no HTTP status"),
+    "not JSON": (sends(200, b"<html>hello</html>"), InvalidAnswer, "answers no JSON"),
+    "NaN": (sends(200, b'{"items": [{"id": NaN}]}'), InvalidAnswer, "answers no JSON"),
+    "JSON without end": (sends(200, b"[" * 40_000), InvalidAnswer, "answers no JSON"),
+    "nothing": (sends(200), InvalidAnswer, "answers no JSON"),
+    "no list": (says({"items": {"a": 1}}), InvalidAnswer, "no list of hits at 'items', but an object"),
+    "no such field": (says({"hits": []}), InvalidAnswer, "no list of hits at 'items', but nothing"),
+    "no id at all": (
+        says({"items": [{"pk": 1}]}),
+        InvalidAnswer,
+        "none of 1 hits has a text or whole number",
+    ),
+    "a huge answer": (sends(200, b" " * 60_000), InvalidAnswer, "more than 50,000 bytes"),
+    "a compressed one": (sends(200, b"xx", content_encoding="gzip"), InvalidAnswer, "compressed"),
+    "cut off": (cuts_off(b'{"items": []}', after=5), InvalidAnswer, "cut off 8 bytes early"),
+    "a broken chunk": (
+        writes(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n[1"),
+        InvalidAnswer,
+        "no whole HTTP: IncompleteRead",
+    ),
+    "another protocol": (writes(b"SSH-2.0-OpenSSH_9\r\n"), InvalidAnswer, "no whole HTTP: BadStatusLine"),
+    "hung up": (hangs_up, StoreUnavailable, "closed the connection"),
+    "silence": (sleeps(5), StoreTimeout, "did not answer within 0.3 s"),
+    "headers that never end": (drips(90, 0.05, headers=True), StoreTimeout, "did not answer"),
+    "a body that never ends": (drips(90, 0.05, headers=False), StoreTimeout, "did not answer"),
+}
+
+
+@pytest.mark.parametrize(("answer", "failure", "words"), FAILURES.values(), ids=FAILURES)
+def test_a_failure_is_one_sentence_and_comes_in_time(
+    server: SearchServer, opens: Opens, answer: Answer, failure: type[StageFailure], words: str
+) -> None:
+    server.answer = answer
+    source = opens(
+        max_bytes=50_000, api_key_env="WIKI_KEY", key=SECRET, params={"q": "{question}", "k": "{key}"}
+    )
+    timeout_s = 0.3 if failure is StoreTimeout else 20.0
+    started_s = time.monotonic()
+    with pytest.raises(failure) as raised:
+        found(source, timeout_s=timeout_s)
+    assert time.monotonic() - started_s < timeout_s + 1
+    assert words in str(raised.value)
+    assert server.url in str(raised.value), "which one"
+    assert SECRET not in f"{raised.value!r}{raised.value.__cause__!r}{raised.value.__context__!r}"
+
+
+def test_after_a_failure_the_next_question_is_answered(server: SearchServer, opens: Opens) -> None:
+    source = opens(connections=1)
+    server.answer = drips(600, 0.05, headers=True)
+    with pytest.raises(StoreTimeout):
+        found(source, timeout_s=0.2)
+    server.answer = says({"items": PAGES})
+    assert ids(found(source, timeout_s=8)) == ["wiki/7", "wiki/keys"], "its only thread is free again"
+
+
+def test_one_question_that_fails_fails_the_branch_at_once(server: SearchServer, opens: Opens) -> None:
+    def answer(handler: Any) -> None:
+        (sends(401) if "bad" in handler.path else sleeps(15))(handler)
+
+    server.answer = answer
+    started_s = time.monotonic()
+    with pytest.raises(Unauthorised):
+        opens().search_text("ns", ["good", "bad"], depth=5, timeout_s=10)
+    assert time.monotonic() - started_s < 8
+
+
+def test_its_own_limit_is_below_the_request_s(server: SearchServer, opens: Opens) -> None:
+    server.answer = sleeps(5)
+    with pytest.raises(StoreTimeout, match=r"within 0\.2 s"):
+        found(opens(timeout_s=0.2), timeout_s=20)
+
+
+def test_nobody_at_the_address_is_unavailable(server: SearchServer, opens: Opens) -> None:
+    with pytest.raises(StoreUnavailable, match="refused"):
+        found(opens(url="http://127.0.0.1:1/search"))
+
+
+def test_a_server_that_speaks_no_tls_is_unavailable(server: SearchServer, opens: Opens) -> None:
+    with pytest.raises(StoreUnavailable, match="cannot be reached"):
+        found(opens(url=server.url.replace("http:", "https:")))
+
+
+@pytest.mark.parametrize("key", [None, " ", "two\nlines", "snowman ☃"])
+def test_a_key_that_is_missing_or_cannot_be_sent_is_named_by_its_variable(
+    opens: Opens, key: str | None
+) -> None:
+    with pytest.raises(NotConfigured, match="the variable WIKI_KEY") as raised:
+        found(opens(api_key_env="WIKI_KEY", key=key))
+    assert not key or key.strip() == "" or key not in str(raised.value)
+
+
+def test_certificates_that_cannot_be_read_are_named(opens: Opens) -> None:
+    with pytest.raises(NotConfigured, match=r"nowhere\.pem cannot be read: No such file"):
+        found(opens(url="https://127.0.0.1:1/", ca_file="/nowhere.pem"))

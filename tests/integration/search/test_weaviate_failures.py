@@ -1,0 +1,159 @@
+"""What a Weaviate that is wrong, slow or gone comes to: one failure of the right kind, in time, without a secret."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from models.errors import BadIndex, PartlyWritten, StoreTimeout, StoreUnavailable, Unauthorised
+from models.weaviate_endpoint import WeaviateEndpoint
+from search.weaviate.store import WeaviateStore
+from tests.contracts.store_documents import EAST, MANIFEST, document, questions
+from tests.redis_server import free_port
+from tests.weaviate_server import WeaviateServer
+
+KEY = "the-administrators-key"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[WeaviateServer]:
+    with WeaviateServer(key=KEY) as server:
+        yield server
+
+
+@pytest.fixture
+def store(server: WeaviateServer) -> Iterator[WeaviateStore]:
+    store = WeaviateStore(server.endpoint(), key=KEY)
+    store.create("ns", MANIFEST)
+    store.upsert("ns", [document("a", "pear")])
+    yield store
+    store.drop("ns")
+    store.close()
+
+
+def calls(store: WeaviateStore) -> list[Callable[[], object]]:
+    """What a request asks, each within half a second."""
+    return [
+        lambda: store.search_text("ns", ["pear"], depth=3, timeout_s=0.5),
+        lambda: store.search_vectors("ns", questions(EAST), depth=3, timeout_s=0.5),
+        lambda: store.texts("ns", ["a#0"], timeout_s=0.5),
+    ]
+
+
+def test_a_paused_server_is_a_timeout_in_time_and_serves_again(
+    server: WeaviateServer, store: WeaviateStore
+) -> None:
+    server.pause()
+    try:
+        for call in calls(store):
+            began = time.monotonic()
+            with pytest.raises(StoreTimeout, match=r"within 0\.5 s"):
+                call()
+            assert time.monotonic() - began < 1.5
+    finally:
+        server.go_on()
+    (ranking,) = store.search_text("ns", ["pear"], depth=3, timeout_s=30)
+    assert len(ranking.hits) == 1
+
+
+def test_a_killed_server_is_unavailable_in_time_and_found_again_once_it_is_back(
+    server: WeaviateServer, store: WeaviateStore
+) -> None:
+    server.kill()
+    try:
+        for call in calls(store):
+            began = time.monotonic()
+            with pytest.raises(StoreUnavailable, match="is it running"):
+                call()
+            assert time.monotonic() - began < 1.5
+    finally:
+        server.start()
+    (ranking,) = store.search_text("ns", ["pear"], depth=3, timeout_s=30)
+    assert len(ranking.hits) == 1
+
+
+@pytest.mark.parametrize("key", ["a-wrong-key", None])
+def test_a_wrong_key_or_none_is_unauthorised_and_stands_nowhere(
+    server: WeaviateServer, key: str | None
+) -> None:
+    store = WeaviateStore(server.endpoint(api_key_env="WEAVIATE_KEY"), key=key)
+    try:
+        with pytest.raises(Unauthorised, match="api_key_env") as raised:
+            store.search_text("ns", ["pear"], depth=3, timeout_s=5)
+    finally:
+        store.close()
+    assert "a-wrong-key" not in str(raised.value) + repr(store) + repr(vars(store))
+
+
+def test_what_the_server_refuses_is_named_and_stays_what_it_was(store: WeaviateStore) -> None:
+    # Of fifty megabytes, where the server takes ten in one message.
+    huge = document("a", "plum", metadata={"blob": "x" * 50_000_000}, revision="new")
+    with pytest.raises(PartlyWritten, match="a: Weaviate refused 'a#0': larger than a message") as raised:
+        store.upsert("ns", [huge, document("b", "plum")])
+    assert list(raised.value.failures) == ["a"]
+    assert raised.value.generation == store.generation("ns")
+    rankings = store.search_text("ns", ["pear", "plum"], depth=3, timeout_s=30)
+    assert [[hit.passage_id for hit in ranking.hits] for ranking in rankings] == [["a#0"], ["b#0"]]
+    assert store.revisions("ns", "docs") == {"a": "1", "b": "1"}
+
+
+def test_an_address_where_nobody_listens_is_unavailable() -> None:
+    store = WeaviateStore(WeaviateEndpoint(url=f"http://127.0.0.1:{free_port()}"))
+    try:
+        with pytest.raises(StoreUnavailable, match="`url` and `grpc_port`"):
+            store.search_text("ns", ["pear"], depth=3, timeout_s=2)
+    finally:
+        store.close()
+
+
+def test_a_wrong_grpc_port_is_unavailable_in_time(server: WeaviateServer) -> None:
+    store = WeaviateStore(server.endpoint(grpc_port=free_port()), key=KEY)
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="`grpc_port`"):
+        store.search_text("ns", ["pear"], depth=3, timeout_s=1)
+    assert time.monotonic() - began < 2
+    store.close()
+
+
+def test_nothing_was_ever_made(server: WeaviateServer) -> None:
+    store = WeaviateStore(server.endpoint(collection="Never"), key=KEY)
+    assert store.namespaces() == []
+    with pytest.raises(BadIndex, match="no namespace 'ns'; there are: none yet"):
+        store.search_text("ns", ["pear"], depth=3, timeout_s=5)
+    store.close()
+
+
+def test_a_store_that_was_closed_opens_again(store: WeaviateStore) -> None:
+    store.close()
+    store.close()
+    assert store.generation("ns") > 0
+
+
+def test_tls_with_a_certificate_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, private_key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
+    command += [
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+        "-keyout",
+        str(private_key),
+        "-out",
+        str(certificate),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    with WeaviateServer(key=KEY, certificate=certificate, private_key=private_key) as server:
+        stranger = WeaviateStore(server.endpoint(), key=KEY)
+        with pytest.raises(StoreUnavailable):
+            stranger.generation("ns")
+        stranger.close()
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        store = WeaviateStore(server.endpoint(), key=KEY)
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document("a", "pear")])
+        (ranking,) = store.search_text("ns", ["pear"], depth=3, timeout_s=10)
+        store.close()
+    assert [hit.passage_id for hit in ranking.hits] == ["a#0"]

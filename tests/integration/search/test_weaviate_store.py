@@ -1,0 +1,312 @@
+"""A Weaviate keeps every promise of a store."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from models.documents import Document, Matrix, Passage
+from models.errors import BadIndex, NotConfigured, PartlyWritten
+from search.filters import compile_filters
+from search.protocol import Fuses, Store
+from search.weaviate.store import WeaviateStore
+from tests.contracts.store import StoreContract
+from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
+from tests.weaviate_server import shared_endpoint, shared_weaviate
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[WeaviateStore]:
+    with shared_weaviate() as store:
+        yield store
+
+
+@pytest.fixture
+def store(opened: WeaviateStore) -> Iterator[WeaviateStore]:
+    yield opened
+    for state in opened.namespaces():
+        opened.drop(state.name)
+
+
+class TestWeaviateStore(StoreContract):
+    """The contract, on one pair of collections."""
+
+
+def found(store: Store, text: str, **options: Any) -> list[str]:
+    (ranking,) = store.search_text("ns", [text], **{"depth": 10, "timeout_s": 30.0, **options})
+    return [hit.passage_id for hit in ranking.hits]
+
+
+def normalised(rows: Matrix) -> Matrix:
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
+
+
+def vector_documents(vectors: Matrix) -> list[Document]:
+    return [
+        Document(f"d{i:05}", "docs", "", (Passage(f"d{i:05}#0", 0, "x", vector=vector),), {"half": i % 2})
+        for i, vector in enumerate(vectors)
+    ]
+
+
+class TestFilters:
+    def test_any_filter_on_any_metadata_means_what_it_means_elsewhere(self, store: WeaviateStore) -> None:
+        store.create("ns", MANIFEST)
+        chance = random.Random(7)
+        values: list[Any] = [1, -1, 0, 2.5, 1e300, 2**53 + 1, True, False, "x", "X y ", " x", "a*b", "", "ß"]
+        values += ["2024-05-01", "2024-05-02", "2024-05-01T23:30:00Z", "2024-05-02T00:30:00+01:00", None, []]
+        values += [["x", "2024-05-03"], [1, 3], {"deep": 4}, "long " * 100]
+        held = [
+            document(
+                f"d{i:02}", "pear", metadata={name: chance.choice(values) for name in ("a", "b", "käse ?")}
+            )
+            for i in range(60)
+        ]
+        store.upsert("ns", held)
+        wanted = [value for value in values if value not in (None, {"deep": 4})]
+        operators = ["gt", "gte", "lt", "lte", "contains", "not", "exists"]
+        tried = 0
+        for _ in range(150):
+            name, operator = chance.choice(["a", "b", "käse ?", "a.deep"]), chance.choice(operators)
+            condition = chance.choice([chance.choice(wanted), {operator: chance.choice(wanted)}])
+            filters = {name: condition, "source": "docs"}
+            compiled = compile_filters(filters)
+            expected = [
+                f"{one.document_id}#0" for one in held if compiled.matches({"source": "docs", **one.metadata})
+            ]
+            assert found(store, "pear", depth=100, filters=filters) == expected, filters
+            tried += bool(expected)
+        assert tried > 40
+
+    def test_wild_cards_in_a_part_are_only_characters(self, store: WeaviateStore) -> None:
+        store.create("ns", MANIFEST)
+        store.upsert(
+            "ns", [document("a", "pear", metadata={"n": "a*b"}), document("b", "pear", metadata={"n": "acb"})]
+        )
+        assert found(store, "pear", filters={"n": {"contains": "A*"}}) == ["a#0"]
+        assert found(store, "pear", filters={"n": {"contains": "a?b"}}) == []
+
+
+class TestVectors:
+    def test_a_small_namespace_is_searched_exactly(self, store: WeaviateStore) -> None:
+        chance = np.random.default_rng(5)
+        vectors = normalised(chance.normal(size=(1_500, 32)).astype(np.float32))
+        asked = normalised(chance.normal(size=(20, 32)).astype(np.float32))
+        store.create("ns", replace(MANIFEST, dimension=32))
+        store.upsert("ns", vector_documents(vectors))
+        exact = np.argsort(-(asked @ vectors.T), axis=1)[:, :10]
+        for ranking, expected in zip(
+            store.search_vectors("ns", asked, depth=10, timeout_s=30), exact, strict=True
+        ):
+            assert [hit.document_id for hit in ranking.hits] == [f"d{i:05}" for i in expected]
+        half = np.argsort(-(asked @ vectors[1::2].T), axis=1)[:, :10] * 2 + 1
+        filtered = store.search_vectors("ns", asked, depth=10, filters={"half": 1}, timeout_s=30)
+        for ranking, expected in zip(filtered, half, strict=True):
+            assert [hit.document_id for hit in ranking.hits] == [f"d{i:05}" for i in expected]
+
+    def test_a_large_one_through_its_graph_finds_nearly_all(self) -> None:
+        chance = np.random.default_rng(6)
+        vectors = normalised(chance.normal(size=(2_000, 32)).astype(np.float32))
+        asked = normalised(chance.normal(size=(50, 32)).astype(np.float32))
+        with shared_weaviate(flat_search_cutoff=0) as store:
+            store.create("ns", replace(MANIFEST, dimension=32))
+            store.upsert("ns", vector_documents(vectors))
+            exact = np.argsort(-(asked @ vectors.T), axis=1)[:, :10]
+            hits = sum(
+                len({hit.document_id for hit in ranking.hits} & {f"d{i:05}" for i in expected})
+                for ranking, expected in zip(
+                    store.search_vectors("ns", asked, depth=10, timeout_s=30), exact, strict=True
+                )
+            )
+        assert hits >= 0.95 * 500
+
+
+class TestHybrid:
+    def test_text_and_vector_are_fused_with_the_weight_that_is_asked(self, store: WeaviateStore) -> None:
+        assert isinstance(store, Fuses)
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document("text", "pear", vectors=(NORTH,)), document("vector", "plum")])
+        # `text` has both ranks and one full score, `vector` the other full score alone; by ranks
+        # a/61 + (1 - a)/60 is above a/60 but for a = 1.
+        expected = {
+            "relative": {0.0: "text", 0.2: "text", 0.8: "vector", 1.0: "vector"},
+            "ranked": {0.0: "text", 0.2: "text", 0.8: "text", 1.0: "vector"},
+        }
+        fusions: tuple[Literal["relative", "ranked"], ...] = ("relative", "ranked")
+        for fusion in fusions:
+            for alpha, first in expected[fusion].items():
+                (ranking,) = store.search_hybrid(
+                    "ns", ["pear"], questions(EAST), alpha=alpha, fusion=fusion, depth=5, timeout_s=30
+                )
+                assert ranking.hits[0].document_id == first, (fusion, alpha)
+
+    def test_a_question_without_a_term_is_its_vector_alone(self, store: WeaviateStore) -> None:
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document("a", "pear"), document("b", "pear", vectors=(NORTH,))])
+        (ranking,) = store.search_hybrid(
+            "ns", ["the of"], questions(NORTH), alpha=0.0, fusion="relative", depth=1, timeout_s=30
+        )
+        assert [hit.document_id for hit in ranking.hits] == ["b"]
+
+
+class TestWriting:
+    def test_a_document_that_cannot_be_written_is_named_and_the_others_are_there(
+        self, store: WeaviateStore
+    ) -> None:
+        store.create("ns", MANIFEST)
+        bad = [
+            document("bad metadata", "pear", metadata={"a": {1, 2}}),
+            document("bad text", "pear \ud800"),
+            document("not a number", "pear", metadata={"a": float("nan")}),
+        ]
+        with pytest.raises(PartlyWritten) as raised:
+            store.upsert("ns", [document("a", "pear"), *bad, document("b", "pear", "plum")])
+        assert set(raised.value.failures) == {"bad metadata", "bad text", "not a number"}
+        assert raised.value.generation == store.generation("ns")
+        assert found(store, "pear") == ["a#0", "b#0"]
+        assert store.revisions("ns", "docs") == {"a": "1", "b": "1"}
+
+    def test_many_documents_are_listed_whole(
+        self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("search.weaviate.lookups._LISTED_AT_ONCE", 7)
+        monkeypatch.setattr("search.weaviate.lookups._LISTED_ABOUT", 100)
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document(f"d{i}", revision=str(i)) for i in range(60)])
+        assert store.revisions("ns", "docs") == {f"d{i}": str(i) for i in range(60)}
+
+    def test_without_texts_another_store_has_to_show_them(self) -> None:
+        with shared_weaviate(texts=False) as store:
+            store.create("ns", MANIFEST)
+            store.upsert("ns", [document("a", "pear")])
+            assert found(store, "pear") == ["a#0"]
+            with pytest.raises(NotConfigured, match="texts = true"):
+                store.texts("ns", ["a#0"])
+
+
+class TestNamespaces:
+    def test_a_deactivated_one_opens_again_when_it_is_asked(self, store: WeaviateStore) -> None:
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document("a", "pear")])
+        store.deactivate("ns")
+        assert [state.name for state in store.namespaces()] == ["ns"]
+        store.deactivate("ns")
+        assert found(store, "pear") == ["a#0"]
+
+    def test_a_tenant_that_somebody_removed_is_a_bad_index_until_it_is_made_again(
+        self, store: WeaviateStore
+    ) -> None:
+        store.create("ns", MANIFEST)
+        before = store.upsert("ns", [document("a", "pear")])
+        remove_tenant(store, "ns")
+        with pytest.raises(BadIndex, match="ns"):
+            found(store, "pear")
+        with pytest.raises(BadIndex, match="ns"):
+            store.upsert("ns", [document("a", "pear")])
+        store.create("ns", MANIFEST)
+        assert found(store, "pear") == []
+        assert store.upsert("ns", [document("a", "pear")]) > before
+
+    def test_a_generation_can_be_raised_and_never_falls(self, store: WeaviateStore) -> None:
+        store.create("ns", MANIFEST)
+        first = store.generation("ns")
+        store.raise_generation("ns", first + 40)
+        store.raise_generation("ns", first + 3)
+        assert store.generation("ns") == first + 40
+        assert store.upsert("ns", [document("a", "pear")]) == first + 41
+
+    def test_two_that_are_searched_at_once_never_see_each_other(self, store: WeaviateStore) -> None:
+        for name in ("one", "two"):
+            store.create(name, MANIFEST)
+            store.upsert(name, [document(f"{name}{i}", "pear", vectors=(EAST,)) for i in range(5)])
+        crossed: list[str] = []
+        done: list[int] = []
+
+        def hammer(name: str) -> None:
+            for _ in range(50):
+                rankings = store.search_text(name, ["pear"] * 2, depth=9, timeout_s=30)
+                rankings += store.search_vectors(name, questions(EAST, NORTH), depth=9, timeout_s=30)
+                for hit in (hit for ranking in rankings for hit in ranking.hits):
+                    done.append(1)
+                    if not hit.document_id.startswith(name):
+                        crossed.append(hit.document_id)
+
+        threads = [threading.Thread(target=hammer, args=(name,)) for name in ("one", "two") * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (len(done), crossed) == (4 * 50 * 4 * 5, [])
+
+
+class TestDeclaration:
+    def test_what_is_fixed_at_the_making_is_compared_with_what_is_declared(
+        self, store: WeaviateStore
+    ) -> None:
+        store.create("ns", MANIFEST)
+        collection = store._endpoint.collection
+        for changed in ({"ef_construction": 64}, {"max_connections": 16}):
+            other = WeaviateStore(shared_endpoint(collection=collection, **changed))
+            with pytest.raises(BadIndex, match=f"{next(iter(changed))} .*declare"):
+                other.create("ns", MANIFEST)
+            other.close()
+
+    def test_what_may_change_is_set_anew(self, store: WeaviateStore) -> None:
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document("a", "pear")])
+        other = WeaviateStore(
+            shared_endpoint(collection=store._endpoint.collection, ef=77, dynamic_ef_max=300)
+        )
+        other.create("ns", MANIFEST)
+        index = vector_index(other)
+        other.close()
+        assert (index.ef, index.dynamic_ef_max, index.ef_construction) == (77, 300, 128)
+        assert index.quantizer is None
+        assert index.distance_metric == "cosine"
+        store.create("ns", MANIFEST)
+
+    def test_a_collection_of_somebody_else_is_left_alone(self, store: WeaviateStore) -> None:
+        endpoint = shared_endpoint()
+        foreign = WeaviateStore(endpoint)
+        make_collection(foreign, f"{endpoint.collection}Passage")
+        try:
+            with pytest.raises(BadIndex, match="not one of Chorale's"):
+                foreign.create("ns", MANIFEST)
+        finally:
+            delete_collections(foreign)
+            foreign.close()
+
+
+def remove_tenant(store: WeaviateStore, name: str) -> None:
+    async def work(client: Any) -> None:
+        await client.collections.use(f"{store._endpoint.collection}Passage").tenants.remove(name)
+
+    store._connection.run(work, 30)
+
+
+def vector_index(store: WeaviateStore) -> Any:
+    async def work(client: Any) -> Any:
+        config = await client.collections.use(f"{store._endpoint.collection}Passage").config.get()
+        return config.vector_config["default"].vector_index_config
+
+    return store._connection.run(work, 30)
+
+
+def make_collection(store: WeaviateStore, name: str) -> None:
+    async def work(client: Any) -> None:
+        await client.collections.create(name)
+
+    store._connection.run(work, 30)
+
+
+def delete_collections(store: WeaviateStore) -> None:
+    async def work(client: Any) -> None:
+        names = [f"{store._endpoint.collection}{kind}" for kind in ("Passage", "Namespace")]
+        await client.collections.delete(names)
+
+    store._connection.run(work, 30)

@@ -1,0 +1,196 @@
+"""Breakers in a real Redis: opened by failures in a row, tried by one request, closed by an answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+import redis
+
+from ledger import breakers as module
+from ledger.breakers import FEWEST_DURATIONS, Breaker, Breakers, Turned
+from ledger.outcomes import Outcome
+
+OPEN_S = 0.2
+
+
+@pytest.fixture
+def breakers(redis_client: redis.Redis) -> Breakers:
+    return Breakers(redis_client, failures=3, open_s=OPEN_S)
+
+
+def failed(breakers: Breakers, request_id: str = "some", name: str = "vector") -> tuple[Turned, ...]:
+    return breakers.count(request_id, [Outcome(name, "failed", "timeout")])
+
+
+def answered(breakers: Breakers, request_id: str = "some", name: str = "vector") -> tuple[Turned, ...]:
+    return breakers.count(request_id, [Outcome(name, "answered", answered_after_ms=7)])
+
+
+def seen(breakers: Breakers, names: Sequence[str] = ("vector", "store:local")) -> dict[str, Breaker]:
+    return dict(breakers.look(names).breakers)
+
+
+def opened(breakers: Breakers) -> None:
+    assert [failed(breakers) for _ in range(3)] == [(), (), (Turned("vector", is_open=True),)]
+
+
+def half_open(breakers: Breakers) -> None:
+    opened(breakers)
+    time.sleep(OPEN_S + 0.02)
+
+
+def claims(breakers: Breakers, request_id: str, *, early: bool = False) -> bool:
+    return breakers.claim(request_id, ["vector", "store:local"], timeout_s=2, early=early)
+
+
+def test_failures_in_a_row_open_it_and_the_last_reason_is_kept(breakers: Breakers) -> None:
+    opened(breakers)
+    (one,) = seen(breakers).values()
+    assert (one.name, one.failures, one.reason, one.is_probed) == ("vector", 3, "timeout", False)
+    assert one.open_until_ms - one.opened_at_ms == OPEN_S * 1000
+    assert "3 failures in a row, the last: timeout" in str(one)
+
+
+def test_an_answer_in_between_begins_the_row_anew(breakers: Breakers, redis_client: redis.Redis) -> None:
+    for _ in range(3):
+        failed(breakers)
+        failed(breakers)
+        assert answered(breakers) == ()
+    assert seen(breakers) == {}
+    assert not redis_client.exists("chorale:breaker:vector"), "one that counts nothing has no key"
+
+
+def test_with_no_number_of_failures_it_never_opens(redis_client: redis.Redis) -> None:
+    never = Breakers(redis_client, failures=0, open_s=OPEN_S)
+    for _ in range(10):
+        assert failed(never) == ()
+    assert seen(never) == {}
+
+
+def test_while_it_is_open_nobody_may_try_it(breakers: Breakers) -> None:
+    opened(breakers)
+    assert not claims(breakers, "a")
+
+
+def test_half_open_is_tried_by_exactly_one_of_many(breakers: Breakers) -> None:
+    half_open(breakers)
+    found: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda n=number: found.append(claims(breakers, f"request-{n}")))
+        for number in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [False] * 15 + [True]
+
+
+def test_the_probe_s_answer_closes_it(breakers: Breakers) -> None:
+    half_open(breakers)
+    assert claims(breakers, "probe")
+    assert answered(breakers, "probe") == (Turned("vector", is_open=False),)
+    assert claims(breakers, "anybody")
+    assert claims(breakers, "somebody"), "what is closed needs no probe"
+
+
+def test_the_probe_s_failure_opens_it_again_and_nobody_else_s_does(breakers: Breakers) -> None:
+    half_open(breakers)
+    assert claims(breakers, "probe")
+    before = seen(breakers)["vector"]
+    assert failed(breakers, "planned before it opened") == ()
+    assert seen(breakers)["vector"].open_until_ms == before.open_until_ms
+
+    assert failed(breakers, "probe") == (Turned("vector", is_open=True),)
+    after = seen(breakers)["vector"]
+    assert after.opened_at_ms == before.opened_at_ms, "it has not been closed since"
+    assert after.open_until_ms > before.open_until_ms
+    assert not claims(breakers, "another")
+
+
+def test_a_probe_that_says_nothing_lets_the_next_one_try(breakers: Breakers) -> None:
+    half_open(breakers)
+    assert claims(breakers, "probe")
+    breakers.count("another", [Outcome("vector", "says_nothing", "bad_index")])
+    assert not claims(breakers, "another")
+    breakers.count("probe", [Outcome("vector", "says_nothing", "bad_index")])
+    assert claims(breakers, "another")
+
+
+def test_the_claim_of_a_probe_that_never_ended_runs_out(
+    breakers: Breakers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLAIM_GRACE_MS", 100)
+    half_open(breakers)
+    assert breakers.claim("killed", ["vector"], timeout_s=0.05)
+    assert not claims(breakers, "another")
+    time.sleep(0.2)
+    assert claims(breakers, "another")
+
+
+def test_early_one_may_try_before_the_time_is_over_and_only_one(breakers: Breakers) -> None:
+    opened(breakers)
+    assert claims(breakers, "a", early=True)
+    assert not claims(breakers, "b", early=True)
+
+
+def test_a_branch_is_tried_only_where_its_store_may_be_too(breakers: Breakers) -> None:
+    half_open(breakers)
+    for _ in range(3):
+        failed(breakers, name="store:local")
+    assert not claims(breakers, "a"), "its store is open"
+    assert breakers.claim("b", ["vector"], timeout_s=2), "and nothing was claimed for it"
+
+
+def test_one_request_tries_all_branches_of_a_store(breakers: Breakers) -> None:
+    for name in ("store:local", "bm25", "vector"):
+        for _ in range(3):
+            failed(breakers, name=name)
+    time.sleep(OPEN_S + 0.02)
+    assert breakers.claim("a", ["bm25", "store:local"], timeout_s=2)
+    assert breakers.claim("a", ["vector", "store:local"], timeout_s=2)
+    assert not breakers.claim("b", ["hyde", "store:local"], timeout_s=2)
+
+
+def test_what_is_all_well_is_not_asked_again_for_a_moment(
+    breakers: Breakers, redis_client: redis.Redis
+) -> None:
+    def calls() -> int:
+        return int(redis_client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0))
+
+    seen(breakers)
+    before = calls()
+    for _ in range(20):
+        seen(breakers)
+    assert calls() - before <= 1
+    # What is not well is asked each time: nobody is left out for longer than need be.
+    time.sleep(0.12)
+    opened(breakers)
+    before = calls()
+    for _ in range(5):
+        assert seen(breakers)
+    assert calls() - before == 5
+
+
+def test_the_slowest_twentieth_is_known_once_enough_have_answered(breakers: Breakers) -> None:
+    for ms in range(1, FEWEST_DURATIONS):
+        breakers.count("x", [Outcome("bm25", "answered", answered_after_ms=ms)])
+    assert breakers.p95_ms(["bm25", "vector"]) == {"bm25": None, "vector": None}
+
+
+def test_the_95th_percentile_is_of_the_last_answers(breakers: Breakers, redis_client: redis.Redis) -> None:
+    for ms in [9_000] * 50 + list(range(200, 0, -1)):
+        breakers.count("x", [Outcome("bm25", "answered", answered_after_ms=ms)])
+    # Of 1...200 the nearest rank of 95 % is the 190th.
+    assert breakers.p95_ms(["bm25"]) == {"bm25": 190}
+    assert redis_client.llen("chorale:durations:bm25") == 200
+
+
+def test_keys_of_breakers_and_durations_expire(breakers: Breakers, redis_client: redis.Redis) -> None:
+    opened(breakers)
+    answered(breakers, name="bm25")
+    for key in ("chorale:breaker:vector", "chorale:durations:bm25"):
+        assert 0 < redis_client.pttl(key) <= 600_000

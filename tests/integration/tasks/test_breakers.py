@@ -1,0 +1,280 @@
+"""A branch that fails again and again is not asked, one request tries it, and its answer brings it back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chorale_client import Answer
+
+from config.pipeline import BRANCH_KINDS
+from ledger.breakers import ALL_WELL_FOR_S
+from tests.integration.cli.commands.conftest import command
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+
+OPEN_S = 1.0
+
+MOODY_KIND = """
+import time
+from pathlib import Path
+from models.errors import StoreUnavailable
+from tasks import search
+
+def moody(part):
+    mood = Path({mood!r}).read_text()
+    if mood == "raises":
+        raise RuntimeError("not today")
+    if mood == "unavailable":
+        raise StoreUnavailable("nobody is at home")
+    if mood == "slow":
+        time.sleep(0.5)
+    return search.search_bm25(part)
+
+search.KINDS = {{**search.KINDS, "moody": moody}}
+import config.pipeline
+config.pipeline.load_pipeline.__kwdefaults__["branch_kinds"] = {{**config.pipeline.BRANCH_KINDS, "moody": {{}}}}
+"""
+
+PIPELINE = """
+[stores.local]
+kind = "embedded"
+
+[stores.other]
+kind = "embedded"
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+
+[branches.moody]
+kind = "moody"
+group = "dense"
+store = "other"
+
+[branches.twin]
+kind = "moody"
+group = "dense"
+store = "other"
+"""
+
+
+class Moody(RunningPipeline):
+    """A pipeline of `bm25`, and of two branches of another store that do as they are told."""
+
+    mood_file: Path
+
+    def mood(self, word: str) -> None:
+        self.mood_file.write_text(word)
+
+    def ask(self, *branches: str, **options: Any) -> Answer:
+        options = {"cache": "bypass", "timeout_s": 2, **options}
+        return self.client().retrieve("ERR-4711", branches=list(branches), **options)
+
+    def open_moody(self, word: str = "raises", failures: int = 3) -> None:
+        self.mood(word)
+        for _ in range(failures):
+            reason = "error" if word == "raises" else word
+            assert reasons(self.ask("bm25", "moody")) == [("search.moody", reason)]
+        self.wait_counted("moody")
+
+    def wait_counted(self, name: str) -> None:
+        """Outcomes are counted after the end that the caller saw."""
+        until = time.monotonic() + 5
+        while not self.redis.hexists(f"chorale:breaker:{name}", "opened_at"):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        # The planner may have found all well just before.
+        time.sleep(ALL_WELL_FOR_S + 0.02)
+
+    def open_until_ms(self) -> int:
+        return int(self.redis.hget("chorale:breaker:moody", "open_until") or 0)
+
+    def forget(self) -> None:
+        for key in self.redis.keys("chorale:breaker:*"):
+            self.redis.delete(key)
+        self.mood("well")
+
+
+def reasons(answer: Answer) -> list[tuple[str, str]]:
+    return [(one.where, one.reason) for one in answer.degraded]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moody]:
+    folder = tmp_path_factory.mktemp("moody")
+    (folder / "pipeline.toml").write_text(PIPELINE)
+    (folder / "mood").write_text("well")
+    preload = MOODY_KIND.format(mood=str(folder / "mood"))
+    with (
+        RedisServer() as server,
+        Moody(
+            server,
+            queues=["chorale.retrieve", "chorale.bm25", "chorale.moody", "chorale.twin", "chorale.fusion"],
+            pipeline_file=folder / "pipeline.toml",
+            branch_kinds={**BRANCH_KINDS, "moody": {}},
+            environment={
+                "CHORALE_BREAKER_FAILURES": "3",
+                "CHORALE_BREAKER_OPEN_S": str(OPEN_S),
+            },
+            preload=preload,
+        ) as moody,
+    ):
+        moody.mood_file = folder / "mood"
+        moody.index()
+        yield moody
+
+
+@pytest.fixture
+def moody(running: Moody) -> Iterator[Moody]:
+    running.forget()
+    yield running
+    # Whatever a test did, the next request is whole.
+    running.forget()
+    assert running.ask("bm25", "moody", "twin", timeout_s=10).status == "complete"
+
+
+def test_after_failures_in_a_row_the_branch_is_not_asked_and_the_answer_says_since_when(moody: Moody) -> None:
+    moody.open_moody()
+    moody.mood("slow")
+    answer = moody.ask("bm25", "moody")
+
+    assert reasons(answer) == [("search.moody", "breaker_open")]
+    assert "3 failures in a row, the last: error" in answer.degraded[0].detail
+    assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
+    assert answer.took_ms < 500, "nobody waited for it"
+    stages = {stage.stage: (stage.status, stage.detail) for stage in answer.stages}
+    assert stages["search.moody"] == ("skipped", "breaker_open")
+
+
+def test_the_probe_s_answer_closes_it_and_the_next_request_is_whole(moody: Moody) -> None:
+    moody.open_moody()
+    moody.mood("well")
+    time.sleep(OPEN_S + 0.05)
+
+    assert moody.ask("bm25", "moody").status == "complete"
+    until = time.monotonic() + 5
+    while moody.redis.exists("chorale:breaker:moody"):
+        assert time.monotonic() < until
+    assert moody.ask("bm25", "moody").status == "complete"
+
+
+def test_half_open_one_request_alone_asks_the_branch(moody: Moody) -> None:
+    moody.open_moody()
+    moody.mood("slow")
+    time.sleep(OPEN_S + 0.05)
+    answers: list[Answer] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(moody.ask("bm25", "moody", timeout_s=10)))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    asked = [answer for answer in answers if answer.status == "complete"]
+    others = [answer for answer in answers if answer.status != "complete"]
+    assert len(asked) == 1
+    assert [reasons(answer) for answer in others] == [[("search.moody", "breaker_open")]] * 5
+
+
+def test_the_probe_s_failure_opens_it_again(moody: Moody) -> None:
+    moody.open_moody()
+    time.sleep(OPEN_S + 0.05)
+    before = moody.open_until_ms()
+    assert reasons(moody.ask("bm25", "moody")) == [("search.moody", "error")]
+    until = time.monotonic() + 5
+    while moody.open_until_ms() == before:
+        assert time.monotonic() < until
+    assert reasons(moody.ask("bm25", "moody")) == [("search.moody", "breaker_open")]
+
+
+def test_a_store_that_is_away_closes_the_door_for_its_other_branches_too(moody: Moody) -> None:
+    moody.open_moody("unavailable")
+    moody.wait_counted("store:other")
+    moody.mood("well")
+    answer = moody.ask("bm25", "twin")
+    assert reasons(answer) == [("search.twin", "breaker_open")]
+    assert answer.degraded[0].detail.startswith("'other', its store, not asked since")
+    assert not moody.redis.exists("chorale:breaker:store:local"), "bm25 answered on that one"
+
+
+@pytest.mark.parametrize(
+    "policy", [{"require": ["moody"]}, {"min_branches": 2}, {"on_missing": "fail"}], ids=str
+)
+def test_what_fails_without_the_branch_ends_at_once(moody: Moody, policy: dict[str, Any]) -> None:
+    moody.open_moody()
+    moody.mood("slow")
+    moody.pause("chorale.bm25")
+    try:
+        answer = moody.ask("bm25", "moody", **policy)
+    finally:
+        moody.resume("chorale.bm25")
+    assert (answer.status, answer.hits) == ("failed", ())
+    assert reasons(answer) == [("search.bm25", "cancelled"), ("search.moody", "breaker_open")]
+    assert answer.took_ms < 500, "nobody was asked"
+
+
+def test_where_every_branch_is_open_one_request_at_a_time_tries_them_all_the_same(moody: Moody) -> None:
+    """Before the time is over: without it there would be no answer at all."""
+    moody.open_moody()
+    moody.mood("slow")
+    answers: list[Answer] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(moody.ask("moody", timeout_s=10))) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answer.status for answer in answers) == ["complete", "failed", "failed"]
+    assert {reason for answer in answers for reason in reasons(answer)} == {("search.moody", "breaker_open")}
+
+
+def test_a_short_time_limit_opens_no_breaker(moody: Moody) -> None:
+    moody.mood("slow")
+    for _ in range(4):
+        # `timeout`, or on a busy machine `not_started`: not the branch's own failure.
+        assert moody.ask("bm25", "moody", timeout_s=0.3).status != "complete"
+        time.sleep(0.3)
+    assert not moody.redis.exists("chorale:breaker:moody")
+
+
+def test_status_shows_what_is_not_closed(moody: Moody) -> None:
+    moody.open_moody()
+    moody.redis.hset("chorale:breaker:moody", "open_until", moody.open_until_ms() + 60_000)
+
+    def status() -> str:
+        called = command("status", "--json", **moody.environment)
+        called["args"] = [
+            sys.executable,
+            "-c",
+            f"{_KINDS}\nimport runpy; runpy.run_module('cli', run_name='__main__')",
+            *called["args"][3:],
+        ]
+        done = subprocess.run(**called, capture_output=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        return str(done.stdout)
+
+    (breaker,) = json.loads(status())["breakers"]
+    assert (breaker["name"], breaker["state"], breaker["failures"], breaker["reason"]) == (
+        "moody",
+        "open",
+        3,
+        "error",
+    )
+
+
+_KINDS = """
+import config.pipeline
+config.pipeline.load_pipeline.__kwdefaults__["branch_kinds"] = {**config.pipeline.BRANCH_KINDS, "moody": {}}
+"""

@@ -1,0 +1,141 @@
+"""Documents go into Elasticsearch and Weaviate at once, from a message, and `chorale verify` mends what is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from chorale_client.errors import InvalidRequest, NotEnded
+
+from ingest.items import RawDocument
+from tasks.corpus import index_corpus
+from tasks.indexing import IndexReport
+from tests.elasticsearch_server import address, corner
+from tests.pipeline import PYTHONPATH, ROOT, RunningPipeline
+from tests.redis_server import RedisServer
+from tests.weaviate_server import shared_endpoint
+
+PIPELINE = """
+[stores.texts]
+kind = "elasticsearch"
+options = {{ url = "{url}", prefix = "{prefix}" }}
+[stores.vectors]
+kind = "weaviate"
+options = {{ url = "{weaviate}", grpc_port = {port}, collection = "{collection}", texts = false }}
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "texts"
+[branches.vector]
+kind = "vector"
+group = "dense"
+store = "vectors"
+"""
+WIKI = [
+    {"id": "wiki/tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."},
+    {"id": "wiki/rent", "title": "Rent", "text": "The rent is due on the third working day."},
+    {"id": "wiki/nothing"},
+]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    file = tmp_path_factory.mktemp("clustered") / "pipeline.toml"
+    endpoint = shared_endpoint()
+    with corner() as prefix, RedisServer() as server:
+        file.write_text(
+            PIPELINE.format(
+                url=address(),
+                prefix=prefix,
+                weaviate=endpoint.url,
+                port=endpoint.grpc_port,
+                collection=endpoint.collection,
+            )
+        )
+        try:
+            with RunningPipeline(server, pipeline_file=file, queues=["chorale.index"]) as running:
+                yield running
+                running.resources.writing_store.close()
+        finally:
+            for name in ("Passage", "Namespace"):
+                httpx.delete(f"{endpoint.url}/v1/schema/{endpoint.collection}{name}", timeout=30)
+
+
+def shown(running: RunningPipeline, namespace: str) -> list[list[str]]:
+    """The ids that each store shows."""
+    clustered = running.resources.clustered
+    return [sorted(store.revisions(namespace, "task")) for store in clustered.stores.values()]
+
+
+def verified(running: RunningPipeline, *arguments: str) -> tuple[int, dict[str, object]]:
+    called = subprocess.run(
+        [sys.executable, "-m", "cli", "verify", "--json", *arguments],
+        env={**os.environ, **running.environment, "PYTHONPATH": PYTHONPATH},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert called.stdout, called.stderr
+    return called.returncode, json.loads(called.stdout)
+
+
+def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(running: RunningPipeline) -> None:
+    client = running.client()
+    done = client.wait_visible(client.upsert("wiki", WIKI), wait_s=60)
+    assert (done.added, done.error, done.unwritten) == (2, None, {})
+    assert done.skipped == ["document 3: no text: 'text' and 'title' are missing or empty"]
+    assert not done.is_whole
+    assert shown(running, "wiki") == [["wiki/rent", "wiki/tea"]] * 2
+    stores = running.resources.clustered.stores.values()
+    assert running.resources.generation("wiki") == done.generation == 1
+    assert [store.generation("wiki") for store in stores] == [1, 1]
+
+    again = client.wait_visible(client.upsert("wiki", WIKI[:2]), wait_s=60)
+    assert (again.unchanged, again.added, again.generation) == (2, 0, 1)
+    gone = client.wait_visible(client.delete("wiki", ["wiki/rent", "unknown"]), wait_s=60)
+    assert (gone.deleted, gone.generation, gone.is_whole) == (1, 2, True)
+    assert shown(running, "wiki") == [["wiki/tea"]] * 2
+
+    running.resources.store("vectors").delete("wiki", ["wiki/tea"])  # type: ignore[attr-defined]
+    code, told = verified(running, "-n", "wiki", "--check")
+    assert (code, told["stores"]["vectors"]["missing"]) == (8, ["wiki/tea"])  # type: ignore[index]
+    code, told = verified(running, "-n", "wiki")
+    assert (code, told["unwritten"]) == (0, {})
+    assert shown(running, "wiki") == [["wiki/tea"]] * 2
+    assert not any(running.resources.clustered.verify("wiki", mends=False).values())
+
+
+def test_a_rebuild_brings_the_new_documents_into_both_stores(running: RunningPipeline) -> None:
+    resources = running.resources
+
+    def index(*names: str, rebuild: bool = False) -> IndexReport:
+        items = [RawDocument(f"task/{name}", "task", name, f"Of {name}.") for name in names]
+        return index_corpus(resources, items, namespace="anew", source="task", rebuild=rebuild)
+
+    index("a", "b")
+    report = index("b", "c", rebuild=True)
+    assert (report.added, report.unwritten) == (2, {})
+    assert shown(running, "anew") == [["task/b", "task/c"]] * 2
+    stores = resources.clustered.stores.values()
+    assert {store.generation("anew") for store in stores} == {report.generation}
+    assert resources.generation("anew") == report.generation > 1
+    (ranking,) = resources.store("texts").search_text("anew", ["of"], depth=5)
+    assert resources.clustered.revisions("anew", "task").keys() == {"task/b", "task/c"}
+    assert not {hit.document_id for hit in ranking.hits} - {"task/b", "task/c"}
+
+
+def test_what_cannot_be_is_said(running: RunningPipeline) -> None:
+    client = running.client()
+    with pytest.raises(InvalidRequest):
+        client.upsert("No Name", WIKI)
+    with pytest.raises(InvalidRequest, match="JSON"):
+        client.upsert("wiki", [{"id": object()}])
+    with pytest.raises(NotEnded):
+        client.wait_visible("unknown", wait_s=0)
+    told = client.wait_visible(client.delete("nowhere", ["a"]), wait_s=60)
+    assert "nowhere" in (told.error or "")

@@ -1,0 +1,327 @@
+"""Branches that ask a language model, with real workers and a real HTTP server in its place."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from chorale_client import Answer, Chorale
+
+from tests.chat_server import ChatServer, after, says, sends
+from tests.pipeline import CORPUS, RunningPipeline
+from tests.redis_server import RedisServer
+
+SECRET = "sk-of-the-tests"
+BREAD = CORPUS["bread"][1]
+FAILURES_THAT_OPEN = 3
+
+PIPELINE = """
+default_configuration = "plain"
+
+[stores.local]
+kind = "embedded"
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+queue = "chorale.late"
+
+[branches.vector]
+kind = "vector"
+group = "dense"
+store = "local"
+queue = "chorale.late"
+
+[branches.hyde]
+kind = "hyde"
+group = "dense"
+store = "local"
+queue = "chorale.late"
+options = {{ generator = "openai", {model}, limit_s = 4, documents = 2, api_key_env = "KEY_OF_THE_TESTS" }}
+
+[branches.strict]
+kind = "hyde"
+group = "dense"
+store = "local"
+queue = "chorale.late"
+options = {{ generator = "openai", {model}, limit_s = 1, documents = 1, fallback = "none" }}
+
+[branches.keyless]
+kind = "hyde"
+group = "dense"
+store = "local"
+queue = "chorale.late"
+options = {{ generator = "openai", {model}, fallback = "none", api_key_env = "NO_SUCH_VARIABLE" }}
+
+[branches.rewritten]
+kind = "bm25"
+group = "lexical"
+store = "local"
+queue = "chorale.late"
+options = {{ expansion = "openai", {model}, replace = true }}
+
+[branches.widened]
+kind = "vector"
+group = "dense"
+store = "local"
+queue = "chorale.late"
+options = {{ expansion = "openai", {model} }}
+
+[configurations.plain]
+method = "rrf"
+branches = ["bm25", "vector"]
+
+[configurations.patient]
+method = "rrf"
+branches = ["bm25", "vector", "hyde"]
+timeout_s = 10.0
+
+[configurations.all]
+method = "rrf"
+timeout_s = 10.0
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ChatServer]:
+    with ChatServer() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def running(server: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    file = tmp_path_factory.mktemp("models") / "pipeline.toml"
+    file.write_text(PIPELINE.format(model=f'url = "{server.url}", model = "tiny"'))
+    environment = {"CHORALE_BREAKER_FAILURES": str(FAILURES_THAT_OPEN)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KEY_OF_THE_TESTS", SECRET)
+        with (
+            RedisServer() as redis,
+            RunningPipeline(
+                redis,
+                queues=[f"chorale.{name}" for name in ("retrieve", "fusion", "late")],
+                pipeline_file=file,
+                environment=environment,
+                sweeper=True,
+            ) as started,
+        ):
+            started.index()
+            yield started
+
+
+@pytest.fixture
+def client(running: RunningPipeline, server: ChatServer) -> Chorale:
+    """The server answers as it did in the beginning, and no breaker has counted anything."""
+    server.forget()
+    if names := list(running.redis.scan_iter("chorale:breaker:*")):
+        running.redis.delete(*names)
+    return running.client()
+
+
+def ask(client: Chorale, text: Any, *branches: str, **options: Any) -> Answer:
+    return client.retrieve(
+        text, **{"configuration": "all", "branches": branches, "cache": "bypass", **options}
+    )
+
+
+def first(answer: Answer) -> str:
+    return answer.hits[0].document_id
+
+
+def stage(answer: Answer, name: str) -> tuple[str, str | None]:
+    (found,) = [one for one in answer.stages if one.stage == name]
+    return found.status, found.detail
+
+
+def missing(answer: Answer) -> list[tuple[str, str]]:
+    return [(one.where, one.reason) for one in answer.degraded]
+
+
+def test_the_vector_is_that_of_what_the_model_wrote(server: ChatServer, client: Chorale) -> None:
+    server.answer = says(BREAD)
+    answer = ask(client, "the thing from yesterday", "hyde")
+    assert (answer.status, first(answer), stage(answer, "hypothesis")) == (
+        "complete",
+        "bread",
+        ("ok", "openai"),
+    )
+    assert len(server.requests) == 2
+    assert all("the thing from yesterday" in prompt for prompt in server.prompts)
+    assert server.keys == [f"Bearer {SECRET}"] * 2
+
+
+def test_what_was_written_once_is_not_asked_for_again(server: ChatServer, client: Chorale) -> None:
+    first_one = ask(client, "asked more than once", "hyde", cache="use")
+    again = ask(client, "asked  more than once ", "hyde", cache="use", top_k=4)
+    assert (first_one.cached, again.cached) == (False, False)
+    assert len(server.requests) == 2
+
+
+def test_documents_of_the_caller_cost_no_model(server: ChatServer, client: Chorale) -> None:
+    answer = ask(client, {"text": "the thing from today", "hypothetical_document": BREAD}, "hyde")
+    assert (first(answer), stage(answer, "hypothesis")) == ("bread", ("ok", "given"))
+    assert server.requests == []
+
+
+def test_feedback_stands_in_for_a_model_that_fails_and_the_answer_says_so(
+    server: ChatServer, client: Chorale
+) -> None:
+    server.answer = sends(401)
+    answer = ask(client, "when is the deposit returned", "bm25", "hyde", cache="use")
+    assert answer.status == "degraded"
+    assert missing(answer) == [("hypothesis", "unauthorised")]
+    assert "hyde" in answer.hits[0].found_by
+    assert SECRET not in answer.model_dump_json()
+    server.answer = says("The deposit is returned.")
+    assert ask(client, "when is the deposit returned", "bm25", "hyde", cache="use").status == "complete"
+
+
+def test_without_a_fallback_the_branch_is_left_out(server: ChatServer, client: Chorale) -> None:
+    server.answer = sends(200, b"<html>")
+    answer = ask(client, "when is the deposit returned", "bm25", "strict")
+    assert missing(answer) == [("search.strict", "invalid_answer")]
+    assert {name for hit in answer.hits for name in hit.found_by} == {"bm25"}
+
+
+def test_of_several_questions_only_those_without_documents_are_left_out(
+    server: ChatServer, client: Chorale
+) -> None:
+    def chooses(handler: Any, body: dict[str, Any]) -> None:
+        text = body["messages"][0]["content"]
+        (says(BREAD) if "crust" in text else sends(404))(handler, body)
+
+    server.answer = chooses
+    answer = ask(client, ["what has a crust", "what has no luck"], "strict")
+    assert [len(one.hits) > 0 for one in answer.questions] == [True, False]
+    assert missing(answer) == [("hypothesis", "not_configured")]
+
+
+def test_a_missing_key_is_named_by_its_variable(server: ChatServer, client: Chorale) -> None:
+    answer = ask(client, "when is the deposit returned", "bm25", "keyless")
+    assert missing(answer) == [("search.keyless", "not_configured")]
+    assert "NO_SUCH_VARIABLE" in answer.degraded[0].detail
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(("branch", "status"), [("hyde", "ok"), ("strict", "skipped")])
+def test_of_an_identifier_the_model_is_not_asked_and_nothing_is_missing(
+    server: ChatServer, client: Chorale, branch: str, status: str
+) -> None:
+    answer = ask(client, "ERR-4711", "bm25", branch)
+    assert (answer.status, first(answer), answer.degraded) == ("complete", "error", ())
+    found, detail = stage(answer, "hypothesis")
+    assert (found, "rule: identifier-like" in str(detail)) == (status, True)
+    assert any(branch in hit.found_by for hit in answer.hits) == (branch == "hyde")
+    assert server.requests == []
+
+
+def test_with_too_little_time_the_model_is_not_asked(server: ChatServer, client: Chorale) -> None:
+    answer = ask(client, "when is the deposit returned", "bm25", "hyde", timeout_s=0.7)
+    assert ("hypothesis", "budget") in missing(answer)
+    assert server.requests == []
+
+
+def test_a_slow_model_costs_its_limit_and_its_branch_alone(server: ChatServer, client: Chorale) -> None:
+    server.answer = after(4, says("too late"))
+    answer = ask(client, "when is the deposit returned", "bm25", "strict")
+    assert missing(answer) == [("search.strict", "timeout")]
+    assert first(answer) == "deposit"
+    assert answer.took_ms < 3_000
+
+
+def test_a_model_that_failed_lately_is_not_asked(server: ChatServer, client: Chorale) -> None:
+    server.answer = sends(403)
+    for _ in range(FAILURES_THAT_OPEN):
+        assert missing(ask(client, "is bread baked", "hyde")) == [("hypothesis", "unauthorised")]
+    # That all was well is believed for a moment more.
+    until_s = time.monotonic() + 5
+    while missing(ask(client, "is bread baked", "hyde")) != [("hypothesis", "breaker_open")]:
+        assert time.monotonic() < until_s, "the model is still asked"
+    asked = len(server.requests)
+    assert missing(ask(client, "is bread baked", "hyde")) == [("hypothesis", "breaker_open")]
+    assert len(server.requests) == asked
+
+
+def test_a_question_without_documents_or_passages_is_no_second_copy_of_vector(
+    server: ChatServer, client: Chorale
+) -> None:
+    server.answer = sends(401)
+    answer = ask(client, "xylophone zeppelin", "vector", "hyde")
+    assert answer.hits
+    assert {name for hit in answer.hits for name in hit.found_by} == {"vector"}
+
+
+def test_a_configuration_with_a_model_has_its_own_time(server: ChatServer, client: Chorale) -> None:
+    # Later than the two seconds that a request has otherwise.
+    server.answer = after(2.2, says(BREAD))
+    answer = client.retrieve("the other thing", configuration="patient", cache="bypass")
+    assert (answer.status, answer.took_ms > 2_000) == ("complete", True)
+
+
+def test_rewrites_replace_the_question(server: ChatServer, client: Chorale) -> None:
+    server.answer = says(json.dumps({"keyword": "deposit damage", "entity": "", "semantic": "?"}))
+    answer = ask(client, "will they give me back what I paid", "rewritten")
+    assert (answer.status, first(answer), stage(answer, "expand")) == (
+        "complete",
+        "deposit",
+        ("ok", "openai"),
+    )
+
+
+def test_without_its_rewrites_a_branch_that_searches_them_alone_is_left_out(
+    server: ChatServer, client: Chorale
+) -> None:
+    server.answer = says("I would rather not.")
+    answer = ask(client, "when is the deposit returned", "bm25", "rewritten")
+    assert missing(answer) == [("search.rewritten", "invalid_answer")]
+
+
+def test_a_branch_that_searches_them_beside_the_question_goes_on_without(
+    server: ChatServer, client: Chorale
+) -> None:
+    server.answer = says("I would rather not.")
+    answer = ask(client, "when is the deposit returned", "widened")
+    assert (first(answer), missing(answer)) == ("deposit", [("expand", "invalid_answer")])
+
+
+def test_variants_of_the_caller_are_not_rewritten(server: ChatServer, client: Chorale) -> None:
+    answer = ask(client, {"text": "what was it", "vector_query": "How is bread baked?"}, "widened")
+    assert (first(answer), server.requests) == ("bread", [])
+
+
+@pytest.mark.parametrize(
+    ("question", "branch"),
+    [
+        ({"text": "what was it", "bm25_query": "flour yeast"}, "bm25"),
+        ({"text": "what was it", "entity_query": "flour"}, "bm25"),
+        ({"text": "deposit", "variants": [{"kind": "keyword", "text": "flour", "replace": True}]}, "bm25"),
+        (
+            {
+                "text": "the deposit",
+                "variants": [{"kind": "semantic", "text": "How is bread baked?", "replace": True}],
+            },
+            "vector",
+        ),
+    ],
+)
+def test_a_variant_is_searched_by_the_branches_of_its_kind(
+    client: Chorale, question: dict[str, Any], branch: str
+) -> None:
+    assert first(ask(client, question, branch)) == "bread"
+
+
+def test_a_variant_of_another_kind_changes_nothing(client: Chorale) -> None:
+    question = {"text": "deposit", "variants": [{"kind": "semantic", "text": "bread", "replace": True}]}
+    assert first(ask(client, question, "bm25")) == "deposit"
+
+
+def test_no_process_wrote_the_key_into_redis(running: RunningPipeline, client: Chorale) -> None:
+    dumped = b"".join(running.redis.dump(key) or b"" for key in running.redis.scan_iter())
+    assert SECRET.encode() not in dumped
+    files = [file.read_bytes() for file in running.home.rglob("*") if file.is_file()]
+    assert files
+    assert not any(SECRET.encode() in content for content in files)

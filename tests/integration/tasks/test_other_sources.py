@@ -1,0 +1,228 @@
+"""Sources beside the corpus: an HTTP endpoint, a listing by metadata, and what an installed package brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from chorale_client import Answer
+
+from tests.outside_packages import importable, install_example
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+from tests.search_server import SearchServer, says, sends
+
+QUEUES = ["chorale.retrieve", "chorale.sources", "chorale.fusion"]
+PIPELINE = """
+[stores.wiki]
+kind = "http"
+options = {{ url = "{url}?q={{question}}", id = "id", title = "name", text = "extract", id_prefix = "", \
+published_at = "changed", metadata = {{ url = "link" }}, api_key_env = "WIKI_KEY" }}
+
+[stores.local]
+kind = "embedded"
+
+[stores.pages]
+kind = "wiki-folder"
+options = {{ folder = "{folder}" }}
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+queue = "chorale.sources"
+
+[branches.wiki]
+kind = "http"
+group = "wiki"
+store = "wiki"
+queue = "chorale.sources"
+
+[branches.newest]
+kind = "document"
+group = "listing"
+store = "local"
+queue = "chorale.sources"
+options = {{ order_by = "year" }}
+
+[branches.unlisted]
+kind = "document"
+group = "listing"
+store = "pages"
+queue = "chorale.sources"
+
+[branches.pages]
+kind = "bm25"
+group = "pages"
+store = "pages"
+queue = "chorale.sources"
+
+[branches.titles]
+kind = "wiki_title"
+group = "pages"
+store = "pages"
+queue = "chorale.sources"
+
+[branches.imagined]
+kind = "hyde"
+group = "dense"
+store = "local"
+queue = "chorale.sources"
+options = {{ generator = "echo", generator_options = {{ before = "In short:" }} }}
+
+[configurations.rrf]
+method = "rrf"
+
+[configurations.inverse]
+method = "inverse-rank"
+"""
+WIKI = [
+    {"id": "repairs", "name": "Repairs", "extract": "The landlord pays.", "changed": "2024-05-01"},
+    {
+        "id": "7",
+        "name": "Keys",
+        "extract": "Who pays for lost keys? The renter.",
+        "link": "https://w.example/7",
+    },
+]
+QUESTION = "Who pays for repairs?"
+
+
+@pytest.fixture(scope="module")
+def wiki() -> Iterator[SearchServer]:
+    with SearchServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def sources(wiki: SearchServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    folder = tmp_path_factory.mktemp("sources")
+    pages = folder / "pages"
+    pages.mkdir()
+    (pages / "garden.txt").write_text("Garden\nWho pays for the garden and its repairs is agreed upon.")
+    (pages / "repairs.txt").write_text("Repairs\nCall the office.")
+    file = folder / "pipeline.toml"
+    file.write_text(PIPELINE.format(url=wiki.url, folder=pages))
+    site = install_example(folder)
+    preload = f"import sys; sys.path.insert(0, {str(site)!r})"
+    with pytest.MonkeyPatch.context() as patch, importable(site), RedisServer() as server:
+        patch.setenv("WIKI_KEY", "sesame-0815")
+        running = RunningPipeline(server, pipeline_file=file, queues=QUEUES, preload=preload)
+        with running:
+            running.index()
+            running.index({"old": ("Old", "An old page.")}, year=2019, kind="page")
+            running.index(
+                {"new": ("New", "A new page."), "newer": ("Newer", "Another one.")}, year=2024, kind="page"
+            )
+            yield running
+
+
+@pytest.fixture(autouse=True)
+def _calm(wiki: SearchServer) -> None:
+    wiki.answer = says(WIKI)
+    wiki.asked.clear()
+
+
+def ask(pipeline: RunningPipeline, *branches: str, **options: object) -> Answer:
+    options = {"timeout_s": 10, "cache": "bypass", **options}
+    return pipeline.client().retrieve(QUESTION, branches=list(branches), **options)
+
+
+def test_hits_of_an_endpoint_have_the_texts_that_came_with_them(sources: RunningPipeline) -> None:
+    answer = ask(sources, "wiki")
+    assert (answer.status, answer.warnings) == ("complete", ())
+    first, second = answer.hits
+    assert (first.document_id, first.title, first.published_at) == ("repairs", "Repairs", "2024-05-01")
+    assert second.url == "https://w.example/7"
+    assert second.snippet is not None
+    assert second.snippet.text == "Who pays for lost keys? The renter."
+
+
+def test_one_document_found_in_two_stores_is_one_hit(sources: RunningPipeline) -> None:
+    answer = ask(sources, "bm25", "wiki", include=["explanation", "metadata", "texts"])
+    assert (answer.status, answer.warnings) == ("complete", ())
+    documents = [hit.document_id for hit in answer.hits]
+    assert len(set(documents)) == len(documents)
+    both = answer.hits[0]
+    assert (both.document_id, list(both.found_by)) == ("repairs", ["bm25", "wiki"])
+    assert both.branches["bm25"].passage_id == "repairs#0"
+    assert both.branches["wiki"].passage_id == "repairs#wiki"
+
+
+@pytest.mark.parametrize(
+    ("heavier", "passage_id", "text"),
+    [
+        ("bm25", "repairs#0", "The landlord pays for repairs, unless the renter broke the thing on purpose."),
+        ("wiki", "repairs#wiki", "The landlord pays."),
+        ("pages", "repairs#pages", "Call the office."),
+    ],
+)
+def test_a_document_s_text_is_that_of_the_passage_shown_whichever_store_has_it(
+    sources: RunningPipeline, heavier: str, passage_id: str, text: str
+) -> None:
+    branches = ("bm25", "wiki", "pages")
+    weights = {branch: 3.0 if branch == heavier else 1.0 for branch in branches}
+    answer = ask(sources, *branches, weights=weights, include=["metadata", "texts"])
+    assert (answer.status, answer.warnings) == ("complete", ())
+    best = answer.hits[0]
+    assert (best.document_id, best.passage_id, best.text) == ("repairs", passage_id, text)
+
+
+def test_an_endpoint_that_refuses_costs_only_itself(sources: RunningPipeline, wiki: SearchServer) -> None:
+    wiki.answer = sends(401)
+    answer = ask(sources, "bm25", "wiki")
+    assert [(one.where, one.reason) for one in answer.degraded] == [("search.wiki", "unauthorised")]
+    assert (answer.status, answer.hits[0].document_id) == ("degraded", "repairs")
+    assert "sesame" not in answer.model_dump_json()
+
+
+def test_an_answer_that_an_endpoint_had_a_part_in_is_not_kept(
+    sources: RunningPipeline, wiki: SearchServer
+) -> None:
+    for count in (1, 2):
+        assert not ask(sources, "bm25", "wiki", cache="use").cached
+        assert len(wiki.asked) == count
+    assert not ask(sources, "bm25", cache="use").cached
+    assert ask(sources, "bm25", cache="use").cached
+
+
+def test_a_listing_has_what_the_filters_let_through_in_its_order(sources: RunningPipeline) -> None:
+    answer = ask(sources, "newest", filters={"kind": "page"})
+    assert [hit.document_id for hit in answer.hits] == ["new", "newer", "old"]
+    explained = ask(sources, "newest", filters={"kind": "page"}, include=["explanation"])
+    assert [hit.branches["newest"].score for hit in explained.hits] == [0.0, 0.0, 0.0]
+    assert answer.hits[0].title == "New"
+
+
+def test_a_listing_without_filters_is_empty_and_says_why(sources: RunningPipeline) -> None:
+    answer = ask(sources, "newest")
+    assert (answer.status, answer.hits) == ("complete", ())
+    assert "no filters" in [stage.detail for stage in answer.stages]
+
+
+def test_a_store_that_lists_nothing_says_so(sources: RunningPipeline) -> None:
+    answer = ask(sources, "bm25", "unlisted", filters={"kind": "page"})
+    assert [(one.where, one.reason) for one in answer.degraded] == [("search.unlisted", "not_configured")]
+    assert "'pages' cannot list documents" in answer.degraded[0].detail
+
+
+def test_a_package_s_store_kind_and_method_work_together(sources: RunningPipeline) -> None:
+    answer = ask(sources, "pages", "titles", configuration="inverse", include=["explanation", "snippets"])
+    assert answer.status == "complete"
+    best = answer.hits[0]
+    # Both pages share words with the question; `repairs` alone has its title in it: 1/2 + 1 against 1.
+    assert (best.document_id, best.score, best.score_kind) == ("repairs", 1.5, "inverse-rank")
+    assert best.snippet is not None
+    assert best.snippet.text == "Call the office."
+
+
+def test_a_package_s_generator_writes_the_hypotheses(sources: RunningPipeline) -> None:
+    answer = ask(sources, "imagined")
+    assert answer.status == "complete"
+    assert answer.hits[0].document_id == "repairs"
+    assert "echo" in [stage.detail for stage in answer.stages if stage.stage == "hypothesis"]
+
+
+def test_documents_are_indexed_into_the_first_store_that_takes_them(sources: RunningPipeline) -> None:
+    assert sources.resources.capabilities == ("wiki:read", "local:read", "local:write", "pages:read")
+    assert sources.resources.writing_store is sources.resources.store("local")

@@ -1,0 +1,296 @@
+"""A running pipeline whose fusion worker reranks with a tiny cross-encoder, also where that is slow, hung or broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chorale_client.answer import Answer, StageLine
+from pydantic_core import from_json
+
+from inference.onnx_reranker import OnnxReranker
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+from tests.reranker_faults import FAULT, PRELOAD
+from tests.tiny_bert import write_tiny_bert
+from tests.tiny_cross_encoder import write_tiny_cross_encoder
+
+PIPELINE = """
+default_configuration = "plain"
+
+[stores.local]
+kind = "embedded"
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+
+[rerankers.tiny]
+model = "{tiny}"
+max_pieces = 32
+budget_ms = 500
+weight = 0.95 # random weights give all pairs much the same score
+
+[rerankers.refused]
+model = "{embedder}"
+
+[configurations.plain]
+method = "rrf"
+
+[configurations.reranked]
+method = "rrf"
+reranker = "tiny"
+
+[configurations.refused]
+method = "rrf"
+reranker = "refused"
+"""
+
+QUESTION = "a tree"
+CORPUS = {
+    f"doc{place}": (
+        f"text {place}",
+        f"a tree {'date ' * (place % 7)}{'other word ' * (place % 5)}{'question ' * (place % 3)}{place}",
+    )
+    for place in range(60)
+}
+TIMEOUT_S = 3.0
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "embedder").mkdir()
+    write_tiny_bert(folder / "embedder", architectures=["BertModel"])
+    return {"tiny": write_tiny_cross_encoder(folder / "tiny"), "embedder": folder / "embedder"}
+
+
+@pytest.fixture(scope="module")
+def pipeline(models: dict[str, Path]) -> Iterator[RunningPipeline]:
+    file = models["tiny"].parent / "pipeline.toml"
+    file.write_text(PIPELINE.format(**models))
+    queues = ["chorale.retrieve", "chorale.bm25", "chorale.fusion"]
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, queues=queues, pipeline_file=file, preload=PRELOAD) as running,
+    ):
+        running.index(CORPUS)
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def healthy(pipeline: RunningPipeline) -> Iterator[None]:
+    yield
+    pipeline.redis.delete(FAULT)
+
+
+def ask(pipeline: RunningPipeline, **options: Any) -> Answer:
+    asked = {
+        "configuration": "reranked",
+        "timeout_s": TIMEOUT_S,
+        "cache": "bypass",
+        "top_k": 60,
+        "include": ["ids", "texts", "metadata", "explanation"],
+    }
+    answer = pipeline.client().retrieve(QUESTION, **{**asked, **options})
+    assert answer.took_ms < TIMEOUT_S * 1000
+    return answer
+
+
+def rerank_line(answer: Answer) -> StageLine:
+    (line,) = [line for line in answer.stages if line.stage == "rerank"]
+    return line
+
+
+def reasons(answer: Answer) -> list[tuple[str, str]]:
+    return [(one.where, one.reason) for one in answer.degraded]
+
+
+def ids(answer: Answer) -> list[str]:
+    return [hit.document_id for hit in answer.hits]
+
+
+@pytest.fixture(scope="module")
+def fused(pipeline: RunningPipeline) -> Answer:
+    return ask(pipeline, rerank="off")
+
+
+def recovered(pipeline: RunningPipeline) -> Answer:
+    """The first answer with all fifty reranked; it may take some requests to learn that the model is fast again."""
+    for _ in range(40):
+        answer = ask(pipeline)
+        if rerank_line(answer).n_out == 50:
+            return answer
+    raise AssertionError(f"after 40 requests still {rerank_line(answer)}")
+
+
+def test_fifty_are_ordered_by_the_blend_and_the_other_ten_stay_below(
+    pipeline: RunningPipeline, models: dict[str, Path], fused: Answer
+) -> None:
+    answer = recovered(pipeline)
+
+    reranker = OnnxReranker(str(models["tiny"]), threads=1, max_pieces=32)
+    reranker.warm()
+    pairs = [(QUESTION, f"{hit.title}\n{hit.text}") for hit in fused.hits[:50]]
+    logits = reranker.score(pairs, limit_s=60).logits
+    highest, lowest = fused.hits[0].score, fused.hits[-1].score
+    blend = {
+        hit.document_id: 0.05 * (hit.score - lowest) / (highest - lowest) + 0.95 / (1 + exp(-(logit or 0)))
+        for hit, logit in zip(fused.hits, logits, strict=False)
+    }
+    assert None not in logits
+    assert {hit.document_id: hit.score for hit in answer.hits[:50]} == pytest.approx(blend, abs=1e-4)
+    assert ids(answer)[50:] == ids(fused)[50:]
+    assert ids(answer) != ids(fused)
+    assert [hit.rerank and hit.rerank.stage for hit in answer.hits] == ["reranked"] * 50 + [
+        "coarse_only"
+    ] * 10
+    scores = [hit.score for hit in answer.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert {hit.score_kind for hit in answer.hits} == {"rerank"}
+    assert (answer.status, answer.degraded) == ("complete", ())
+    line = rerank_line(answer)
+    assert (line.status, line.n_in, line.n_out, line.detail) == ("ok", 50, 50, None)
+
+
+def test_without_texts_in_the_answer_it_reranks_all_the_same(pipeline: RunningPipeline) -> None:
+    whole, bare = recovered(pipeline), ask(pipeline, include=["ids"], top_k=5)
+    assert ids(bare) == ids(whole)[:5]
+    assert {hit.text for hit in bare.hits} == {None}
+
+
+def test_several_questions_share_the_time(pipeline: RunningPipeline) -> None:
+    recovered(pipeline)
+    answer = pipeline.client().retrieve(
+        ["a tree", "a date"], configuration="reranked", timeout_s=TIMEOUT_S, cache="bypass", top_k=3
+    )
+    # Both are in more than fifty documents.
+    assert (rerank_line(answer).n_in, rerank_line(answer).n_out) == (100, 100)
+    assert [{hit.rerank and hit.rerank.stage for hit in one.hits} for one in answer.questions] == [
+        {"reranked"},
+        {"reranked"},
+    ]
+
+
+def test_off_leaves_the_fused_order_and_says_that_it_was_the_callers_wish(fused: Answer) -> None:
+    line = rerank_line(fused)
+    assert (line.status, line.detail) == ("skipped", "rule")
+    assert fused.status == "complete"
+    assert {hit.score_kind for hit in fused.hits} == {"rrf"}
+    assert {hit.rerank for hit in fused.hits} == {None}
+
+
+def test_on_without_a_declared_reranker_is_refused_with_the_configurations_that_have_one(
+    pipeline: RunningPipeline,
+) -> None:
+    answer = ask(pipeline, configuration="plain", rerank="on")
+    assert (answer.status, reasons(answer)) == ("failed", [("plan", "not_configured")])
+    assert "'plain' declares no reranker; there are: reranked, refused" in answer.degraded[0].detail
+
+
+def test_a_configuration_without_a_reranker_says_nothing_of_it(pipeline: RunningPipeline) -> None:
+    answer = ask(pipeline, configuration="plain")
+    assert "rerank" not in {line.stage for line in answer.stages}
+    assert answer.status == "complete"
+
+
+def test_a_reranked_answer_is_kept_and_a_fused_one_of_the_same_question_is_another(
+    pipeline: RunningPipeline,
+) -> None:
+    recovered(pipeline)
+    options = {"cache": "use", "top_k": 7}
+    first = ask(pipeline, **options)
+    # What is kept is written after the end was announced.
+    second = next(answer for _ in range(100) if (answer := ask(pipeline, **options)).cached)
+    assert not first.cached
+    assert ids(first) == ids(second)
+    # `on` asks for what happens anyway; `off` for something else.
+    assert ask(pipeline, **options, rerank="on").cached
+    assert not ask(pipeline, **options, rerank="off").cached
+
+
+def test_slowed_ten_times_and_more_it_falls_to_a_few_and_is_back_at_fifty_when_it_recovers(
+    pipeline: RunningPipeline,
+) -> None:
+    recovered(pipeline)
+    pipeline.redis.set(FAULT, "slow:0.1")
+    answers = [ask(pipeline) for _ in range(12)][6:]
+    # Four fifths of half a second at .1 s a pair: four, and never none.
+    counts = [rerank_line(answer).n_out or 0 for answer in answers]
+    assert all(1 <= count <= 5 for count in counts), counts
+    # On a machine that is busy besides, one or the other may still be cut by the clock.
+    settled = [answer for answer in answers if rerank_line(answer).detail == "adaptive"]
+    assert {(answer.status, answer.degraded, rerank_line(answer).status) for answer in settled} == {
+        ("complete", (), "ok")
+    }
+    few = rerank_line(settled[-1]).n_out or 0
+    stages = [hit.rerank and hit.rerank.stage for hit in settled[-1].hits]
+    assert stages == ["reranked"] * few + ["coarse_only"] * (60 - few)
+
+    pipeline.redis.delete(FAULT)
+    assert recovered(pipeline).status == "complete"
+
+
+@pytest.mark.parametrize(("fault", "reason"), [("raise", "error"), ("nan", "invalid_answer")])
+def test_a_reranker_that_fails_costs_the_reranked_order_alone(
+    pipeline: RunningPipeline, fused: Answer, fault: str, reason: str
+) -> None:
+    pipeline.redis.set(FAULT, fault)
+    answer = ask(pipeline, cache="use")
+    assert ids(answer) == ids(fused)
+    assert [hit.score for hit in answer.hits] == [hit.score for hit in fused.hits]
+    assert (answer.status, reasons(answer)) == ("degraded", [("rerank", reason)])
+    assert {hit.rerank.stage for hit in answer.hits[:50] if hit.rerank} == {"coarse_fallback"}
+    assert rerank_line(answer).status == "failed"
+    assert not ask(pipeline, cache="use").cached, "a degraded answer is not kept"
+
+
+def test_a_reranker_that_hangs_costs_its_budget_and_the_next_request_does_not_wait_for_it(
+    pipeline: RunningPipeline, fused: Answer
+) -> None:
+    pipeline.redis.set(FAULT, "hang:2.5")
+    first = ask(pipeline)
+    second = ask(pipeline)
+    pipeline.redis.delete(FAULT)
+    assert [reasons(first), reasons(second)] == [[("rerank", "timeout")], [("rerank", "not_started")]]
+    assert ids(first) == ids(second) == ids(fused)
+    recovered(pipeline)
+
+
+def test_what_is_no_cross_encoder_is_refused_and_the_fused_order_stands(
+    pipeline: RunningPipeline, fused: Answer
+) -> None:
+    answer = ask(pipeline, configuration="refused")
+    assert answer.status == "degraded"
+    assert reasons(answer) == [("rerank", "not_configured")]
+    assert "is BertModel, no reranker" in answer.degraded[0].detail
+    assert ids(answer) == ids(fused)
+
+
+def test_the_sweeper_answers_in_the_fused_order(pipeline: RunningPipeline, fused: Answer) -> None:
+    pipeline.pause("chorale.fusion")
+    try:
+        answer = ask(pipeline, top_k=5)
+    finally:
+        pipeline.resume("chorale.fusion")
+    assert ids(answer) == ids(fused)[:5]
+    assert ("rerank", "not_started") in reasons(answer)
+    assert [hit.rerank and hit.rerank.stage for hit in answer.hits] == ["coarse_fallback"] * 5
+    recovered(pipeline)
+
+
+def test_the_outbox_entry_has_the_rerank_scores_and_the_models_mark(pipeline: RunningPipeline) -> None:
+    recovered(pipeline)
+    answer = ask(pipeline, top_k=2)
+    kept: Any = pipeline.redis.xrange("chorale:outbox")
+    entries = [{key.decode(): value for key, value in fields.items()} for _, fields in kept]
+    (entry,) = [one for one in entries if from_json(one["request"])["request_id"] == answer.request_id]
+    assert from_json(entry["plan"])["models"].keys() >= {"embedder", "reranker"}
+    hits = from_json(entry["answer"])["questions"][0]["hits"]
+    assert [hit["rerank"]["score"] for hit in hits] == [
+        hit.rerank and hit.rerank.score for hit in answer.hits
+    ]

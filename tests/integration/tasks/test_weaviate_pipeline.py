@@ -1,0 +1,81 @@
+"""A pipeline whose only store is a Weaviate: text, vector, hypothesis and its own fusion, each a branch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from config.pipeline import load_pipeline
+from models.errors import NotConfigured, WrongDeclaration
+from tasks.weaviate import open_weaviate
+from tests.pipeline import CORPUS, RunningPipeline
+from tests.redis_server import RedisServer
+from tests.weaviate_server import shared_endpoint
+
+QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion"]
+STORE = """
+[stores.cluster]
+kind = "weaviate"
+options = {{ {options} }}
+"""
+BRANCH = """
+[branches.{kind}]
+kind = "{kind}"
+group = "{kind}"
+store = "cluster"
+queue = "chorale.all"
+"""
+KINDS = ("bm25", "vector", "hyde", "hybrid")
+
+
+def declared(folder: Path, options: str) -> Path:
+    file = folder / "pipeline.toml"
+    file.write_text(STORE.format(options=options) + "".join(BRANCH.format(kind=kind) for kind in KINDS))
+    return file
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    endpoint = shared_endpoint()
+    options = (
+        f'url = "{endpoint.url}", grpc_port = {endpoint.grpc_port}, collection = "{endpoint.collection}"'
+    )
+    file = declared(tmp_path_factory.mktemp("weaviate"), options)
+    with RedisServer() as server, RunningPipeline(server, pipeline_file=file, queues=QUEUES) as running:
+        running.index()
+        yield running
+        running.resources.writing_store.close()
+    for name in ("Passage", "Namespace"):
+        httpx.delete(f"{endpoint.url}/v1/schema/{endpoint.collection}{name}", timeout=30)
+
+
+def test_every_branch_finds_the_document(running: RunningPipeline) -> None:
+    answer = running.client().retrieve(
+        "Who pays for repairs?", include=["ids", "metadata", "texts"], timeout_s=20
+    )
+    assert (answer.status, answer.hits[0].document_id) == ("complete", "repairs")
+    assert set(answer.hits[0].found_by) == set(KINDS)
+    assert answer.hits[0].title == "Repairs"
+    assert answer.hits[0].text == CORPUS["repairs"][1]
+
+
+def test_an_unknown_namespace_is_named_by_every_branch(running: RunningPipeline) -> None:
+    answer = running.client().retrieve("Who pays?", namespace="nowhere", timeout_s=20)
+    reasons = {(one.where, one.reason) for one in answer.degraded if one.where.startswith("search.")}
+    assert reasons == {(f"search.{kind}", "bad_index") for kind in KINDS}
+
+
+def test_a_wrong_option_is_named_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(WrongDeclaration, match=r"efConstruction.*ef_construction"):
+        load_pipeline(declared(tmp_path, "efConstruction = 64"))
+
+
+def test_a_key_that_the_environment_has_not_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = load_pipeline(declared(tmp_path, 'api_key_env = "OUR_WEAVIATE_KEY"')).stores["cluster"]
+    with pytest.raises(NotConfigured, match="OUR_WEAVIATE_KEY"):
+        open_weaviate(store)
+    monkeypatch.setenv("OUR_WEAVIATE_KEY", "sesame-4711")
+    assert "sesame-4711" not in repr(vars(open_weaviate(store)))

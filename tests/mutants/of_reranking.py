@@ -1,0 +1,64 @@
+"""Mutants of reranking."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "nobody waits for a model that hangs",
+        "inference/reranker.py",
+        "how = self._thread.run(job, limit_s=left_s)",
+        "how = self._thread.run(job)",
+        "tests/integration/tasks/test_reranking.py::test_a_reranker_that_hangs_costs_its_budget_and_the_next_request_does_not_wait_for_it",
+    ),
+    Mutant(
+        "nan is no score",
+        "inference/reranker.py",
+        "if not all(logit is None or isfinite(logit) for logit in logits):",
+        "if False:",
+        "tests/unit/inference/test_onnx_embedder.py::test_a_model_that_answers_nan_is_an_invalid_answer",
+    ),
+    Mutant(
+        "a slow model gets fewer pairs",
+        "inference/pair_speed.py",
+        "left_s = HEADROOM * limit_s",
+        "left_s = 1e9",
+        "tests/unit/inference/test_reranker_speed.py::test_slowed_ten_times_it_falls_to_a_few_and_is_back_at_fifty_when_it_recovers",
+    ),
+    Mutant(
+        "a score never rises with the rank",
+        "fusion/rerank.py",
+        "score = min(significant(shares[at]), hits[-1].score) if above else hit.score",
+        "score = significant(shares[at]) if above else hit.score",
+        "tests/unit/fusion/test_rerank.py::test_the_score_never_rises_with_the_rank_and_no_hit_is_lost",
+    ),
+    Mutant(
+        "a head made up at random is refused",
+        "inference/onnx_reranker.py",
+        "if missing:",
+        "if False:",
+        "tests/unit/inference/test_rerankers.py::test_what_is_no_whole_cross_encoder_is_refused_and_the_message_says_why",
+    ),
+    Mutant(
+        "one pair is always tried",
+        "inference/pair_speed.py",
+        "return max(1, count)",
+        "return count",
+        "tests/unit/inference/test_reranker_speed.py::test_one_pair_is_tried_however_slow_the_model_was",
+    ),
+    Mutant(
+        "the rerank's time is kept",
+        "tasks/planning.py",
+        "reranker.budget_ms if reranker else 0",
+        "0",
+        "tests/unit/tasks/test_planning.py::test_a_declared_reranker_is_in_the_plan_and_its_budget_is_kept_for_the_fusion",
+    ),
+    Mutant(
+        "the model is part of the key",
+        "tasks/reranking.py",
+        'return plan.model_copy(update={"models": {**plan.models, "reranker": mark}})',
+        "return plan",
+        "tests/unit/tasks/test_reranking.py::test_the_plan_has_the_models_mark_and_without_it_nothing_is_kept",
+    ),
+)

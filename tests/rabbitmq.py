@@ -1,0 +1,48 @@
+"""The shared RabbitMQ for one test at a time: the product's queues have the same names for everybody."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from amqp.exceptions import ResourceLocked  # type: ignore[import-untyped]
+from kombu import Connection, Queue
+
+LOCK = "chorale.tests"
+"""A queue that one connection alone may have."""
+
+LOCK_LIMIT_S = 100.0
+
+
+@contextmanager
+def own_queues(url: str, names: Sequence[str]) -> Iterator[Connection]:
+    """Whoever else tests with this server has ended, and these queues are not there, before and after.
+
+    The connection is the test's, to publish and read with.
+    """
+    with _locked(url), Connection(url) as connection:
+        _delete(connection, names)
+        try:
+            yield connection
+        finally:
+            _delete(connection, names)
+
+
+def _locked(url: str) -> Connection:
+    until = time.monotonic() + LOCK_LIMIT_S
+    while True:
+        holder = Connection(url)
+        try:
+            Queue(LOCK, exclusive=True, channel=holder.channel()).declare()
+            return holder
+        except ResourceLocked:
+            holder.release()
+            assert time.monotonic() < until, "another test keeps the RabbitMQ server"
+            time.sleep(0.2)
+
+
+def _delete(connection: Connection, names: Sequence[str]) -> None:
+    with connection.channel() as channel:
+        for name in names:
+            channel.queue_delete(name)

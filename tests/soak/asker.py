@@ -1,0 +1,89 @@
+"""One process that asks: `python -m tests.soak.asker SYSTEM REDIS_URL SEED FIRST LAST STEP LOG`.
+
+Each event goes onto a line of its log before the next step, so that what it began is known after it was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from chorale_client import Chorale, ServiceUnavailable, make_request
+
+from tests import failpoints
+from tests.soak import plain_chord
+from tests.soak.questions import options
+
+THREADS = 4
+PATIENCE_S = 30
+"""How long a caller asks again, with the same id, while Redis is away."""
+
+Answered = Mapping[str, Any]
+Ask = Callable[[Mapping[str, Any]], Answered]
+
+
+def asking_chorale(redis_url: str) -> Ask:
+    client = Chorale(redis_url)
+
+    def ask(given: Mapping[str, Any]) -> Answered:
+        request = make_request(**given)
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                answer = client.ask(request)
+            except ServiceUnavailable:
+                if time.monotonic() > until:
+                    return {"status": "unavailable"}
+                time.sleep(0.1)
+            else:
+                time.sleep(answer.retry_after_s or 0)  # one who is refused comes back when it was told to
+                hits = [[hit.document_id for hit in question.hits] for question in answer.questions]
+                return {"status": answer.status, "hits": hits}
+
+    return ask
+
+
+SYSTEMS: Mapping[str, Callable[[str], Ask]] = {
+    "chorale": asking_chorale,
+    "plain_chord": plain_chord.asking,
+}
+
+
+def run(system: str, redis_url: str, seed: int, numbers: Iterator[int], log_file: str) -> None:
+    log = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    turn = threading.Lock()
+
+    def say(event: str, number: int, **more: Any) -> None:
+        os.write(log, json.dumps({"event": event, "number": number, **more}).encode() + b"\n")
+
+    ask = SYSTEMS[system](redis_url)
+
+    def work() -> None:
+        while True:
+            with turn:
+                number = next(numbers, None)
+            if number is None:
+                return
+            given = options(seed, number)
+            say("begun", number)
+            began_s = time.monotonic()
+            answered = ask(given)
+            say("answered", number, waited_s=round(time.monotonic() - began_s, 3), **answered)
+
+    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    name, url, seed_text, first, last, step, log_name = sys.argv[1:]
+    os.environ["CHORALE_REDIS_URL"] = url
+    failpoints.install(plain_chord.PLACES if name == "plain_chord" else failpoints.PLACES)
+    run(name, url, int(seed_text), iter(range(int(first), int(last), int(step))), log_name)

@@ -1,0 +1,226 @@
+"""The processes of a soak: workers, sweeper, and the callers that ask."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chorale_client.keys import MOMENTS
+from redis import Redis
+
+from config.pipeline import BRANCH_KINDS
+from models.documents import Manifest
+from models.plan import Plan
+from tests import failpoints
+from tests.pipeline import ROOT, RunningPipeline
+from tests.redis_server import RedisServer
+from tests.soak import plain_chord, questions
+
+ASKERS = 3
+
+PRELOAD = "from tests.soak import questions; questions.declare()\n" + failpoints.PRELOAD
+
+
+@dataclass(slots=True)
+class Askers:
+    """The callers' processes; one that was killed goes on behind the last request that it began."""
+
+    system: str
+    redis_url: str
+    seed: int
+    requests: int
+    folder: Path
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def start(self, name: str) -> None:
+        begun = [one["number"] for one in self._events(name) if one["event"] == "begun"]
+        first = max(begun) + ASKERS if begun else int(name.rpartition(".")[2])
+        where = [str(first), str(self.requests), str(ASKERS), str(self.log(name))]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.soak.asker",
+            self.system,
+            self.redis_url,
+            str(self.seed),
+            *where,
+        ]
+        self.processes[name] = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+
+    def start_all(self) -> None:
+        for number in range(ASKERS):
+            self.start(f"asker.{number}")
+
+    def at_work(self) -> dict[str, subprocess.Popen[bytes]]:
+        """Those that have not asked everything."""
+        return {name: one for name, one in self.processes.items() if one.poll() != 0}
+
+    def _events(self, name: str) -> list[dict[str, Any]]:
+        if not self.log(name).exists():
+            return []
+        return [json.loads(line) for line in self.log(name).read_bytes().splitlines()]
+
+    def events(self) -> list[dict[str, Any]]:
+        return [event for number in range(ASKERS) for event in self._events(f"asker.{number}")]
+
+    def begun(self) -> int:
+        return sum(
+            self.log(name).read_bytes().count(b'"begun"')
+            for name in self.processes
+            if self.log(name).exists()
+        )
+
+
+@dataclass(slots=True)
+class ChoraleCrew:
+    pipeline: RunningPipeline
+    askers: Askers
+
+    @property
+    def server(self) -> RedisServer:
+        return self.pipeline.server
+
+    @property
+    def redis(self) -> Redis:
+        return self.pipeline.redis
+
+    @property
+    def database(self) -> Path:
+        return self.pipeline.home / "audit.db"
+
+    def running(self) -> dict[str, subprocess.Popen[bytes]]:
+        return {**self.pipeline.processes, **self.askers.at_work()}
+
+    def start(self, name: str) -> None:
+        (self.askers if name.startswith("asker.") else self.pipeline).start(name)
+
+    def begun(self) -> int:
+        return self.askers.begun()
+
+    def duplicate(self, chance: random.Random) -> None:
+        found: Any = self.redis.zrandmember(MOMENTS)
+        entry = self.pipeline.resources.ledger.load(found.decode()) if found else None
+        if entry is None:
+            return
+        fanout = self.pipeline.app.fanout
+        kind = chance.choice(("retrieve", "part", "fuse"))
+        for _ in range(chance.choice((1, 1, 10))):
+            if kind == "retrieve":
+                fanout.send_retrieve(entry.request_id)
+            elif entry.plan is not None and kind == "part":
+                fanout.send_part(
+                    entry.request_id, chance.choice(Plan.model_validate_json(entry.plan).branches)
+                )
+            elif entry.plan is not None:
+                fanout.send_fuse(entry.request_id)
+
+
+@dataclass(slots=True)
+class PlainCrew:
+    server: RedisServer
+    askers: Askers
+    redis: Redis
+    acks_late: bool
+    workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    database: Path | None = None
+
+    def running(self) -> dict[str, subprocess.Popen[bytes]]:
+        return {**self.workers, **self.askers.at_work()}
+
+    def start(self, name: str) -> None:
+        if name.startswith("asker."):
+            self.askers.start(name)
+            return
+        call = f"from tests.soak import plain_chord; plain_chord.work({name!r}, acks_late={self.acks_late})"
+        self.workers[name] = subprocess.Popen(
+            [sys.executable, "-c", call],
+            cwd=ROOT,
+            env={**os.environ, "CHORALE_REDIS_URL": self.server.url},
+            start_new_session=True,
+        )
+
+    def begun(self) -> int:
+        return self.askers.begun()
+
+    def duplicate(self, chance: random.Random) -> None:
+        queue = plain_chord.QUEUE.format(name=chance.choice((*questions.BRANCHES, plain_chord.FUSION)))
+        waiting: Any = self.redis.lrange(queue, -1, -1)
+        for message in waiting:
+            self.redis.lpush(queue, message)
+
+
+@contextmanager
+def chorale(seed: int, requests: int) -> Iterator[ChoraleCrew]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chorale-soak-")))
+        file = folder / "pipeline.toml"
+        file.write_text(questions.PIPELINE)
+        server = stack.enter_context(RedisServer(appendonly=True))
+        pipeline = stack.enter_context(
+            RunningPipeline(
+                server,
+                sweeper=True,
+                pipeline_file=file,
+                # Of this process the tables stay as they are.
+                branch_kinds={**BRANCH_KINDS, questions.KIND: {}},
+                preload=PRELOAD,
+                environment={"CHORALE_ANSWER_TTL_S": "86400", "CHORALE_LOG_LEVEL": "ERROR"},
+            )
+        )
+        # The branches of a soak know their documents by themselves.
+        pipeline.resources.writing_store.create(
+            questions.NAMESPACE, Manifest("none", "en", "none", "none", 1)
+        )
+        pipeline.resources.publish_generation(questions.NAMESPACE, 1)
+        askers = Askers("chorale", server.url, seed, requests, folder)
+        yield from _asked(ChoraleCrew(pipeline, askers), askers)
+
+
+@contextmanager
+def plain(seed: int, requests: int, *, acks_late: bool) -> Iterator[PlainCrew]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chorale-soak-")))
+        server = stack.enter_context(RedisServer(appendonly=True))
+        askers = Askers("plain_chord", server.url, seed, requests, folder)
+        crew = PlainCrew(server, askers, server.client(), acks_late)
+        for name in (*questions.BRANCHES, plain_chord.FUSION):
+            crew.start(name)
+        try:
+            yield from _asked(crew, askers)
+        finally:
+            for process in crew.workers.values():
+                process.kill()
+                process.wait()
+
+
+def _asked(crew: Any, askers: Askers) -> Iterator[Any]:
+    askers.start_all()
+    try:
+        yield crew
+    finally:
+        for process in askers.processes.values():
+            process.kill()
+            process.wait()
+
+
+def wait_until(so: Callable[[], bool], limit_s: float) -> bool:
+    """Whether it came to be so within the limit."""
+    until = time.monotonic() + limit_s
+    while not so():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
+    return True

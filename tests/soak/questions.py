@@ -1,0 +1,108 @@
+"""What is asked, and what each answer has to hold: every document names its question and its branch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, cast
+
+from config.pipeline import BRANCH_KINDS
+from models.hits import Hit, Ranking
+from tasks.part import Part
+from tasks.search import KINDS
+
+KIND = "telling"
+BRANCHES = ("first", "second", "third")
+PIPELINE = """
+[stores.local]
+kind = "embedded"
+""" + "".join(
+    f"""
+[branches.{name}]
+kind = "{KIND}"
+group = "{name}"
+store = "local"
+"""
+    for name in BRANCHES
+)
+
+NAMESPACE = "soak"
+PREFIX = "soak-"
+TIMEOUTS_S = (0.4, 0.8, 1.5, 3.0)
+
+
+def declare() -> None:
+    """Make the kind known to this process: to the pipeline's reader and to the search tasks."""
+    cast("dict[str, Any]", BRANCH_KINDS)[KIND] = {}
+    cast("dict[str, Any]", KINDS)[KIND] = search_telling
+
+
+def search_telling(part: Part) -> list[Ranking]:
+    return [
+        Ranking(tuple(Hit(f"{name}#0", name, 1 / (place + 1)) for place, name in enumerate(names)))
+        for names in (documents(part.branch.name, text) for text in part.texts)
+    ]
+
+
+def token(text: str) -> str:
+    """What tells one question from another."""
+    return text.rpartition(" ")[2]
+
+
+def documents(branch: str, text: str) -> tuple[str, str]:
+    """What a branch finds: the one that all branches find, and its own."""
+    return f"common.{token(text)}", f"{branch}.{token(text)}"
+
+
+def options(seed: int, number: int) -> dict[str, Any]:
+    """The `number`th request of a soak, as keyword arguments of `make_request`."""
+    chance = random.Random(f"{seed}:{number}")
+    if shared := chance.random() < 0.25:
+        texts = [f"question s{chance.randrange(200)}"]
+    else:
+        texts = [f"question {number}x{i}" for i in range(3 if chance.random() < 0.15 else 1)]
+    return {
+        "questions": texts,
+        "request_id": f"{PREFIX}{seed}-{number}",
+        "namespace": NAMESPACE,
+        "top_k": 10,
+        "include": ["ids", "explanation"],
+        "cache": "use" if shared else "bypass",
+        "timeout_s": chance.choice(TIMEOUTS_S),
+        "on_missing": chance.choices(("degrade", "fail", "empty"), (85, 10, 5))[0],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question of an ended request, with its hits in order."""
+
+    text: str
+    status: str
+    hits: Sequence[str]
+    found_by: Mapping[str, Set[str]]
+    """By document."""
+
+
+def wrong(question: Question, *, missing: Set[str], is_emptied: bool) -> str | None:
+    """What is wrong with its hits, where the branches `missing` were named as such; None: nothing.
+
+    `is_emptied`: something was missing, and the policy gives no hits then.
+    """
+    answered = set(BRANCHES) - missing
+    if question.status in ("failed", "cancelled", "refused", "skipped") or is_emptied:
+        return f"{question.status}, with hits {list(question.hits)}" if question.hits else None
+    if question.status == "complete" and missing:
+        return f"complete, without {sorted(missing)}"
+    common, own = (
+        f"common.{token(question.text)}",
+        {documents(name, question.text)[1]: name for name in answered},
+    )
+    if set(question.hits) != {common, *own} or len(set(question.hits)) != len(question.hits):
+        return f"{question.text!r} without {sorted(missing)} has hits {list(question.hits)}"
+    if question.found_by[common] != answered or any(question.found_by[one] != {own[one]} for one in own):
+        return f"{question.text!r}: found by {dict(question.found_by)}"
+    if question.hits[0] != common and len(answered) > 1:
+        return f"{question.text!r}: {question.hits[0]} stands before what all found"
+    return None

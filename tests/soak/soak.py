@@ -1,0 +1,108 @@
+"""One soak from its first request to its tally."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from chorale_client.keys import ENTRY, MOMENTS, OUTBOX
+from redis.exceptions import RedisError
+
+from audit.database import open_database
+from tests import failpoints
+from tests.soak import plain_chord
+from tests.soak.adversary import Adversary
+from tests.soak.crew import chorale, plain, wait_until
+from tests.soak.questions import TIMEOUTS_S
+from tests.soak.tally import Tally, of_chorale, of_plain_chord
+
+STRIKES_PER_10_000 = 20
+"""Fewer faults than this at any step, in proportion and at least 2, and the soak says nothing of that step."""
+SETTLING_S = 60.0
+SLOWEST_REQUEST_S = 1.0
+"""A soak that needs longer a request than this is stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    name: str
+    tally: Tally
+    strikes: Mapping[str, int]
+    """Faults that happened, by place."""
+    elsewhere: Mapping[str, int]
+    seconds: float
+    complaints: Sequence[str]
+
+    def to_wire(self) -> dict[str, Any]:
+        tally = self.tally
+        return {
+            "name": self.name,
+            "requests": tally.requests,
+            "ended": tally.ended,
+            "statuses": dict(tally.statuses),
+            "reasons": dict(tally.reasons),
+            "overrun_ms": {str(q): tally.overrun_ms(q) for q in (0.5, 0.99, 1.0)},
+            **dict(tally.zeros),
+            "faults": dict(self.strikes),
+            "elsewhere": dict(self.elsewhere),
+            "seconds": round(self.seconds),
+        }
+
+
+def soak(requests: int, seed: int) -> Soak:
+    """Chorale under the adversary; `complaints` is empty where every promise held."""
+    with chorale(seed, requests) as crew:
+        adversary, seconds, is_done = _fight(crew, requests, seed, failpoints.PLACES)
+        settled = wait_until(lambda: _is_settled(crew.redis), SETTLING_S)
+        engine = open_database(f"sqlite:///{crew.database}")
+        tally = of_chorale(crew.askers.events(), crew.redis, engine, seed)
+        engine.dispose()
+        strikes = dict.fromkeys(failpoints.PLACES, 0) | failpoints.taken(crew.redis)
+        complaints = [f"{what}: {count}" for what, count in tally.zeros.items() if count]
+        complaints += [*tally.wrong_joins[:5], *tally.told_otherwise[:5], *tally.not_ended[:5]]
+        least = max(2, math.ceil(STRIKES_PER_10_000 * requests / 10_000))
+        complaints += [
+            f"{place}: {count} faults, fewer than {least}"
+            for place, count in strikes.items()
+            if count < least
+        ]
+        if not is_done:
+            complaints.append("the callers did not come to an end")
+        if not settled:
+            complaints.append(f"not at rest {SETTLING_S:.0f} s after the last request")
+        return Soak("chorale", tally, strikes, dict(adversary.struck), seconds, complaints)
+
+
+def soak_of_plain_chord(requests: int, seed: int, *, acks_late: bool) -> Soak:
+    """A plain chord of the same branches under the same adversary."""
+    with plain(seed, requests, acks_late=acks_late) as crew:
+        adversary, seconds, _ = _fight(crew, requests, seed, plain_chord.PLACES)
+        # What is delivered again ends what it can.
+        time.sleep(plain_chord.VISIBLE_AGAIN_S * 2 + max(TIMEOUTS_S))
+        tally = of_plain_chord(crew.askers.events(), crew.redis, seed)
+        strikes = dict.fromkeys(plain_chord.PLACES, 0) | failpoints.taken(crew.redis)
+        return Soak(
+            f"plain chord{', acks_late' * acks_late}", tally, strikes, dict(adversary.struck), seconds, []
+        )
+
+
+def _fight(crew: Any, requests: int, seed: int, places: Collection[str]) -> tuple[Adversary, float, bool]:
+    began_s = time.monotonic()
+    adversary = Adversary(crew, seed, places)
+    adversary.start()
+    try:
+        is_done = wait_until(lambda: not crew.askers.at_work(), 60 + requests * SLOWEST_REQUEST_S)
+    finally:
+        adversary.stop()
+    return adversary, time.monotonic() - began_s, is_done
+
+
+def _is_settled(redis: Any) -> bool:
+    with suppress(RedisError):
+        entries = next(redis.scan_iter(ENTRY + "*", count=1_000), None)
+        return redis.zcard(MOMENTS) == 0 and redis.xlen(OUTBOX) == 0 and entries is None
+    return False

@@ -1,0 +1,82 @@
+"""What a language model wrote is kept by question, model and prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from cache.hypotheses import CachedTexts, Written
+from cache.memory import MemoryCache
+from cache.protocol import CacheUnavailable
+from models.errors import StoreTimeout
+
+
+class Gone:
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        raise CacheUnavailable("away")
+
+    def put_many(self, values: object, *, ttl_s: float) -> None:
+        raise CacheUnavailable("away")
+
+
+def writes_two(texts: Sequence[str], *, timeout_s: float) -> list[Written]:
+    """Two documents for each question, one for `half`, none for `bad`."""
+    made: dict[str, Written] = {"bad": StoreTimeout("late"), "half": ("one",)}
+    return [made.get(text, (text, text.upper())) for text in texts]
+
+
+def cached(*caches: object, fingerprint: str = "f") -> CachedTexts:
+    return CachedTexts(
+        writes_two,
+        fingerprint=fingerprint,
+        caches=caches,  # type: ignore[arg-type]  # Gone is a cache in what it does
+        is_whole=lambda texts: len(texts) == 2,
+    )
+
+
+def test_what_was_written_is_known_however_it_is_spaced() -> None:
+    texts = cached(MemoryCache(max_entries=9))
+    assert texts.known(["tea"]) == {}
+    assert texts.write(["tea"], timeout_s=1) == [("tea", "TEA")]
+    assert texts.known([" tea\n"]) == {" tea\n": ("tea", "TEA")}
+
+
+def test_failures_and_parts_are_not_kept() -> None:
+    texts = cached(MemoryCache(max_entries=9))
+    assert [type(one) for one in texts.write(["bad", "half"], timeout_s=1)] == [StoreTimeout, tuple]
+    assert texts.known(["bad", "half"]) == {}
+
+
+def test_nothing_is_kept_where_the_request_wants_it_so() -> None:
+    texts = cached(MemoryCache(max_entries=9))
+    texts.write(["tea"], timeout_s=1, keep=False)
+    assert texts.known(["tea"]) == {}
+
+
+def test_another_model_or_prompt_knows_nothing_of_it() -> None:
+    memory = MemoryCache(max_entries=9)
+    cached(memory).write(["tea"], timeout_s=1)
+    assert cached(memory, fingerprint="g").known(["tea"]) == {}
+
+
+def test_what_a_further_cache_knew_the_nearer_one_knows_then() -> None:
+    near, far = MemoryCache(max_entries=9), MemoryCache(max_entries=9)
+    cached(far).write(["tea"], timeout_s=1)
+    assert cached(near, far).known(["tea"]) == cached(near).known(["tea"]) == {"tea": ("tea", "TEA")}
+
+
+def test_a_cache_that_is_down_is_passed_over() -> None:
+    texts = cached(Gone(), MemoryCache(max_entries=9))
+    texts.write(["tea"], timeout_s=1)
+    assert texts.known(["tea"]) == {"tea": ("tea", "TEA")}
+
+
+@pytest.mark.parametrize("value", [b"no JSON", b'"text"', b"[1, 2]", b'["one"]'])
+def test_anything_else_under_the_key_is_as_good_as_nothing(value: bytes) -> None:
+    memory = MemoryCache(max_entries=9)
+    texts = cached(memory)
+    texts.write(["tea"], timeout_s=1)
+    (key,) = memory._entries
+    memory.put_many({key: value}, ttl_s=9)
+    assert texts.known(["tea"]) == {}

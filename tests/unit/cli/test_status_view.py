@@ -1,0 +1,55 @@
+"""How `chorale status` shows what is not asked at present."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from cli.status import Status, view
+from ledger.breakers import Breaker
+
+
+def shown(*breakers: Breaker, refusing_for_s: float | None = None) -> str:
+    status = Status(
+        home="/home/here",
+        redis="redis://localhost",
+        redis_version="7.0",
+        workers=(),
+        queues=(),
+        breakers=breakers,
+        at_ms=100_000,
+        refusing_for_s=refusing_for_s,
+        in_flight=0,
+        outbox_entries=0,
+        outbox_age_s=0.0,
+        unreadable=0,
+        chords="lean",
+        namespaces=(),
+        published={},
+    )
+    console = Console(width=120, color_system=None)
+    with console.capture() as capture:
+        for part in view(status):
+            console.print(part)
+    return capture.get()
+
+
+def test_where_all_is_well_nothing_is_said_of_breakers() -> None:
+    assert "breaker" not in shown()
+    assert "overload" not in shown()
+
+
+def test_what_is_open_is_shown_with_since_until_and_why() -> None:
+    text = shown(Breaker("vector", 88_000, 103_500, False, 5, "timeout"))
+    (line,) = (line.split() for line in text.splitlines() if line.startswith("vector"))
+    assert " ".join(line) == "vector open 12 s ago in 3.5 s 5 timeout"
+
+
+def test_what_is_half_open_waits_for_its_probe_or_has_it() -> None:
+    half = Breaker("store:local", 88_000, 99_000, False, 5, "unavailable")
+    assert "half open" in shown(half)
+    assert "by the next request" in shown(half)
+    assert "at this moment" in shown(Breaker("store:local", 88_000, 99_000, True, 5, "unavailable"))
+
+
+def test_a_refusal_is_shown() -> None:
+    assert "new requests are refused, for about 2.5 s" in shown(refusing_for_s=2.5)

@@ -1,0 +1,44 @@
+"""A request that gives no time gets its configuration's."""
+
+from __future__ import annotations
+
+import redis
+from chorale_client import make_request
+from chorale_client.default_time import DefaultTimes, in_its_time, publish_timeouts
+from chorale_client.keys import TIMEOUTS
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+DECLARED = {"late": 8.0, "": 5.0}
+
+
+def test_the_configurations_time_or_the_default_ones() -> None:
+    assert in_its_time(make_request("q", configuration="late"), DECLARED).timeout_s == 8
+    assert in_its_time(make_request("q"), DECLARED).timeout_s == 5
+    assert in_its_time(make_request("q", configuration="quick"), DECLARED).timeout_s == 2
+
+
+def test_what_the_request_says_itself_stands_though_it_is_the_usual_time() -> None:
+    assert in_its_time(make_request("q", configuration="late", timeout_s=2), DECLARED).timeout_s == 2
+
+
+def test_a_caller_without_the_pipeline_reads_what_the_workers_published(redis_client: redis.Redis) -> None:
+    publish_timeouts(redis_client, {"gone": 3.0})
+    publish_timeouts(redis_client, DECLARED)
+    times = DefaultTimes(redis_client)
+    assert times.applied(make_request("q", configuration="late")).timeout_s == 8
+    assert times.applied(make_request("q", configuration="gone")).timeout_s == 2
+    redis_client.delete(TIMEOUTS)
+    assert times.applied(make_request("q")).timeout_s == 5
+
+
+def test_where_nothing_is_declared_nothing_is_left_in_redis(redis_client: redis.Redis) -> None:
+    publish_timeouts(redis_client, DECLARED)
+    publish_timeouts(redis_client, {})
+    assert redis_client.exists(TIMEOUTS) == 0
+
+
+def test_without_redis_the_usual_time_holds() -> None:
+    nobody = redis.Redis(port=9, retry=Retry(NoBackoff(), 0))
+    assert DefaultTimes(nobody).applied(make_request("q")).timeout_s == 2
+    nobody.close()

@@ -1,0 +1,71 @@
+"""A caller's limit shortens every wait on its connections, and on nobody else's."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from chorale_client.time_limit import TimeLimit, keep_to
+from redis import Redis
+from redis.exceptions import TimeoutError as RedisTimeout
+
+from tests.redis_server import RedisServer
+
+
+def test_outside_of_a_limit_a_timeout_is_what_it_is() -> None:
+    limit = TimeLimit()
+    assert (limit.shorten(5.0), limit.shorten(None)) == (5.0, None)
+
+
+def test_within_a_limit_what_is_left_counts_where_it_is_less() -> None:
+    limit = TimeLimit()
+    with limit.until(time.monotonic() + 100):
+        assert limit.shorten(5.0) == 5.0
+        left_s = limit.shorten(None)
+        assert left_s is not None
+        assert 99 < left_s <= 100
+    assert limit.shorten(None) is None
+
+
+def test_of_two_limits_the_earlier_holds() -> None:
+    limit = TimeLimit()
+    now_s = time.monotonic()
+    with limit.until(now_s + 10), limit.until(now_s + 100):
+        left_s = limit.shorten(None)
+        assert left_s is not None
+        assert left_s <= 10
+
+
+def test_a_limit_that_is_over_leaves_a_moment_and_never_none() -> None:
+    """A timeout of zero would mean: do not block."""
+    limit = TimeLimit()
+    with limit.until(time.monotonic() - 1):
+        left_s = limit.shorten(5.0)
+    assert left_s is not None
+    assert 0 < left_s < 0.01
+
+
+def test_a_limit_is_that_of_one_thread() -> None:
+    limit, found = TimeLimit(), []
+    with limit.until(time.monotonic() + 1):
+        thread = threading.Thread(target=lambda: found.append(limit.shorten(5.0)))
+        thread.start()
+        thread.join()
+    assert found == [5.0]
+
+
+def test_a_command_on_a_server_that_is_held_still_ends_with_the_limit(own_redis_server: RedisServer) -> None:
+    limit = TimeLimit()
+    with Redis.from_url(own_redis_server.url, socket_timeout=30) as client:
+        keep_to(limit, client)
+        client.ping()
+        own_redis_server.pause()
+        begun_s = time.monotonic()
+        with limit.until(begun_s + 0.1), pytest.raises(RedisTimeout):
+            client.ping()
+        assert time.monotonic() - begun_s < 1.1
+        with limit.until(time.monotonic() + 0.1), pytest.raises(RedisTimeout):
+            client.ping()  # a new connection, whose greeting nobody answers
+        own_redis_server.resume()
+        assert client.ping()

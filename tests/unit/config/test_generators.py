@@ -1,0 +1,97 @@
+"""Options of branches that ask a language model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from config.generators import ExpansionOptions, HydeOptions
+from config.pipeline import load_pipeline
+from models.errors import NotConfigured, WrongDeclaration
+
+BRANCH = """
+[stores.local]
+kind = "embedded"
+
+[branches.hyde]
+kind = "hyde"
+group = "dense"
+store = "local"
+options = {{ {options} }}
+
+[configurations.late]
+method = "rrf"
+timeout_s = {timeout_s}
+"""
+MODEL = 'generator = "openai", url = "https://llm.example/v1", model = "m"'
+
+
+def declared(tmp_path: Path, options: str, timeout_s: object = 8.0) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(BRANCH.format(options=options, timeout_s=timeout_s))
+    load_pipeline(file)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ('generator = "openai"', "a language model needs url and model"),
+        ('url = "https://llm.example/v1"', "without a language model there is no url"),
+        (MODEL.replace("https", "ftp"), "an address is http://HOST/v1"),
+        (MODEL.replace("llm.", "user:sk-secret@llm."), "no key belongs in an address"),
+        (MODEL + ', api_key_env = "sk-secret"', "the name of an environment variable"),
+        (MODEL + ', api_key = "sk-secret"', "unknown field; there are: url, model, api_key_env"),
+        (MODEL + ', prompt = "klingon"', "there are: en, de, es, fr, it, en-science"),
+        (MODEL + ', fallback = "vector"', "'feedback' or 'none'"),
+        (MODEL + ", documents = 0", "greater than or equal to 1"),
+        (MODEL + ", limit_s = 0.3", "least_s is above limit_s"),
+        (MODEL + ", temperature = nan", "options.temperature"),
+    ],
+)
+def test_a_wrong_option_names_its_line_and_shows_no_key(tmp_path: Path, options: str, says: str) -> None:
+    with pytest.raises(WrongDeclaration, match=r":9: branches\.hyde\.options") as error:
+        declared(tmp_path, options)
+    assert says in str(error.value)
+    assert "secret" not in str(error.value)
+
+
+def test_a_right_one_is_read(tmp_path: Path) -> None:
+    declared(tmp_path, MODEL + ', prompt = "Say {question}", temperature = 1, limit_s = 3')
+
+
+@pytest.mark.parametrize("timeout_s", [0.01, 61, '"long"'])
+def test_a_configurations_time_has_the_range_of_a_requests(tmp_path: Path, timeout_s: object) -> None:
+    with pytest.raises(WrongDeclaration, match=r":13: configurations\.late\.timeout_s"):
+        declared(tmp_path, MODEL, timeout_s)
+
+
+def test_times_are_by_configuration_and_that_of_the_default_one(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(BRANCH.format(options=MODEL, timeout_s=8) + '\n[configurations.quick]\nmethod = "rrf"\n')
+    assert load_pipeline(file).timeouts_s == {"late": 8, "": 8}
+
+
+def test_the_key_is_read_from_its_variable_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = HydeOptions(generator="openai", url="http://h/v1", model="m", api_key_env="KEY_OF_THE_TESTS")
+    with pytest.raises(NotConfigured, match="the variable KEY_OF_THE_TESTS"):
+        options.api_key()
+    monkeypatch.setenv("KEY_OF_THE_TESTS", " sk-secret\n")
+    assert options.api_key() == "sk-secret"
+    assert "sk-secret" not in repr(options)
+    assert HydeOptions().api_key() is None
+
+
+def test_a_fingerprint_is_that_of_what_is_asked() -> None:
+    one = HydeOptions(generator="openai", url="http://h/v1", model="m")
+    mark = one.fingerprint("p")
+    elsewhere = one.model_copy(update={"url": "http://other/v1", "limit_s": 9.0, "api_key_env": "K"})
+    assert elsewhere.fingerprint("p") == mark
+    others = [
+        one.model_copy(update=change) for change in ({"model": "n"}, {"temperature": 0}, {"documents": 1})
+    ]
+    assert len({mark, one.fingerprint("q"), *(other.fingerprint("p") for other in others)}) == 5
+
+
+def test_expansion_is_off_by_default() -> None:
+    assert ExpansionOptions().asks_a_model is False

@@ -1,0 +1,156 @@
+"""The order that a cross-encoder's scores make of fused hits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusion.answer import build_answer_tail
+from fusion.fuse import fuse_question
+from fusion.fused import FusedQuestion
+from fusion.rerank import Reached, candidates, min_max, rerank_question, sigmoid
+from models.plan import RerankPlan
+from tests.unit.fusion.builders import branch, envelopes, hit, plan, request
+
+ONE = (branch("bm25", weight=1.0),)
+TEN = [hit(f"d{place}") for place in range(10)]
+
+
+def rerank_plan(**fields: Any) -> RerankPlan:
+    values = {"name": "tiny", "depth": 50, "coarse": 100, "budget_ms": 400, "weight": 0.7}
+    return RerankPlan(**{**values, **fields})
+
+
+def pages(
+    logits: Mapping[str, float] | None,
+    *,
+    chosen: int = 10,
+    rerank: Mapping[str, Any] | None = None,
+    **asked: Any,
+) -> FusedQuestion:
+    """Ten documents by BM25, d0 the first, after reranking; `logits` is by document."""
+    planned = plan(ONE, rerank=rerank_plan(**(rerank or {})))
+    assert planned.rerank is not None
+    wanted = request(**{"top_k": 10, **asked})
+    fused = fuse_question(planned, envelopes(bm25=TEN), 0, wanted)
+    by_passage = None if logits is None else {f"{name}#0": logit for name, logit in logits.items()}
+    of_them = Reached({f"d{place}#0" for place in range(chosen)}, by_passage)
+    return rerank_question(fused, planned.rerank, of_them, wanted, planned)
+
+
+def ids(one: FusedQuestion) -> list[str]:
+    return [found.document_id for found in one.hits]
+
+
+def test_a_reranked_score_is_three_tenths_of_the_fused_and_seven_of_the_reranked() -> None:
+    found = {one.document_id: one for one in pages({f"d{place}": float(place) for place in range(10)}).hits}
+    # RRF, k 60, weight 1: min-max of 1/(60 + rank) over ranks 1 to 10
+    fused = (1 / 64 - 1 / 70) / (1 / 61 - 1 / 70)
+    assert found["d3"].score == pytest.approx(0.3 * fused + 0.7 / (1 + exp(-3)))
+    assert found["d3"].rerank is not None
+    assert found["d3"].rerank.score == pytest.approx(1 / (1 + exp(-3)))
+    assert found["d3"].rerank.fused_score == pytest.approx(1 / 64)
+
+
+def test_the_last_one_comes_first_if_it_alone_answers_the_question() -> None:
+    found = pages({f"d{place}": -8.0 for place in range(9)} | {"d9": 8.0})
+    assert ids(found)[0] == "d9"
+    assert ids(found)[1:] == [f"d{place}" for place in range(9)]
+    assert found.score_kind == "rerank"
+
+
+def test_what_was_not_reached_stays_below_in_the_fused_order_and_says_why() -> None:
+    found = pages({"d0": -9.0, "d4": 2.0}, chosen=6)
+    assert ids(found) == ["d4", "d0", "d1", "d2", "d3", "d5", "d6", "d7", "d8", "d9"]
+    stages = {one.document_id: one.rerank.stage for one in found.hits if one.rerank}
+    assert stages == {
+        **dict.fromkeys(("d4", "d0"), "reranked"),
+        **dict.fromkeys(("d1", "d2", "d3", "d5"), "coarse_fallback"),
+        **dict.fromkeys(("d6", "d7", "d8", "d9"), "coarse_only"),
+    }
+
+
+def test_a_score_does_not_depend_on_how_many_were_reached() -> None:
+    logits = {f"d{place}": 1.5 - place for place in range(10)}
+    whole = {one.document_id: one.score for one in pages(logits).hits}
+    for count in range(1, 10):
+        few = pages(dict(list(logits.items())[:count]))
+        assert {one.document_id: one.score for one in few.hits[:count]} == {
+            name: whole[name] for name in list(logits)[:count]
+        }
+
+
+@given(
+    logits=st.dictionaries(st.sampled_from([f"d{place}" for place in range(10)]), st.floats(-50, 50)),
+    chosen=st.integers(0, 10),
+    weight=st.floats(0.01, 1),
+    coarse=st.integers(1, 100),
+)
+def test_the_score_never_rises_with_the_rank_and_no_hit_is_lost(
+    logits: dict[str, float], chosen: int, weight: float, coarse: int
+) -> None:
+    found = pages(logits, chosen=chosen, rerank={"weight": weight, "coarse": coarse})
+    scores = [one.score for one in found.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert sorted(ids(found)) == [f"d{place}" for place in range(10)]
+    reached = [one.document_id in logits for one in found.hits]
+    assert reached == sorted(reached, reverse=True)
+
+
+def test_without_a_single_score_the_fused_order_and_scores_stand() -> None:
+    found = pages(None)
+    assert ids(found) == [f"d{place}" for place in range(10)]
+    assert [one.score for one in found.hits] == pytest.approx([1 / (61 + place) for place in range(10)])
+    assert found.score_kind is None
+    assert {one.rerank.stage for one in found.hits if one.rerank} == {"coarse_fallback"}
+
+
+def test_pages_are_cut_after_reranking_and_join_without_gap_or_copy() -> None:
+    logits = {f"d{place}": float(place % 4) for place in range(8)}
+    whole = ids(pages(logits))
+    assert ids(pages(logits, top_k=4)) + ids(pages(logits, top_k=6, offset=4)) == whole
+    assert [one.score for one in pages(logits, top_k=6, offset=4).hits] == [
+        one.score for one in pages(logits).hits[4:]
+    ]
+
+
+def test_what_lies_below_the_coarse_list_counts_nothing_and_is_not_lost() -> None:
+    assert min_max([4, 3, 2, 1], coarse=3) == [1, 0.5, 0, 0]
+    assert min_max([2, 2, 1], coarse=2) == [1, 1, 0]
+    assert min_max([], coarse=3) == []
+    assert ids(pages({"d1": 1.0}, rerank={"coarse": 2, "depth": 2}))[:3] == ["d1", "d0", "d2"]
+
+
+def test_the_best_of_every_question_is_asked_before_the_second_of_any() -> None:
+    planned = plan(ONE, rerank=rerank_plan(), asked=(0, 2))
+    first = fuse_question(planned, envelopes(bm25=[hit("a"), hit("b")]), 0, request())
+    second = fuse_question(planned, envelopes(bm25=[hit("c")]), 0, request())
+    found = candidates({0: first, 2: second}, depth=2)
+    assert [(index, one.document_id) for index, one in found] == [(0, "a"), (2, "c"), (0, "b")]
+    assert len(candidates({0: first, 2: second}, depth=1)) == 2
+
+
+def test_a_sigmoid_has_an_answer_for_every_number() -> None:
+    assert sigmoid(0) == 0.5
+    assert sigmoid(-1000) == 0
+    assert sigmoid(1000) == 1
+    assert sigmoid(2) + sigmoid(-2) == pytest.approx(1)
+
+
+def test_the_answer_says_of_each_hit_how_far_it_came() -> None:
+    found = pages({"d1": 0.0}, chosen=2, top_k=3)
+    answer = build_answer_tail(request(top_k=3), plan(ONE), envelopes(bm25=TEN), {0: found}, None)
+    hits = answer["questions"][0]["hits"]
+    assert [one["score_kind"] for one in hits] == ["rerank"] * 3
+    assert hits[0]["rerank"] == {
+        "score": 0.5,
+        "stage": "reranked",
+        "fused_score": pytest.approx(1 / 62),
+    }
+    assert hits[1]["rerank"] == {"stage": "coarse_fallback", "fused_score": pytest.approx(1 / 61)}
+    assert hits[2]["rerank"]["stage"] == "coarse_only"

@@ -1,0 +1,160 @@
+"""How many pairs fit the time: chosen beforehand from what runs took, and cut where that was wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inference.own_thread import OwnThread
+from inference.pair_speed import PairSpeed
+from inference.reranker import PairReranker
+from tests.tiny_cross_encoder import write_tiny_cross_encoder
+
+FIFTY = [("a question", f"text word tree {'date ' * (place % 5)}") for place in range(50)]
+LIMIT_S = 4.0
+
+
+class Timed(PairReranker):
+    """A cross-encoder whose clock goes on by what its runs are said to take, so that no test waits."""
+
+    DEVICES = ("cpu",)
+
+    def __init__(self, folder: Path) -> None:
+        self.now_s = 0.0
+        self.pair_s = 0.04
+        self.runs: list[int] = []
+        super().__init__(str(folder), threads=1, max_pieces=32, clock=lambda: self.now_s)
+
+    def _load(self) -> Any:
+        def run(ids: Any, segments: Any, mask: Any) -> Any:
+            self.now_s += self.pair_s * len(ids)
+            self.runs.append(len(ids))
+            return np.arange(len(ids), dtype=np.float32)
+
+        return run
+
+
+@pytest.fixture
+def timed(tmp_path: Path) -> Timed:
+    reranker = Timed(write_tiny_cross_encoder(tmp_path))
+    reranker.warm()
+    reranker.runs.clear()
+    return reranker
+
+
+def counts(reranker: Timed) -> tuple[int, int]:
+    """How many pairs it chose, and how many of these have a score."""
+    scores = reranker.score(FIFTY, limit_s=LIMIT_S)
+    return scores.chosen, sum(logit is not None for logit in scores.logits)
+
+
+def test_slowed_ten_times_it_falls_to_a_few_and_is_back_at_fifty_when_it_recovers(timed: Timed) -> None:
+    assert counts(timed) == (50, 50)
+    timed.pair_s = 0.4
+    for _ in range(12):
+        chosen, scored = counts(timed)
+    # Four fifths of 4 s, at .4 s a pair; those shorter than their run's longest are taken for a little faster.
+    assert 6 <= chosen <= 10
+    assert scored == chosen
+    timed.pair_s = 0.04
+    recovering = [counts(timed)[0] for _ in range(20)]
+    assert recovering == sorted(recovering)
+    assert recovering[-1] == 50
+
+
+def test_what_became_slow_unseen_is_cut_before_a_run_that_would_not_end_in_time(timed: Timed) -> None:
+    timed.pair_s = 0.4
+    begun_s = timed.now_s
+    chosen, scored = counts(timed)
+    assert chosen == 50
+    assert timed.runs == [scored] == [16]
+    # The one run took what it took; after it, none was begun.
+    assert timed.now_s - begun_s == pytest.approx(0.4 * scored)
+
+
+def test_a_cut_leaves_out_the_last_pairs_whatever_their_length(timed: Timed) -> None:
+    timed.pair_s = 0.2
+    scores = timed.score(FIFTY, limit_s=LIMIT_S)
+    reached = [place for place, logit in enumerate(scores.logits) if logit is not None]
+    # Runs of 16 are made among 32 neighbours, so that little is padding.
+    assert len(reached) == 16
+    assert max(reached) < 32
+
+
+def test_one_pair_is_tried_however_slow_the_model_was(timed: Timed) -> None:
+    timed.pair_s = 400.0
+    assert [counts(timed)[0] for _ in range(3)][1:] == [1, 1]
+    timed.pair_s = 0.04
+    assert [counts(timed)[0] for _ in range(40)][-1] == 50
+
+
+def test_the_texts_of_more_pairs_than_could_ever_fit_are_not_asked_for(timed: Timed) -> None:
+    # What 16 pieces take was measured while warming: .04 s.
+    assert timed.most(LIMIT_S) == pytest.approx(LIMIT_S / 0.04, abs=1)
+    assert timed.most(0.001) == 1
+
+
+def test_nothing_known_means_everything_fits() -> None:
+    assert PairSpeed().affordable([100, 200], limit_s=0.001) == 2
+
+
+def test_each_bucket_of_lengths_has_its_own_mean_and_an_unknown_one_its_neighbours() -> None:
+    speed = PairSpeed(weight=0.5)
+    speed.learn(length=16, pairs=10, took_s=0.16)  # .001 s a piece
+    speed.learn(length=100, pairs=2, took_s=0.6)  # .003
+    assert speed.expected_s(20) == pytest.approx(20 * 0.001)
+    assert speed.expected_s(120) == pytest.approx(120 * 0.003)
+    assert speed.expected_s(400) == pytest.approx(400 * 0.003)
+    # .8 x 1 s: two of .3 s and one of .016 fit, the next of .3 does not
+    assert speed.affordable([100, 100, 16, 100], limit_s=1) == 3
+
+
+def test_what_is_slower_for_one_length_is_so_for_all_and_so_is_what_is_fast_again() -> None:
+    speed = PairSpeed(weight=0.5)
+    speed.learn(length=16, pairs=1, took_s=0.016)
+    speed.learn(length=100, pairs=1, took_s=0.3)
+    speed.learn(length=100, pairs=1, took_s=0.9)  # thrice: the mean is twice
+    assert speed.expected_s(100) == pytest.approx(0.6)
+    assert speed.expected_s(16) == pytest.approx(0.032)
+    # Long pairs are not chosen any more; short ones that are fast again make them worth trying.
+    for _ in range(20):
+        speed.learn(length=16, pairs=1, took_s=0.016)
+    assert speed.expected_s(100) == pytest.approx(0.3, rel=0.01)
+
+
+@pytest.fixture
+def hung() -> Iterator[threading.Event]:
+    released = threading.Event()
+    yield released
+    released.set()
+
+
+def _wait(event: threading.Event) -> None:
+    event.wait()
+
+
+def test_who_waits_for_a_job_that_hangs_waits_for_his_time_alone(hung: threading.Event) -> None:
+    thread = OwnThread("test")
+    assert thread.run(lambda: None, limit_s=20) == "ended"
+    assert thread.run(partial(_wait, hung), limit_s=0.05) == "running"
+    assert thread.run(lambda: None, limit_s=0.05) == "busy"
+    hung.set()
+    assert thread.run(lambda: None, limit_s=20) == "ended"
+
+
+def test_what_the_job_raises_reaches_who_waits_and_the_thread_goes_on() -> None:
+    thread = OwnThread("test")
+
+    def fails() -> None:
+        raise MemoryError("too much")
+
+    for _ in range(2):
+        with pytest.raises(MemoryError, match="too much"):
+            thread.run(fails, limit_s=20)
+    assert thread.run(lambda: None, limit_s=20) == "ended"

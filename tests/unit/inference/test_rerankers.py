@@ -1,0 +1,162 @@
+"""Cross-encoders, tiny ones: the two backends agree, and what is none is refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inference.onnx_reranker import OnnxReranker
+from inference.rerankers import RERANKERS, load_reranker
+from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
+from tests.services import need
+from tests.tiny_bert import write_tiny_bert
+from tests.tiny_cross_encoder import PAIRS, write_tiny_cross_encoder
+
+LIMIT_S = 20.0
+
+
+def logits(reranker: Any) -> list[float]:
+    reranker.warm()
+    scores = reranker.score(PAIRS, limit_s=LIMIT_S)
+    assert (scores.chosen, scores.has_begun) == (len(PAIRS), True)
+    assert None not in scores.logits
+    return list(scores.logits)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("max_pieces", [None, 16])
+@pytest.mark.parametrize(
+    ("model_type", "architecture"),
+    [
+        ("bert", "BertForSequenceClassification"),
+        ("roberta", "RobertaForSequenceClassification"),
+        ("xlm-roberta", "XLMRobertaForSequenceClassification"),
+        ("camembert", "CamembertForSequenceClassification"),
+    ],
+)
+def test_both_backends_give_the_scores_of_cross_encoder_itself(
+    tmp_path: Path, model_type: str, architecture: str, max_pieces: int | None
+) -> None:
+    need("sentence_transformers", "`make torch` installs it")
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    write_tiny_cross_encoder(tmp_path, model_type=model_type, architectures=[architecture])
+    reference = CrossEncoder(str(tmp_path), device="cpu", local_files_only=True, max_length=max_pieces)
+    expected = [
+        float(reference.predict([pair], activation_fn=torch.nn.Identity(), show_progress_bar=False)[0])
+        for pair in PAIRS
+    ]
+    found = {
+        backend: logits(
+            load_reranker(str(tmp_path), backend=backend, threads=1, device="cpu", max_pieces=max_pieces)
+        )
+        for backend in RERANKERS
+    }
+    assert np.abs(np.array(found["onnx"]) - expected).max() < 1e-4
+    assert np.abs(np.array(found["sentence_transformers"]) - expected).max() < 1e-4
+    # Different pairs, different scores: equal ones would agree whatever was computed.
+    assert np.std(expected) > 0.05
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"architectures": ["BertModel"]}, "is BertModel, no reranker"),
+        ({"architectures": None}, "of no named architecture, no reranker"),
+        ({"architectures": ["Qwen3ForCausalLM"]}, "is Qwen3ForCausalLM, no reranker"),
+        ({"labels": 3}, "gives a pair 3 scores; a reranker gives it one"),
+        ({"without": "classifier.weight"}, r"lacks classifier\.weight: without all its weights"),
+        ({"without": "bert.pooler.dense.bias"}, r"lacks .*pooler\.dense\.bias: without all its weights"),
+        ({"model_type": "mpnet"}, "the reranker 'onnx' does not do the architecture 'mpnet'"),
+        ({"hidden_act": "silu"}, "the reranker 'onnx' does not do the activation 'silu'"),
+    ],
+)
+def test_what_is_no_whole_cross_encoder_is_refused_and_the_message_says_why(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    write_tiny_cross_encoder(tmp_path, **change)
+    with pytest.raises(NotConfigured, match=message):
+        OnnxReranker(str(tmp_path), threads=1).warm()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("without", ["classifier.weight", "bert.pooler.dense.bias"])
+def test_pytorch_too_refuses_a_head_that_it_would_have_to_make_up(tmp_path: Path, without: str) -> None:
+    need("torch", "`make torch` installs it")
+    write_tiny_cross_encoder(tmp_path, without=without)
+    with pytest.raises(NotConfigured, match=f"lacks {without}: without all its weights"):
+        load_reranker(str(tmp_path), backend="sentence_transformers", threads=1, device="cpu").warm()
+
+
+def test_an_embedder_is_no_reranker(tmp_path: Path) -> None:
+    write_tiny_bert(tmp_path, architectures=["BertModel"])
+    for backend in RERANKERS:
+        with pytest.raises(NotConfigured, match="is BertModel, no reranker"):
+            _ = load_reranker(str(tmp_path), backend=backend, threads=1).fingerprint
+
+
+def test_damaged_weights_are_a_missing_model_and_mended_ones_load(tmp_path: Path) -> None:
+    write_tiny_cross_encoder(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    whole = weights.read_bytes()
+    reranker = OnnxReranker(str(tmp_path), threads=1)
+    for damaged in (b"", b"no weights at all", whole[: len(whole) // 2]):
+        weights.write_bytes(damaged)
+        with pytest.raises(ModelMissing, match=r"model\.safetensors"):
+            reranker.warm()
+        with pytest.raises(ModelMissing, match="is not loaded"):
+            reranker.score(PAIRS, limit_s=LIMIT_S)
+    weights.write_bytes(whole)
+    assert len(logits(reranker)) == len(PAIRS)
+
+
+def test_a_model_that_answers_nan_is_an_invalid_answer(tmp_path: Path) -> None:
+    write_tiny_cross_encoder(tmp_path, broken="classifier.weight")
+    reranker = OnnxReranker(str(tmp_path), threads=1)
+    reranker.warm()
+    with pytest.raises(InvalidAnswer, match="not a number"):
+        reranker.score(PAIRS, limit_s=LIMIT_S)
+
+
+def test_the_backends_share_one_fingerprint_and_the_length_is_part_of_it(tmp_path: Path) -> None:
+    write_tiny_cross_encoder(tmp_path)
+
+    def mark(backend: str, max_pieces: int) -> str:
+        return load_reranker(str(tmp_path), backend=backend, threads=1, max_pieces=max_pieces).fingerprint
+
+    assert {mark(backend, 32) for backend in RERANKERS} == {mark("onnx", 32)}
+    assert mark("onnx", 16) != mark("onnx", 32)
+    before = mark("onnx", 32)
+    write_tiny_cross_encoder(tmp_path, broken="classifier.bias")
+    assert mark("onnx", 32) != before
+
+
+def test_more_pieces_than_the_model_reads_are_refused_with_what_it_reads(tmp_path: Path) -> None:
+    write_tiny_cross_encoder(tmp_path)
+    with pytest.raises(NotConfigured, match=r"max_pieces: 41; .* reads at most 40 word pieces"):
+        OnnxReranker(str(tmp_path), threads=1, max_pieces=41).warm()
+
+
+def test_unknown_names_are_refused_with_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(WrongDeclaration, match="no reranker 'onxn'; there are: onnx, sentence_transformers"):
+        load_reranker(str(tmp_path), backend="onxn", threads=1)
+    with pytest.raises(WrongDeclaration, match="no device 'cuda' here; there are: cpu"):
+        load_reranker(str(tmp_path), backend="onnx", threads=1, device="cuda")
+    with pytest.raises(ModelMissing, match="neither a folder nor to be had"):
+        _ = load_reranker(str(tmp_path / "no/such/model"), backend="onnx", threads=1).fingerprint
+
+
+def test_without_pytorch_one_sentence_says_what_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    write_tiny_cross_encoder(tmp_path)
+    reranker = load_reranker(str(tmp_path), backend="sentence_transformers", threads=1)
+    with pytest.raises(ModelMissing, match="make torch"):
+        reranker.warm()
+    assert reranker.fingerprint == load_reranker(str(tmp_path), backend="onnx", threads=1).fingerprint

@@ -1,0 +1,128 @@
+"""What the end of a request says about the branches and stores it asked."""
+
+from __future__ import annotations
+
+import pytest
+from chorale_client.words import REASONS, Reason
+
+from ledger.outcomes import COUNTS, Outcome, outcomes
+from models.envelope import Degradation, Envelope, StageNote
+from models.plan import BranchPlan, Plan
+
+
+def branch(name: str, store: str = "local", limit_ms: int = 2_000) -> BranchPlan:
+    return BranchPlan(
+        name=name,
+        kind="bm25",
+        group="lexical",
+        store=store,
+        queue=f"chorale.{name}",
+        weight=1,
+        depth=10,
+        limit_ms=limit_ms,
+    )
+
+
+def plan(*branches: BranchPlan) -> Plan:
+    return Plan(
+        configuration="rrf",
+        namespace="default",
+        branches=branches,
+        method="rrf",
+        k=60,
+        generation=1,
+        asked=(0,),
+        now="2026-03-01",
+        finish_reserve_ms=60,
+        fusion_reserve_ms=160,
+    )
+
+
+def verdicts(envelope: Envelope | None, *, timeout_s: float = 2, limit_ms: int = 2_000) -> list[str]:
+    """Of a branch that left this envelope, and of its store; without one it was not started."""
+    one = branch("bm25", limit_ms=limit_ms)
+    absent = {} if envelope else {"bm25": Degradation("search.bm25", Reason.NOT_STARTED)}
+    found = outcomes(plan(one), {"bm25": envelope} if envelope else {}, absent, timeout_s=timeout_s)
+    assert [one.name for one in found] == ["bm25", "store:local"]
+    return [one.verdict for one in found]
+
+
+@pytest.mark.parametrize("status", ["ok", "empty"])
+def test_an_answer_counts_for_the_branch_and_for_its_store(status: str) -> None:
+    assert verdicts(Envelope("bm25", status)) == ["answered", "answered"]
+
+
+@pytest.mark.parametrize("reason", ["unavailable", "unauthorised"])
+def test_a_server_that_does_not_let_us_in_counts_against_its_store_too(reason: str) -> None:
+    assert verdicts(Envelope.failed("bm25", reason)) == ["failed", "failed"]
+
+
+@pytest.mark.parametrize(
+    "reason", ["timeout", "late", "error", "invalid_answer", "model_missing", "next_year"]
+)
+def test_what_may_come_again_counts_against_the_branch_alone(reason: str) -> None:
+    assert verdicts(Envelope.failed("bm25", reason)) == ["failed", "says_nothing"]
+
+
+@pytest.mark.parametrize("reason", ["bad_index", "cancelled", "budget", "not_configured", "breaker_open"])
+def test_what_is_this_request_s_own_says_nothing(reason: str) -> None:
+    assert verdicts(Envelope.failed("bm25", reason)) == ["says_nothing", "says_nothing"]
+
+
+def test_a_branch_that_nobody_started_has_failed() -> None:
+    assert verdicts(None) == ["failed", "says_nothing"]
+
+
+def test_who_gives_too_little_time_says_nothing_about_the_branch() -> None:
+    assert verdicts(None, timeout_s=0.3, limit_ms=300) == ["says_nothing", "says_nothing"]
+    # A limit of the branch's own was declared to be enough.
+    assert verdicts(None, timeout_s=2, limit_ms=300) == ["failed", "says_nothing"]
+    # What failed by itself failed, however little time there was.
+    assert verdicts(Envelope.failed("bm25", "error"), timeout_s=0.3, limit_ms=300)[0] == "failed"
+
+
+def test_an_answer_of_any_branch_outweighs_what_the_others_say_of_their_store() -> None:
+    both = plan(branch("bm25"), branch("vector"), branch("hyde", store="remote"))
+    found = outcomes(
+        both,
+        {
+            "bm25": Envelope.failed("bm25", "unavailable"),
+            "vector": Envelope("vector", "empty"),
+            "hyde": Envelope.failed("hyde", "unavailable"),
+        },
+        {},
+        timeout_s=2,
+    )
+    assert {one.name: one.verdict for one in found} == {
+        "bm25": "failed",
+        "vector": "answered",
+        "hyde": "failed",
+        "store:local": "answered",
+        "store:remote": "failed",
+    }
+
+
+def test_an_answer_says_how_long_after_acceptance_it_came() -> None:
+    whole = StageNote("search.bm25", ms=12.4, start_ms=30)
+    answered = Envelope("bm25", "ok", stages=(StageNote("embed", ms=9, start_ms=1), whole))
+    (found, _) = outcomes(plan(branch("bm25")), {"bm25": answered}, {}, timeout_s=2)
+    assert found == Outcome("bm25", "answered", answered_after_ms=42)
+
+
+def test_the_table_knows_every_reason_that_degrades() -> None:
+    assert {reason for reason, one in REASONS.items() if one.degrades} == set(COUNTS)
+
+
+@pytest.mark.parametrize(
+    ("status", "stage"), [("failed", "hypothesis"), ("failed", "expand"), ("skipped", "hypothesis")]
+)
+def test_a_language_model_counts_neither_for_nor_against_the_branch_and_its_store(
+    status: str, stage: str
+) -> None:
+    failed = Envelope.failed("bm25", "unavailable", stages=(StageNote(stage, status),))
+    empty = Envelope("bm25", "empty", stages=(StageNote(stage, status),))
+    assert verdicts(failed) == verdicts(empty) == ["says_nothing", "says_nothing"]
+
+
+def test_what_was_searched_without_the_model_counts() -> None:
+    assert verdicts(Envelope("bm25", "ok", stages=(StageNote("expand", "partial"),))) == ["answered"] * 2

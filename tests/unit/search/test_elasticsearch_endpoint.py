@@ -1,0 +1,67 @@
+"""How an Elasticsearch is declared, and what of it is never shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.pipeline import load_pipeline
+from models.errors import NotConfigured, WrongDeclaration
+from tasks.elasticsearch import open_elasticsearch
+
+DECLARED = """
+[stores.texts]
+kind = "elasticsearch"
+options = {options}
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "texts"
+"""
+
+
+def declared(folder: Path, options: str) -> Any:
+    file = folder / "pipeline.toml"
+    file.write_text(DECLARED.replace("{options}", options))
+    return load_pipeline(file).stores["texts"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ('{ url = "elastic:9200" }', "scheme, a host and a port"),
+        ('{ url = "https://me:hunter2@elastic:9200" }', "no name and password in the address"),
+        ('{ url = ["http://a:9200", "b"] }', "scheme, a host and a port"),
+        ("{ prefix = 'My-Company' }", "pattern"),
+        ("{ shards = 0 }", "greater than or equal to 1"),
+        ("{ vectors = 1 }", "valid boolean"),
+        ("{ analyser = { analyzer = { english = {} } } }", "an analyser named chorale"),
+        ('{ username = "me" }', "both username and password_env"),
+        ('{ username = "me", password_env = "P", api_key_env = "K" }', "not both"),
+        ('{ ca_file = "ca.pem" }', "https://"),
+        ('{ url = "https://a:9200", client_key_file = "key.pem" }', "belongs to a client_cert_file"),
+        ("{ speed = 1 }", "there are: "),
+    ],
+)
+def test_a_wrong_option_is_named_with_its_line(tmp_path: Path, options: str, complaint: str) -> None:
+    with pytest.raises(WrongDeclaration, match=complaint) as raised:
+        declared(tmp_path, options)
+    assert "pipeline.toml:4: stores.texts.options" in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_secret_that_is_not_set_is_named_by_its_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CHORALE_ES_KEY", raising=False)
+    with pytest.raises(NotConfigured, match=r"'texts'.*CHORALE_ES_KEY.*not set"):
+        open_elasticsearch(declared(tmp_path, '{ api_key_env = "CHORALE_ES_KEY" }'))
+
+
+def test_certificates_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> None:
+    options = f'{{ url = "https://elastic:9200", ca_file = "{tmp_path}/none.pem" }}'
+    with pytest.raises(NotConfigured, match=r"none\.pem"):
+        open_elasticsearch(declared(tmp_path, options))

@@ -1,0 +1,119 @@
+"""Terms whose order is that of what they stand for, and filters as clauses over them."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from search.elasticsearch.conditions import FACETS, conditions
+from search.elasticsearch.facets import LONGEST_PART, facets, moment_code, number_code, term
+
+NUMBERS: list[int | float] = [
+    -math.inf,
+    -(10**400),
+    -1e308,
+    -(2**53) - 1,
+    -(2**53),
+    -123.5,
+    -123.45,
+    -100,
+    -12,
+    -1.23,
+    -1.2,
+    -1,
+    -5e-324,
+    0,
+    5e-324,
+    0.1,
+    0.30000000000000004,
+    1,
+    9,
+    10,
+    11,
+    99.99,
+    100,
+    2**53,
+    2**53 + 1,
+    1e308,
+    10**400,
+    math.inf,
+]
+
+
+def test_codes_of_numbers_are_in_the_order_of_the_numbers() -> None:
+    assert all(number_code(less) < number_code(more) for less, more in pairwise(NUMBERS))
+    drawn = random.Random(7)
+    some = [drawn.choice([-1, 1]) * drawn.random() * 10 ** drawn.randint(-9, 9) for _ in range(2_000)]
+    assert [number for _, number in sorted((number_code(number), number) for number in some)] == sorted(some)
+
+
+@pytest.mark.parametrize(("one", "same"), [(1, 1.0), (0.0, -0.0), (100, 1e2), (2**53, float(2**53))])
+def test_equal_numbers_have_one_code(one: float, same: float) -> None:
+    assert number_code(one) == number_code(same)
+
+
+def test_codes_of_moments_are_in_their_order_and_all_of_one_width() -> None:
+    first = datetime(1, 1, 1, tzinfo=UTC)
+    moments = [first, first + timedelta(microseconds=1), datetime(1969, 7, 20, tzinfo=UTC)]
+    moments += [datetime(2024, 5, 1, 23, 59, 59, 999_999, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
+    codes = [moment_code(moment) for moment in moments]
+    assert codes == sorted(codes)
+    assert {len(code) for code in codes} == {18}
+
+
+def test_each_value_of_a_list_and_of_an_object_has_its_terms() -> None:
+    found = facets({"a": [1, None, "X"], "b": {"c": True}, "empty": [], "null": None})
+    assert set(found) == {
+        *(
+            term("a", kind, value)
+            for kind, value in (("?", ""), ("n", number_code(1)), ("s", "X"), ("c", "x"))
+        ),
+        term("b", "?"),
+        term("b.c", "?"),
+        term("b.c", "b", "True"),
+        *(one for one in found if one.startswith(term("b", "j"))),
+    }
+    assert sum(one.startswith(term("b", "j")) for one in found) == 1
+
+
+def test_every_part_of_a_long_text_stands_whole_in_one_of_its_terms() -> None:
+    text = "".join(chr(0x4E00 + n) for n in range(5_000))  # no character twice
+    windows = [one for one in facets({"a": text}) if one.startswith(term("a", "c"))]
+    for start in range(5_000 - LONGEST_PART + 1):
+        part = text[start : start + LONGEST_PART]
+        assert any(part in window for window in windows), start
+
+
+def test_no_term_is_longer_than_lucene_takes() -> None:
+    for one in facets(
+        {"\U0001f525" * 9_000: ["\U0001f525" * 9_000, {"x": "\U0001f525" * 99_000}, 10**4_000]}
+    ):
+        assert len(one.encode()) <= 32_766
+
+
+def test_a_number_that_is_none_has_a_field_and_equals_nothing() -> None:
+    assert facets({"a": math.nan}) == [term("a", "?")]
+    assert conditions({"a": math.nan}, ()).clauses == ({"match_none": {}},)
+
+
+@pytest.mark.parametrize(
+    ("filters", "clause"),
+    [
+        ({"a": 1}, {"term": {FACETS: term("a", "n", number_code(1))}}),
+        ({"a": ["x", "y"]}, {"terms": {FACETS: [term("a", "s", "x"), term("a", "s", "y")]}}),
+        ({"a": []}, {"match_none": {}}),
+        ({"a": {"exists": False}}, {"bool": {"must_not": [{"term": {FACETS: term("a", "?")}}]}}),
+    ],
+)
+def test_a_condition_becomes_a_clause(filters: dict[str, Any], clause: dict[str, Any]) -> None:
+    assert conditions(filters, ()).clauses == (clause,)
+
+
+def test_a_condition_without_sense_is_named() -> None:
+    asked = conditions({"a": {"near": 1}, "b": {"gt": "x"}, "c": {"contains": "x" * (LONGEST_PART + 1)}}, ())
+    assert [warning.split(":")[0] for warning in asked.warnings] == ["filter 'a'", "filter 'b'", "filter 'c'"]

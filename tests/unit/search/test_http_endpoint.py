@@ -1,0 +1,55 @@
+"""How a JSON search endpoint is declared, and where its answer holds what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from models.http_endpoint import HttpEndpoint
+from search.http.json_path import at
+
+
+@pytest.mark.parametrize(
+    ("path", "stands"),
+    [
+        ("a.b", 1),
+        ("$.a.b", 1),
+        ("l.1.x", "second"),
+        (["a.b", "c"], 2),
+        (["l", 0, "x"], "first"),
+        ("a.b.c", None),
+        ("l.9.x", None),
+        ("l.-1", None),
+    ],
+)
+def test_a_path_leads_through_objects_and_lists(path: Any, stands: object) -> None:
+    document = {"a": {"b": 1}, "a.b": {"c": 2}, "l": [{"x": "first"}, {"x": "second"}]}
+    assert at(document, path) == stands
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"url": "ftp://a/"}, "begins with http"),
+        ({"url": "http://user:pw@a/"}, "no name and password"),
+        ({"url": "http://a:port/"}, "Port could not be cast"),
+        ({"url": "http://{question}/"}, "no braces in the host"),
+        ({"url": "http://a/{key}"}, "never in the address"),
+        ({"params": {"q": "rent"}}, "{question} stands nowhere"),
+        ({"params": {"q": "{question}", "k": "{key}"}}, "{key} needs api_key_env"),
+        ({"body": {"q": "{question}"}}, 'a body needs method = "POST"'),
+        ({"headers": {"Authorization": "Bearer x"}}, "a secret stands in api_key_env"),
+        ({"headers": {"X": "a\r\nb"}}, "no header of plain ASCII"),
+        ({"id": []}, "at least 1 item"),
+        ({"timeout_s": 0}, "greater than or equal to 0.05"),
+        ({"key": "secret"}, "Extra inputs are not permitted"),
+    ],
+)
+def test_a_wrong_declaration_is_one_sentence(options: dict[str, Any], words: str) -> None:
+    right: dict[str, Any] = {"url": "http://a/", "params": {"q": "{question}"}, "id": "id"}
+    assert HttpEndpoint(**right).address == "http://a/"
+    with pytest.raises(ValidationError) as raised:
+        HttpEndpoint(**{**right, **options})
+    assert words in str(raised.value)

@@ -1,0 +1,70 @@
+"""What became of the files under an open lexical index."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from search.embedded.lexical import create_index, write_index
+from search.embedded.segment_files import SegmentFiles
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    folder = tmp_path / "default.1.0"
+    create_index(folder)
+    write_index(folder, "en", delete=(), add=[(1, "bread"), (2, "butter")])
+    return folder
+
+
+def a_segment_file(index: Path) -> Path:
+    return next(index.glob("*.term"))
+
+
+def test_files_that_nobody_touched_have_not_changed(index: Path) -> None:
+    assert SegmentFiles.of(index).changed() is None
+
+
+def test_all_files_of_the_segments_are_watched_and_no_others(index: Path) -> None:
+    watched = {path.name for path, _ in SegmentFiles.of(index).states}
+    assert {Path(name).suffix for name in watched} == {
+        ".fast",
+        ".fieldnorm",
+        ".idx",
+        ".pos",
+        ".store",
+        ".term",
+    }
+    assert len({Path(name).stem for name in watched}) == 1
+
+
+def test_a_file_that_was_cut_short_has_changed(index: Path) -> None:
+    files, file = SegmentFiles.of(index), a_segment_file(index)
+    os.truncate(file, 0)
+    assert files.changed() == file
+
+
+def test_a_file_that_was_overwritten_has_changed(index: Path) -> None:
+    files, file = SegmentFiles.of(index), a_segment_file(index)
+    with file.open("r+b") as opened:
+        opened.write(b"?")
+    assert files.changed() == file
+
+
+def test_what_is_gone_or_replaced_is_still_mapped_as_it_was(index: Path) -> None:
+    files, file = SegmentFiles.of(index), a_segment_file(index)
+    junk = index / "junk"
+    junk.write_bytes(b"junk")
+    junk.replace(file)
+    assert files.changed() is None
+    shutil.rmtree(index)
+    assert files.changed() is None
+
+
+def test_a_later_commit_changes_no_file_of_an_earlier_one(index: Path) -> None:
+    files = SegmentFiles.of(index)
+    write_index(index, "en", delete=[1], add=[(3, "jam")])
+    assert files.changed() is None

@@ -1,0 +1,121 @@
+"""When a queue counts as overloaded, and for how long new requests are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tasks.admission import (
+    FEWEST_WAITING,
+    LONGEST_RETRY_MS,
+    SHORTEST_RETRY_MS,
+    UNKNOWN_RETRY_MS,
+    Bounds,
+    Judge,
+    Judgement,
+)
+from tasks.queues import QueueState
+
+BRANCHES = ("chorale.bm25", "chorale.vector")
+EMPTY = QueueState(0)
+BOUNDS = Bounds(100, 1.0)
+
+
+def judged(*looks: dict[str, QueueState], bounds: Bounds = BOUNDS, every_s: float = 0.25) -> Judgement:
+    """The last of several looks; queues that a look does not name are empty."""
+    judge = Judge(bounds, branch_queues=BRANCHES)
+    queues = (*BRANCHES, "chorale.retrieve", "chorale.fusion")
+    found = [
+        judge.look({queue: look.get(queue, EMPTY) for queue in queues}, 1_000 + number * every_s)
+        for number, look in enumerate(looks)
+    ]
+    return found[-1]
+
+
+def moving(
+    length: int, age_s: float | None = None, queue: str = "chorale.vector"
+) -> list[dict[str, QueueState]]:
+    """Three looks at a queue that somebody serves: each sees another message at its old end."""
+    return [{queue: QueueState(length, age_s, oldest=f"message {number}")} for number in range(3)]
+
+
+def over(found: Judgement) -> dict[str, str]:
+    return {queue: load.over for queue, load in found.loads.items() if load.over}
+
+
+def test_a_branch_over_its_length_is_named_and_nobody_is_refused() -> None:
+    found = judged(*moving(100))
+    assert over(found) == {"chorale.vector": "length"}
+    assert found.retry_after_ms is None
+    assert over(judged(*moving(99))) == {}
+
+
+def test_a_branch_over_its_age_is_named() -> None:
+    assert over(judged(*moving(FEWEST_WAITING, 1.0))) == {"chorale.vector": "age"}
+    assert over(judged(*moving(FEWEST_WAITING, 0.9))) == {}
+
+
+def test_a_few_messages_are_no_queue_however_old_they_are() -> None:
+    assert over(judged(*moving(FEWEST_WAITING - 1, 50))) == {}
+
+
+def test_a_queue_that_nobody_serves_is_no_overload() -> None:
+    stuck = {"chorale.vector": QueueState(5_000, 30, oldest="the same")}
+    assert over(judged(*[stuck] * 8)) == {}
+
+
+def test_neither_is_one_whose_worker_has_hung_for_a_second() -> None:
+    stuck = {"chorale.vector": QueueState(5_000, 30, oldest="message 2")}
+    assert over(judged(*moving(5_000, 30), stuck)) == {"chorale.vector": "length"}
+    assert over(judged(*moving(5_000, 30), *[stuck] * 5)) == {}
+
+
+def test_a_bound_is_passed_when_two_looks_in_a_row_say_so() -> None:
+    first, second, third = moving(100)
+    assert over(judged(first, second)) == {}
+    assert over(judged(first, second, third)) == {"chorale.vector": "length"}
+    assert over(judged(first, second, third, {})) == {}
+
+
+def test_through_a_broker_that_counts_workers_those_are_who_serves() -> None:
+    assert over(judged(*[{"chorale.vector": QueueState(100, 5, workers=1)}] * 3)) == {
+        "chorale.vector": "length"
+    }
+    assert over(judged(*[{"chorale.vector": QueueState(100, 5, workers=0)}] * 3)) == {}
+
+
+@pytest.mark.parametrize(("bounds", "by"), [(Bounds(0, 1.0), "age"), (Bounds(100, 0), "length")])
+def test_each_bound_can_be_turned_off(bounds: Bounds, by: str) -> None:
+    assert over(judged(*moving(1_000, 50), bounds=bounds)) == {"chorale.vector": by}
+    assert over(judged(*moving(1_000, 50), bounds=Bounds(0, 0))) == {}
+
+
+@pytest.mark.parametrize("queue", ["chorale.retrieve", "chorale.fusion"])
+def test_where_planning_or_fusion_is_over_new_requests_are_refused(queue: str) -> None:
+    # What comes now waits about as long as the oldest has.
+    assert judged(*moving(50, 2.5, queue)).retry_after_ms == 2_500
+
+
+def test_so_they_are_where_every_branch_is() -> None:
+    both = [
+        {
+            queue: QueueState(50, age_s, oldest=str(number))
+            for queue, age_s in zip(BRANCHES, (1.5, 3), strict=True)
+        }
+        for number in range(3)
+    ]
+    assert judged(*both).retry_after_ms == 3_000
+
+
+def test_without_an_age_the_wait_follows_from_what_was_served_lately() -> None:
+    lengths = (1_000, 900, 800)
+    looks = [
+        {"chorale.fusion": QueueState(length, oldest=str(number))} for number, length in enumerate(lengths)
+    ]
+    # 100 in a quarter of a second are 400 a second: 800 take two.
+    assert judged(*looks).retry_after_ms == 2_000
+
+
+def test_the_wait_is_bounded_and_guessed_where_nothing_is_known() -> None:
+    assert judged(*moving(50, 300, "chorale.fusion")).retry_after_ms == LONGEST_RETRY_MS
+    assert judged(*moving(200, 0.01, "chorale.fusion")).retry_after_ms == SHORTEST_RETRY_MS
+    assert judged(*moving(200, None, "chorale.fusion")).retry_after_ms == UNKNOWN_RETRY_MS

@@ -1,0 +1,24 @@
+"""What can be read from the id of a part, whatever became of its message."""
+
+from __future__ import annotations
+
+import pytest
+from celery.exceptions import TaskRevokedError
+
+from tasks.backend import failed_part, part_id
+
+
+@pytest.mark.parametrize(("attempt", "task_id"), [(1, "r-1:bm25"), (2, "r-1:bm25:2")])
+def test_a_parts_id_says_its_request_its_branch_and_its_attempt(attempt: int, task_id: str) -> None:
+    assert part_id("r-1", "bm25", attempt) == task_id
+    envelope = failed_part(task_id, KeyError("nothing"))
+    assert (envelope.branch, envelope.attempt, envelope.reason) == ("bm25", attempt, "error")
+
+
+def test_a_revoked_part_is_a_cancelled_branch() -> None:
+    assert failed_part("r-1:bm25", TaskRevokedError("expired")).reason == "cancelled"
+
+
+@pytest.mark.parametrize("task_id", ["r-1:bm25:", "r-1:bm25:x", "r-1:bm25:2:3"])
+def test_an_id_that_nobody_of_ours_gave_ends_no_worker(task_id: str) -> None:
+    assert failed_part(task_id, KeyError()).branch == "bm25"

@@ -1,0 +1,170 @@
+"""Which branches of a plan are not asked, from what is known of breakers and queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+from chorale_client import Request, make_request
+from redis.exceptions import ConnectionError as RedisAway
+
+from ledger.breakers import Breaker, Look
+from ledger.overload import Load
+from models.plan import Plan
+from tasks.left_out import fails_policy, left_out, not_asked, without
+from tests.unit.tasks.test_planning import plan_of
+
+NOW_MS = 100_000
+
+
+class Known:
+    """Breakers as they were found; claims are granted to whoever asks first."""
+
+    def __init__(self, look: Look, *, is_away: bool = False) -> None:
+        self.known, self.is_away = look, is_away
+        self.claimed: list[tuple[tuple[str, ...], bool]] = []
+
+    @property
+    def breakers(self) -> Known:
+        return self
+
+    def look(self, names: object) -> Look:
+        if self.is_away:
+            raise RedisAway("gone")
+        return self.known
+
+    def claim(self, request_id: str, names: Sequence[str], *, timeout_s: float, early: bool = False) -> bool:
+        self.claimed.append((tuple(names), early))
+        return True
+
+
+def opened(name: str, *, half: bool = False) -> Breaker:
+    return Breaker(name, 90_000, NOW_MS + (-1 if half else 5_000), False, 5, "timeout")
+
+
+def known(*breakers: Breaker, **loads: Load) -> Known:
+    by_queue = {f"chorale.{branch}": load for branch, load in loads.items()}
+    return Known(Look(NOW_MS, {one.name: one for one in breakers}, by_queue))
+
+
+def asked(found: Known, **options: Any) -> tuple[dict[str, str], Plan, Request]:
+    """The reason by branch that is left out."""
+    request = make_request("bread", **options)
+    plan = plan_of(request)
+    left = left_out(cast(Any, found), request, plan)
+    return {name: one.reason for name, one in left.missing.items()}, without(plan, left.missing), request
+
+
+def test_where_all_is_well_every_branch_is_asked() -> None:
+    reasons, plan, _ = asked(known(bm25=Load(5, 100)))
+    assert (reasons, len(plan.branches)) == ({}, 3)
+
+
+def test_without_a_redis_every_branch_is_asked() -> None:
+    assert asked(Known(Look(0), is_away=True))[0] == {}
+
+
+def test_an_open_branch_is_left_out_and_named_in_the_plan() -> None:
+    found = known(opened("vector"))
+    reasons, plan, _ = asked(found)
+    assert reasons == {"vector": "breaker_open"}
+    assert [branch.name for branch in plan.branches] == ["bm25", "hyde"]
+    assert (plan.degraded[0]["where"], plan.degraded[0]["reason"]) == ("search.vector", "breaker_open")
+    assert plan.degraded[0]["detail"] == (
+        "not asked since 00:01:30 UTC, tried again from 00:01:45 UTC on; 5 failures in a row, the last: timeout"
+    )
+    assert found.claimed == []
+
+
+def test_a_half_open_branch_is_asked_by_who_claims_it_with_its_store() -> None:
+    found = known(opened("vector", half=True))
+    assert asked(found)[0] == {}
+    assert found.claimed == [(("vector", "store:local"), False)]
+
+
+def test_a_half_open_branch_on_an_open_store_is_left_out() -> None:
+    found = known(opened("vector", half=True), opened("store:local"))
+    request = make_request("bread", branches=["vector", "bm25"])
+    left = left_out(cast(Any, found), request, plan_of(request))
+    # The store is all they have: one request tries it before its time is over.
+    assert left.missing == {}
+    assert {early for _, early in found.claimed} == {True}
+
+
+def test_where_everything_is_open_it_is_tried_early() -> None:
+    found = known(opened("bm25"), opened("vector"), opened("hyde"))
+    assert asked(found)[0] == {}
+    assert [early for _, early in found.claimed] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("load", "timeout_s", "is_asked"),
+    [
+        (Load(5_000, None, "length"), 2, False),
+        (Load(5_000, 10, "length"), 60, False),
+        # The oldest has waited for 1.2 s: more than half of two seconds, less than half of three.
+        (Load(50, 1_200, "age"), 2, False),
+        (Load(50, 1_200, "age"), 3, True),
+        (Load(50, 1_200, ""), 2, True),
+    ],
+)
+def test_a_branch_with_too_much_before_it_is_left_out_unless_the_request_has_the_time(
+    load: Load, timeout_s: float, is_asked: bool
+) -> None:
+    reasons, _, _ = asked(known(vector=load), timeout_s=timeout_s)
+    assert reasons == ({} if is_asked else {"vector": "overload"})
+
+
+FULL = Load(5_000, None, "length")
+
+
+@pytest.mark.parametrize(
+    ("loads", "options"),
+    [
+        ({"bm25": FULL, "vector": FULL, "hyde": FULL}, {}),
+        ({"vector": FULL}, {"require": ["vector"]}),
+        ({"vector": FULL}, {"on_missing": "fail"}),
+        ({"vector": FULL}, {"min_branches": 3}),
+    ],
+)
+def test_who_was_let_in_waits_for_what_it_would_fail_without(
+    loads: dict[str, Load], options: dict[str, Any]
+) -> None:
+    assert asked(known(**loads), **options)[0] == {}
+
+
+def test_what_is_overloaded_is_asked_where_all_others_are_open() -> None:
+    reasons, _, _ = asked(known(opened("vector"), opened("hyde"), bm25=FULL))
+    assert reasons == {"vector": "breaker_open", "hyde": "breaker_open"}
+
+
+@pytest.mark.parametrize(
+    ("options", "fails"),
+    [
+        ({}, False),
+        ({"require": ["vector"]}, True),
+        ({"require": ["bm25"]}, False),
+        ({"min_branches": 3}, True),
+        ({"min_branches": 2}, False),
+        ({"on_missing": "fail"}, True),
+        ({"on_missing": "fail", "require": ["bm25"]}, False),
+        ({"on_missing": "empty"}, False),
+    ],
+)
+def test_a_request_fails_without_a_branch_by_the_rules_of_the_answer(
+    options: dict[str, Any], fails: bool
+) -> None:
+    request = make_request("bread", **options)
+    assert fails_policy(request, plan_of(request), ["vector"]) is fails
+
+
+def test_what_is_not_carried_out_says_so_of_every_branch() -> None:
+    request = make_request("bread", require=["vector"])
+    plan = plan_of(request)
+    left = left_out(cast(Any, known(opened("vector"))), request, plan)
+    assert {name: (one.where, one.reason) for name, one in not_asked(plan, left.missing).items()} == {
+        "bm25": ("search.bm25", "cancelled"),
+        "vector": ("search.vector", "breaker_open"),
+        "hyde": ("search.hyde", "cancelled"),
+    }

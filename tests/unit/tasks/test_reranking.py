@@ -1,0 +1,160 @@
+"""What the end of a request makes of a reranker that is missing, and of the time that is left; no broker, no Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chorale_client import make_request
+from chorale_client.words import Reason
+
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from fusion.fuse import fuse_question
+from ledger.protocol import Snapshot
+from models.documents import PassageText
+from models.plan import Plan, RerankPlan
+from tasks.reranking import Reranking, marked, passage_text, time_for_it_s
+from tasks.resources import Resources
+from tests.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.unit.fusion.builders import branch, envelopes, hit, plan
+
+RERANK = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
+PLAN = plan((branch("bm25"),), rerank=RERANK, finish_reserve_ms=60, fusion_reserve_ms=560)
+REQUEST = make_request("a question", top_k=3)
+FUSED = {0: fuse_question(PLAN, envelopes(bm25=[hit(f"d{place}") for place in range(6)]), 0, REQUEST)}
+TEXTS = {f"d{place}#0": PassageText(f"d{place}#0", f"d{place}", "", "", "a text", {}) for place in range(6)}
+
+Declare = Callable[..., Resources]
+
+
+@pytest.fixture
+def declare(tmp_path: Path) -> Declare:
+    def resources_of(model: object, **settings: Any) -> Resources:
+        file = tmp_path / "pipeline.toml"
+        file.write_text(
+            '[stores.local]\nkind = "embedded"\n'
+            '[branches.bm25]\nkind = "bm25"\ngroup = "lexical"\nstore = "local"\n'
+            f'[rerankers.tiny]\nmodel = "{model}"\nmax_pieces = 16\n'
+            '[configurations.best]\nmethod = "rrf"\nreranker = "tiny"\n'
+        )
+        return Resources(Settings(home=tmp_path, **settings), load_pipeline(file), "redis://nowhere")
+
+    return resources_of
+
+
+def test_a_model_that_is_not_there_leaves_the_fused_order_and_is_named(
+    declare: Declare, tmp_path: Path
+) -> None:
+    reranking = Reranking(declare(tmp_path / "no/such/model"), REQUEST, PLAN, RERANK, FUSED)
+    ended = reranking.ended(reranking.wanted(0.4), TEXTS, limit_s=0.4)
+    assert ended.why is not None
+    assert (ended.why.where, ended.why.reason) == ("rerank", Reason.MODEL_MISSING)
+    assert (ended.note.status, ended.note.n_in, ended.note.n_out) == ("failed", 6, 0)
+    assert [one.document_id for one in ended.pages[0].hits] == ["d0", "d1", "d2"]
+
+
+def test_a_reranker_that_this_pipeline_does_not_declare_is_not_configured(
+    declare: Declare, tmp_path: Path
+) -> None:
+    other = RERANK.model_copy(update={"name": "of_another_version"})
+    reranking = Reranking(declare(tmp_path), REQUEST, PLAN, other, FUSED)
+    ended = reranking.ended(reranking.wanted(0.4), TEXTS, limit_s=0.4)
+    assert ended.why is not None
+    assert ended.why.reason == Reason.NOT_CONFIGURED
+    assert "there are: tiny" in ended.why.detail
+
+
+def test_with_no_time_left_nothing_is_begun(declare: Declare, tmp_path: Path) -> None:
+    resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
+    resources.reranker("tiny").warm()
+    reranking = Reranking(resources, REQUEST, PLAN, RERANK, FUSED)
+    ended = reranking.ended(reranking.wanted(-0.01), TEXTS, limit_s=-0.01)
+    assert ended.why is not None
+    assert (ended.why.reason, ended.note.n_out) == (Reason.BUDGET, 0)
+
+
+def test_hits_without_a_text_stay_below_and_the_others_are_reranked(declare: Declare, tmp_path: Path) -> None:
+    resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
+    resources.reranker("tiny").warm()
+    reranking = Reranking(resources, REQUEST, PLAN, RERANK, FUSED)
+    some = {name: text for name, text in TEXTS.items() if name in ("d1#0", "d4#0")}
+    ended = reranking.ended(reranking.wanted(20), some, limit_s=20)
+    stages = {one.document_id: one.rerank and one.rerank.stage for one in ended.pages[0].hits}
+    assert stages == {"d1": "reranked", "d4": "reranked", "d0": "coarse_fallback"}
+    assert ended.note.n_out == 2
+
+
+def test_where_no_text_could_be_fetched_the_stores_reason_is_given(declare: Declare, tmp_path: Path) -> None:
+    resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
+    resources.reranker("tiny").warm()
+    reranking = Reranking(resources, REQUEST, PLAN, RERANK, FUSED)
+    ended = reranking.ended(reranking.wanted(20), {}, limit_s=20, without_texts=Reason.UNAVAILABLE)
+    assert ended.why is not None
+    assert ended.why.reason == Reason.UNAVAILABLE
+
+
+def test_a_question_without_hits_misses_nothing(declare: Declare, tmp_path: Path) -> None:
+    nothing = {0: fuse_question(PLAN, {}, 0, REQUEST)}
+    reranking = Reranking(declare(tmp_path / "no/such/model"), REQUEST, PLAN, RERANK, nothing)
+    assert reranking.ended(reranking.wanted(1), {}, limit_s=1).why is None
+    assert reranking.left_as_fused().why is None
+
+
+def snapshot(left_ms: int) -> Snapshot:
+    return Snapshot(
+        request_id="r",
+        state="planned",
+        request=b"",
+        plan=None,
+        envelopes={},
+        started=frozenset(),
+        decided_by=None,
+        accepted_at_ms=0,
+        deadline_ms=left_ms,
+        now_ms=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "spent_s", "expected_s"),
+    [
+        (2_000, 0.0, 0.4),  # the budget
+        (2_000, 0.2, 0.33),  # the sweeper takes over 560 ms after the join; 200 are spent, 30 are for the end
+        (300, 0.0, 0.21),  # 60 ms before the deadline is the end, and 30 before that
+        (80, 0.0, -0.01),
+    ],
+)
+def test_the_time_for_a_rerank_is_its_budget_or_what_the_end_leaves(
+    left_ms: int, spent_s: float, expected_s: float
+) -> None:
+    assert time_for_it_s(snapshot(left_ms), PLAN, RERANK, spent_s=spent_s) == pytest.approx(expected_s)
+
+
+def test_the_plan_has_the_models_mark_and_without_it_nothing_is_kept(
+    declare: Declare, tmp_path: Path
+) -> None:
+    resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
+    assert marked(resources, PLAN).models == {"reranker": resources.reranker("tiny").fingerprint}
+    assert marked(resources, PLAN).generation == PLAN.generation
+    missing: Plan = marked(declare(tmp_path / "no/such/model"), PLAN)
+    assert (missing.models, missing.generation) == ({}, None)
+    assert missing.warnings[0].startswith("cache: model_missing: no model ")
+    without = plan((branch("bm25"),))
+    assert marked(resources, without) is without
+
+
+def test_a_model_shares_the_cores_with_the_fusion_workers_that_rerank(
+    declare: Declare, tmp_path: Path
+) -> None:
+    resources = declare(tmp_path, model_threads=8, worker_processes={"chorale.fusion": 2})
+    assert resources.threads_for_a_model == 4
+
+
+def test_title_and_heading_stand_above_the_text_once() -> None:
+    passage = PassageText("p", "d", "Deposits", "Rent > Deposits", "Returned when all is well.", {})
+    assert passage_text(passage) == "Deposits\nRent > Deposits\nReturned when all is well."
+    whole = PassageText("p", "d", "Deposits", "", "Deposits\nReturned when all is well.", {})
+    assert passage_text(whole) == "Deposits\nReturned when all is well."

@@ -1,0 +1,172 @@
+"""Weaviate for tests: collections of one's own on the shared server, or a whole server to pause and kill."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+
+from models.weaviate_endpoint import WeaviateEndpoint
+from search.weaviate.store import WeaviateStore
+from tests.services import missing, need
+
+START_LIMIT_S = 30.0
+
+
+def shared_endpoint(**others: Any) -> WeaviateEndpoint:
+    """The shared server, with a collection that nobody else has."""
+    url = need("weaviate", "its store is tested against a real server (CHORALE_TEST_WEAVIATE_URL)")
+    port = int(os.environ.get("CHORALE_TEST_WEAVIATE_GRPC_PORT", "50051"))
+    made: dict[str, Any] = {"url": url, "grpc_port": port, "collection": f"Test{uuid.uuid4().hex[:12]}"}
+    return WeaviateEndpoint(**made | others)
+
+
+@contextmanager
+def shared_weaviate(**others: Any) -> Iterator[WeaviateStore]:
+    """A store whose collections are deleted afterwards."""
+    endpoint = shared_endpoint(**others)
+    store = WeaviateStore(endpoint)
+    try:
+        yield store
+    finally:
+        store.close()
+        for name in ("Passage", "Namespace"):
+            httpx.delete(f"{endpoint.url}/v1/schema/{endpoint.collection}{name}", timeout=30)
+
+
+class WeaviateServer:
+    """The program of the shared server, on ports and a folder of its own; also a context manager.
+
+    `key` is the one API key that it takes, of an administrator; `certificate` and `private_key` (PEM) turn TLS on.
+    """
+
+    def __init__(self, *, key: str, certificate: Path | None = None, private_key: Path | None = None) -> None:
+        self._program = _program()
+        self.folder = Path(tempfile.mkdtemp(prefix="chorale-weaviate-"))
+        self._log = self.folder / "log"
+        self.port, self.grpc_port, *others = _ports(7)
+        names = ("CLUSTER_GOSSIP_BIND_PORT", "CLUSTER_DATA_BIND_PORT", "RAFT_PORT", "RAFT_INTERNAL_RPC_PORT")
+        self._environment = {
+            **dict(zip(names, map(str, others), strict=False)),
+            "GO_PROFILING_PORT": str(others[-1]),
+            "GRPC_PORT": str(self.grpc_port),
+            "GRPC_MAX_MESSAGE_SIZE": "10000000",
+            "PERSISTENCE_DATA_PATH": str(self.folder),
+            "CLUSTER_HOSTNAME": "own",
+            "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",
+            "RAFT_BOOTSTRAP_EXPECT": "1",
+            "DISABLE_TELEMETRY": "true",
+            # Its only node waits for others five times as long otherwise.
+            "RAFT_TIMEOUTS_MULTIPLIER": "1",
+            "LOG_LEVEL": "error",
+            "AUTHENTICATION_APIKEY_ENABLED": "true",
+            "AUTHENTICATION_APIKEY_ALLOWED_KEYS": key,
+            "AUTHENTICATION_APIKEY_USERS": "admin",
+            "AUTHORIZATION_ADMINLIST_ENABLED": "true",
+            "AUTHORIZATION_ADMINLIST_USERS": "admin",
+        }
+        self._arguments = ["--host", "127.0.0.1", "--scheme", "http", "--port", str(self.port)]
+        self.scheme = "http"
+        if certificate is not None and private_key is not None:
+            self.scheme = "https"
+            self._arguments = ["--scheme", "https", "--tls-host", "127.0.0.1", "--tls-port", str(self.port)]
+            self._arguments += ["--tls-certificate", str(certificate), "--tls-key", str(private_key)]
+            self._environment |= {"GRPC_CERT_FILE": str(certificate), "GRPC_KEY_FILE": str(private_key)}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def endpoint(self, **others: Any) -> WeaviateEndpoint:
+        made: dict[str, Any] = {"url": f"{self.scheme}://127.0.0.1:{self.port}", "grpc_port": self.grpc_port}
+        return WeaviateEndpoint(**made | others)
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._program, *self._arguments], env=self._environment, stdout=log, stderr=log
+            )
+        ends = time.monotonic() + START_LIMIT_S
+        ready = f"{self.scheme}://127.0.0.1:{self.port}/v1/.well-known/ready"
+        while True:
+            try:
+                if httpx.get(ready, verify=False).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            assert self._process.poll() is None, f"the server ended while it started: {self._said()}"
+            assert time.monotonic() < ends, f"the server did not start: {self._said()}"
+            time.sleep(0.1)
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _said(self) -> str:
+        return self._log.read_text(errors="replace")[-2_000:]
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+
+def _ports(count: int) -> list[int]:
+    """Free ports below those that outgoing connections take, which on a busy machine are gone before a server binds."""
+    chance, found = random.SystemRandom(), list[int]()
+    with ExitStack() as held:
+        while len(found) < count:
+            port = chance.randrange(20_000, 32_000)
+            with suppress(OSError):
+                held.enter_context(socket.create_server(("0.0.0.0", port)))
+                found.append(port)
+    return found
+
+
+def _program() -> str:
+    """`weaviate-server` on the PATH, else the one that runs as the shared server on this machine."""
+    if found := shutil.which("weaviate-server"):
+        return found
+    address = urlsplit(need("weaviate", "a server of its own is the shared one's program"))
+    for listening in psutil.net_connections("tcp"):
+        if (
+            listening.status == psutil.CONN_LISTEN
+            and listening.laddr[1:] == (address.port,)
+            and listening.pid
+        ):
+            return psutil.Process(listening.pid).exe()
+    missing("without weaviate-server on the PATH: these tests pause and kill a server of their own")
+    raise AssertionError("missing() does not return")

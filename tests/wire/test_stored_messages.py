@@ -1,0 +1,224 @@
+"""Messages of this wire version, of the next one and of one that nobody knows, as they lay in the queues.
+
+`stored_messages/v1` was taken from the queues of version 1 and never changes.  `v2` is the same with fields that version
+1 does not have, as the next version may add them; `v99` renames some besides.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chorale_client import Answer
+from chorale_client.keys import OUTBOX, entry_key
+from chorale_client.reading import read_request, stand_in
+from redis import Redis
+
+from audit.database import open_database
+from audit.drainer import Drainer
+from audit.queries import show
+from audit.schema import upgrade
+from ledger.protocol import Callback, Part
+from models.envelope import Envelope
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+
+STORED = Path(__file__).parent / "stored_messages"
+IGNORED = (
+    "questions.0.dialect: unknown to this version, ignored",
+    "tone: unknown to this version, ignored",
+)
+
+
+def stored(v: int, name: str) -> bytes:
+    return (STORED / f"v{v}" / f"{name}.json").read_bytes()
+
+
+def document(v: int, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(stored(v, name))
+    return found
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> Iterator[RunningPipeline]:
+    served = ["chorale.retrieve", "chorale.bm25", "chorale.fusion", "chorale.index"]
+    environment = {"CHORALE_BREAKER_FAILURES": "0"}
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, queues=served, environment=environment) as running,
+    ):
+        running.index()
+        yield running
+
+
+def deliver(pipeline: RunningPipeline, v: int, name: str) -> None:
+    message = stored(v, name)
+    pipeline.redis.lpush(json.loads(message)["properties"]["delivery_info"]["routing_key"], message)
+
+
+def answered(pipeline: RunningPipeline, request_id: str) -> Answer:
+    """The answer as soon as there is one; nobody waits who would end the request himself."""
+    until = time.monotonic() + 15
+    while (result := pipeline.redis.get(f"celery-task-meta-{request_id}")) is None:
+        assert time.monotonic() < until, f"{request_id} was not answered"
+        time.sleep(0.01)
+    return Answer.model_validate(json.loads(result)["result"])
+
+
+def accepted(pipeline: RunningPipeline, v: int, request_id: str, **options: Any) -> None:
+    """An entry as a client of that version wrote it."""
+    request = {**document(v, "request"), "request_id": request_id, **options}
+    stands_in = stand_in(request_id, {}).model_copy(update={"timeout_s": 20.0})
+    pipeline.resources.callers_ledger.accept(stands_in)
+    pipeline.redis.hset(entry_key(request_id), "request", json.dumps(request))
+
+
+def found(answer: Answer) -> list[str]:
+    return [hit.document_id for hit in answer.hits[:1]]
+
+
+@pytest.mark.parametrize("v", [1, 2])
+def test_a_stored_call_for_an_accepted_request_is_served(pipeline: RunningPipeline, v: int) -> None:
+    accepted(pipeline, v, f"stored-v{v}-by-id")
+    deliver(pipeline, v, "retrieve-by-id")
+    answer = answered(pipeline, f"stored-v{v}-by-id")
+    assert (answer.status, found(answer)) == ("complete", ["error"])
+    assert set(answer.warnings) == set(IGNORED if v == 2 else ())
+
+
+@pytest.mark.parametrize("v", [1, 2])
+def test_a_stored_call_with_the_whole_request_is_served(pipeline: RunningPipeline, v: int) -> None:
+    deliver(pipeline, v, "retrieve-whole")
+    answer = answered(pipeline, f"stored-v{v}-whole")
+    assert (answer.status, found(answer)) == ("complete", ["error"])
+    assert set(answer.warnings) == set(IGNORED if v == 2 else ())
+
+
+def planned(pipeline: RunningPipeline, v: int, plan_of: int) -> str:
+    """A request in the ledger with a stored plan; its part and its callback are the stored messages."""
+    request_id = f"stored-v{v}-parts"
+    accepted(pipeline, v if v < 99 else 1, request_id)
+    outcome = pipeline.resources.ledger.plan(
+        request_id,
+        stored(plan_of, "plan"),
+        [Part("bm25", "chorale.bm25", 20_000, 20_000, message=stored(v, "search"))],
+        Callback("chorale.fusion", stored(v, "fuse")),
+        finish_reserve_ms=60,
+        fusion_reserve_ms=160,
+    )
+    assert outcome == "planned"
+    return request_id
+
+
+@pytest.mark.parametrize("v", [1, 2])
+def test_a_stored_part_and_a_stored_callback_of_a_stored_plan_are_served(
+    pipeline: RunningPipeline, v: int
+) -> None:
+    answer = answered(pipeline, planned(pipeline, v, plan_of=v))
+    assert (answer.status, found(answer)) == ("complete", ["error"])
+
+
+@pytest.mark.parametrize("v", [1, 2])
+def test_stored_documents_to_index_are_indexed(pipeline: RunningPipeline, v: int) -> None:
+    deliver(pipeline, v, "index")
+    until = time.monotonic() + 20
+    while not pipeline.resources.generation(f"stored-v{v}"):
+        assert time.monotonic() < until, "nothing was indexed"
+        time.sleep(0.02)
+    answer = pipeline.client().retrieve(
+        "tea", namespace=f"stored-v{v}", branches=["bm25"], timeout_s=10, cache="bypass"
+    )
+    assert found(answer) == ["tea"]
+
+
+def test_what_no_version_knows_is_answered_with_that_and_ends_no_worker(pipeline: RunningPipeline) -> None:
+    accepted(pipeline, 99, "stored-v99-by-id")
+    for name in ("retrieve-by-id", "retrieve-whole", "index"):
+        deliver(pipeline, 99, name)
+    part = answered(pipeline, planned(pipeline, 99, plan_of=1))
+    for request_id in ("stored-v99-by-id", "stored-v99-whole"):
+        answer = answered(pipeline, request_id)
+        assert (answer.status, [one.reason for one in answer.degraded]) == ("failed", ["not_configured"])
+        assert "wire version 99, where versions 1 and 2 are read" in answer.degraded[0].detail
+    assert [(one.where, one.reason) for one in part.degraded] == [("search.bm25", "not_configured")]
+    assert "wire version 99" in part.degraded[0].detail
+    still = pipeline.client().retrieve("ERR-4711", branches=["bm25"], timeout_s=10, cache="bypass")
+    assert (still.status, found(still)) == ("complete", ["error"])
+    assert pipeline.resources.generation("stored-v99") is None
+    assert [name for name, process in pipeline.processes.items() if process.poll() is not None] == []
+
+
+def test_a_plan_or_a_request_in_the_ledger_that_cannot_be_read_has_an_end_that_says_so(
+    pipeline: RunningPipeline,
+) -> None:
+    for request_id, request_of, plan_of in (("odd-plan", 1, 99), ("odd-request", 99, 1)):
+        accepted(pipeline, request_of, request_id)
+        pipeline.resources.ledger.plan(
+            request_id, stored(plan_of, "plan"), [], Callback("chorale.fusion"),
+            finish_reserve_ms=60, fusion_reserve_ms=160,
+        )  # fmt: skip
+        pipeline.app.fanout.send_fuse(request_id)
+        answer = answered(pipeline, request_id)
+        assert (answer.status, [one.reason for one in answer.degraded]) == ("failed", ["not_configured"])
+        assert answer.degraded[0].detail.startswith("of another version: ")
+
+
+@pytest.mark.parametrize("v", [1, 2, 99])
+def test_a_stored_answer_and_a_stored_envelope_are_read(v: int) -> None:
+    answer = Answer.model_validate(document(v, "result")["result"])
+    assert (answer.v, answer.status, found(answer)) == (v, "complete", ["error"])
+    assert answer.stages[-1].status == ("ok" if v == 1 else "dreamt")
+    envelope = Envelope.from_wire("bm25", json.dumps(document(v, "outbox")["envelope:bm25"]))
+    assert (envelope.status, envelope.generation) == ("ok", 1)
+    assert [hit.document_id for hit in envelope.rankings[0].hits] == ["error"]
+
+
+@pytest.mark.parametrize("v", [1, 2, 99])
+def test_a_stored_end_is_audited(redis_client: Redis, tmp_path: Path, v: int) -> None:
+    fields = document(v, "outbox")
+    redis_client.xadd(
+        OUTBOX, {name: value if isinstance(value, str) else json.dumps(value) for name, value in fields.items()}
+    )  # fmt: skip
+    url = f"sqlite:///{tmp_path}/audit.db"
+    upgrade(url)
+    engine = open_database(url)
+    assert Drainer(redis_client, engine, keep_texts=True).drain_once(100) == 1
+    row = show(engine, f"stored-v{v}-ended")
+    engine.dispose()
+    assert row is not None
+    assert (row.status, row.ended_by, [branch.branch for branch in row.branches]) == (
+        "complete",
+        "fusion",
+        ["bm25"],
+    )
+    assert [hit.document_id for question in row.questions for hit in question.hits] == (
+        ["error"] if v < 99 else []
+    )
+
+
+def test_a_request_of_the_next_version_is_read_without_what_is_new() -> None:
+    read = read_request(stored(2, "request"))
+    assert read.warnings == IGNORED
+    assert read.request == read_request({**document(1, "request"), "request_id": "stored-v2-parts"}).request
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"v": 1}, "questions.0.dialect: unknown field; .*tone: unknown field"),
+        ({"top_k": "many"}, "top_k: Input should be a valid integer"),
+        ({"v": 3}, "v: wire version 3, where versions 1 and 2 are read"),
+        ({"v": "2"}, "v: wire version '2', where"),
+        ({"v": None}, "v: wire version None, where"),
+    ],
+    ids=str,
+)
+def test_tolerance_goes_no_further_than_unknown_names_of_the_next_version(
+    changed: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_request({**document(2, "request"), **changed})
