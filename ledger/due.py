@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from ledger.in_flight import RequestInFlight
 from ledger.protocol import Action
 
 SWEEPER_LEASE_MS = 150
 """How long a sweeper that died keeps the others waiting, and how long it keeps what it took."""
-RETRIEVES = 3
-"""How often `chorale.retrieve` is sent for a request that nobody plans."""
+RETRIEVES = 2
+"""How often `chorale.retrieve` is sent again for a request that nobody plans."""
+PLANS = 2
+"""How often the sweeper plans it then; the second time is for a sweeper that died meanwhile."""
+PLAN_EVERY_MS = 100
+"""For each time that was tried before."""
 RESENDS = 2
 """How often a part that nobody took is sent again."""
 FUSES = 3
@@ -50,10 +55,11 @@ def due(
         one.state, one.retrieves_sent = "accepted", 0
     if one.state == "accepted":
         one.retrieves_sent += 1
-        if one.retrieves_sent > RETRIEVES:
+        if one.retrieves_sent > RETRIEVES + PLANS:
             return Due((), one.end_at_ms)
-        again_at = now_ms + 100 * one.retrieves_sent**2
-        return Due((Action("retrieve", request_id),), min(again_at, one.end_at_ms))
+        again_at = now_ms + PLAN_EVERY_MS * one.retrieves_sent
+        do: Literal["retrieve", "plan"] = "retrieve" if one.retrieves_sent <= RETRIEVES else "plan"
+        return Due((Action(do, request_id),), min(again_at, one.end_at_ms))
     if one.state == "fusing":
         return _due_while_fusing(request_id, one, now_ms, lease_ms)
     if one.left > 0 and now_ms < one.join_at_ms:

@@ -89,7 +89,7 @@ class Snapshot(Entry):
 class Action:
     """Something that the sweeper found to be due."""
 
-    do: Literal["retrieve", "part", "hedge", "fuse", "fused", "end"]
+    do: Literal["retrieve", "plan", "part", "hedge", "fuse", "fused", "end"]
     request_id: str
     branch: str | None = None
 

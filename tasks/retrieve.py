@@ -150,6 +150,27 @@ def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: 
     return accepted.request_id
 
 
+def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: int = WIRE_VERSION) -> bool:
+    """Plan the request if nobody did; whether the ledger knows it.  `v`: the wire version of who asks for it."""
+    entry = resources.ledger.load(request_id)
+    if entry is None:
+        return False
+    if entry.state != "accepted":
+        return True
+    try:
+        if (why := refusal(v)) is not None:
+            raise InvalidRequest(f"message: {why}")
+        read = read_request(entry.request)
+        refuse_unfinished(read.request)
+    except ValueError as error:
+        _fail_unread(resources, stand_in(request_id, entry.request), error)
+    else:
+        plan_request(
+            resources, fanout, read.request, accepted_at_ms=entry.accepted_at_ms, warnings=read.warnings
+        )
+    return True
+
+
 def _answer_unread(resources: Resources, given: Mapping[str, Any], own_id: str, error: ValueError) -> None:
     """Whoever asks for the request by its id, or `own_id` where that is none, finds what was wrong with it."""
     try:
@@ -196,22 +217,6 @@ def retrieve_task(
             if isinstance(error, InvalidRequest):
                 _answer_unread(resources, given, own_id, error)
         return None
-    if request_id is not None and (entry := resources.ledger.load(request_id)) is not None:
-        if entry.state == "accepted":
-            try:
-                if (why := refusal(v)) is not None:
-                    raise InvalidRequest(f"message: {why}")
-                read = read_request(entry.request)
-                refuse_unfinished(read.request)
-            except ValueError as error:
-                _fail_unread(resources, stand_in(request_id, entry.request), error)
-            else:
-                plan_request(
-                    resources,
-                    fanout,
-                    read.request,
-                    accepted_at_ms=entry.accepted_at_ms,
-                    warnings=read.warnings,
-                )
+    if request_id is not None and plan_accepted(resources, fanout, request_id, v=v):
         return request_id
     return None

@@ -25,6 +25,7 @@ from tasks.ending import end_joined
 from tasks.fanout import Fanout
 from tasks.heartbeat import Heartbeat
 from tasks.resources import Resources
+from tasks.retrieve import plan_accepted
 
 log = get_logger("chorale.sweeper")
 
@@ -89,6 +90,9 @@ class Sweeper:
     def _retrieve(self, action: Action) -> None:
         self._fanout.send_retrieve(action.request_id)
 
+    def _plan(self, action: Action) -> None:
+        plan_accepted(self._resources, self._fanout, action.request_id)
+
     def _part(self, action: Action, *, attempt: int = 1) -> None:
         entry = self._resources.ledger.load(action.request_id)
         if entry is not None and entry.plan is not None:
@@ -113,6 +117,7 @@ class Sweeper:
 
 _ACTIONS: Mapping[str, Callable[[Sweeper, Action], None]] = {
     "retrieve": Sweeper._retrieve,
+    "plan": Sweeper._plan,
     "part": Sweeper._part,
     "hedge": Sweeper._hedge,
     "fuse": Sweeper._fuse,

@@ -1,7 +1,7 @@
 -- What is due.  The one sweeper that holds the lease acts; each request is leased by pushing its moment ahead.
 -- KEYS  moments, sweeper     ARGV  sweeper's name, how many at most, lease (ms)
 -- ->    {milliseconds until the next moment or -1, {action, id[, branch]}...};  -2 where another sweeper acts
--- actions: 'retrieve' (send it), 'part' (send it), 'hedge' (send it as attempt 2), 'fuse' (send it; 'fused' where it
+-- actions: 'retrieve' (send it), 'plan' (plan it), 'part' (send it), 'hedge' (send it as attempt 2), 'fuse' (send it; 'fused' where it
 --          was pushed here), 'end' (end it)
 local now = now_ms()
 local holder = redis.call('GET', KEYS[2])
@@ -41,9 +41,9 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
     elseif e.state == 'accepted' or (e.state == 'following' and redis.call('EXISTS', ENTRY .. e.leader) == 0) then
       if e.state == 'following' then redis.call('HSET', key, 'state', 'accepted', 'retrieve_sent', 0) end
       local sent = redis.call('HINCRBY', key, 'retrieve_sent', 1)
-      if sent <= 3 then
-        act('retrieve', id)
-        moment = now + 100 * sent * sent
+      if sent <= 4 then
+        act(sent <= 2 and 'retrieve' or 'plan', id)
+        moment = now + 100 * sent
       end
     elseif e.state == 'following' then
       moment = now + 50

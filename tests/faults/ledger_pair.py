@@ -157,6 +157,8 @@ class LedgerPair:
         if action.do in messages:
             queue, message = messages[action.do]
             self.both(lambda stepped: stepped.push(queue, message.encode()))
+        elif action.do == "plan":
+            self.plan(action.request_id, Planned({"bm25", "vector"}, 300, 50, None, False))
         elif action.do == "end" and self.join(action.request_id, force=True):
             self.finish(action.request_id, "degraded", by="sweeper")
 

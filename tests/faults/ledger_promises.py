@@ -16,7 +16,7 @@ NUMBERS = re.compile(
     rb"|(limit|resend|resent|started|hedge|hedged|failed|decisive):.*"
 )
 
-CAPS = {"part": 2, "hedge": 1, "fuse": 3, "retrieve": 3}
+CAPS = {"part": 2, "hedge": 1, "fuse": 3, "retrieve": 2, "plan": 2}
 """How often a sweeper sends each message of one request; `chorale.retrieve` again so often after following."""
 
 
@@ -67,7 +67,7 @@ class Promises:
         do = action.do.removesuffix("d") if action.do == "fused" else action.do
         self.sent[action.request_id, do, action.branch] += 1
         if do in CAPS:
-            again = self.followed[action.request_id] if do == "retrieve" else 0
+            again = self.followed[action.request_id] if do in ("retrieve", "plan") else 0
             assert self.sent[action.request_id, do, action.branch] <= CAPS[do] * (1 + again), action
 
     def _every_request_in_flight_has_a_next_moment(self, view: View) -> None:

@@ -62,6 +62,14 @@ MUTANTS = (
         "tests/integration/ledger/test_scripts.py::TestSweeping::test_every_request_is_ended_before_its_deadline",
     ),
     Mutant(
+        "the sweeper plans what nobody planned",
+        "ledger/scripts/sweep.lua",
+        "sent <= 2 and 'retrieve' or 'plan'",
+        "'retrieve'",
+        "tests/integration/ledger/test_scripts.py::TestAccepting::"
+        "test_nobody_plans_it_so_the_sweeper_sends_it_twice_again_and_then_plans_it",
+    ),
+    Mutant(
         "a deletion stands before every write of the end",
         "client/chorale_client/scripts/prelude.lua",
         "  redis.call('DEL', ENTRY .. id)",
