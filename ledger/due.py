@@ -9,7 +9,7 @@ from typing import Literal
 from ledger.in_flight import RequestInFlight
 from ledger.protocol import Action
 
-SWEEPER_LEASE_MS = 150
+SWEEPER_LEASE_MS = 80
 """How long a sweeper that died keeps the others waiting, and how long it keeps what it took."""
 RETRIEVES = 2
 """How often `chorale.retrieve` is sent again for a request that nobody plans."""

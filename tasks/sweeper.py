@@ -31,10 +31,11 @@ log = get_logger("chorale.sweeper")
 
 SCHEMA_WAIT_S = 2.0
 """For whoever holds the audit database when a drainer starts; then it tries again."""
-STAND_BY_S = 0.05
+STAND_BY_S = 0.04
 """How often a sweeper that does not act looks whether it should: there is one in every worker.
 
-With the lease of the one that is gone it is in time for callers, who wait 200 ms beyond the deadline.
+With the lease of the one that is gone, less the finish reserve, it is in time for callers, who wait 90 ms beyond the
+deadline.
 """
 
 

@@ -27,8 +27,11 @@ from chorale_client.words import Status
 KEPT_AFTER_DEADLINE_S = 3_600
 """How long the entry of a request that nobody ended is kept; every end deletes it at once."""
 
-GRACE_S = 0.2
-"""How long after the deadline a caller goes on waiting before it ends the request itself."""
+GRACE_S = 0.09
+"""How long after the deadline a caller goes on waiting before it ends the request itself.
+
+A sweeper in the place of one that died may be 60 ms late, and has more to say.
+"""
 
 
 @dataclass(frozen=True, slots=True)

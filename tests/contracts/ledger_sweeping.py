@@ -26,7 +26,7 @@ class SweepingContract(LedgerContract):
     def test_only_one_sweeper_acts(self, stepped: SteppedLedger, ledger: Ledger) -> None:
         assert ledger.sweep("first").is_acting
         assert not ledger.sweep("second").is_acting
-        stepped.step(150)
+        stepped.step(80)
         assert not ledger.sweep("second").is_acting
         stepped.step(1)
         assert ledger.sweep("second").is_acting, "the first one's lease is over"
@@ -72,8 +72,11 @@ class SweepingContract(LedgerContract):
         assert actions_within(stepped, 940) == {
             160: (again,),
             410: (again,),
+            # And whenever the lease of the one that should is over.
             660: (end,),
-            810: (end,),
+            740: (end,),
+            820: (end,),
+            900: (end,),
             940: (end,),
         }
 

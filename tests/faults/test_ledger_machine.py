@@ -238,7 +238,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def sweep(self, sweeper: str, most: int, done: int) -> None:
         self.pair.sweep(sweeper, most, done)
 
-    @rule(ms=st.sampled_from((1, 5, 10, 20, 39, 40, 50, 100, 150, 151, 250, 500, 1_000)))
+    @rule(ms=st.sampled_from((1, 5, 10, 20, 39, 40, 50, 80, 81, 100, 250, 500, 1_000)))
     def time_passes(self, ms: int) -> None:
         self.pair.pass_time(ms, is_swept=self.lives)
 
