@@ -67,7 +67,7 @@ def _request(ended: Ended) -> Row:
         "correlation_id": _plain(request.get("correlation_id")),
         "tags": request.get("tags") or {},
         "top_k": _option(request, "top_k"),
-        "configuration": plan.get("configuration", request.get("configuration")),
+        "configuration": _plain(plan.get("configuration", request.get("configuration"))),
         "method": plan.get("method"),
         "generation": plan.get("generation"),
         "now": plan.get("now", request.get("now")),

@@ -95,8 +95,8 @@ def evaluate(
     measure(collection.judgements, {})
     for run in runs:
         rankings: dict[str, list[str]] = {}
-        for ids in _batches(collection.questions):
-            answer = ask(_request(run, collection.namespace, [collection.questions[id_] for id_ in ids]))
+        for ids in batches(collection.questions):
+            answer = ask(request_of(run, collection.namespace, [collection.questions[id_] for id_ in ids]))
             for question_id, question in zip(ids, answer.questions, strict=True):
                 rankings[question_id] = ranked_documents(question)
                 if question.status not in (Status.COMPLETE, Status.SKIPPED):
@@ -118,7 +118,8 @@ def ranked_documents(question: QuestionAnswer) -> list[str]:
     return ranked[:DEPTH]
 
 
-def _request(run: Run, namespace: str, texts: Sequence[str]) -> Request:
+def request_of(run: Run, namespace: str, texts: Sequence[str]) -> Request:
+    """Boosts, cache and thresholds are off."""
     return make_request(
         [text[:MAX_TEXT_CHARS] for text in texts],
         namespace=namespace,
@@ -134,7 +135,8 @@ def _request(run: Run, namespace: str, texts: Sequence[str]) -> Request:
     )
 
 
-def _batches(questions: Mapping[str, str]) -> Iterator[list[str]]:
+def batches(questions: Mapping[str, str]) -> Iterator[list[str]]:
+    """The questions' ids, request by request."""
     ids = iter(questions)
     while batch := list(islice(ids, QUESTIONS_A_REQUEST)):
         yield batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,8 @@ from chorale_client.words import EnvelopeStatus
 from fusion.answer import build_answer_tail
 from fusion.collapse import collapse_ranking
 from fusion.fuse import fuse_question
-from fusion.fused import FusedQuestion
+from fusion.fused import FusedHit, FusedQuestion
+from fusion.texts import texts_to_fetch
 from models.documents import PassageText
 from models.envelope import Envelope
 from models.plan import BranchPlan, Plan, RerankPlan
@@ -61,9 +62,16 @@ def fuse(
         fused = rerank(resources, request, plan, plan.rerank, fused)
     texts: dict[str, PassageText] | None = None
     if "snippets" in request.include:
-        wanted = [hit.passage_id for one in fused.values() for hit in one.hits]
-        texts = resources.writing_store.texts(request.namespace, wanted)
+        texts = fetch(resources, plan, [hit for one in fused.values() for hit in one.hits])
     return build_answer_tail(request, plan, envelopes, fused, texts)
+
+
+def fetch(resources: Resources, plan: Plan, hits: Sequence[FusedHit]) -> dict[str, PassageText]:
+    """Each from the store that found it."""
+    texts: dict[str, PassageText] = {}
+    for store, passage_ids in texts_to_fetch(plan, hits, ()).items():
+        texts |= resources.store(store).texts(plan.namespace, passage_ids)
+    return texts
 
 
 def rerank(
@@ -78,8 +86,7 @@ def rerank(
     reranking = Reranking(resources, request, plan, declared, fused)
     limit_s = declared.budget_ms / 1000
     wanted = reranking.wanted(limit_s)
-    passage_ids = [hit.passage_id for _, hit in wanted]
-    texts = resources.writing_store.texts(request.namespace, passage_ids)
+    texts = fetch(resources, plan, [hit for _, hit in wanted])
     return reranking.ended(wanted, texts, limit_s=limit_s).pages
 
 

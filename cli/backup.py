@@ -1,4 +1,4 @@
-"""`chorale backup` and `chorale restore`: the embedded data, copied while it runs."""
+"""`chorale backup` and `chorale restore`: what an installation keeps in files, copied while it runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from cli.backup_folder import Backup
+    from cli.kept_files import KeptFiles
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -22,8 +23,9 @@ def backup(
 ) -> None:
     """Copy documents, vectors and audit trail into a folder; searches and indexing go on meanwhile.
 
-    Each database is copied as it is at one moment. Requests in flight and cached answers are Redis's
-    and not part of it; an audit trail in PostgreSQL has its own tools.
+    Every embedded store and the table of documents beside them are copied as they are at one moment.
+    Requests in flight and cached answers are Redis's and not part of it; what is in PostgreSQL has its
+    own tools (pg_dump), and what servers hold is built anew from the table of documents.
 
     Examples:
 
@@ -31,12 +33,13 @@ def backup(
 
         chorale backup /backups/latest --force --json
     """
+    from cli.kept_files import kept_files
     from cli.safekeeping import back_up
     from cli.surroundings import surroundings
 
-    target = folder.expanduser().absolute()
-    made = back_up(surroundings(), target, force=force)
-    _show(target, made, as_json=as_json)
+    around, target = surroundings(), folder.expanduser().absolute()
+    made = back_up(around, target, force=force)
+    _show(target, made, kept_files(around), as_json=as_json)
 
 
 def restore(
@@ -47,7 +50,8 @@ def restore(
     """Put a backup into CHORALE_HOME, where nothing may run meanwhile.
 
     Every file is checked first, and what is there is replaced when the new data is whole. The lexical
-    indexes are built anew, and answers that were cached before do not count any more.
+    indexes are built anew, and answers that were cached before do not count any more. Elasticsearch,
+    Weaviate and other servers show the restored documents after `chorale verify`.
 
     Examples:
 
@@ -55,26 +59,29 @@ def restore(
 
         chorale restore /backups/latest --force
     """
+    from cli.kept_files import kept_files
     from cli.safekeeping import put_back
     from cli.surroundings import surroundings
 
     around = surroundings()
     restored = put_back(around, folder.expanduser().absolute(), force=force)
-    _show(around.settings.home, restored, as_json=as_json)
+    _show(around.settings.home, restored, kept_files(around), as_json=as_json)
 
 
-def _show(where: Path, backup: Backup, *, as_json: bool) -> None:
+def _show(where: Path, backup: Backup, kept: KeptFiles, *, as_json: bool) -> None:
     from chorale_client.words import WIRE_VERSION
 
     from cli.backup_folder import TRAIL
     from cli.terminal import counted, stdout
 
     if as_json:
-        print(json.dumps({"v": WIRE_VERSION, "folder": str(where), **asdict(backup)}))
+        said = {"folder": str(where), **asdict(backup), "elsewhere": kept.elsewhere}
+        print(json.dumps({"v": WIRE_VERSION, **said}))
         return
-    documents = sum(state["documents"] for state in backup.namespaces)
+    documents = counted(sum(state["documents"] for state in backup.namespaces), "document")
     namespaces = counted(len(backup.namespaces), "namespace")
+    copied = f"{documents} in {namespaces}" if backup.databases else "no documents"
     trail = "with the audit trail" if TRAIL in backup.files else "without an audit trail"
-    stdout().print(
-        f"{where}: {counted(documents, 'document')} in {namespaces}, {trail}, as of {backup.created}"
-    )
+    stdout().print(f"{where}: {copied}, {trail}, as of {backup.created}")
+    for sentence in kept.elsewhere:
+        stdout().print(f"not part of it: {sentence}")

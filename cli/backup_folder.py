@@ -14,6 +14,10 @@ from models.errors import ServiceError
 
 MANIFEST = "manifest.json"
 CORPUS, TRAIL, NEAR_DUPLICATES = "corpus.db", "audit.db", "near-duplicates"
+DOCUMENTS = "documents.db"
+"""The table of documents."""
+STORES = "stores"
+"""Folder of the embedded stores beside the one in CORPUS."""
 
 
 class NoBackup(ServiceError):
@@ -34,6 +38,11 @@ class Backup:
     """`{name, documents, passages, generation}` each."""
     files: Mapping[str, str]
     """SHA-256 by path inside the folder."""
+
+    @property
+    def databases(self) -> set[str]:
+        """What answers are made from."""
+        return {name for name in self.files if name in (CORPUS, DOCUMENTS) or name.startswith(f"{STORES}/")}
 
     def write(self, folder: Path) -> None:
         (folder / MANIFEST).write_text(json.dumps({"v": 1, **asdict(self)}, indent=1) + "\n")

@@ -36,9 +36,12 @@ def checks() -> Mapping[str, Check]:
     """All of them, by what they are about."""
     from cli.checks import (
         audit_trail,
+        broker,
         celery_settings,
         corpus,
+        databases,
         environment,
+        language_models,
         redis_server,
         reports,
         stores,
@@ -54,6 +57,7 @@ def checks() -> Mapping[str, Check]:
         "redis durability": redis_server.durability,
         "redis clock": redis_server.clock,
         "redis keys": redis_server.strangers,
+        "broker": broker.reachable,
         "workers": workers.queues_are_served,
         "wire versions": workers.wire_versions,
         "package versions": reports.versions,
@@ -68,9 +72,12 @@ def checks() -> Mapping[str, Check]:
         "sweeper": workers.sweeper,
         "outbox": audit_trail.outbox,
         "audit database": audit_trail.schema,
+        "shared databases": databases.shared,
         "stores": stores.answer,
+        "language models": language_models.answer,
         "documents": corpus.store_is_readable,
         "model": corpus.model,
+        "rerankers": corpus.rerankers,
         "generations": corpus.generations,
     }
 

@@ -54,6 +54,15 @@ def latency(
     documents: Annotated[
         int | None, typer.Option(min=100, help="Take the first so many documents of the demo's corpus only.")
     ] = None,
+    pipeline: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            resolve_path=True,
+            help="A pipeline file with the branches of the usual one in other stores.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document and nothing else.")
     ] = False,
@@ -68,6 +77,8 @@ def latency(
         chorale bench latency
 
         chorale bench latency --questions 60 --documents 500 --json
+
+        chorale bench latency --pipeline bench/latency_clustered.toml
     """
     # The process that is compared gets no more threads than a worker, and passes them on.
     limit_threads()
@@ -78,7 +89,9 @@ def latency(
     console, lines = stderr(), LastLines()
     try:
         with tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
-            found = _measure(Path(home), questions, documents, console, lines)
+            found = _measure(
+                Path(home), pipeline or no_op.PIPELINE_FILE, questions, documents, console, lines
+            )
     except ServiceError:
         lines.show(sys.stderr)
         raise
@@ -99,21 +112,20 @@ class _Installation:
 
 
 @contextmanager
-def _installation(home: Path, lines: LastLines) -> Iterator[_Installation]:
+def _installation(home: Path, pipeline_file: Path, lines: LastLines) -> Iterator[_Installation]:
     """Redis, our workers and those of the plain chord, in `home` alone; raises NotReady."""
-    from bench import no_op
     from config.pipeline import load_pipeline
     from config.settings import Settings
     from tasks.resources import Resources
 
     # A setting that is empty counts as not set: the caller's own installation is left alone.
-    os.environ.update(dict.fromkeys(("CHORALE_BROKER_URL", "CHORALE_AUDIT_URL"), ""))
-    os.environ["CHORALE_PIPELINE_FILE"] = str(no_op.PIPELINE_FILE)
+    os.environ.update(dict.fromkeys(("CHORALE_BROKER_URL", "CHORALE_AUDIT_URL", "CHORALE_DOCUMENTS_URL"), ""))
+    os.environ["CHORALE_PIPELINE_FILE"] = str(pipeline_file)
     os.environ["CHORALE_LOG_LEVEL"] = "WARNING"
     redis_url, command = prepare_redis(home)
     environment = worker_environment(redis_url, home, os.environ)
     os.environ.update(environment)
-    resources = Resources(Settings(), load_pipeline(no_op.PIPELINE_FILE), redis_url)
+    resources = Resources(Settings(), load_pipeline(pipeline_file), redis_url)
     supervisor = Supervisor(
         [Child(REDIS, command, level=0), *_workers(environment)],
         output=lines,
@@ -145,7 +157,12 @@ def _workers(environment: Mapping[str, str]) -> list[Child]:
 
 
 def _measure(
-    home: Path, questions: int, documents: int | None, console: Console, lines: LastLines
+    home: Path,
+    pipeline_file: Path,
+    questions: int,
+    documents: int | None,
+    console: Console,
+    lines: LastLines,
 ) -> Latency:
     from bench.latency import COUNTED_REQUESTS, IN_FLIGHT, Latency, compare, cpu_of, redis_cost, waterfall_of
     from bench.questions import questions_about
@@ -160,7 +177,7 @@ def _measure(
     # No question comes twice, or a worker would know its vector.
     texts = iter(questions_about(corpus, len(IN_FLIGHT) * questions + 2 * counted + shown))
     asked = {in_flight: list(islice(texts, questions)) for in_flight in IN_FLIGHT}
-    with console.status("starting") as status, _installation(home, lines) as found:
+    with console.status("starting") as status, _installation(home, pipeline_file, lines) as found:
         index_corpus(
             found.resources,
             corpus,
@@ -199,7 +216,10 @@ def _measure(
         found.run_only(chord.processes)
         status.update("commands and bytes")
         cost = redis_cost(found.resources.redis, chord.ask, list(islice(texts, counted)))
-        return Latency(runs, no_op_runs, cost, cpu, waterfall_of([chord.ask(text) for text in texts]))
+        waterfall = waterfall_of([chord.ask(text) for text in texts])
+        # Servers outlive the installation.
+        found.resources.writing_store.drop(NAMESPACE)
+        return Latency(runs, no_op_runs, cost, cpu, waterfall)
 
 
 def _variants(resources: Resources, options: Mapping[str, Any]) -> list[Variant]:

@@ -1,10 +1,10 @@
-"""The embedded data of an installation into a backup's folder, and back."""
+"""What an installation keeps in files into a backup's folder, and back."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,14 +14,29 @@ from pathlib import Path
 from chorale_client.keys import GENERATION
 from redis import RedisError
 
-from audit.snapshot import copy_trail, trail_file
-from cli.backup_folder import CORPUS, MANIFEST, NEAR_DUPLICATES, TRAIL, Backup, digests, read_backup
+from audit.snapshot import copy_trail
+from cli.backup_folder import (
+    CORPUS,
+    DOCUMENTS,
+    MANIFEST,
+    NEAR_DUPLICATES,
+    TRAIL,
+    Backup,
+    NoBackup,
+    digests,
+    read_backup,
+)
 from cli.home_lock import AlreadyRunning, hold_home
+from cli.kept_files import KeptFiles, kept_files
 from cli.liveness import read_workers
 from cli.surroundings import Surroundings
 from config.home import HOME_FORMAT, check_home, mark_home
-from models.errors import BadIndex, ServiceError
-from search.embedded.snapshot import copy_corpus, corpus_from, generations
+from models.documents import NamespaceState
+from models.errors import BadIndex, ServiceError, StoreUnavailable
+from search.clustered.database import Database
+from search.clustered.snapshot import copy_table, still, table_from, table_generations
+from search.clustered.table import DocumentTable
+from search.embedded.snapshot import copy_corpus, corpus_from, generations, still_corpus
 from search.embedded.store import EmbeddedStore
 
 
@@ -32,20 +47,19 @@ class DataIsThere(ServiceError):
 def back_up(around: Surroundings, target: Path, *, force: bool) -> Backup:
     """Write a backup into `target`, whole or not at all, while everything runs.
 
-    Raises DataIsThere, BadIndex where the corpus is damaged, WrongDeclaration.
+    Raises DataIsThere, BadIndex where a database is damaged, StoreUnavailable, WrongDeclaration.
     """
-    settings = around.settings
+    settings, kept = around.settings, kept_files(around)
     _check_target(target, force=force)
     draft = target.with_name(f"{target.name}.{os.getpid()}")
     draft.mkdir(mode=0o700, parents=True)
     try:
-        states = copy_corpus(settings.corpus_dir, draft / CORPUS)
+        states = _copy_databases(kept, draft)
         # After the documents: what it knows beyond them does no harm, what it does not know would be missed.
         if (settings.corpus_dir / NEAR_DUPLICATES).is_dir():
             shutil.copytree(settings.corpus_dir / NEAR_DUPLICATES, draft / NEAR_DUPLICATES)
-        file = trail_file(settings.audit_database_url)
-        if file is not None and file.exists():
-            copy_trail(file, draft / TRAIL)
+        if kept.trail is not None and kept.trail.exists():
+            copy_trail(kept.trail, draft / TRAIL)
         made = Backup(
             format=HOME_FORMAT,
             program=version("chorale-client"),
@@ -65,6 +79,22 @@ def back_up(around: Surroundings, target: Path, *, force: bool) -> Backup:
     return made
 
 
+def _copy_databases(kept: KeptFiles, draft: Path) -> list[NamespaceState]:
+    """All of one moment; the states of their namespaces, as the table of documents has them where it is copied."""
+    states: dict[str, NamespaceState] = {}
+    with ExitStack() as opened:
+        table = None
+        if kept.table is None:
+            corpora = [opened.enter_context(still_corpus(folder)) for folder in kept.corpora.values()]
+        else:
+            table, corpora = opened.enter_context(still(kept.table, list(kept.corpora.values())))
+        for (name, folder), source in zip(kept.corpora.items(), corpora, strict=True):
+            (draft / name).parent.mkdir(exist_ok=True)
+            for state in copy_corpus(source, folder, draft / name):
+                states.setdefault(state.name, state)
+        return list(states.values()) if table is None else copy_table(table, draft / DOCUMENTS)
+
+
 def _check_target(target: Path, *, force: bool) -> None:
     if not target.exists():
         return
@@ -79,69 +109,139 @@ def put_back(around: Surroundings, folder: Path, *, force: bool) -> Backup:
 
     Raises NoBackup, DataIsThere, AlreadyRunning, WriterBusy, BadIndex.
     """
-    backup, settings = read_backup(folder), around.settings
-    home, corpus = settings.home, settings.corpus_dir
-    with hold_home(home), _alone(around):
-        trail = trail_file(settings.audit_database_url) if TRAIL in backup.files else None
-        known = _known_generations(around)
-        there = [str(path) for path in (corpus / CORPUS, trail) if path is not None and path.exists()]
+    backup, kept, home = read_backup(folder), kept_files(around), around.settings.home
+    if backup.databases != kept.databases:
+        raise NoBackup(
+            f"{folder} has {_named(backup.databases)}, and the pipeline here keeps {_named(kept.databases)}: set "
+            "CHORALE_PIPELINE_FILE (and CHORALE_DOCUMENTS_URL) to what was backed up"
+        )
+    with hold_home(home), _alone(around, kept):
+        trail = kept.trail if TRAIL in backup.files else None
+        known = _known_generations(around, kept, folder)
+        targets = [*(path / CORPUS for path in kept.corpora.values()), kept.table, trail]
+        there = [str(path) for path in targets if path is not None and path.exists()]
         if there and not force:
             raise DataIsThere(f"{', '.join(there)} would be replaced: add --force, or set CHORALE_HOME")
-        draft = home / "restoring"
-        shutil.rmtree(draft, ignore_errors=True)
-        made = corpus_from(folder / CORPUS, draft / "corpus", after=known)
-        if (folder / NEAR_DUPLICATES).is_dir():
-            shutil.copytree(folder / NEAR_DUPLICATES, draft / "corpus" / NEAR_DUPLICATES)
-        if trail is not None:
-            shutil.copyfile(folder / TRAIL, draft / TRAIL)
-        _replace(corpus, draft / "corpus", draft / "old")
-        if trail is not None:
-            # What was written ahead for the old file would be taken for the new one's.
-            for suffix in ("-wal", "-shm"):
-                trail.with_name(trail.name + suffix).unlink(missing_ok=True)
-            trail.parent.mkdir(parents=True, exist_ok=True)
-            (draft / TRAIL).replace(trail)
+        replacement = _Replacement()
+        try:
+            made = _prepare(replacement, around, kept, folder, known)
+            if trail is not None:
+                shutil.copyfile(folder / TRAIL, replacement.of(trail))
+            replacement.finish()
+        finally:
+            replacement.abandon()
         mark_home(home, backup.format)
-        shutil.rmtree(draft)
         check_home(home)
         _tell(around, made, gone=known.keys() - made.keys())
     return backup
 
 
-def _replace(path: Path, new: Path, old: Path) -> None:
-    if path.exists():
-        path.replace(old)
-    new.replace(path)
+def _prepare(
+    replacement: _Replacement, around: Surroundings, kept: KeptFiles, backup: Path, known: Mapping[str, int]
+) -> dict[str, int]:
+    """Write what answers are made from; the generations of its namespaces, all beyond those that are known."""
+    made: dict[str, int] = {}
+    for name, folder in kept.corpora.items():
+        made = _highest(made, corpus_from(backup / name, replacement.of(folder), after=known))
+    if kept.table is not None:
+        least = _highest({name: generation + 1 for name, generation in known.items()}, made)
+        new = replacement.of(kept.table)
+        made = table_from(backup / DOCUMENTS, new, generations=least, to_rebuild=kept.servers.keys())
+    if (backup / NEAR_DUPLICATES).is_dir():
+        corpus = around.settings.corpus_dir
+        into = replacement.new.get(corpus)
+        new = into / NEAR_DUPLICATES if into else replacement.of(corpus / NEAR_DUPLICATES)
+        shutil.copytree(backup / NEAR_DUPLICATES, new)
+    return made
+
+
+def _named(files: Collection[str]) -> str:
+    return " and ".join(sorted(files)) or "no database in a file"
+
+
+class _Replacement:
+    """New files and folders beside those whose place they take, all of them at the end."""
+
+    def __init__(self) -> None:
+        self.new: dict[Path, Path] = {}
+
+    def of(self, target: Path) -> Path:
+        """Where to write the new one; its folder is there, it is not."""
+        new = self.new[target] = _beside(target, "restoring")
+        new.parent.mkdir(parents=True, exist_ok=True)
+        return new
+
+    def finish(self) -> None:
+        for target, new in self.new.items():
+            old = _beside(target, "replaced")
+            if target.exists():
+                target.replace(old)
+            # What was written ahead for the old file would be taken for the new one's.
+            for suffix in ("-wal", "-shm"):
+                target.with_name(target.name + suffix).unlink(missing_ok=True)
+            new.replace(target)
+        for target in self.new:
+            _beside(target, "replaced")
+
+    def abandon(self) -> None:
+        for target in self.new:
+            _beside(target, "restoring")
+
+
+def _beside(target: Path, what: str) -> Path:
+    """On the same file system; nothing is there any more."""
+    path = target.with_name(f"{target.name}.{what}")
+    for one in (path, path.with_name(f"{path.name}.locks")):
+        if one.is_dir():
+            shutil.rmtree(one)
+        else:
+            one.unlink(missing_ok=True)
+    return path
 
 
 @contextmanager
-def _alone(around: Surroundings) -> Iterator[None]:
+def _alone(around: Surroundings, kept: KeptFiles) -> Iterator[None]:
     """No worker runs and nobody indexes; raises AlreadyRunning, WriterBusy."""
     if around.redis is not None and (workers := read_workers(around.redis)):
         raise AlreadyRunning(
             f"{len(workers)} processes work here ({', '.join(worker.name for worker in workers)}): stop them first"
         )
-    store = EmbeddedStore(around.settings.corpus_dir, writer_wait_s=0)
+    written: list[EmbeddedStore | DocumentTable] = [
+        EmbeddedStore(folder, writer_wait_s=0)
+        for folder in kept.corpora.values()
+        if (folder / CORPUS).exists()
+    ]
+    if kept.table is not None and kept.table.exists():
+        written.append(DocumentTable(Database(f"sqlite:///{kept.table}", writer_wait_s=0)))
     with ExitStack() as held:
-        # A damaged corpus is just what a backup is for.
-        with suppress(BadIndex):
-            if (around.settings.corpus_dir / CORPUS).exists():
-                for state in store.namespaces():
-                    held.enter_context(store.exclusive(state.name))
+        for one in written:
+            held.callback(one.close)
+            # A damaged database is just what a backup is for.
+            with suppress(BadIndex, StoreUnavailable):
+                for state in one.namespaces():
+                    held.enter_context(one.exclusive(state.name))
         yield
-    store.close()
 
 
-def _known_generations(around: Surroundings) -> dict[str, int]:
-    """The newest generation that somebody may have cached an answer under, by namespace."""
+def _known_generations(around: Surroundings, kept: KeptFiles, backup: Path) -> dict[str, int]:
+    """The newest generation that somebody may have cached an answer under, by namespace; that of the backup where it
+    is newer."""
     known: dict[str, int] = {}
-    with suppress(BadIndex):
-        known = generations(around.settings.corpus_dir)
+    for folder in kept.corpora.values():
+        with suppress(BadIndex):
+            known = _highest(known, generations(folder))
+    for table in (kept.table, backup / DOCUMENTS):
+        if table is not None:
+            known = _highest(known, table_generations(table))
     if around.redis is not None:
         for key in around.redis.scan_iter(GENERATION + "*", count=1_000):
             name = key.decode().removeprefix(GENERATION)
-            known[name] = max(known.get(name, 0), int(around.redis.get(key) or 0))
+            known = _highest(known, {name: int(around.redis.get(key) or 0)})
     return known
+
+
+def _highest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
 
 
 def _tell(around: Surroundings, made: dict[str, int], *, gone: set[str]) -> None:

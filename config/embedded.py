@@ -11,4 +11,4 @@ class EmbeddedOptions(Declared):
     """Where it keeps its documents."""
 
     folder: str = Field("corpus", min_length=1, pattern=r"^[^\\0]+$")
-    """Absolute, or inside the installation's own; `chorale backup` copies the default one alone."""
+    """Absolute, or inside the installation's own."""

@@ -4,8 +4,11 @@
     redis-server --aclfile users.acl
 
 The file holds SHA-256 hashes of the passwords; a role without a password in the environment is off.  Redis judges
-each command that a script runs by the same rules, so a stolen caller's login can do what `accept`, `cancel` and
-`finish_failed` do, to requests whose ids it knows, and no more: it can neither list keys nor read queues or outbox.
+each command that a script runs by the same rules.  A caller's login reads and writes the requests whose ids it knows,
+adds to moments, outbox and its queue, and can neither list keys nor read, replace or delete any of those three.
+
+What these rules cannot keep a stolen one from: entering requests, answers and entries of the outbox that nobody checks,
+XADD with a MAXLEN, since Redis has no rules for options, and filling the memory or holding the server up with a script.
 """
 
 from __future__ import annotations
@@ -24,15 +27,18 @@ from chorale_client.keys import (
     ENTRY,
     FLIGHT,
     GENERATION,
+    HANDED_IN,
     HEARTBEAT,
+    INDEXED,
     MOMENTS,
     OUTBOX,
     OVERLOAD,
     RESULT,
     SWEEPER,
     TIMEOUTS,
+    WRITTEN,
 )
-from chorale_client.words import QUEUE_RETRIEVE
+from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE
 
 from models.errors import WrongDeclaration
 
@@ -40,26 +46,27 @@ SHORTEST_PASSWORD = 16
 """Characters.  A hash without salt stands in the file: what can be guessed can be found from it."""
 
 _CONNECTION = ("ping", "select", "client|setname")
-_SCRIPTS = ("eval", "evalsha", "script|load", "script|exists")
+_SCRIPTS = ("script|load", "script|exists")
 _ENDING = (
     *("get", "set", "del", "exists", "time", "pexpire", "pttl", "publish", "subscribe", "unsubscribe"),
     *("hget", "hgetall", "hmget", "hset", "hsetnx", "hdel", "hincrby"),
-    *("zadd", "zrem", "xadd"),
 )
 """Of the scripts that accept and end requests, and of who waits for the end."""
 _PUBLISHING = ("lpush", "llen", "sadd", "smembers", "multi", "exec")
 """Of kombu, which keeps a queue's bindings in a set."""
 _WORKING = (
+    *("zadd", "zrem"),
     *("mget", "hexists", "zcard", "zscore", "zrange", "zrangebyscore", "zrevrangebyscore"),
     *("brpop", "rpop", "rpush", "llen", "lindex", "lrange", "ltrim", "lrem"),
     *("srem", "expire", "watch", "unwatch", "psubscribe", "punsubscribe"),
 )
 """Of planning, joining, sweeping and consuming, kombu's acknowledgements included."""
-_DRAINING = ("xread", "xdel", "xlen", "xrange", "xtrim")
+_DRAINING = ("xadd", "xread", "xdel", "xlen", "xrange", "xtrim")
 _LOOKING = ("scan", "info")
 
-_REQUESTS = (ENTRY + "*", RESULT + "*", MOMENTS, FLIGHT + "*")
+_REQUESTS = (ENTRY + "*", RESULT + "*", FLIGHT + "*")
 _STATE = (
+    MOMENTS,
     GENERATION + "*",
     HEARTBEAT + "*",
     SWEEPER,
@@ -77,13 +84,25 @@ stands here: the file is for database 0."""
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """Some commands on some keys."""
+
+    keys: tuple[str, ...]
+    """Patterns, to read and write; `%R~` in front of one that may be read only."""
+    commands: tuple[str, ...]
+
+    def rules(self) -> str:
+        keys = [key if key.startswith("%") else f"~{key}" for key in self.keys]
+        return " ".join([*keys, "-@all", *(f"+{command}" for command in dict.fromkeys(self.commands))])
+
+
+@dataclass(frozen=True, slots=True)
 class Role:
     """One user of the Redis server, whose password is in the variable `REDIS_<NAME>_PASSWORD`."""
 
     name: str
-    keys: tuple[str, ...]
-    """Patterns, to read and write; `%R~` in front of one that may be read only."""
-    commands: tuple[str, ...]
+    grants: tuple[Grant, ...]
+    """A command is run where one of them, alone, has it and all of its keys."""
     channels: tuple[str, ...] = ()
 
     @property
@@ -93,60 +112,84 @@ class Role:
     def rule(self, password: str | None) -> str:
         """Its line of the file; off without a password."""
         state = ["on", f"#{hashlib.sha256(password.encode()).hexdigest()}"] if password else ["off"]
-        keys = [key if key.startswith("%") else f"~{key}" for key in self.keys]
         channels = [f"&{channel}" for channel in self.channels]
-        commands = [f"+{command}" for command in dict.fromkeys(self.commands)]
-        rules = ["reset", *state, *keys, "resetchannels", *channels, "-@all", *commands]
-        return " ".join(["user", self.name, *rules])
+        first, *others = (grant.rules() for grant in self.grants)
+        selectors = [f"({rules})" for rules in others]
+        return " ".join(["user", self.name, "reset", *state, "resetchannels", *channels, first, *selectors])
 
+
+_CALLING = Grant(("*",), ("eval", "evalsha"))
+"""A script may name any key: what it does is judged command by command."""
+_AUDITING = Grant((OUTBOX,), ("xadd",))
+
+
+def _sending_to(queue: str) -> tuple[Grant, ...]:
+    return Grant((queue,), ("lpush", "llen")), Grant((f"_kombu.binding*.{queue}",), ("sadd", "smembers"))
+
+
+def _asking(*also_read: str) -> tuple[Grant, ...]:
+    """What `chorale_client` does to ask."""
+    read = (OVERLOAD, TIMEOUTS, *also_read)
+    return (
+        Grant(
+            (*_REQUESTS, *(f"%R~{key}" for key in read)),
+            (*_CONNECTION, *_SCRIPTS, *_ENDING, "multi", "exec"),
+        ),
+        _CALLING,
+        _AUDITING,
+        Grant((MOMENTS,), ("zadd", "zrem")),
+        *_sending_to(QUEUE_RETRIEVE),
+    )
+
+
+_WORKERS = (*_REQUESTS, *_STATE, *_QUEUES, *_REMOTE_CONTROL)
+_OUTBOXES = (OUTBOX, OUTBOX + ":*")
+_WORK = (*_CONNECTION, *_SCRIPTS, *_ENDING, *_PUBLISHING, *_WORKING)
+_EVERYWHERE = (RESULT + "*", *_EVENTS)
 
 ROLES: Mapping[str, Role] = {
     role.name: role
     for role in (
+        # chorale_client: web applications and whoever else asks
+        Role("caller", _asking(), channels=(RESULT + "*",)),
+        # a caller that hands in documents, too
         Role(
-            "caller",  # chorale_client: web applications and whoever else asks
-            keys=(
-                *_REQUESTS,
-                OUTBOX,
-                OVERLOAD,
-                f"%R~{TIMEOUTS}",
-                QUEUE_RETRIEVE,
-                f"_kombu.binding*.{QUEUE_RETRIEVE}",
-                "_kombu.binding_deadlines",
-            ),
+            "writer",
+            (*_asking(INDEXED + "*"), *_sending_to(QUEUE_INDEX), Grant((HANDED_IN,), ("get", "set"))),
             channels=(RESULT + "*",),
-            commands=(*_CONNECTION, *_SCRIPTS, *_ENDING, *_PUBLISHING),
         ),
         Role(
             "worker",
-            keys=(*_REQUESTS, *_STATE, *_QUEUES, *_REMOTE_CONTROL, OUTBOX),
-            channels=(RESULT + "*", *_EVENTS),
-            commands=(*_CONNECTION, *_SCRIPTS, *_ENDING, *_PUBLISHING, *_WORKING),
+            (Grant((*_WORKERS, INDEXED + "*", HANDED_IN, WRITTEN + "*"), _WORK), _CALLING, _AUDITING),
+            channels=_EVERYWHERE,
         ),
         Role(
             "sweeper",  # ends requests, and moves them into the audit tables
-            keys=(*_REQUESTS, *_STATE, *_QUEUES, *_REMOTE_CONTROL, OUTBOX, OUTBOX + ":*"),
-            channels=(RESULT + "*", *_EVENTS),
-            commands=(*_CONNECTION, *_SCRIPTS, *_ENDING, *_PUBLISHING, *_WORKING, *_DRAINING),
+            (Grant((*_WORKERS, *_OUTBOXES), (*_WORK, *_DRAINING)), _CALLING),
+            channels=_EVERYWHERE,
         ),
         Role(
             "flower",  # sees events and lengths of queues, and asks workers how they are
-            keys=("%R~chorale.*", *_REMOTE_CONTROL, "_kombu.binding_deadlines", "celeryev*"),
-            channels=_EVENTS,
-            commands=(
-                *(*_CONNECTION, *_SCRIPTS, *_PUBLISHING),
-                *("time", "del", "exists", "publish", "info", "brpop", "rpop", "srem"),
-                *("zadd", "zrem", "zrangebyscore"),
-                *("subscribe", "unsubscribe", "psubscribe", "punsubscribe"),
+            (
+                Grant(
+                    ("%R~chorale.*", *_REMOTE_CONTROL, "_kombu.binding_deadlines", "celeryev*"),
+                    (
+                        *(*_CONNECTION, *_SCRIPTS, *_CALLING.commands, *_PUBLISHING),
+                        *("time", "del", "exists", "publish", "info", "brpop", "rpop", "srem"),
+                        *("zadd", "zrem", "zrangebyscore"),
+                        *("subscribe", "unsubscribe", "psubscribe", "punsubscribe"),
+                    ),
+                ),
             ),
+            channels=_EVENTS,
         ),
         Role(
             "operator",  # who types `chorale index`, `status`, `doctor`, `backup`
-            keys=(*_REQUESTS, *_STATE, *_QUEUES, *_REMOTE_CONTROL, OUTBOX, OUTBOX + ":*"),
-            channels=(RESULT + "*", *_EVENTS),
-            commands=(*(*_CONNECTION, *_SCRIPTS, *_ENDING, *_PUBLISHING, *_WORKING, *_DRAINING, *_LOOKING),),
+            (Grant((*_WORKERS, *_OUTBOXES), (*_WORK, *_DRAINING, *_LOOKING)), _CALLING),
+            channels=_EVERYWHERE,
         ),
-        Role("admin", keys=("*",), channels=("*",), commands=("@all",)),  # redis-cli, in need
+        # redis-cli, in need
+        Role("admin", (Grant(("*",), ("@all",)),), channels=("*",)),
     )
 }
 

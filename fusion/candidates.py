@@ -49,4 +49,9 @@ def fuse_rankings(rankings: Sequence[BranchRanking], method: Method, k: float) -
         for id_, entries in found.items()
     }
     ordered = best_first(scores)
-    return [Candidate(score, _described(found[id_]), found[id_]) for id_, score in ordered if score]
+    return [
+        Candidate(score, _described(found[id_]), found[id_])
+        for id_, score in ordered
+        # A method may give its last hit 0, however much its branch weighs.
+        if score or any(weight > 0 for _, _, (weight, _) in found[id_])
+    ]

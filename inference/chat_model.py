@@ -167,5 +167,5 @@ def _pause_s(headers: Mapping[str, str], attempt: int) -> float:
         pass
     try:
         return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return float(FIRST_PAUSE_S * 2**attempt)

@@ -34,12 +34,22 @@ class NearDuplicates:
         self.path = path
         self.threshold = threshold
         self._rows = _rows_per_band(threshold)
+        self._version: tuple[int, ...] | None = None
         self.clear()
-        if path is not None:
-            self._load(path)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take over what another process has saved since, or deleted."""
+        if self.path is None or (version := _version(self.path)) == self._version:
+            return
+        self._version = version
+        self.clear()
+        self._load(self.path)
+        self._is_changed = False
 
     def clear(self) -> None:
         """Forget everything, for a namespace that is built anew."""
+        self._is_changed = True
         self._group_of: dict[str, str] = {}
         self._members: Counter[str] = Counter()
         self._leaders: dict[str, Signature] = {}
@@ -54,6 +64,7 @@ class NearDuplicates:
         self.forget(document_id)
         if (own := signature(text)) is None:
             return None
+        self._is_changed = True
         candidates = set().union(*(self._bands.get(band, ()) for band in self._bands_of(own)))
         ranked = sorted((-similarity(own, self._leaders[group]), group) for group in candidates)
         if ranked and -ranked[0][0] >= self.threshold:
@@ -70,6 +81,7 @@ class NearDuplicates:
         group = self._group_of.pop(document_id, None)
         if group is None:
             return
+        self._is_changed = True
         self._members[group] -= 1
         if not self._members[group]:
             del self._members[group]
@@ -79,8 +91,8 @@ class NearDuplicates:
                     del self._bands[band]
 
     def save(self) -> None:
-        """Write the state to `path`, whole or not at all."""
-        if self.path is None:
+        """Write the state to `path`, whole or not at all, where it is another than there."""
+        if self.path is None or not self._is_changed:
             return
         groups = list(self._leaders)
         names = {"settings": self._settings(), "groups": groups, "group_of": self._group_of}
@@ -93,6 +105,7 @@ class NearDuplicates:
         unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         unfinished.write_bytes(buffer.getvalue())
         unfinished.replace(self.path)
+        self._version, self._is_changed = _version(self.path), False
 
     def _load(self, path: Path) -> None:
         try:
@@ -135,6 +148,14 @@ class NearDuplicates:
             bytes([start]) + own[start : start + self._rows].tobytes()
             for start in range(0, PERMUTATIONS, self._rows)
         ]
+
+
+def _version(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _rows_per_band(threshold: float) -> int:

@@ -64,6 +64,10 @@ def due(
         return _due_while_fusing(request_id, one, now_ms, lease_ms)
     if one.left > 0 and now_ms < one.join_at_ms:
         return _due_while_searching(request_id, one, now_ms, is_empty)
+    assert one.callback is not None, "what is planned has a callback"
+    if one.fuses_sent and one.fuses_sent < FUSES and not is_empty(one.callback.queue):
+        # Once sent it may wait among others, as a part does.
+        return Due((), min(now_ms + FUSE_EVERY_MS, one.end_at_ms))
     if one.fuses_sent < FUSES:
         return _fuse(request_id, one, now_ms)
     return Due((), one.end_at_ms)

@@ -51,7 +51,7 @@ class RequestRow(AuditTable):
     accepted_at_ms: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     ended_at_ms: Mapped[int] = mapped_column(BigInteger)
     ended_by: Mapped[str]
-    """`fusion`, `sweeper`, `client`, `cache` or `leader`."""
+    """`fusion`, `sweeper`, `client`, `planner`, `admission`, `cache` or `leader`."""
     status: Mapped[str]
     took_ms: Mapped[float]
     namespace: Mapped[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from typing import Any, NamedTuple
 
 from models.documents import PassageText
@@ -27,6 +28,7 @@ class Hit(NamedTuple):
 
 
 _WIDTH = len(Hit._fields)
+_OPTIONAL = Hit._fields[3:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,21 @@ class Ranking:
     warnings: tuple[str, ...] = ()
     texts: Mapping[str, PassageText] = field(default_factory=dict)
     """By passage id, of a source whose texts cannot be fetched by id afterwards: they come with the hits."""
+
+    def complaint(self) -> str | None:
+        """What in it is of another type than it says, as foreign code may answer; None where nothing is."""
+        for place, hit in enumerate(self.hits):
+            passage_id, document_id, score, *more = hit
+            if not (isinstance(passage_id, str) and isinstance(document_id, str)):
+                return f"hit {place}: its ids are {passage_id!r} and {document_id!r}, and not both text"
+            if not isinstance(score, int | float) or not isfinite(score):
+                return f"hit {place}: its score is {score!r}, and no number"
+            for name, value in zip(_OPTIONAL, more, strict=True):
+                if value is not None and not isinstance(value, str):
+                    return f"hit {place}: {name} is {value!r}, and neither text nor None"
+        if not isinstance(self.total_matches, int | None):
+            return f"total_matches is {self.total_matches!r}, and no whole number"
+        return None if all(isinstance(one, str) for one in self.warnings) else "a warning is not text"
 
     def to_wire(self) -> dict[str, Any]:
         """Hits as rows without field names: they are the bulk of an envelope."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import fields
 
@@ -10,6 +11,10 @@ from chorale_client.request import check_namespace
 
 from models.documents import Document, Manifest
 from models.errors import InvalidAnswer, ManifestMismatch, WrongDeclaration
+
+LONGEST_PASSAGE = 5_000_000
+"""Characters of a passage, of its title, and of its document's metadata as JSON: more is no passage, and servers take
+requests of 100 MB at most."""
 
 _UNIT_LENGTH_TOLERANCE = 0.01
 
@@ -34,6 +39,24 @@ def check_documents(documents: Sequence[Document], manifest: Manifest) -> None:
                 raise InvalidAnswer(
                     f"passage {passage.passage_id!r} has a vector of length {length:g} instead of 1"
                 )
+
+
+def why_not(document: Document) -> str | None:
+    """Why no server takes this document, though it takes the others of its batch: metadata that JSON cannot say, or
+    what is too long for a request."""
+    try:
+        sizes = {
+            "its metadata": len(json.dumps(dict(document.metadata), ensure_ascii=False, allow_nan=False))
+        }
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"its metadata is no JSON: {str(error)[:200]}"
+    for passage in document.passages:
+        longest = max(len(passage.text), len(document.title), len(passage.heading))
+        sizes[f"passage {passage.passage_id[:80]!r}"] = longest
+    for what, size in sizes.items():
+        if size > LONGEST_PASSAGE:
+            return f"{what} has {size:,} characters; at most {LONGEST_PASSAGE:,}: split the document"
+    return None
 
 
 def check_manifest(namespace: str, manifest: Manifest) -> None:

@@ -57,7 +57,9 @@ class Searches(Protocol):
         """
         ...
 
-    def vectors(self, namespace: str, passage_ids: Sequence[str]) -> dict[str, Vector]:
+    def vectors(
+        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
+    ) -> dict[str, Vector]:
         """Stored vectors by passage id; unknown ids are left out."""
         ...
 
@@ -67,7 +69,7 @@ class Searches(Protocol):
         """Titles and texts by passage id; unknown ids are left out."""
         ...
 
-    def generation(self, namespace: str) -> int | None:
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int | None:
         """The corpus generation that a search beginning now would see; catches up first where it can.
 
         None where the source does not say when it changes: no answer it had a part in is kept in the cache.
@@ -154,9 +156,9 @@ class Writes(Protocol):
         ...
 
 
-class Store(Searches, Writes, Protocol):
+class Store(Searches, Lists, Writes, Protocol):
     """A document index: Elasticsearch, Weaviate, the embedded one."""
 
-    def generation(self, namespace: str) -> int: ...
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int: ...
 
     def close(self) -> None: ...

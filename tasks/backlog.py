@@ -49,7 +49,7 @@ def drop_ended(redis: Redis, queue: str, *, limit_s: float = LIMIT_S) -> int:
         ended = len(fresh) - len(alive)
         if ended:
             keep = [*alive, *seen[len(fresh) :]]
-            if not scripts.run("drop", keys=[queue], args=[seen[-1], len(seen), *keep]):
+            if not scripts.run("drop", keys=[queue], args=[seen[-1], seen[0], len(seen), *keep]):
                 # Another worker of the queue takes messages: it is served, and what is seen must be seen anew.
                 kept, lost = 0, lost + 1
                 continue

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from inference.embedders import load_embedder
 from ingest.items import RawDocument, Skipped
 from ingest.near_duplicates import NearDuplicates
 from ingest.split import passage_pieces, splitter_name
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from search.clustered.rebuilding import Rebuilding
     from search.protocol import Store
     from tasks.resources import Resources
+    from tasks.write_order import WriteOrder
 
 
 def manifest_for(resources: Resources, embedder: Embedder) -> Manifest:
@@ -51,23 +51,16 @@ def index_corpus(
     rebuild: bool = False,
     progress: Callable[[Progress], None] | None = None,
     total_documents: int | None = None,
+    order: WriteOrder | None = None,
 ) -> IndexReport:
     """Index what is new or changed in a namespace, as its one writer; readers are told after each batch.
 
     `rebuild` drops the namespace first; of several stores it builds a new one beside it and puts that in its place.
-    What a crash or a failure kept from some store is written first, and tried once more at the end.
-     Raises what `tasks.indexing.index_documents` raises.
+    What a crash or a failure kept from some store is written at the end.  Of the documents of a message, those that
+    a later one has written are left out.  Raises what `tasks.indexing.index_documents` raises.
     """
-    settings, store = resources.settings, resources.writing_store
-    # One run at a time works here, so the model may have all cores instead of one worker's share.
-    embedder = load_embedder(
-        settings.embedder,
-        backend=settings.embedder_backend,
-        threads=settings.model_threads,
-        device=settings.embedder_device,
-        max_pieces=settings.passage_pieces,
-        precision=settings.embedder_document_precision,
-    )
+    store = resources.writing_store
+    embedder = resources.indexing_embedder
     manifest = manifest_for(resources, embedder)
     anew = rebuilding(store, namespace, manifest) if rebuild else None
     if rebuild and anew is None:
@@ -81,10 +74,11 @@ def index_corpus(
 
     if anew is None:
         store.create(namespace, manifest)
-        _keep_rising(resources, namespace)
+        # A corpus that begins anew, or was restored, goes on from the generation that readers were told last.
+        resources.rise_beyond(namespace)
     with alone(store, namespace):
-        if anew is None:
-            settle(store, namespace)
+        if order is not None:
+            items = _not_overtaken(list(items), order)
         report = index_documents(
             items,
             store=anew or store,
@@ -94,32 +88,45 @@ def index_corpus(
             source=source,
             # One that was begun before may have what is not there any more.
             prune=prune or anew is not None,
-            near_duplicates=near_duplicates(settings, namespace),
+            near_duplicates=near_duplicates(resources, namespace),
             progress=progress,
             total_documents=total_documents,
             committed=tell,
         )
+        if order is not None:
+            order.keep([item.document_id for item in items if isinstance(item, RawDocument)])
         if anew is not None:
             anew.finish()
         if (still := settle(store, namespace)) is not None:
             report.unwritten = still
             report.generation = store.generation(namespace)
-            tell(report.generation)
+        # Also where nothing changed: readers may have been told otherwise.
+        tell(report.generation)
         return report
 
 
-def delete_documents(resources: Resources, ids: Iterable[str], *, namespace: str) -> IndexReport:
-    """Delete documents from a namespace, in every store; readers are told.  Raises BadIndex, WriterBusy."""
+def delete_documents(
+    resources: Resources, ids: Iterable[str], *, namespace: str, order: WriteOrder | None = None
+) -> IndexReport:
+    """Delete documents from a namespace, in every store; readers are told.  Raises BadIndex, WriterBusy.
+
+    Those that a later message has written stay.
+    """
     store, report = resources.writing_store, IndexReport()
     wanted = list(dict.fromkeys(ids))
     with alone(store, namespace):
-        settle(store, namespace)
+        if order is not None:
+            overtaken = order.overtaken(wanted)
+            report.skipped += [_overtaken(document_id) for document_id in wanted if document_id in overtaken]
+            wanted = [document_id for document_id in wanted if document_id not in overtaken]
         before = _documents(store, namespace)
         with suppress(NotEverywhere):
             store.delete(namespace, wanted)
+        if order is not None:
+            order.keep(wanted)
         report.deleted = before - _documents(store, namespace)
         report.unwritten = settle(store, namespace) or {}
-        groups = near_duplicates(resources.settings, namespace)
+        groups = near_duplicates(resources, namespace)
         for document_id in wanted:
             groups.forget(document_id)
         groups.save()
@@ -127,6 +134,21 @@ def delete_documents(resources: Resources, ids: Iterable[str], *, namespace: str
         with suppress(RedisError):
             resources.publish_generation(namespace, report.generation)
     return report
+
+
+def _not_overtaken(items: Sequence[RawDocument | Skipped], order: WriteOrder) -> list[RawDocument | Skipped]:
+    names = [item.document_id for item in items if isinstance(item, RawDocument)]
+    overtaken = order.overtaken(names)
+    return [
+        _overtaken(item.document_id)
+        if isinstance(item, RawDocument) and item.document_id in overtaken
+        else item
+        for item in items
+    ]
+
+
+def _overtaken(document_id: str) -> Skipped:
+    return Skipped(document_id, "overtaken: what was handed in later stands", is_fault=False)
 
 
 def _documents(store: Store, namespace: str) -> int:
@@ -157,24 +179,18 @@ def make_room(store: Store) -> Path | None:
     return kept
 
 
-def _keep_rising(resources: Resources, namespace: str) -> None:
-    """A corpus that begins anew goes on from the generation that readers were told last: answers of the old one are
-    cached with it."""
-    store = resources.writing_store
-    told = resources.generation(namespace)
-    raise_generation: Callable[[str, int], None] | None = getattr(store, "raise_generation", None)
-    if raise_generation is not None and told is not None and store.generation(namespace) < told:
-        raise_generation(namespace, told)
-
-
 def near_duplicates_file(settings: Settings, namespace: str) -> Path:
     return settings.corpus_dir / "near-duplicates" / f"{namespace}.json"
 
 
-def near_duplicates(settings: Settings, namespace: str) -> NearDuplicates:
-    """What is known of the namespace's near-duplicates."""
-    file = near_duplicates_file(settings, namespace)
-    return NearDuplicates(file, threshold=settings.near_duplicate_threshold)
+def near_duplicates(resources: Resources, namespace: str) -> NearDuplicates:
+    """What is known of the namespace's near-duplicates, as who holds the namespace finds it."""
+    file, kept = near_duplicates_file(resources.settings, namespace), resources.near_duplicates
+    if kept is None or kept.path != file:
+        kept = NearDuplicates(file, threshold=resources.settings.near_duplicate_threshold)
+        resources.near_duplicates = kept
+    kept.refresh()
+    return kept
 
 
 def alone(store: Store, namespace: str) -> AbstractContextManager[None]:

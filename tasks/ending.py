@@ -32,6 +32,7 @@ from models.errors import StageFailure
 from models.plan import Plan
 from tasks.planning import question_keys
 from tasks.reranking import Candidates, Reranking, time_for_it_s
+from tasks.texts import texts_of
 
 if TYPE_CHECKING:
     from tasks.resources import Resources
@@ -193,7 +194,7 @@ def _fetch(
     wanted: Candidates,
     left_s: float,
 ) -> tuple[dict[str, PassageText] | None, StageNote | None, Degradation | None]:
-    """Titles and texts of the hits that may be shown and of those `wanted` besides, from the store that found each."""
+    """Titles and texts of the hits that may be shown and of those `wanted` besides, from a store that has them."""
     needs_texts = not set(request.include) <= {"ids", "explanation"}
     if not needs_texts and not wanted:
         return None, None, None
@@ -207,9 +208,7 @@ def _fetch(
     for store, passage_ids in by_store.items():
         # A store that is away costs its own texts alone.
         try:
-            if (rest_s := left_s - (time.monotonic() - started_s)) <= 0:
-                raise TimeoutError
-            texts |= resources.store(store).texts(plan.namespace, passage_ids, timeout_s=rest_s)
+            texts |= texts_of(resources, store, plan.namespace, passage_ids, ends_at_s=started_s + left_s)
         except (StageFailure, TimeoutError) as error:
             failure = failure or error
     ms, fetched = (time.monotonic() - started_s) * 1000, len(texts) - brought

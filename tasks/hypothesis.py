@@ -84,7 +84,8 @@ def _feedback(part: Part, indices: Iterable[int]) -> dict[int, Passages]:
     name = options.feedback_store if isinstance(options, HydeOptions) else None
     store = part.resources.store(name) if name else None
     best = [ranking.hits[:count] for ranking in part.found_by_text(texts, count, store=store)]
-    known = part.store.vectors(part.request.namespace, [hit.passage_id for hits in best for hit in hits])
+    passage_ids = [hit.passage_id for hits in best for hit in hits]
+    known = part.store.vectors(part.request.namespace, passage_ids, timeout_s=part.left_s)
     found: dict[int, Passages] = {}
     for index, hits in enumerate(best):
         if there := [hit for hit in hits if hit.passage_id in known]:

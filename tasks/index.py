@@ -7,15 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery
+from celery.exceptions import Reject
+from chorale_client.handed_in import next_stamp
 from chorale_client.keys import INDEXED
 from chorale_client.reading import refusal
 from chorale_client.request import check_namespace
-from chorale_client.words import TASK_DELETE, TASK_INDEX, WIRE_VERSION
+from chorale_client.words import QUEUE_INDEX, TASK_DELETE, TASK_INDEX, WIRE_VERSION
+from kombu.exceptions import KombuError
 from pydantic_core import to_json
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from models.errors import ServiceError, StoreTimeout, StoreUnavailable, WriterBusy
+from models.errors import ModelMissing, StoreTimeout, StoreUnavailable, WriterBusy
+from tasks.write_order import KEPT_S, WriteOrder
 
 if TYPE_CHECKING:
     from tasks.indexing import IndexReport
@@ -25,10 +29,13 @@ log = get_logger("chorale.index")
 
 TOLD_FOR_S = 3_600
 """How long the outcome can be read."""
-PATIENCE_S = 45.0
-"""For another writer of the namespace, or a server that is away; below the minute after which the message is given
-to another worker.  Waiting in its place keeps the order in which documents were handed in."""
+PATIENCE_S = 5.0
+"""For another writer of the namespace, or a server that is away.  Then the message goes to the end of its queue:
+those of other namespaces wait no longer than that for it."""
 PAUSE_S = 1.0
+
+_PASSING = (WriterBusy, StoreUnavailable, StoreTimeout, ModelMissing, RedisError, OSError)
+"""A message that fails so is tried again, for a day.  OSError: of a full disk, among others, documents know nothing."""
 
 
 def register(app: Celery) -> None:
@@ -42,47 +49,69 @@ def index_task(
     documents: Sequence[Any],
     source: str = "task",
     v: int = WIRE_VERSION,
+    handed_in: int | None = None,
     **_: object,
 ) -> None:
     """Index `documents` (`{id, title, text, metadata}` each) into `namespace`; unchanged ones are left as they are.
 
     What is wrong is logged, told and dropped, since the message would be as wrong the next time; the rest is indexed.
+    `handed_in` is a stamp of `chorale_client.handed_in`: what was handed in later is not written over.
     """
 
-    def work(resources: Resources) -> IndexReport:
+    def work(resources: Resources, order: WriteOrder) -> IndexReport:
         # Every worker registers every task, and the readers of documents take .4 s to import.
         from ingest.read import read_rows
         from tasks.corpus import index_corpus
 
         rows = read_rows(documents, source=source)
-        return index_corpus(resources, rows, namespace=check_namespace(namespace), source=source)
+        return index_corpus(resources, rows, namespace=check_namespace(namespace), source=source, order=order)
 
-    _do(task, namespace, v, work)
+    _do(task, namespace, v, handed_in, work)
 
 
-def delete_task(task: Any, namespace: str, ids: Sequence[str], v: int = WIRE_VERSION, **_: object) -> None:
+def delete_task(
+    task: Any,
+    namespace: str,
+    ids: Sequence[str],
+    v: int = WIRE_VERSION,
+    handed_in: int | None = None,
+    **_: object,
+) -> None:
     """Delete documents from `namespace`, in every store; ids that are not there do no harm."""
 
-    def work(resources: Resources) -> IndexReport:
+    def work(resources: Resources, order: WriteOrder) -> IndexReport:
         from tasks.corpus import delete_documents
 
         if isinstance(ids, str) or not all(isinstance(one, str) for one in ids):
             raise ValueError("ids are a list of texts")
-        return delete_documents(resources, ids, namespace=check_namespace(namespace))
+        return delete_documents(resources, ids, namespace=check_namespace(namespace), order=order)
 
-    _do(task, namespace, v, work)
+    _do(task, namespace, v, handed_in, work)
 
 
-def _do(task: Any, namespace: str, v: int, work: Callable[[Resources], IndexReport]) -> None:
+def _do(
+    task: Any,
+    namespace: str,
+    v: int,
+    handed_in: int | None,
+    work: Callable[[Resources, WriteOrder], IndexReport],
+) -> None:
     resources: Resources = task.app.resources
     context = {"task_id": task.request.id, "namespace": str(namespace)[:80]}
     try:
         if (why := refusal(v)) is not None:
             raise ValueError(why)
-        report = _patiently(resources, work)
-    except (ServiceError, ValueError, TypeError, AttributeError) as error:
-        log.error("not indexed", **context, error=str(error)[:500])
-        _tell(resources, task.request.id, {"namespace": context["namespace"], "error": str(error)[:500]})
+        handed_in = next_stamp(resources.redis) if handed_in is None else int(handed_in)
+        order = WriteOrder(resources.redis, check_namespace(namespace), handed_in)
+        report = _patiently(lambda: work(resources, order))
+    except Exception as error:
+        said = str(error)[:500] or type(error).__name__
+        if isinstance(error, _PASSING) and not _is_old(resources, handed_in):
+            log.warning("not indexed yet", **context, error=said)
+            _put_back(task, handed_in)
+            return
+        log.error("not indexed", **context, error=said, kind=type(error).__name__)
+        _tell(resources, task.request.id, {"namespace": context["namespace"], "error": said})
         return
     for skipped in report.skipped:
         log.warning("document skipped", **context, why=str(skipped))
@@ -99,15 +128,40 @@ def _do(task: Any, namespace: str, v: int, work: Callable[[Resources], IndexRepo
     _tell(resources, task.request.id, told)
 
 
-def _patiently(resources: Resources, work: Callable[[Resources], IndexReport]) -> IndexReport:
+def _patiently(work: Callable[[], IndexReport]) -> IndexReport:
     give_up = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return work(resources)
-        except (WriterBusy, StoreUnavailable, StoreTimeout):
+            return work()
+        except _PASSING:
             if time.monotonic() > give_up:
                 raise
         time.sleep(PAUSE_S)
+
+
+def _is_old(resources: Resources, handed_in: int | None) -> bool:
+    try:
+        now_s, _ = resources.redis.time()
+    except RedisError:
+        return False
+    return handed_in is not None and now_s - handed_in / 1_000_000 > KEPT_S
+
+
+def _put_back(task: Any, handed_in: int | None) -> None:
+    """To the end of its queue.  Sent before this one is acknowledged: it may come twice, and is never lost."""
+    try:
+        task.app.send_task(
+            task.name,
+            args=task.request.args,
+            kwargs={**task.request.kwargs, "handed_in": handed_in},
+            task_id=task.request.id,
+            queue=QUEUE_INDEX,
+            ignore_result=True,
+            argsrepr="()",
+            kwargsrepr="{}",
+        )
+    except (KombuError, RedisError, OSError) as error:
+        raise Reject(str(error), requeue=True) from error
 
 
 def _tell(resources: Resources, task_id: str, told: dict[str, Any]) -> None:

@@ -77,6 +77,9 @@ class Reranking:
             return found[: self.resources.reranker(self.rerank.name).most(limit_s)]
         except StageFailure:
             return ()
+        except Exception:  # a model may raise anything; `ended` says what
+            log.exception("rerank failed", request_id=self.request.request_id)
+            return ()
 
     def ended(
         self,

@@ -39,6 +39,7 @@ from tasks.writers import Writers
 
 if TYPE_CHECKING:
     from inference.protocol import Embedder, Reranker
+    from ingest.near_duplicates import NearDuplicates
     from search.clustered.store import ClusteredStore
     from search.protocol import Searches, Store
 
@@ -66,6 +67,11 @@ class Resources:
         """Kinds of the branches that this process answers: what its stores load when they are warmed."""
         self._stores: dict[str, Searches] = {}
         self._rerankers: dict[str, Reranker] = {}
+        self._agreed: dict[str, int] = {}
+        """The last generation of each namespace that Redis was seen to have right."""
+        self.near_duplicates: NearDuplicates | None = None
+        """Those of the namespace that this process wrote last: `tasks.corpus.near_duplicates`."""
+        self._comparing = threading.Lock()
         self._lock = threading.Lock()
         add_methods(pipeline)
 
@@ -128,6 +134,19 @@ class Resources:
         )
 
     @cached_property
+    def indexing_embedder(self) -> Embedder:
+        """The passages' side alone.  One run at a time indexes, so it may have all cores, not one worker's share."""
+        settings = self.settings
+        return load_embedder(
+            settings.embedder,
+            backend=settings.embedder_backend,
+            threads=settings.model_threads,
+            device=settings.embedder_device,
+            max_pieces=settings.passage_pieces,
+            precision=settings.embedder_document_precision,
+        )
+
+    @cached_property
     def questions(self) -> CachedQuestions:
         """The embedder's questions, with this process's cache of their vectors in front of it."""
         return CachedQuestions(self.embedder.questions)
@@ -183,16 +202,25 @@ class Resources:
             return self._stores[name]
 
     @property
+    def written_stores(self) -> list[str]:
+        """The names of the stores that documents are indexed into."""
+        return [name for name in self.pipeline.stores if f"{name}:write" in self.capabilities]
+
+    @property
+    def has_document_table(self) -> bool:
+        """Whether documents go into servers, or into several stores, beside which there is the table of documents."""
+        return [self.pipeline.stores[name].kind for name in self.written_stores] not in ([], ["embedded"])
+
+    @property
     def writing_store(self) -> Store:
         """What documents are indexed into: all stores that can be written, as one; raises BadIndex.
 
         An embedded store alone is itself; servers, or several stores, have the table of documents beside them.
         """
-        names = [name for name in self.pipeline.stores if f"{name}:write" in self.capabilities]
-        if [self.pipeline.stores[name].kind for name in names] == ["embedded"]:
-            return cast("Store", self.store(names[0]))
-        if names:
+        if self.has_document_table:
             return cast("Store", self.clustered)
+        if names := self.written_stores:
+            return cast("Store", self.store(names[0]))
         raise BadIndex(
             f"no store of the pipeline takes documents; there are: {', '.join(self.capabilities) or 'none'}; "
             "declare one of kind 'embedded', or of another kind that can be written"
@@ -206,8 +234,7 @@ class Resources:
         from search.clustered.store import ClusteredStore
         from search.clustered.table import DocumentTable
 
-        names = [name for name in self.pipeline.stores if f"{name}:write" in self.capabilities]
-        stores = {name: cast("Store", self.store(name)) for name in names}
+        stores = {name: cast("Store", self.store(name)) for name in self.written_stores}
         return ClusteredStore(stores, DocumentTable(Database(self.settings.documents_database_url)))
 
     def generation(self, namespace: str) -> int | None:
@@ -219,14 +246,59 @@ class Resources:
         return int(found) if found else None
 
     def generation_or_copy(self, namespace: str) -> int | None:
-        """Like `generation`; where Redis was emptied it is copied from the corpus again, for those who ask next."""
-        found = self.generation(namespace)
-        if found is None:
-            with suppress(ServiceError, RedisError):
-                copied = self.writing_store.generation(namespace)
+        """Like `generation`; None, so that nothing is cached, where the corpus here says otherwise.
+
+        Redis may have been emptied or set back: it is told anew, for those who ask next.  A corpus that was restored
+        may be older than what Redis has cached answers of: `rise_beyond` mends that.
+        """
+        told = self.generation(namespace)
+        if told is not None:
+            agreed = self._agreed.get(namespace)
+            if told >= agreed if agreed is not None else not self._has_corpus:
+                self._agreed[namespace] = told
+                return told
+        if self._has_corpus:
+            return self._compared(namespace, told)
+        # A database that is silent must hold no request up: it is for those who ask next.
+        if self._comparing.acquire(blocking=False):
+            threading.Thread(target=self._compared_aside, args=(namespace, told), daemon=True).start()
+        return None
+
+    def _compared_aside(self, namespace: str, told: int | None) -> None:
+        try:
+            self._compared(namespace, told)
+        finally:
+            self._comparing.release()
+
+    def _compared(self, namespace: str, told: int | None) -> int | None:
+        """The generation, where the corpus' own is the one that Redis `told`; else Redis is told."""
+        with suppress(ServiceError, RedisError):
+            # After Redis: a writer commits before it tells.
+            own = self.writing_store.generation(namespace)
+            if own == told:
+                self._agreed[namespace] = own
+                return own
+            if told is None:
                 # Never over that of a writer who was faster.
-                self.redis.set(GENERATION + namespace, copied, nx=True)
-        return found
+                self.redis.set(GENERATION + namespace, own, nx=True)
+            else:
+                self.publish_generation(namespace, own)
+        return None
+
+    @property
+    def _has_corpus(self) -> bool:
+        """Whether the one store is in a file: a server would be asked too long for a request that is being planned."""
+        return bool(self.written_stores) and not self.has_document_table
+
+    def rise_beyond(self, namespace: str) -> None:
+        """Let a corpus that is older than what readers were told be newer, since they cached answers with that.
+
+        Raises BadIndex, WriterBusy.
+        """
+        store, told = self.writing_store, self.generation(namespace)
+        raise_generation: Callable[[str, int], None] | None = getattr(store, "raise_generation", None)
+        if raise_generation is not None and told is not None and store.generation(namespace) < told:
+            raise_generation(namespace, told + 1)
 
     def publish_generation(self, namespace: str, generation: int) -> None:
         """Copy the generation, once every store shows it; an older one than Redis has is not copied."""

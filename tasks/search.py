@@ -19,7 +19,7 @@ from fusion.collapse import collapse_ranking
 from fusion.variants import DENSE, LEXICAL
 from ledger.protocol import Started
 from models.envelope import Envelope, StageNote
-from models.errors import StageFailure
+from models.errors import InvalidAnswer, StageFailure
 from models.hits import Ranking
 from models.plan import Plan
 from tasks.backend import Report
@@ -81,8 +81,11 @@ def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
             begun_ms=started.since_accepted_ms,
         )
         # Before searching: what is indexed meanwhile may or may not be seen, and the answer is then not cached.
-        generation = part.store.generation(request.namespace)
+        generation = part.store.generation(request.namespace, timeout_s=part.left_s)
         rankings = (KINDS.get(branch.kind) or search_of(branch.kind))(part)
+        # As a package's kind or store may answer; the answer of everybody would break on it.
+        if complaint := next(filter(None, (ranking.complaint() for ranking in rankings)), None):
+            raise InvalidAnswer(complaint[:500])
         if request.fuse_by == "document":
             rankings = [collapse_ranking(ranking, branch.depth) for ranking in rankings]
         found = any(ranking.hits for ranking in rankings)

@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
+from queue import SimpleQueue
 
 from redis.exceptions import RedisError, ResponseError
 from structlog import get_logger
@@ -47,11 +48,13 @@ class Sweeper:
         self.name = uuid.uuid4().hex
         self._is_acting = False
         self._watch = QueueWatch(resources, self.name, lambda: self._is_acting)
+        self._to_plan: SimpleQueue[str | None] = SimpleQueue()
 
     def run(self, stop: threading.Event) -> None:
         """Sweep until `stop`; Redis being away is waited out."""
         if self._watch.is_wanted:
             threading.Thread(target=self._watch.run, args=(stop,), name="queues", daemon=True).start()
+        threading.Thread(target=self._plan_all, name="planner", daemon=True).start()
         is_away = False
         while not stop.is_set():
             try:
@@ -65,6 +68,7 @@ class Sweeper:
             except Exception:  # the last one to give up
                 log.exception("sweep failed")
                 stop.wait(0.2)
+        self._to_plan.put(None)
 
     def sweep_once(self) -> float:
         """Do what is due; returns how long there is nothing to do, in seconds."""
@@ -92,7 +96,15 @@ class Sweeper:
         self._fanout.send_retrieve(action.request_id)
 
     def _plan(self, action: Action) -> None:
-        plan_accepted(self._resources, self._fanout, action.request_id)
+        self._to_plan.put(action.request_id)
+
+    def _plan_all(self) -> None:
+        """In a thread of its own: reading the models' marks, or a database that is silent, must keep no end waiting."""
+        while (request_id := self._to_plan.get()) is not None:
+            try:
+                plan_accepted(self._resources, self._fanout, request_id)
+            except Exception:
+                log.exception("not planned", request_id=request_id)
 
     def _part(self, action: Action, *, attempt: int = 1) -> None:
         entry = self._resources.ledger.load(action.request_id)

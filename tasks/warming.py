@@ -12,7 +12,7 @@ from chorale_client.default_time import publish_timeouts
 from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
 from structlog import get_logger
 
-from models.errors import BadIndex, ModelMissing, NotConfigured, StageFailure
+from models.errors import BadIndex, ModelMissing, NotConfigured, ServiceError, StageFailure
 from tasks.backlog import drop_ended
 
 if TYPE_CHECKING:
@@ -42,16 +42,15 @@ def warm(app: Celery, queues: Sequence[str]) -> bool:
     if QUEUE_FUSION in queues:
         stores |= set(resources.pipeline.stores)
     for name in sorted(stores):
-        if f"{name}:write" in resources.capabilities:
-            _warm(cast("Store", resources.store(name)))
-        else:
-            resources.store(name).warm()
+        _warm(resources, name)
     for branch in branches:
         _connect(resources, branch.name)
     if QUEUE_RETRIEVE in queues:
         publish_timeouts(resources.redis, resources.pipeline.timeouts_s)
         for state in _namespaces(resources.writing_store):
             resources.publish_generation(state.name, state.generation)
+            if (resources.generation(state.name) or 0) > state.generation:
+                _rise_beyond(resources, state.name)
     if resources.settings.broker_url is None:
         for queue in queues:
             drop_ended(resources.redis, queue)
@@ -103,13 +102,30 @@ def warm_models_again(
             return
 
 
-def _warm(store: Store) -> None:
-    """A namespace that is damaged stops no worker: the others are searched, and its own requests are told."""
-    for state in _namespaces(store):
+def _warm(resources: Resources, name: str) -> None:
+    """A store that is away, or a namespace that is damaged, stops no worker: the others are searched, and its own
+    requests, each of which asks it anew, are told."""
+    store = resources.store(name)
+    namespaces: Sequence[str | None] = [None]
+    if f"{name}:write" in resources.capabilities:
+        namespaces = [state.name for state in _namespaces(cast("Store", store))]
+    for namespace in namespaces:
         try:
-            store.warm(state.name)
-        except BadIndex as error:
-            log.error("namespace not loaded", namespace=state.name, error=error.detail)
+            store.warm(namespace)
+        except StageFailure as error:
+            log.error("not loaded", store=name, namespace=namespace, reason=error.reason, error=error.detail)
+            if not isinstance(error, BadIndex):
+                # It would keep the worker from its start as long again for each of the others.
+                return
+
+
+def _rise_beyond(resources: Resources, namespace: str) -> None:
+    """An older corpus was put back: until it has risen nothing of it is cached, and no answer of the newer one given."""
+    try:
+        resources.rise_beyond(namespace)
+        resources.publish_generation(namespace, resources.writing_store.generation(namespace))
+    except ServiceError as error:
+        log.error("generation not raised", namespace=namespace, error=str(error))
 
 
 def _connect(resources: Resources, branch: str) -> None:
@@ -125,6 +141,6 @@ def _connect(resources: Resources, branch: str) -> None:
 def _namespaces(store: Store) -> Sequence[NamespaceState]:
     try:
         return store.namespaces()
-    except BadIndex as error:
-        log.error("no namespace can be read", error=error.detail)
+    except StageFailure as error:
+        log.error("no namespace can be read", reason=error.reason, error=error.detail)
         return ()

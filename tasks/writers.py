@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from cache.hypotheses import CachedTexts, Write
 from cache.memory import MemoryCache
@@ -15,6 +16,9 @@ from fusion.variants import DENSE, LEXICAL
 from inference.prompts import EXPANSION_PROMPT, prompt_of
 from models.errors import NotConfigured
 from tasks.extensions import open_generator
+
+if TYPE_CHECKING:
+    from inference.chat_model import ChatModel
 
 KEPT_HERE = 1_000
 KINDS_OF = {"bm25": tuple(sorted(LEXICAL)), "vector": tuple(sorted(DENSE))}
@@ -65,21 +69,10 @@ class Writers:
         options = self._options[branch.name]
         if isinstance(options, HydeOptions) and options.is_foreign:
             return self._cached(branch, open_generator(options).imagine, is_whole=bool)
-        key = options.api_key()
-        if importlib.util.find_spec("openai") is None:
-            raise NotConfigured("the openai package is not installed; `make llm` installs it")
-        from inference.chat_model import ChatModel
+        chat = open_chat(options)
         from inference.openai_expander import OpenAiExpander
         from inference.openai_generator import OpenAiGenerator
 
-        chat = ChatModel(
-            url=str(options.url),
-            model=str(options.model),
-            api_key=key,
-            temperature=options.temperature,
-            max_tokens=options.max_tokens,
-            fields=options.fields,
-        )
         write: Write
         if isinstance(options, HydeOptions):
             write = OpenAiGenerator(chat, prompt=self._prompt(options), documents=options.documents).imagine
@@ -100,6 +93,23 @@ class Writers:
             caches=(MemoryCache(max_entries=KEPT_HERE), self._shared),
             is_whole=is_whole,
         )
+
+
+def open_chat(options: Endpoint) -> ChatModel:
+    """Raises NotConfigured: without its key, or without the `openai` package."""
+    key = options.api_key()
+    if importlib.util.find_spec("openai") is None:
+        raise NotConfigured("the openai package is not installed; `make llm` installs it")
+    from inference.chat_model import ChatModel
+
+    return ChatModel(
+        url=str(options.url),
+        model=str(options.model),
+        api_key=key,
+        temperature=options.temperature,
+        max_tokens=options.max_tokens,
+        fields=options.fields,
+    )
 
 
 def generator_name(branch: str) -> str:

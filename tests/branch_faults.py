@@ -28,6 +28,9 @@ from tasks.backend import Report
 QUEUE, FORKED, UNSERVED = "chorale.faults", "chorale.forked", "chorale.unserved"
 """Of the faulty branches; of those that need a pool with processes; of one that no worker takes anything from."""
 
+HELD_QUEUE = "chorale.held"
+"""Of the kinds `held` and `perishable`; a test starts its workers."""
+
 PRELOAD = "from tests import branch_faults; branch_faults.install()\n"
 
 PREFORK = [
@@ -48,6 +51,12 @@ PREFORK = [
 
 DELIVERIES = "test:deliveries:"
 """How often the kind `fickle` was delivered, by the request's id."""
+
+LET_GO = "test:let_go:"
+"""Where one attempt of the kind `held` waits to be let go, by the request's id and the attempt."""
+
+PERISHABLE_S = 0.3
+"""How long a broker keeps a message of the kind `perishable`."""
 
 Task = Callable[..., Any]
 
@@ -150,6 +159,14 @@ def _is_fickle(task: Any, request_id: str, branch: str, **_: Any) -> Report:
     return Report(envelope_of(branch, "bread" if count == 1 else "repairs"))
 
 
+def _is_held(task: Any, request_id: str, branch: str, attempt: int = 1, **_: Any) -> Report:
+    """Begins, and answers once it is let go: `bread` at the first attempt, `repairs` at the second."""
+    _begun(task, request_id, branch)
+    task.app.resources.redis.incr(DELIVERIES + request_id)
+    task.app.resources.redis.brpop([f"{LET_GO}{request_id}:{attempt}"], timeout=4)
+    return Report(envelope_of(branch, "bread" if attempt == 1 else "repairs", attempt=attempt))
+
+
 class _Wire(Envelope):
     """An envelope of another version, or nothing of the kind."""
 
@@ -185,6 +202,8 @@ TASKS: Mapping[str, Task] = {
     "hangs": _sleeps,
     "killed": _is_killed,
     "unserved": _is_fickle,
+    "perishable": _is_fickle,
+    "held": _is_held,
     "fickle": _is_fickle,
     "fails_first": _is_fickle,
     "fails_then": _is_fickle,
@@ -197,13 +216,26 @@ TASKS: Mapping[str, Task] = {
 UNKNOWN = "unknown"
 """A kind that may be declared and that no worker has a task for, as in the middle of a deploy."""
 
+OPTIONS: Mapping[str, dict[str, Any]] = {
+    "sleeps": {"time_limit": 0.3},
+    "perishable": {"expires": PERISHABLE_S},
+}
+"""What Celery is told of a task besides, by its kind."""
+
 KINDS: Mapping[str, Options] = {**BRANCH_KINDS, UNKNOWN: {}, **{kind: {} for kind in TASKS}}
 
 
 def pipeline_file(folder: Path) -> Path:
     """A pipeline of `bm25` and every faulty kind; those share one queue."""
     tables = ['[stores.local]\nkind = "embedded"\n', _branch("bm25", "lexical", "chorale.bm25")]
-    queues = {"sleeps": FORKED, "hangs": FORKED, "killed": FORKED, "unserved": UNSERVED}
+    queues = {
+        "sleeps": FORKED,
+        "hangs": FORKED,
+        "killed": FORKED,
+        "unserved": UNSERVED,
+        "perishable": HELD_QUEUE,
+        "held": HELD_QUEUE,
+    }
     tables += [_branch(kind, "dense", queues.get(kind, QUEUE)) for kind in (*TASKS, UNKNOWN)]
     file = folder / "pipeline.toml"
     file.write_text("\n".join(tables))
@@ -225,8 +257,8 @@ def install() -> None:
     def register_all(app: Celery) -> None:
         register(app)
         for kind, task in TASKS.items():
-            options = {"time_limit": 0.3} if kind == "sleeps" else {}
-            app.task(task, name=TASK_SEARCH.format(kind=kind), bind=True, ignore_result=True, **options)
+            name = TASK_SEARCH.format(kind=kind)
+            app.task(task, name=name, bind=True, ignore_result=True, **OPTIONS.get(kind, {}))
         app.task(_inner, name="test.inner")
         app.task(_joined, name="test.joined")
 

@@ -102,8 +102,8 @@ class RunningPipeline:
         self._folder.cleanup()
 
     def start(self, name: str, *, queue: str | None = None) -> None:
-        """A worker of `queue` (by default the one of its name), `sweeper`, or any `drainer…`."""
-        if name == "sweeper":
+        """A worker of `queue` (by default the one of its name), any `sweeper…`, or any `drainer…`."""
+        if name.startswith("sweeper"):
             call = f"from tasks.sweeper import run; run(name={name!r})"
         elif name.startswith("drainer"):
             call = f"from tasks.sweeper import run; run(name={name!r}, only='drain')"

@@ -22,7 +22,7 @@ class SecuredRedis(RedisServer):
     def __init__(self) -> None:
         self.tls_port = free_port()
         self.passwords = {role: secrets.token_urlsafe(24) for role in ROLES}
-        super().__init__(tls_port=str(self.tls_port), tls_auth_clients="no")
+        super().__init__(appendonly=True, tls_port=str(self.tls_port), tls_auth_clients="no")
         self.ca_file = self.folder / "server.crt"
         _certify(self.folder)
         acl = self.folder / "users.acl"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from audit.database import database_url, open_database
@@ -13,6 +14,13 @@ from audit.outbox import UNREADABLE, outbox_state
 from audit.schema import HEAD, revision
 from cli.checks.finding import Finding
 from cli.surroundings import Surroundings
+from models.audit_tables import RequestRow
+
+TAKE_A_LOCK = {
+    "sqlite": "BEGIN IMMEDIATE",
+    "postgresql": f"LOCK TABLE {RequestRow.__tablename__} IN ROW EXCLUSIVE MODE",
+}
+"""What the drainer takes before it writes; given back at once, and nothing is written."""
 
 OLD_S = 30.0
 """An ended request is in the tables within a second, unless somebody holds them."""
@@ -45,6 +53,24 @@ def schema(around: Surroundings) -> Iterator[Finding]:
             f"the audit database {shown} has schema {found}, and this version knows none after {HEAD}",
             "use the newer version that wrote it, or another database",
         )
+    else:
+        yield from _writing(url, shown)
+
+
+def _writing(url: URL, shown: str) -> Iterator[Finding]:
+    """Waits for whoever holds it as long as the drainer does."""
+    engine = open_database(url)
+    try:
+        with engine.connect() as connection:
+            connection.exec_driver_sql(TAKE_A_LOCK[engine.dialect.name])
+            connection.rollback()
+    except SQLAlchemyError as error:
+        yield Finding(
+            f"the audit database {shown} cannot be written: {cause(error)}",
+            "end whoever holds it, or let it be written; ended requests wait in the outbox until then",
+        )
+    finally:
+        engine.dispose()
 
 
 def outbox(around: Surroundings) -> Iterator[Finding]:

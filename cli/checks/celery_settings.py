@@ -109,7 +109,9 @@ def chords(around: Surroundings) -> Iterator[Finding]:
 
 def events(around: Surroundings) -> Iterator[Finding]:
     redis = around.running_redis()
-    if not redis.exists("_kombu.binding.celeryev"):
+    # Who says that they are off has chosen: Flower shows workers and queues then.
+    is_chosen = "task_events" in around.settings.model_fields_set
+    if is_chosen or not redis.exists("_kombu.binding.celeryev"):
         return
     silent = [
         report.name
@@ -119,5 +121,6 @@ def events(around: Surroundings) -> Iterator[Finding]:
     if silent:
         yield Finding(
             f"somebody watches Celery's events (Flower), and {', '.join(silent)} send none of their tasks",
-            "set CHORALE_TASK_EVENTS=true and restart them, or end Flower: it shows no request",
+            "set CHORALE_TASK_EVENTS=true and restart them; or to false, for them and for this command, where workers and "
+            "queues are enough to see",
         )

@@ -49,6 +49,17 @@ def model(around: Surroundings) -> Iterator[Finding]:
             )
 
 
+def rerankers(around: Surroundings) -> Iterator[Finding]:
+    for name, declared in around.pipeline.rerankers.items():
+        try:
+            _ = around.resources.reranker(name).fingerprint
+        except ServiceError as error:
+            yield Finding(
+                f"the reranker {name!r} ({declared.model}) cannot be read: {error}",
+                "put the model there, on the fusion workers too, or correct the reranker in the pipeline",
+            )
+
+
 def generations(around: Surroundings) -> Iterator[Finding]:
     around.running_redis()
     if _differing(around):

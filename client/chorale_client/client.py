@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from redis.exceptions import ConnectionError, RedisError, ResponseError, Timeout
 from chorale_client.answer import Answer
 from chorale_client.default_time import DefaultTimes
 from chorale_client.errors import InvalidRequest, NotEnded, ServiceUnavailable, UnknownRequest
+from chorale_client.handed_in import next_stamp
 from chorale_client.indexed import Indexed
 from chorale_client.keys import INDEXED, result_key
 from chorale_client.ledger import GRACE_S, Accepted, CallersLedger
@@ -36,6 +38,11 @@ LAST_WORD_S = 0.3
 LOOK_AGAIN_S = 0.05
 """Between two looks at whether documents are indexed."""
 
+MOST_CONNECTIONS = 2**31
+"""Each thread that waits has one of its own; the pool's own bound of 100 would turn the next one away."""
+LOOKUP_S = 0.3
+"""How long a request without a time limit may wait to be told the installation's."""
+
 _PASSING = (ConnectionError, TimeoutError)
 
 Questions = str | Question | Mapping[str, Any] | Sequence[str | Question | Mapping[str, Any]]
@@ -47,6 +54,7 @@ def make_request(questions: Questions, **options: Any) -> Request:
     try:
         request = Request(questions=several, **options)
         refuse_unfinished(request)
+        request.model_dump_json()  # a filter may hold what JSON cannot
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
     except ValueError as error:
@@ -70,7 +78,10 @@ class Chorale:
         socket_timeout_s: float = 2,
     ) -> None:
         self._redis = Redis.from_url(
-            redis_url, socket_timeout=socket_timeout_s, socket_connect_timeout=socket_timeout_s
+            redis_url,
+            socket_timeout=socket_timeout_s,
+            socket_connect_timeout=socket_timeout_s,
+            max_connections=MOST_CONNECTIONS,
         )
         self._patience_s = socket_timeout_s
         self._limit = TimeLimit()
@@ -90,8 +101,9 @@ class Chorale:
 
     def ask(self, request: Request) -> Answer:
         """Like `retrieve`, for a request that was made before."""
+        begun_s = time.monotonic()
         request = self._in_its_time(request)
-        ends_at_s = time.monotonic() + request.timeout_s + GRACE_S
+        ends_at_s = begun_s + request.timeout_s + GRACE_S
         with self._limit.until(ends_at_s + LAST_WORD_S):
             return read_answer(self._result_of(request, ends_at_s))
 
@@ -144,9 +156,12 @@ class Chorale:
                     if time.monotonic() > ends_at_s:
                         raise
                     time.sleep(RECONNECT_S)
-            if result is not None:
-                return read_answer(result)
-            state = self._ledger.state(request_id)
+            state = None if result is not None else self._ledger.state(request_id)
+            if result is None and state is None:
+                # It may have ended between the two looks.
+                result = self._ledger.result(request_id)
+        if result is not None:
+            return read_answer(result)
         raise NotEnded(f"{request_id} is {state}; ask again") if state else UnknownRequest(request_id)
 
     def cancel(self, request_id: str) -> Answer:
@@ -164,8 +179,8 @@ class Chorale:
     def upsert(self, namespace: str, documents: Sequence[Mapping[str, Any]], *, source: str = "task") -> str:
         """Hand in documents (`{"id", "title", "text", "metadata"}` each), which replace those of their ids.
 
-        Returns the ticket that `wait_visible` takes; a few hundred at a time make good messages.  Raises
-        InvalidRequest, ServiceUnavailable.
+        Returns the ticket that `wait_visible` takes; a few hundred at a time make good messages.  Of what is handed
+        in about one document, `upsert` or `delete`, the last stands.  Raises InvalidRequest, ServiceUnavailable.
         """
         return self._hand_in(TASK_INDEX, namespace, documents=list(documents), source=source)
 
@@ -192,6 +207,8 @@ class Chorale:
             check_namespace(namespace)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
+        with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
+            work["handed_in"] = next_stamp(self._redis)
         try:
             return self._publisher.hand_in(task, namespace=namespace, v=WIRE_VERSION, **work)
         except (EncodeError, TypeError, ValueError) as error:
@@ -200,7 +217,7 @@ class Chorale:
             raise ServiceUnavailable(f"the broker does not answer: {error}") from error
 
     def _in_its_time(self, request: Request) -> Request:
-        with self._limit.until(time.monotonic() + self._patience_s):
+        with self._limit.until(time.monotonic() + LOOKUP_S):
             return self._default_times.applied(request)
 
     def _enqueue(self, request: Request) -> Accepted:
@@ -210,12 +227,14 @@ class Chorale:
             self._publisher.send(request.request_id, within_s=request.timeout_s)
         return accepted
 
-    # One subscription connection a thread: making a new one for each request would cost more than the request.
+    # One subscription connection a thread: making a new one for each request would cost more than the request.  A
+    # child process makes its own: of a socket that two read from, each gets some of the other's answers.
     @contextmanager
     def _listening(self, request_id: str) -> Iterator[PubSub]:
         channel = cast("PubSub | None", getattr(self._local, "channel", None))
-        if channel is None:
+        if channel is None or self._local.pid != os.getpid():
             channel = self._local.channel = self._redis.pubsub(ignore_subscribe_messages=True)
+            self._local.pid = os.getpid()
         try:
             channel.subscribe(result_key(request_id))
             yield channel

@@ -24,7 +24,10 @@ def in_its_time(request: Request, timeouts_s: Mapping[str, float]) -> Request:
     own_s = timeouts_s.get(request.configuration or "")
     if own_s is None or "timeout_s" in request.model_fields_set:
         return request
-    return request.model_copy(update={"timeout_s": own_s})
+    filled = request.model_copy(update={"timeout_s": own_s})
+    # Not the caller's own word: sent again it is an equal request, whatever the pipeline declares by then.
+    filled.model_fields_set.discard("timeout_s")
+    return filled
 
 
 def publish_timeouts(client: Redis, timeouts_s: Mapping[str, float]) -> None:
@@ -58,7 +61,7 @@ class DefaultTimes:
             found = cast("dict[bytes, bytes]", self._client.hgetall(TIMEOUTS))
             known = {name.decode(): float(value) for name, value in found.items()}
         except (RedisError, ValueError):
-            return self._known
+            known = self._known
         with self._lock:
             self._known, self._until_s = known, time.monotonic() + KNOWN_FOR_S
         return known

@@ -51,4 +51,4 @@ class UnknownRequest(ChoraleError):
 
 
 class ServiceUnavailable(ChoraleError):
-    """Redis cannot be reached, so nothing was enqueued; check the address and the server."""
+    """Redis or the broker cannot be reached; the text says so where the request was accepted all the same."""

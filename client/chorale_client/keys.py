@@ -10,9 +10,12 @@
 | chorale:flight:<fingerprint> | string     | the request that leads a question in flight; expires with it   |
 | chorale:generation:<ns>      | string     | the corpus generation (SQL is the truth)                       |
 | chorale:indexed:<task id>    | string     | what became of documents that were handed in (JSON); expires   |
+| chorale:handed_in            | string     | when documents were last handed in (µs by the server's clock)  |
+| chorale:written:<ns>         | sorted set | when each document was handed in that was written or deleted   |
+|                              |            | by message, of the last day; expires                           |
 | chorale:cache:<key>          | string     | answers of single questions, and vectors                       |
 | chorale:heartbeat:<worker>   | string     | a worker's sign of life (JSON); expires                        |
-| chorale:sweeper              | string     | which sweeper acts at present; expires after 150 ms            |
+| chorale:sweeper              | string     | which sweeper acts at present; expires after 80 ms             |
 | chorale:overload             | hash       | what waits on each queue, the bound it passed, and             |
 |                              |            | `retry_after_ms` while new requests are refused; expires       |
 | chorale:breaker:<branch>     | hash       | failures in a row; since and until when open; probe; expires   |
@@ -54,6 +57,8 @@ OUTBOX = "chorale:outbox"
 FLIGHT = "chorale:flight:"
 GENERATION = "chorale:generation:"
 INDEXED = "chorale:indexed:"
+HANDED_IN = "chorale:handed_in"
+WRITTEN = "chorale:written:"
 CACHE = "chorale:cache:"
 HEARTBEAT = "chorale:heartbeat:"
 SWEEPER = "chorale:sweeper"

@@ -49,7 +49,8 @@ class Accepted:
 
 def fingerprint(request: Request) -> str:
     """Equal for equal requests; tells an id that is used again for something else."""
-    return hashlib.sha256(request.model_dump_json().encode()).hexdigest()[:32]
+    not_said = set() if "timeout_s" in request.model_fields_set else {"timeout_s"}
+    return hashlib.sha256(request.model_dump_json(exclude=not_said).encode()).hexdigest()[:32]
 
 
 def head(request: Request) -> str:

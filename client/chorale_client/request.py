@@ -91,11 +91,13 @@ class Question(_Wire):
             return {"text": value}
         if isinstance(value, Mapping) and ({*_EXPANSION_KINDS, "hypothetical_document"} & value.keys()):
             plain = dict(value)
-            variants = list(plain.pop("variants", ()))
+            lists = [plain.pop(name, ()) for name in ("variants", "hypothetical_documents")]
+            if not all(isinstance(one, list | tuple) for one in lists):
+                return value  # which says what is wrong with it
+            variants, documents = map(list, lists)
             for name, kind in _EXPANSION_KINDS.items():
                 if text := plain.pop(name, None):
                     variants.append({"kind": kind, "text": text})
-            documents = list(plain.pop("hypothetical_documents", ()))
             if document := plain.pop("hypothetical_document", None):
                 documents.append(document)
             return {**plain, "variants": variants, "hypothetical_documents": documents}

@@ -50,7 +50,8 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
     elseif e.state == 'planned' then
       if tonumber(e.left) <= 0 or now >= tonumber(e.join_at) then
         if fuse_sent < 3 then
-          publish_fuse(key, id, e)
+          -- Once sent it may wait among others, as a part does.
+          if fuse_sent == 0 or redis.call('LLEN', e.callback_queue) == 0 then publish_fuse(key, id, e) end
           moment = now + 250
         end
       else

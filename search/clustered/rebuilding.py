@@ -9,7 +9,7 @@ from structlog import get_logger
 
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import PartlyWritten, ServiceError
-from search.checks import check_documents
+from search.checks import check_documents, why_not
 from search.clustered.table import Build, Change, DocumentTable, Told
 from search.clustered.writes import StoreWriter
 
@@ -43,8 +43,11 @@ class Rebuilding:
         with self._table.exclusive(namespace):
             chosen = list({document.document_id: document for document in documents}.values())
             check_documents(chosen, self._build.manifest)
-            self._table.put(self._build, chosen)
-        return self._table.generation(namespace)
+            return taken(chosen, namespace, self._put)
+
+    def _put(self, documents: Sequence[Document]) -> int:
+        self._table.put(self._build, documents)
+        return self._table.generation(self._namespace)
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
         with self._table.exclusive(namespace):
@@ -81,6 +84,22 @@ class Rebuilding:
         return found
 
 
+def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence[Document]], int]) -> int:
+    """What `put` makes of the documents without those that no server takes; raises PartlyWritten naming these."""
+    refused = {document.document_id: why for document in documents if (why := why_not(document))}
+    try:
+        generation = put([document for document in documents if document.document_id not in refused])
+    except PartlyWritten as error:
+        if not refused:
+            raise
+        # Those are in the table, and found there by `settle`.
+        refused |= error.failures
+        generation = error.generation
+    if refused:
+        raise PartlyWritten(namespace, refused, generation)
+    return generation
+
+
 def rebuild_store(
     table: DocumentTable, build: Build, writer: StoreWriter, *, stores: Collection[str]
 ) -> bool:
@@ -103,6 +122,8 @@ def rebuild_store(
 
     try:
         if anew is None:
+            # First, so that a crash on the way leaves nothing that seems to be written.
+            table.mark_all_behind(build, writer.name)
             writer.store.drop(build.name)
             writer.store.create(build.name, build.manifest)
         else:

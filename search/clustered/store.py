@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import BadIndex, ManifestMismatch, NotEverywhere, ServiceError, WrongDeclaration
 from search.checks import check_documents, check_manifest, same_manifest
-from search.clustered.rebuilding import Rebuilding, rebuild_store
-from search.clustered.table import Build, Change, DocumentTable, Told
+from search.clustered.rebuilding import Rebuilding, rebuild_store, taken
+from search.clustered.table import Build, Change, DocumentTable
 from search.clustered.verifying import Difference, difference
 from search.clustered.writes import StoreWriter
 from search.protocol import Store
 
 _BATCH = 256
+_WAITS = "the store could not be built anew yet"
 
 
 class ClusteredStore:
@@ -47,7 +48,7 @@ class ClusteredStore:
         waiting = self.table.to_rebuild(found)
         there = {name: store for name, store in self.stores.items() if name not in waiting}
         if there:
-            self._create_in_stores(namespace, manifest, there)
+            self._create_in_stores(namespace, manifest, there, build=found)
         return manifest
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
@@ -56,9 +57,7 @@ class ClusteredStore:
             # Of a document given twice, the last.
             chosen = list({document.document_id: document for document in documents}.values())
             check_documents(chosen, build.manifest)
-            if not chosen:
-                return self.table.generation(namespace)
-            return self._spread(build, self.table.put(build, chosen))
+            return taken(chosen, namespace, lambda documents: self._put(build, documents))
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
         """Raises NotEverywhere where a store did not delete, which it will with the next `settle`."""
@@ -127,17 +126,25 @@ class ClusteredStore:
             build = self.known(namespace)
             rebuilt = [self._rebuild(build, store) for store in self.table.to_rebuild(build)]
             did_write = any(rebuilt)
+            waiting = self.table.to_rebuild(build)
+            is_whole = not waiting
             for name, writer in self._writers.items():
                 writer.ask_again()
-                behind = [] if name in self.table.to_rebuild(build) else list(self.table.behind(build, name))
+                if name in waiting:
+                    continue
+                with suppress(ServiceError):
+                    self._make(build, name)
+                behind = list(self.table.behind(build, name))
+                is_whole = is_whole and not behind
                 for part in _parts(behind):
-                    told = writer.write(namespace, build.manifest, self.table.changes(build, part))
+                    told = writer.write(namespace, self.table.changes(build, part))
                     self.table.record(build, {name: told}, stores=self.stores)
                     did_write = did_write or len(told.failures) < len(told.changes)
                     if writer.is_away:
                         break
             self._level(namespace, self.table.generation(namespace) + did_write)
-            return self.unwritten(namespace)
+            # To look again through all documents takes as long as the namespace is large.
+            return {} if is_whole else self.unwritten(namespace)
 
     def verify(self, namespace: str, *, mends: bool) -> dict[str, Difference]:
         """How each store differs from the table; with `mends` all of it is written, or deleted, where it differs."""
@@ -151,7 +158,7 @@ class ClusteredStore:
                 if one.surplus:
                     changes = [Change(document_id, 0, None) for document_id in one.surplus]
                     self._writers[name].ask_again()
-                    told = self._writers[name].write(namespace, build.manifest, changes)
+                    told = self._writers[name].write(namespace, changes)
                     if told.failures:
                         found[name] = replace(one, failure=next(iter(told.failures.values())))
             if any(found.values()):
@@ -166,7 +173,7 @@ class ClusteredStore:
         found: dict[str, list[str]] = {}
         for name in self.stores:
             for document_id, why in self.table.behind(build, name).items():
-                said = "the store could not be built anew yet" if name in waiting else why
+                said = _WAITS if name in waiting else why
                 found.setdefault(document_id, []).append(f"{name}: {said}")
         return {document_id: "; ".join(why) for document_id, why in sorted(found.items())}
 
@@ -184,22 +191,31 @@ class ClusteredStore:
             raise BadIndex(f"no namespace {namespace!r} in the table of documents; there are: {names}")
         return found
 
+    def _put(self, build: Build, documents: Sequence[Document]) -> int:
+        if not documents:
+            return self.table.generation(build.name)
+        return self._spread(build, self.table.put(build, documents))
+
     def _spread(self, build: Build, changes: Sequence[Change]) -> int:
         """Let every store do the changes; returns the new generation, raises NotEverywhere."""
         waiting = self.table.to_rebuild(build)
-
-        def work(writer: StoreWriter) -> Told:
-            return writer.write(build.name, build.manifest, changes)
-
         asked = [writer for name, writer in self._writers.items() if name not in waiting]
         with ThreadPoolExecutor(max(1, len(asked))) as pool:
-            told = dict(zip([writer.name for writer in asked], pool.map(work, asked), strict=True))
+            done = pool.map(lambda writer: writer.write(build.name, changes), asked)
+            told = {writer.name: one for writer, one in zip(asked, done, strict=True)}
+        for name in [name for name, one in told.items() if one.is_missing]:
+            with suppress(ServiceError):
+                self._make(build, name)
+                told[name] = self._writers[name].write(build.name, changes)
         self.table.record(build, told, stores=self.stores)
         generation = self._level(build.name, self.table.generation(build.name) + 1)
         failures: dict[str, list[str]] = {}
         for name, one in told.items():
             for document_id, why in one.failures.items():
                 failures.setdefault(document_id, []).append(f"{name}: {why}")
+        for name in self._writers.keys() & waiting:
+            for change in changes:
+                failures.setdefault(change.document_id, []).append(f"{name}: {_WAITS}")
         if failures:
             said = {document_id: "; ".join(why) for document_id, why in failures.items()}
             raise NotEverywhere(build.name, said, generation)
@@ -229,11 +245,27 @@ class ClusteredStore:
                     continue
         return self.table.raise_generation(namespace, generation)
 
-    def _create_in_stores(self, namespace: str, manifest: Manifest, stores: Mapping[str, Store]) -> None:
+    def _make(self, build: Build, name: str) -> None:
+        """Make the namespace of a build in one store; one that lost it is to be written again with everything."""
+        store = self.stores[name]
+        try:
+            store.generation(build.name)
+        except BadIndex:
+            # First, so that a crash on the way leaves nothing that seems to be written.
+            with self.exclusive(build.name):
+                self.table.mark_all_behind(build, name)
+        store.create(build.name, build.manifest)
+
+    def _create_in_stores(
+        self, namespace: str, manifest: Manifest, stores: Mapping[str, Store], *, build: Build | None = None
+    ) -> None:
         failures: list[ServiceError] = []
-        for store in stores.values():
+        for name, store in stores.items():
             try:
-                store.create(namespace, manifest)
+                if build is None:
+                    store.create(namespace, manifest)
+                else:
+                    self._make(build, name)
             except (ManifestMismatch, WrongDeclaration):
                 raise
             except ServiceError as error:

@@ -52,6 +52,8 @@ class Told:
 
     changes: Sequence[Change]
     failures: Mapping[str, str]
+    is_missing: bool = False
+    """The store has no such namespace, or cannot read it."""
 
 
 class DocumentTable:
@@ -166,6 +168,11 @@ class DocumentTable:
                 where = and_(_of(state_table, build), _S.store == store, _S.document_id.in_(part))
                 connection.execute(delete(state_table).where(where))
 
+    def mark_all_behind(self, build: Build, store: str) -> None:
+        """Let a store be written again with everything."""
+        with self._database.writing(build.name) as connection:
+            connection.execute(delete(state_table).where(_of(state_table, build), _S.store == store))
+
     def changes(self, build: Build, document_ids: Sequence[str]) -> list[Change]:
         """What a store is to do for these ids."""
         found: list[Change] = []
@@ -245,36 +252,39 @@ class DocumentTable:
             _drop(connection, build)
 
     def namespaces(self) -> list[NamespaceState]:
-        alive = and_(_D.namespace_id == _N.namespace_id, ~_D.is_deleted)
-        asked = (
-            select(
-                namespace_table,
-                func.count(_D.document_id),
-                func.coalesce(func.sum(_D.passages), 0),
-                func.coalesce(func.max(_G.generation), 0),
-            )
-            .select_from(
-                namespace_table.outerjoin(document_table, alive).outerjoin(
-                    generation_table, _G.name == _N.name
-                )
-            )
-            .where(_N.is_current)
-            .group_by(_N.namespace_id)
-            .order_by(_N.name)
-        )
-        # PostgreSQL groups by a primary key and gives the other columns of its table.
         with self._database.reading() as connection:
-            rows = connection.execute(asked).all()
-        return [
-            NamespaceState(
-                row.name,
-                row[-3],
-                int(row[-2]),
-                int(row[-1]),
-                Manifest(**{name: value for name, value in row.manifest.items() if name in _MANIFEST_FIELDS}),
-            )
-            for row in rows
-        ]
+            return read_namespaces(connection)
+
+
+def read_namespaces(connection: Connection) -> list[NamespaceState]:
+    """Those that are searched, by name."""
+    alive = and_(_D.namespace_id == _N.namespace_id, ~_D.is_deleted)
+    asked = (
+        select(
+            namespace_table,
+            func.count(_D.document_id),
+            func.coalesce(func.sum(_D.passages), 0),
+            func.coalesce(func.max(_G.generation), 0),
+        )
+        .select_from(
+            namespace_table.outerjoin(document_table, alive).outerjoin(generation_table, _G.name == _N.name)
+        )
+        .where(_N.is_current)
+        .group_by(_N.namespace_id)
+        .order_by(_N.name)
+    )
+    # PostgreSQL groups by a primary key and gives the other columns of its table.
+    rows = connection.execute(asked).all()
+    return [
+        NamespaceState(
+            row.name,
+            row[-3],
+            int(row[-2]),
+            int(row[-1]),
+            Manifest(**{name: value for name, value in row.manifest.items() if name in _MANIFEST_FIELDS}),
+        )
+        for row in rows
+    ]
 
 
 def _of(table: Any, build: Build) -> Any:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 
 from structlog import get_logger
 
-from models.documents import Document, Manifest
+from models.documents import Document
 from models.errors import (
     BadIndex,
     ManifestMismatch,
     NotConfigured,
     PartlyWritten,
-    ServiceError,
     StageFailure,
     StoreTimeout,
     StoreUnavailable,
@@ -42,6 +41,7 @@ class StoreWriter:
         self.name = name
         self.store = store
         self._away: tuple[float, str] | None = None
+        self._is_missing = False
 
     @property
     def is_away(self) -> bool:
@@ -51,35 +51,33 @@ class StoreWriter:
         """However lately it did not answer."""
         self._away = None
 
-    def write(self, namespace: str, manifest: Manifest, changes: Sequence[Change]) -> Told:
+    def write(self, namespace: str, changes: Sequence[Change]) -> Told:
         """Do the changes, each wholly or not at all, idempotently; no failure of the store leaves this."""
+        self._is_missing = False
         documents = [change.document for change in changes if change.document is not None]
         deleted = [change.document_id for change in changes if change.document is None]
         failures: dict[str, str] = {}
         if documents:
-            failures |= self._upsert(namespace, manifest, documents)
+            failures |= self._upsert(namespace, documents)
         if deleted:
-            failures |= self._attempt(
-                namespace, manifest, deleted, lambda: self.store.delete(namespace, deleted)
-            )
-        return Told(changes, failures)
+            try:
+                failures |= self._attempt(namespace, deleted, lambda: self.store.delete(namespace, deleted))
+            except StageFailure as error:
+                failures |= dict.fromkeys(deleted, str(error))
+        return Told(changes, failures, self._is_missing)
 
-    def _upsert(self, namespace: str, manifest: Manifest, documents: Sequence[Document]) -> dict[str, str]:
+    def _upsert(self, namespace: str, documents: Sequence[Document]) -> dict[str, str]:
         names = [document.document_id for document in documents]
         try:
-            return self._attempt(namespace, manifest, names, lambda: self.store.upsert(namespace, documents))
+            return self._attempt(namespace, names, lambda: self.store.upsert(namespace, documents))
         except StageFailure as error:
             # Something about one of them, and it does not say which.
             if len(documents) == 1:
                 return {names[0]: str(error)}
             half = len(documents) // 2
-            return self._upsert(namespace, manifest, documents[:half]) | self._upsert(
-                namespace, manifest, documents[half:]
-            )
+            return self._upsert(namespace, documents[:half]) | self._upsert(namespace, documents[half:])
 
-    def _attempt(
-        self, namespace: str, manifest: Manifest, names: Sequence[str], call: Callable[[], object]
-    ) -> dict[str, str]:
+    def _attempt(self, namespace: str, names: Sequence[str], call: Callable[[], object]) -> dict[str, str]:
         """Why each document failed; raises a StageFailure that may be one document's alone."""
         if self.is_away and self._away is not None:
             return dict.fromkeys(names, self._away[1])
@@ -91,8 +89,7 @@ class StoreWriter:
                 return {name: why for name, why in error.failures.items() if name in set(names)}
             except _OF_ALL as error:
                 why = str(error)
-                if isinstance(error, BadIndex) and pause_s is not None and self._made(namespace, manifest):
-                    continue
+                self._is_missing = isinstance(error, BadIndex)
                 if not isinstance(error, _PASSING):
                     break
                 if pause_s is not None:
@@ -101,11 +98,3 @@ class StoreWriter:
                     self._away = (time.monotonic() + _AWAY_S, why)
         log.error("a store was not written", store=self.name, namespace=namespace, why=why[:500])
         return dict.fromkeys(names, why)
-
-    def _made(self, namespace: str, manifest: Manifest) -> bool:
-        """Make the namespace where the store has none."""
-        try:
-            self.store.create(namespace, manifest)
-        except ServiceError:
-            return False
-        return True

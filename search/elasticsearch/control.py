@@ -13,6 +13,7 @@ from elasticsearch import Elasticsearch
 
 from models.errors import BadIndex, StoreUnavailable
 from search.elasticsearch.connection import Connection
+from search.elasticsearch.deadline import Deadline
 from search.elasticsearch.failures import readable
 from search.elasticsearch.layout import control_body, control_index
 
@@ -31,9 +32,9 @@ class Control:
         self._connection = connection
         self._index = control_index(connection.endpoint.prefix)
 
-    def generation(self, namespace: str) -> int:
+    def generation(self, namespace: str, deadline: Deadline) -> int:
         """Raises BadIndex for a namespace that is not there."""
-        record, _ = self._read(namespace)
+        record, _ = self._read(namespace, deadline)
         if not record.is_there:
             raise BadIndex(f"no namespace {namespace!r} in Elasticsearch at {self._connection.address}")
         return record.generation
@@ -50,7 +51,7 @@ class Control:
     def change(self, namespace: str, changed: Callable[[Record], Record]) -> Record:
         """Replace the record by what `changed` makes of it; of two writers neither's change is lost."""
         for _ in range(_LOST_RACES):
-            record, seen = self._read(namespace)
+            record, seen = self._read(namespace, self._connection.deadline())
             wanted = changed(record)
             if wanted == record or self._write(namespace, wanted, seen):
                 return wanted
@@ -72,13 +73,13 @@ class Control:
         if not self._connection.ask(_exists(self._index), self._connection.deadline()):
             self._connection.ask(make, self._connection.deadline())
 
-    def _read(self, namespace: str) -> tuple[Record, tuple[int, int] | None]:
+    def _read(self, namespace: str, deadline: Deadline) -> tuple[Record, tuple[int, int] | None]:
         """The record and its place in the log, None where there is none."""
 
         def get(client: Elasticsearch) -> object:
             return client.options(ignore_status=404).get(index=self._index, id=namespace)
 
-        answer = self._connection.ask(get, self._connection.deadline())
+        answer = self._connection.ask(get, deadline)
         with readable(self._connection.address):
             if not answer.get("found"):
                 return Record(), None

@@ -13,6 +13,7 @@ from elasticsearch import ApiError, UnsupportedProductError
 from models.errors import (
     BadIndex,
     InvalidAnswer,
+    ServiceError,
     StageFailure,
     StoreTimeout,
     StoreUnavailable,
@@ -37,9 +38,7 @@ def translated(address: str) -> Iterator[None]:
     try:
         yield
     except UnsupportedProductError as error:
-        raise InvalidAnswer(
-            f"what answers at {address} is not Elasticsearch 8 or 9: check the store's url"
-        ) from error
+        raise _stranger(address) from error
     except ApiError as error:
         raise failure(address, error.status_code, error.body) from error
     except ConnectionTimeout as error:
@@ -56,6 +55,11 @@ def translated(address: str) -> Iterator[None]:
         raise InvalidAnswer(f"Elasticsearch at {address} answered what is no JSON") from error
     except TransportError as error:
         raise StoreUnavailable(f"Elasticsearch at {address}: {str(error)[:200]}") from error
+    except ServiceError:
+        raise
+    except Exception as error:
+        # Its text, and those of what it came from, may quote a header, and so the key.
+        raise StageFailure(f"Elasticsearch at {address} cannot be asked ({type(error).__name__})") from None
 
 
 @contextmanager
@@ -95,7 +99,13 @@ def failure(address: str, status: int, body: Any) -> StageFailure:
         )
     if status >= 500:
         return StoreUnavailable(f"Elasticsearch at {address} failed ({status}): {reason}")
+    if not (isinstance(body, Mapping) and "error" in body):
+        return _stranger(address)
     return BadIndex(f"Elasticsearch at {address} refuses the request ({status} {kind}): {reason}")
+
+
+def _stranger(address: str) -> InvalidAnswer:
+    return InvalidAnswer(f"what answers at {address} is not Elasticsearch 8 or 9: check the store's url")
 
 
 def _told(body: Any) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from search.elasticsearch.layout import Namespace, passage_key, vector_from
 from search.elasticsearch.searching import MOST_HITS, msearch
 
 _AT_ONCE = 500
-_PASSAGES: Clause = {"exists": {"field": "passage_id"}}
+PASSAGES: Clause = {"exists": {"field": "passage_id"}}
 _DOCUMENTS: Clause = {"exists": {"field": "revision"}}
 
 
@@ -44,7 +44,7 @@ def texts(
             found["body"],
             json.loads(found["metadata"]),
         )
-        for found in _by_id(connection, namespace, passage_ids, fields, deadline)
+        for found in by_id(connection, namespace, passage_ids, fields, deadline)
     }
 
 
@@ -53,7 +53,7 @@ def vectors(
 ) -> dict[str, Vector]:
     return {
         found["passage_id"]: vector_from(found["vector_bytes"])
-        for found in _by_id(connection, namespace, passage_ids, ("passage_id", "vector_bytes"), deadline)
+        for found in by_id(connection, namespace, passage_ids, ("passage_id", "vector_bytes"), deadline)
         if "vector_bytes" in found
     }
 
@@ -62,7 +62,7 @@ def revisions(
     connection: Connection, namespace: Namespace, source: str, deadline: Deadline
 ) -> dict[str, str]:
     of_source: list[Clause] = [_DOCUMENTS, {"term": {"source": source}}]
-    found = _scan(connection, namespace, of_source, ("document_id", "revision"), deadline)
+    found = scan(connection, namespace, of_source, ("document_id", "revision"), deadline)
     return {fields["document_id"][0]: fields["revision"][0] for fields in found}
 
 
@@ -72,7 +72,7 @@ def stored(
     """Everything there is of some documents, what a writer that was killed left behind too, once refreshed."""
     for part in _parts(document_ids):
         of_documents: list[Clause] = [{"terms": {"document_id": part}}]
-        for fields in _scan(
+        for fields in scan(
             connection, namespace, of_documents, ("document_id", "passage_id", "digest"), deadline
         ):
             yield Stored(fields["document_id"][0], fields.get("passage_id", [""])[0], fields["digest"][0])
@@ -83,7 +83,7 @@ def counts(connection: Connection, deadline: Deadline) -> dict[str, tuple[int, i
     wanted = {
         "indices": {
             "terms": {"field": "_index", "size": MOST_HITS},
-            "aggs": {"documents": {"filter": _DOCUMENTS}, "passages": {"filter": _PASSAGES}},
+            "aggs": {"documents": {"filter": _DOCUMENTS}, "passages": {"filter": PASSAGES}},
         }
     }
 
@@ -99,7 +99,7 @@ def counts(connection: Connection, deadline: Deadline) -> dict[str, tuple[int, i
         }
 
 
-def _by_id(
+def by_id(
     connection: Connection,
     namespace: Namespace,
     passage_ids: Sequence[str],
@@ -122,14 +122,14 @@ def _by_id(
                 yield one["_source"]
 
 
-def _scan(
+def scan(
     connection: Connection,
     namespace: Namespace,
     clauses: Sequence[Clause],
     fields: Sequence[str],
     deadline: Deadline,
 ) -> Iterator[Mapping[str, Any]]:
-    """All that match, page by page."""
+    """The fields of all that match, page by page; in the order of document and passage ids."""
     body: dict[str, Any] = {
         "_source": False,
         "stored_fields": "_none_",

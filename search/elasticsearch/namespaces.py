@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from chorale_client.request import check_namespace
 from elasticsearch import Elasticsearch
@@ -52,10 +52,23 @@ class Namespaces:
         return namespace
 
     def find(self, name: str, deadline: Deadline) -> Namespace | None:
-        try:
-            # `*` and `a,b` would be asked for as several.
-            check_namespace(name)
-        except ValueError:
+        """Raises BadIndex where its index is not of our layout."""
+        found = self._behind_alias(name, deadline)
+        if found is None:
+            return None
+        index, mappings = found
+        with readable(self._connection.address):
+            self._known[name] = namespace_from(name, index, mappings)
+        return self._known[name]
+
+    def index_of(self, name: str, deadline: Deadline) -> str | None:
+        """Of whatever layout."""
+        found = self._behind_alias(name, deadline)
+        return None if found is None else found[0]
+
+    def _behind_alias(self, name: str, deadline: Deadline) -> tuple[str, Mapping[str, Any]] | None:
+        """The index and its mappings."""
+        if not _can_be(name):
             return None
 
         def get(client: Elasticsearch) -> object:
@@ -68,8 +81,24 @@ class Namespaces:
             return None
         with readable(self._connection.address):
             ((index, of_index),) = answer.items()
-            self._known[name] = namespace_from(name, index, of_index["mappings"])
-        return self._known[name]
+            return index, of_index["mappings"]
+
+    def without_alias(self, name: str, deadline: Deadline) -> list[str]:
+        """Its indices that are in the making, or were left behind."""
+        if not _can_be(name):
+            return []
+        beginning = f"{alias(self._connection.endpoint.prefix, name)}.v"
+
+        def get(client: Elasticsearch) -> object:
+            return client.indices.get(index=f"{beginning}*", features=["aliases"])
+
+        answer = self._connection.ask(get, deadline)
+        with readable(self._connection.address):
+            return [
+                index
+                for index, told in answer.items()
+                if not told["aliases"] and index.removeprefix(beginning).isdecimal()
+            ]
 
     def forget(self, name: str) -> None:
         self._known.pop(name, None)
@@ -91,3 +120,12 @@ class Namespaces:
                 if name.startswith(beginning) and index.startswith(f"{name}.v")
             }
             return [namespace_from(name, *found[name]) for name in sorted(found)]
+
+
+def _can_be(name: str) -> bool:
+    """`*` and `a,b` would be asked for as several."""
+    try:
+        check_namespace(name)
+    except ValueError:
+        return False
+    return True

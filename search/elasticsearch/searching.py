@@ -25,7 +25,7 @@ COSINE_DECIMALS = 6
 """Scores are float32: beyond these decimals the order of summing shows."""
 
 _FIELDS = Hit._fields
-_SHOWN = [name for name in _FIELDS if name != "score"]
+SHOWN = [name for name in _FIELDS if name != "score"]
 _ANSWERED = (
     ",".join(
         f"responses.{name}"
@@ -56,7 +56,7 @@ def search_text(
     """Two rounds at most: in the second, a few long documents that filled the first are one hit each."""
     queries = {n: query for n, text in enumerate(texts) if (query := namespace.words.asked(text)) is not None}
     first = {n: _text_body(asked.around(query), min(2 * depth, MOST_HITS)) for n, query in queries.items()}
-    found, warnings = _first_round(connection, namespace, first, asked, deadline)
+    found, warnings = first_round(connection, namespace, first, asked, deadline)
     size = min(2 * depth, MOST_HITS)
     hits = {n: _text_hits(answer) for n, answer in found.items()}
     whole = {n for n, of_question in hits.items() if len(of_question) < size}
@@ -91,7 +91,7 @@ def search_vectors(
     size = min(2 * depth, MOST_HITS)
     least = connection.endpoint.candidates
     bodies = {n: _vector_body(vector.tolist(), size, least, asked) for n, vector in enumerate(vectors)}
-    answers, warnings = _first_round(connection, namespace, bodies, asked, deadline)
+    answers, warnings = first_round(connection, namespace, bodies, asked, deadline)
     hits: dict[int, list[Hit]] = {}
     while answers:
         again = {}
@@ -143,7 +143,7 @@ def msearch(
     return dict(zip(bodies, answers, strict=True))
 
 
-def _first_round(
+def first_round(
     connection: Connection,
     namespace: Namespace,
     bodies: Mapping[int, Body],
@@ -180,19 +180,21 @@ def _hits_only() -> Body:
     return {
         "_source": False,
         "stored_fields": "_none_",
-        "docvalue_fields": _SHOWN,
+        "docvalue_fields": SHOWN,
         "track_total_hits": False,
     }
 
 
 def _text_hits(answer: Mapping[str, Any]) -> list[Hit]:
-    return _ranked(_hit(found["fields"], round(found["sort"][0], TEXT_DECIMALS)) for found in _found(answer))
+    return _ranked(
+        hit_of(found["fields"], round(found["sort"][0], TEXT_DECIMALS)) for found in _found(answer)
+    )
 
 
 def _vector_hits(answer: Mapping[str, Any]) -> list[Hit]:
     # The server's score is (1 + cosine) / 2.
     return _ranked(
-        _hit(found["fields"], round(2 * found["_score"] - 1, COSINE_DECIMALS)) for found in _found(answer)
+        hit_of(found["fields"], round(2 * found["_score"] - 1, COSINE_DECIMALS)) for found in _found(answer)
     )
 
 
@@ -202,8 +204,8 @@ def _found(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return hits
 
 
-def _hit(fields: Mapping[str, list[str]], score: float) -> Hit:
-    shown = {name: fields[name][0] for name in _SHOWN if name in fields}
+def hit_of(fields: Mapping[str, list[str]], score: float) -> Hit:
+    shown = {name: fields[name][0] for name in SHOWN if name in fields}
     return Hit(score=score + 0.0, **shown)
 
 

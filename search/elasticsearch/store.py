@@ -18,6 +18,7 @@ from search.elasticsearch.connection import Connection
 from search.elasticsearch.control import Control
 from search.elasticsearch.deadline import Deadline
 from search.elasticsearch.layout import Namespace
+from search.elasticsearch.listing import list_documents
 from search.elasticsearch.namespaces import Namespaces
 from search.elasticsearch.writer import Writer
 from search.protocol import Filters
@@ -85,8 +86,37 @@ class ElasticsearchStore:
 
         return self._namespaces.using(namespace, deadline, search)
 
-    def vectors(self, namespace: str, passage_ids: Sequence[str]) -> dict[str, Vector]:
-        deadline = self._lookup()
+    def list_documents(
+        self,
+        namespace: str,
+        *,
+        order_by: str,
+        descending: bool,
+        depth: int,
+        filters: Filters | None = None,
+        exclude_ids: Sequence[str] = (),
+        timeout_s: float = 2.0,
+    ) -> Ranking:
+        deadline = self._connection.deadline(timeout_s)
+        asked = conditions(filters, tuple(exclude_ids))
+
+        def work(target: Namespace) -> Ranking:
+            return list_documents(
+                self._connection,
+                target,
+                order_by=order_by,
+                descending=descending,
+                depth=depth,
+                asked=asked,
+                deadline=deadline,
+            )
+
+        return self._namespaces.using(namespace, deadline, work)
+
+    def vectors(
+        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
+    ) -> dict[str, Vector]:
+        deadline = self._connection.deadline(timeout_s)
         return self._namespaces.using(
             namespace,
             deadline,
@@ -101,8 +131,8 @@ class ElasticsearchStore:
             namespace, deadline, lambda target: lookups.texts(self._connection, target, passage_ids, deadline)
         )
 
-    def generation(self, namespace: str) -> int:
-        return self._control.generation(namespace)
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
+        return self._control.generation(namespace, self._connection.deadline(timeout_s))
 
     def warm(self, namespace: str | None = None) -> None:
         deadline = self._lookup()

@@ -22,7 +22,7 @@ from elasticsearch import Elasticsearch
 
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure
-from search.checks import built_differently, check_documents, check_manifest, same_manifest
+from search.checks import built_differently, check_documents, check_manifest, same_manifest, why_not
 from search.elasticsearch import lookups
 from search.elasticsearch.bulk import Action, send
 from search.elasticsearch.connection import Connection
@@ -43,10 +43,6 @@ from search.elasticsearch.layout import (
 )
 from search.elasticsearch.namespaces import Namespaces
 from search.embedded.analysis import analyser
-
-LONGEST_PASSAGE = 5_000_000
-"""Characters of a passage, of its title, and of its document's metadata as JSON: more is no passage, and the
-server's limit for a request is 100 MB."""
 
 _REBUILD_BATCH = 256
 
@@ -79,7 +75,7 @@ class Writer:
         chosen = list({document.document_id: document for document in documents}.values())
         check_documents(chosen, target.manifest)
         if not chosen:
-            return self._control.generation(namespace)
+            return self._control.generation(namespace, self._connection.deadline())
         self._refresh(target.index)
         refused = self._write(target, chosen)
         self._refresh(target.index)
@@ -104,6 +100,7 @@ class Writer:
 
     def drop(self, namespace: str) -> bool:
         found = self._namespaces.find(namespace, self._connection.deadline())
+        self._delete_abandoned(namespace)
         if found is None:
             return False
         self._control.change(
@@ -122,7 +119,8 @@ class Writer:
         check_manifest(namespace, manifest)
         analyser(manifest.language)
         self._prepare()
-        old = self._namespaces.find(namespace, self._connection.deadline())
+        old = self._namespaces.index_of(namespace, self._connection.deadline())
+        self._delete_abandoned(namespace)
         index = self._new_index(namespace, manifest, is_behind_alias=False)
         refused: dict[str, str] = {}
         try:
@@ -137,10 +135,10 @@ class Writer:
         except BaseException:
             self._delete_index(index)
             raise
-        self._point(namespace, index, old=None if old is None else old.index)
+        self._point(namespace, index, old=old)
         self._namespaces.forget(namespace)
         if old is not None:
-            self._delete_index(old.index)
+            self._delete_index(old)
         generation = self._control.change(
             namespace, lambda record: replace(record, generation=record.generation + 1, is_there=True)
         ).generation
@@ -156,10 +154,7 @@ class Writer:
             if why := _impossible(document):
                 refused[document.document_id] = why
                 continue
-            try:
-                wanted[document.document_id] = _passages(target, document)
-            except (TypeError, ValueError, RecursionError) as error:
-                refused[document.document_id] = f"its metadata is no JSON: {str(error)[:200]}"
+            wanted[document.document_id] = _passages(target, document)
         there: dict[str, dict[str, lookups.Stored]] = defaultdict(dict)
         for one in lookups.stored(self._connection, target, list(wanted), self._connection.deadline()):
             there[one.document_id][_key(one)] = one
@@ -228,6 +223,11 @@ class Writer:
             lambda client: client.indices.update_aliases(actions=actions), self._connection.deadline()
         )
 
+    def _delete_abandoned(self, namespace: str) -> None:
+        """What a rebuild that was killed left."""
+        for index in self._namespaces.without_alias(namespace, self._connection.deadline()):
+            self._delete_index(index)
+
     def _delete_index(self, index: str) -> None:
         def delete(client: Elasticsearch) -> object:
             return client.options(ignore_status=404).indices.delete(index=index)
@@ -256,21 +256,12 @@ def _impossible(document: Document) -> str | None:
     for what, name in (("id", document.document_id), ("source", document.source)):
         if len(name) > LONGEST_NAME:
             return f"its {what} has {len(name):,} characters; at most {LONGEST_NAME:,}"
-    for passage in document.passages:
-        size = max(len(passage.text), len(document.title), len(passage.heading))
-        if size > LONGEST_PASSAGE:
-            return (
-                f"passage {passage.passage_id[:80]!r} has {size:,} characters; at most {LONGEST_PASSAGE:,}: "
-                "split the document"
-            )
-    return None
+    return why_not(document)
 
 
 def _passages(target: Namespace, document: Document) -> dict[str, Action]:
     """What stands in the index of each passage, by key."""
     shared = shared_source(document)
-    if len(shared["metadata"]) > LONGEST_PASSAGE:
-        raise ValueError(f"it has {len(shared['metadata']):,} characters; at most {LONGEST_PASSAGE:,}")
     return {
         passage_key(passage.passage_id): passage_source(target, document, passage, shared)
         for passage in document.passages

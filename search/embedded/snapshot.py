@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from models.documents import NamespaceState
@@ -25,15 +25,24 @@ _BEYOND = """
 """
 
 
-def copy_corpus(folder: Path, to: Path) -> list[NamespaceState]:
-    """Write `to`, a whole `corpus.db` of one moment; returns what is in it.  Raises BadIndex for a damaged one."""
+@contextmanager
+def still_corpus(folder: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that sees the corpus as it is now, for as long as it is open.  Raises BadIndex for a damaged one."""
     with translated(folder):
         Corpus(folder).set_up()
-    with (
-        translated(folder),
-        closing(connected(folder)) as source,
-        closing(sqlite3.connect(to)) as target,
-    ):
+    with translated(folder), closing(connected(folder)) as connection:
+        connection.execute("BEGIN")
+        # A transaction sees the moment of its first read.
+        connection.execute("SELECT count(*) FROM sqlite_schema")
+        yield connection
+
+
+def copy_corpus(source: sqlite3.Connection, folder: Path, to: Path) -> list[NamespaceState]:
+    """Write `to`, a whole `corpus.db`, from the connection to the one in `folder`; returns what is in it.
+
+    Raises BadIndex for a damaged one.
+    """
+    with translated(folder), closing(sqlite3.connect(to)) as target:
         # All pages in one step: in several, every write in between would begin the copy anew.
         source.backup(target)
         if (said := target.execute("PRAGMA quick_check").fetchone()[0]) != "ok":

@@ -123,7 +123,9 @@ class EmbeddedStore:
         hits = tuple(view.rows.hit(int(places[firsts[place]]), 0.0) for place in order[:depth])
         return Ranking(hits, len(found), allowed.warnings)
 
-    def vectors(self, namespace: str, passage_ids: Sequence[str]) -> dict[str, Vector]:
+    def vectors(
+        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
+    ) -> dict[str, Vector]:
         pulse = self._settled(namespace)
         with self._corpus.reading() as connection:
             return lookups.vectors(connection, pulse.namespace_id, passage_ids)
@@ -136,7 +138,7 @@ class EmbeddedStore:
         with self._corpus.reading() as connection:
             return lookups.texts(connection, pulse.namespace_id, passage_ids, deadline)
 
-    def generation(self, namespace: str) -> int:
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
         return self._view(namespace).pulse.generation
 
     def warm(self, namespace: str | None = None) -> None:

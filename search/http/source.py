@@ -11,6 +11,7 @@ from models.documents import Matrix, PassageText, Vector
 from models.errors import NotConfigured, StoreTimeout
 from models.hits import Ranking
 from models.http_endpoint import HttpEndpoint
+from search.credentials import usable_key
 from search.http.answer import AnswerReader
 from search.http.call import make_call
 from search.http.connections import Connections, Line
@@ -26,7 +27,7 @@ class HttpSource:
 
     def __init__(self, name: str, endpoint: HttpEndpoint, *, key: str | None = None) -> None:
         self._endpoint = endpoint
-        self._key = key.strip() if key else None
+        self._key = key
         self._reader = AnswerReader(name, endpoint)
 
     def search_text(
@@ -40,7 +41,8 @@ class HttpSource:
         timeout_s: float = 2.0,
     ) -> list[Ranking]:
         """Each question is asked by itself, several at once."""
-        endpoint, key = self._endpoint, self._usable_key()
+        endpoint = self._endpoint
+        key = usable_key(endpoint.address, endpoint.api_key_env, self._key)
         if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
             return [Ranking() for _ in texts]
         timeout_s = min(timeout_s, endpoint.timeout_s)
@@ -85,7 +87,9 @@ class HttpSource:
     ) -> list[Ranking]:
         raise NotConfigured(f"{self._endpoint.address} is asked by text alone")
 
-    def vectors(self, namespace: str, passage_ids: Sequence[str]) -> dict[str, Vector]:
+    def vectors(
+        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
+    ) -> dict[str, Vector]:
         return {}
 
     def texts(
@@ -94,7 +98,7 @@ class HttpSource:
         """None: they came with the ranking."""
         return {}
 
-    def generation(self, namespace: str) -> int | None:
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int | None:
         """None: it does not say when it changes, so that no answer it had a part in is kept."""
         return None
 
@@ -119,14 +123,3 @@ class HttpSource:
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._endpoint.connections, thread_name_prefix="http")
-
-    def _usable_key(self) -> str | None:
-        name = self._endpoint.api_key_env
-        if name is None:
-            return None
-        if not self._key:
-            raise NotConfigured(f"{self._endpoint.address} needs a key: the variable {name} is not set")
-        # http.client would quote it in its error.
-        if not self._key.isascii() or not self._key.isprintable():
-            raise NotConfigured(f"the variable {name} holds characters that no header can carry")
-        return self._key

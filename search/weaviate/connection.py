@@ -10,22 +10,33 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc  # type: ignore[import-untyped]
 import weaviate
 from weaviate.classes.init import AdditionalConfig, Auth, Timeout
 from weaviate.config import GrpcConfig
-from weaviate.exceptions import WeaviateBaseError
+from weaviate.exceptions import UnexpectedStatusCodeError, WeaviateBaseError
 
-from models.errors import NotConfigured, ServiceError, StageFailure, StoreTimeout, StoreUnavailable
+from models.errors import (
+    InvalidAnswer,
+    NotConfigured,
+    ServiceError,
+    StageFailure,
+    StoreTimeout,
+    StoreUnavailable,
+)
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.weaviate.failures import failure_of, unreachable
+from search.weaviate.failures import failure_of, unquoted, unreachable
 
 OLDEST = (1, 33)
 """The first version whose filters know `not`."""
 
+_STRANGERS = (404, 405)
+"""What a server answers that has not what every Weaviate has."""
+
 _PROBE_S = 0.05
+_FIRST_LOOK_S = 0.2
 
 # It logs the objects that were refused, which are the documents.
 logging.getLogger("weaviate-client").setLevel(logging.CRITICAL)
@@ -60,6 +71,9 @@ class Connection:
             raise self._silence(timeout_s) from None
         except (WeaviateBaseError, grpc.RpcError, OSError) as error:
             raise failure_of(error, self.endpoint.url) from error
+        except Exception as error:
+            # Its text, and those of what it came from, may quote a header, and so the key.
+            raise unquoted(error, self.endpoint.url) from None
 
     def close(self) -> None:
         with self._lock:
@@ -82,7 +96,24 @@ class Connection:
 
     async def _limited(self, work: Callable[[Client], Awaitable[_Answer]], timeout_s: float) -> _Answer:
         async with asyncio.timeout(timeout_s):
-            return await work(await self._connected())
+            working = asyncio.create_task(self._work(work))
+            try:
+                await self._while_somebody_listens(working)
+                return await working
+            finally:
+                working.cancel()
+
+    async def _work(self, work: Callable[[Client], Awaitable[_Answer]]) -> _Answer:
+        return await work(await self._connected())
+
+    async def _while_somebody_listens(self, working: asyncio.Task[Any]) -> None:
+        """Until it is done; raises StoreUnavailable where the client would try again until the time is over."""
+        patience_s = _FIRST_LOOK_S
+        while not (await asyncio.wait({working}, timeout=patience_s))[0]:
+            error = await asyncio.to_thread(self._unreachable)
+            if isinstance(error, ConnectionRefusedError):
+                raise StoreUnavailable(unreachable(self.endpoint.url, str(error)))
+            patience_s *= 2
 
     async def _connected(self) -> Client:
         assert self._connecting is not None
@@ -92,8 +123,12 @@ class Connection:
                 try:
                     await client.connect()
                     await self._check_version(client)
-                except BaseException:
+                except BaseException as error:
                     await client.close()
+                    if isinstance(error, UnexpectedStatusCodeError) and error.status_code in _STRANGERS:
+                        raise InvalidAnswer(
+                            f"what answers at {self.endpoint.url} is no Weaviate: check the store's `url`"
+                        ) from error
                     raise
                 self._client = client
             return self._client
@@ -110,13 +145,21 @@ class Connection:
             self._client = None
 
     def _silence(self, timeout_s: float) -> StageFailure:
-        """The client tries again where nobody listens, until the time is over: look which of the two it was."""
+        """The client tries again where nobody answers, until the time is over: look which of the two it was."""
         url = self.endpoint.url
+        if (error := self._unreachable()) is not None:
+            return StoreUnavailable(unreachable(url, str(error)))
+        return StoreTimeout(
+            f"Weaviate at {url} did not answer within {timeout_s:g} s: is it busy, or is `grpc_port` another server's?"
+        )
+
+    def _unreachable(self) -> OSError | None:
+        """Why no connection can be made."""
         try:
             socket.create_connection(self.endpoint.grpc_address, timeout=_PROBE_S).close()
         except OSError as error:
-            return StoreUnavailable(unreachable(url, str(error)))
-        return StoreTimeout(f"Weaviate at {url} did not answer within {timeout_s:g} s")
+            return error
+        return None
 
 
 def _client(endpoint: WeaviateEndpoint, key: str | None) -> Client:

@@ -65,6 +65,12 @@ def failure_of(error: BaseException, url: str) -> StageFailure:
     return kind(f"Weaviate at {url} {_ADVICE[kind]} ({_said(error)})")
 
 
+def unquoted(error: BaseException, url: str) -> StageFailure:
+    """The same with the name of the error's class alone."""
+    kind = _kind(error)
+    return kind(f"Weaviate at {url} {_ADVICE[kind]} ({type(error).__name__})")
+
+
 def _kind(error: BaseException) -> type[StageFailure]:
     for one in _chain(error):
         if isinstance(one, grpc.aio.AioRpcError) and one.code() in _CODES:

@@ -40,15 +40,15 @@ def source_uuid(source: str) -> uuid.UUID:
     return uuid.uuid5(uuid.NAMESPACE_OID, f"source {source}")
 
 
-def objects(document: Document, manifest: Manifest, *, generation: int, texts: bool) -> Objects:
-    """Raises TypeError or ValueError for what is no JSON or no Unicode."""
+def objects(document: Document, manifest: Manifest, *, written_us: int, texts: bool) -> Objects:
+    """Raises ValueError for what is no Unicode."""
     metadata = json.dumps(dict(document.metadata), ensure_ascii=False, allow_nan=False)
     given = {"document_id": document.document_id, "source": document.source}
     shared: dict[str, Any] = {
         "document": document_uuid(document.document_id),
         "document_id": document.document_id,
         "facets": facets(given | dict(document.metadata)),
-        "written": generation,
+        "written": written_us,
         "content_hash": document.content_hash or None,
         "near_duplicate_group": document.near_duplicate_group,
         "source_type": _word(document.metadata.get("source_type")),

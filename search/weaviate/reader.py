@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -14,21 +14,20 @@ from weaviate.collections.classes.filters import FilterReturn
 
 from models.documents import Matrix
 from models.hits import Hit, Ranking
-from models.weaviate_endpoint import WeaviateEndpoint
 from search.checks import check_questions
 from search.embedded.analysis import question_terms
 from search.filters import compile_filters, unknown_field_warning
 from search.protocol import Filters
-from search.weaviate import conditions, registry, schema
+from search.weaviate import conditions
 from search.weaviate.conditions import AnyTerm, Condition, Every, Like, Not, Some
-from search.weaviate.connection import Client
 from search.weaviate.cut import best
 from search.weaviate.facets import has_field
 from search.weaviate.objects import document_uuid
+from search.weaviate.registry import Namespace
 from search.weaviate.schema import Objects
 
-_HIT = [*Hit._fields]
-_HIT.remove("score")
+SHOWN = [*Hit._fields]
+SHOWN.remove("score")
 
 # float32 sums: beyond these decimals the order of summing shows.
 _COSINE_DECIMALS = 6
@@ -41,7 +40,6 @@ _FUSIONS = {"relative": HybridFusion.RELATIVE_SCORE, "ranked": HybridFusion.RANK
 class Search:
     """What the questions of one request have in common."""
 
-    namespace: str
     depth: int
     filters: Filters | None
     exclude_ids: Sequence[str]
@@ -54,14 +52,9 @@ class Fusion:
     kind: Literal["relative", "ranked"]
 
 
-async def by_text(
-    client: Client, endpoint: WeaviateEndpoint, search: Search, texts: Sequence[str]
-) -> list[Ranking]:
-    language = (await registry.known(client, endpoint, search.namespace)).manifest.language
-    held = schema.passages(client, endpoint, search.namespace)
-
+async def by_text(namespace: Namespace, held: Objects, search: Search, texts: Sequence[str]) -> list[Ranking]:
     def asked(text: str) -> _Ask | None:
-        query = _terms(text, language)
+        query = _terms(text, namespace.manifest.language)
 
         async def found(where: FilterReturn, limit: int) -> list[Hit]:
             answer = await held.query.bm25(
@@ -69,7 +62,7 @@ async def by_text(
                 query_properties=["terms"],
                 limit=limit,
                 filters=where,
-                return_properties=_HIT,
+                return_properties=SHOWN,
                 return_metadata=MetadataQuery(score=True),
             )
             return [_scored(one) for one in answer.objects]
@@ -79,13 +72,9 @@ async def by_text(
     return await _rankings(held, search, [asked(text) for text in texts])
 
 
-async def by_vector(
-    client: Client, endpoint: WeaviateEndpoint, search: Search, vectors: Matrix
-) -> list[Ranking]:
-    manifest = (await registry.known(client, endpoint, search.namespace)).manifest
+async def by_vector(namespace: Namespace, held: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
     questions = np.asarray(vectors, np.float32)
-    check_questions(search.namespace, questions, manifest.dimension)
-    held = schema.passages(client, endpoint, search.namespace)
+    check_questions(namespace.name, questions, namespace.manifest.dimension)
 
     def asked(vector: list[float]) -> _Ask:
         async def found(where: FilterReturn, limit: int) -> list[Hit]:
@@ -93,11 +82,11 @@ async def by_vector(
                 vector,
                 limit=limit,
                 filters=where,
-                return_properties=_HIT,
+                return_properties=SHOWN,
                 return_metadata=MetadataQuery(distance=True),
             )
             return [
-                _hit(one, round(1.0 - (one.metadata.distance or 0.0), _COSINE_DECIMALS))
+                hit_of(one.properties, round(1.0 - (one.metadata.distance or 0.0), _COSINE_DECIMALS))
                 for one in answer.objects
             ]
 
@@ -107,20 +96,18 @@ async def by_vector(
 
 
 async def by_both(
-    client: Client,
-    endpoint: WeaviateEndpoint,
+    namespace: Namespace,
+    held: Objects,
     search: Search,
     how: Fusion,
     texts: Sequence[str],
     vectors: Matrix,
 ) -> list[Ranking]:
-    manifest = (await registry.known(client, endpoint, search.namespace)).manifest
     questions = np.asarray(vectors, np.float32)
-    check_questions(search.namespace, questions, manifest.dimension)
-    held = schema.passages(client, endpoint, search.namespace)
+    check_questions(namespace.name, questions, namespace.manifest.dimension)
 
     def asked(text: str, vector: list[float]) -> _Ask:
-        query = _terms(text, manifest.language)
+        query = _terms(text, namespace.manifest.language)
 
         async def found(where: FilterReturn, limit: int) -> list[Hit]:
             answer = await held.query.hybrid(
@@ -132,7 +119,7 @@ async def by_both(
                 fusion_type=_FUSIONS[how.kind],
                 limit=limit,
                 filters=where,
-                return_properties=_HIT,
+                return_properties=SHOWN,
                 return_metadata=MetadataQuery(score=True),
             )
             return [_scored(one) for one in answer.objects]
@@ -149,18 +136,9 @@ _Ask = Callable[[FilterReturn, int], Awaitable[list[Hit]]]
 
 async def _rankings(held: Objects, search: Search, questions: Sequence[_Ask | None]) -> list[Ranking]:
     """A ranking for each question, none found for None."""
-    # A filter that everything passes: with one, Weaviate looks at each vector of a small namespace.
-    wanted: Condition = conditions.EVERYTHING
-    if search.filters:
-        warnings = compile_filters(search.filters).warnings
-        warnings += await _unknown(held, list(search.filters))
-        if warnings:
-            return [Ranking((), 0, warnings) for _ in questions]
-        wanted = conditions.condition(search.filters)
-    where = filter_of(wanted)
-    if search.exclude_ids:
-        excluded = [document_uuid(name) for name in search.exclude_ids]
-        where = where & Filter.not_(Filter.by_property("document").contains_any(excluded))
+    where, warnings = await passing(held, search)
+    if warnings:
+        return [Ranking((), 0, warnings) for _ in questions]
 
     async def ranking(ask: _Ask | None) -> Ranking:
         if ask is None:
@@ -168,6 +146,23 @@ async def _rankings(held: Objects, search: Search, questions: Sequence[_Ask | No
         return Ranking(*await best(partial(ask, where), search.depth))
 
     return list(await asyncio.gather(*map(ranking, questions)))
+
+
+async def passing(held: Objects, search: Search) -> tuple[FilterReturn, tuple[str, ...]]:
+    """What a passage must fulfil, and warnings, with any of which none does."""
+    # A filter that everything passes: with one, Weaviate looks at each vector of a small namespace.
+    wanted: Condition = conditions.EVERYTHING
+    if search.filters:
+        warnings = compile_filters(search.filters).warnings
+        warnings += await _unknown(held, list(search.filters))
+        if warnings:
+            return filter_of(conditions.NOTHING), warnings
+        wanted = conditions.condition(search.filters)
+    where = filter_of(wanted)
+    if search.exclude_ids:
+        excluded = [document_uuid(name) for name in search.exclude_ids]
+        where = where & Filter.not_(Filter.by_property("document").contains_any(excluded))
+    return where, ()
 
 
 async def _unknown(held: Objects, fields: Sequence[str]) -> tuple[str, ...]:
@@ -208,8 +203,9 @@ def _terms(text: str, language: str) -> str:
 
 
 def _scored(found: Any) -> Hit:
-    return _hit(found, round(found.metadata.score or 0.0, _SCORE_DECIMALS))
+    return hit_of(found.properties, round(found.metadata.score or 0.0, _SCORE_DECIMALS))
 
 
-def _hit(found: Any, score: float) -> Hit:
-    return Hit(score=score, **{name: found.properties.get(name) for name in _HIT})
+def hit_of(properties: Mapping[str, Any], score: float) -> Hit:
+    shown: dict[str, Any] = {name: properties.get(name) for name in SHOWN}
+    return Hit(score=score, **shown)

@@ -1,24 +1,29 @@
-"""What namespaces are: manifest and generation of each, one object; a dropped one keeps its generation alone."""
+"""What namespaces are: manifest, generation and tenant of each, one object; a dropped one keeps its generation alone.
+
+A namespace that is built anew is another tenant, so that a search sees the old one or the new one, whole.
+"""
 
 from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
-from weaviate.exceptions import WeaviateQueryError
+from weaviate.exceptions import WeaviateBaseError, WeaviateQueryError
 
 from models.documents import Manifest
 from models.errors import BadIndex
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.weaviate.connection import Client
-from search.weaviate.schema import namespaces
+from search.weaviate.schema import Objects, namespaces, passages
 
 NO_COLLECTION = "could not find class"
 _MOST = 10_000
 """Weaviate's QUERY_MAXIMUM_RESULTS: so many namespaces can be listed."""
 
+_Answer = TypeVar("_Answer")
 _MANIFEST_FIELDS = frozenset(field.name for field in fields(Manifest))
 
 
@@ -27,14 +32,18 @@ class Entry:
     name: str
     generation: int
     manifest: Manifest | None
-    """None of a namespace that was dropped."""
+    """None of a namespace that was dropped, or was never whole."""
+    tenant: str
+    """Where its passages are."""
+    unused: str = ""
+    """A tenant that nobody searches: in the making, or left behind."""
 
     @classmethod
     def of(cls, held: dict[str, Any]) -> Entry:
-        text = held["manifest"]
-        read = json.loads(text) if text else None
-        manifest = Manifest(**{k: v for k, v in read.items() if k in _MANIFEST_FIELDS}) if read else None
-        return cls(held["name"], held["generation"], manifest)
+        read = json.loads(held["manifest"] or "{}")
+        known = {name: value for name, value in read.items() if name in _MANIFEST_FIELDS}
+        tenant, unused = read.get("tenant", held["name"]), read.get("unused", "")
+        return cls(held["name"], held["generation"], Manifest(**known) if known else None, tenant, unused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,27 @@ class Namespace:
     name: str
     generation: int
     manifest: Manifest
+    tenant: str
+
+
+async def using(
+    client: Client,
+    endpoint: WeaviateEndpoint,
+    name: str,
+    work: Callable[[Namespace, Objects], Awaitable[_Answer]],
+) -> _Answer:
+    """What `work` makes of a namespace and its passages; again, where a rebuild took them away meanwhile.
+
+    Raises BadIndex where there is none of that name.
+    """
+    namespace = await known(client, endpoint, name)
+    while True:
+        try:
+            return await work(namespace, passages(client, endpoint, namespace.tenant))
+        except WeaviateBaseError:
+            searched, namespace = namespace, await known(client, endpoint, name)
+            if namespace.tenant == searched.tenant:
+                raise
 
 
 async def find(client: Client, endpoint: WeaviateEndpoint, name: str) -> Entry | None:
@@ -58,12 +88,13 @@ async def find(client: Client, endpoint: WeaviateEndpoint, name: str) -> Entry |
 
 
 async def known(client: Client, endpoint: WeaviateEndpoint, name: str) -> Namespace:
-    """Raises BadIndex naming those there are."""
+    """Raises BadIndex, which names no other: whoever asks may not be told of them."""
     entry = await find(client, endpoint, name)
     if entry is not None and entry.manifest is not None:
-        return Namespace(name, entry.generation, entry.manifest)
-    there = ", ".join(entry.name for entry in await listed(client, endpoint)) or "none yet"
-    raise BadIndex(f"Weaviate at {endpoint.url} has no namespace {name!r}; there are: {there}")
+        return Namespace(name, entry.generation, entry.manifest, entry.tenant)
+    raise BadIndex(
+        f"Weaviate at {endpoint.url} has no namespace {name[:80]!r}: `chorale namespaces list` shows those there are"
+    )
 
 
 async def listed(client: Client, endpoint: WeaviateEndpoint) -> list[Entry]:
@@ -79,7 +110,8 @@ async def listed(client: Client, endpoint: WeaviateEndpoint) -> list[Entry]:
 
 
 async def write(client: Client, endpoint: WeaviateEndpoint, entry: Entry) -> None:
-    manifest = json.dumps(asdict(entry.manifest)) if entry.manifest else ""
+    told = {"tenant": entry.tenant, "unused": entry.unused}
+    manifest = json.dumps(told | (asdict(entry.manifest) if entry.manifest else {}))
     properties = {"name": entry.name, "manifest": manifest, "generation": entry.generation}
     held = namespaces(client, endpoint)
     if await held.data.exists(_id(entry.name)):

@@ -1,4 +1,4 @@
-"""The two collections: passages, with a tenant for each namespace, and one object for each namespace itself."""
+"""The two collections: passages, with a tenant for each namespace as it was built, and one object for each namespace itself."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PASSAGE = (
     Property(name="source", data_type=DataType.UUID, index_filterable=True),  # of the source's name
     Property(name="is_head", data_type=DataType.BOOL, index_filterable=True),  # one object of each document
     Property(name="is_passage", data_type=DataType.BOOL, index_filterable=True),
-    Property(name="written", data_type=DataType.INT, index_filterable=True),  # the batch's generation
+    Property(name="written", data_type=DataType.INT, index_filterable=True),  # which batch it is of
     Property(
         name="bucket", data_type=DataType.INT, index_filterable=True, index_range_filters=True
     ),  # of the document's id, to list documents in parts
@@ -60,8 +60,8 @@ _PASSAGE = (
 _NAMESPACE = (_held("name"), _held("manifest"), _held("generation", DataType.INT))
 
 
-def passages(client: Client, endpoint: WeaviateEndpoint, namespace: str) -> Objects:
-    return client.collections.use(f"{endpoint.collection}Passage").with_tenant(namespace)
+def passages(client: Client, endpoint: WeaviateEndpoint, tenant: str) -> Objects:
+    return client.collections.use(f"{endpoint.collection}Passage").with_tenant(tenant)
 
 
 def tenants(client: Client, endpoint: WeaviateEndpoint) -> Objects:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Literal, TypeVar
 
 from models.documents import Document, Manifest, Matrix, NamespaceState, PassageText, Vector
 from models.errors import NotConfigured
 from models.hits import Ranking
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.protocol import Filters
-from search.weaviate import lookups, reader, registry, schema
+from search.weaviate import listing, lookups, reader, registry
 from search.weaviate.connection import Client, Connection
 from search.weaviate.reader import Fusion, Search
+from search.weaviate.registry import Namespace
+from search.weaviate.schema import Objects
 from search.weaviate.writer import Writer
+
+_Answer = TypeVar("_Answer")
 
 
 class WeaviateStore:
@@ -37,10 +42,8 @@ class WeaviateStore:
         exclude_ids: Sequence[str] = (),
         timeout_s: float = 2.0,
     ) -> list[Ranking]:
-        search = Search(namespace, depth, filters, exclude_ids)
-        return self._connection.run(
-            lambda client: reader.by_text(client, self._endpoint, search, texts), timeout_s
-        )
+        search = Search(depth, filters, exclude_ids)
+        return self._ask(namespace, lambda found, held: reader.by_text(found, held, search, texts), timeout_s)
 
     def search_vectors(
         self,
@@ -53,9 +56,9 @@ class WeaviateStore:
         timeout_s: float = 2.0,
     ) -> list[Ranking]:
         """Approximate (HNSW) from `flat_search_cutoff` passages on, exact below."""
-        search = Search(namespace, depth, filters, exclude_ids)
-        return self._connection.run(
-            lambda client: reader.by_vector(client, self._endpoint, search, vectors), timeout_s
+        search = Search(depth, filters, exclude_ids)
+        return self._ask(
+            namespace, lambda found, held: reader.by_vector(found, held, search, vectors), timeout_s
         )
 
     def search_hybrid(
@@ -73,16 +76,41 @@ class WeaviateStore:
     ) -> list[Ranking]:
         """BM25 and vectors, fused by Weaviate itself; scores depend on how many passages it looks at."""
         how = Fusion(alpha, fusion)
-        search = Search(namespace, depth, filters, exclude_ids)
-        return self._connection.run(
-            lambda client: reader.by_both(client, self._endpoint, search, how, texts, vectors), timeout_s
+        search = Search(depth, filters, exclude_ids)
+        return self._ask(
+            namespace,
+            lambda found, held: reader.by_both(found, held, search, how, texts, vectors),
+            timeout_s,
         )
 
-    def vectors(self, namespace: str, passage_ids: Sequence[str]) -> dict[str, Vector]:
-        return self._connection.run(
-            lambda client: lookups.vectors(client, self._endpoint, namespace, passage_ids),
-            self._endpoint.timeout_s,
+    def list_documents(
+        self,
+        namespace: str,
+        *,
+        order_by: str,
+        descending: bool,
+        depth: int,
+        filters: Filters | None = None,
+        exclude_ids: Sequence[str] = (),
+        timeout_s: float = 2.0,
+    ) -> Ranking:
+        """Raises NotConfigured where the option `texts` is off: metadata is off with it."""
+        if not self._endpoint.texts:
+            raise NotConfigured(
+                f"Weaviate at {self._endpoint.url} holds no metadata to list by: declare `texts = true`, or the branch "
+                "with another store"
+            )
+        search = Search(depth, filters, exclude_ids)
+        return self._ask(
+            namespace,
+            lambda _, held: listing.list_documents(held, search, order_by=order_by, descending=descending),
+            timeout_s,
         )
+
+    def vectors(
+        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
+    ) -> dict[str, Vector]:
+        return self._ask(namespace, lambda _, held: lookups.vectors(held, passage_ids), timeout_s)
 
     def texts(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
@@ -90,25 +118,24 @@ class WeaviateStore:
         """Raises NotConfigured where the option `texts` is off."""
         if not self._endpoint.texts:
             raise NotConfigured(f"Weaviate at {self._endpoint.url} holds no texts: declare `texts = true`")
-        return self._connection.run(
-            lambda client: lookups.texts(client, self._endpoint, namespace, passage_ids), timeout_s
-        )
+        return self._ask(namespace, lambda _, held: lookups.texts(held, passage_ids), timeout_s)
 
-    def generation(self, namespace: str) -> int:
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
         found = self._connection.run(
-            lambda client: registry.known(client, self._endpoint, namespace), self._endpoint.timeout_s
+            lambda client: registry.known(client, self._endpoint, namespace), timeout_s
         )
         return found.generation
 
     def warm(self, namespace: str | None = None) -> None:
         """Connect, and open the tenants' files by asking each of them for nothing."""
 
+        async def touch(_: Namespace, held: Objects) -> None:
+            await held.query.fetch_objects(limit=1, return_properties=[])
+
         async def work(client: Client) -> None:
             names = [entry.name for entry in await registry.listed(client, self._endpoint)]
             for name in names if namespace is None else [namespace]:
-                await registry.known(client, self._endpoint, name)
-                held = schema.passages(client, self._endpoint, name)
-                await held.query.fetch_objects(limit=1, return_properties=[])
+                await registry.using(client, self._endpoint, name, touch)
 
         self._connection.run(work, self._endpoint.timeout_s)
 
@@ -126,6 +153,10 @@ class WeaviateStore:
     def drop(self, namespace: str) -> bool:
         return self._writer.drop(namespace)
 
+    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
+        """Build the namespace anew of these documents, beside running searches; returns the new generation."""
+        return self._writer.rebuild(namespace, manifest, documents)
+
     def deactivate(self, namespace: str) -> None:
         return self._writer.deactivate(namespace)
 
@@ -133,14 +164,26 @@ class WeaviateStore:
         self._writer.raise_generation(namespace, least)
 
     def namespaces(self) -> list[NamespaceState]:
-        return self._connection.run(
-            lambda client: lookups.states(client, self._endpoint), self._endpoint.timeout_s
-        )
+        async def work(client: Client) -> list[NamespaceState]:
+            entries = await registry.listed(client, self._endpoint)
+            states = (registry.using(client, self._endpoint, entry.name, lookups.state) for entry in entries)
+            return list(await asyncio.gather(*states))
+
+        return self._connection.run(work, self._endpoint.timeout_s)
 
     def revisions(self, namespace: str, source: str) -> dict[str, str]:
+        return self._ask(
+            namespace, lambda _, held: lookups.revisions(held, source), self._endpoint.write_timeout_s
+        )
+
+    def _ask(
+        self,
+        namespace: str,
+        work: Callable[[Namespace, Objects], Awaitable[_Answer]],
+        timeout_s: float,
+    ) -> _Answer:
         return self._connection.run(
-            lambda client: lookups.revisions(client, self._endpoint, namespace, source),
-            self._endpoint.write_timeout_s,
+            lambda client: registry.using(client, self._endpoint, namespace, work), timeout_s
         )
 
     def close(self) -> None:

@@ -1,13 +1,18 @@
 """Writing: every document's passages first, then its head, which says in which revision it is there.
 
 A writer that is killed leaves documents whose head is the old one: the next run sees another revision and hands
-them in again.  The generation rises at the end, when a search sees the whole batch.
+them in again.  Until then what it wrote of the new one is found, too.  The generation rises at the end, when a
+search sees the whole batch.
 """
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from weaviate.classes.query import Filter
@@ -16,8 +21,8 @@ from weaviate.collections.classes.filters import FilterReturn
 from weaviate.exceptions import WeaviateInsertManyAllFailedError, WeaviateQueryError
 
 from models.documents import Document, Manifest
-from models.errors import BadIndex, PartlyWritten, StageFailure
-from search.checks import check_documents, check_manifest, same_manifest
+from models.errors import PartlyWritten, StageFailure, StoreUnavailable
+from search.checks import check_documents, check_manifest, same_manifest, why_not
 from search.embedded.analysis import analyser
 from search.weaviate import registry, schema
 from search.weaviate.connection import Client, Connection
@@ -50,15 +55,16 @@ class Writer:
 
         async def work(client: Client) -> Manifest:
             await schema.ensure(client, self._endpoint)
-            entry = await registry.find(client, self._endpoint, namespace)
-            if entry is not None and entry.manifest is not None:
+            entry = await self._entry(client, namespace)
+            if entry.manifest is not None:
                 same_manifest(namespace, entry.manifest, manifest)
+            else:
+                await self._remove(client, entry.unused)
             tenants = schema.tenants(client, self._endpoint).tenants
-            if not await tenants.exists(namespace):
-                await tenants.create(Tenant(name=namespace))
-            if entry is None or entry.manifest is None:
-                generation = entry.generation if entry else 0
-                await registry.write(client, self._endpoint, Entry(namespace, generation, manifest))
+            if not await tenants.exists(entry.tenant):
+                await tenants.create(Tenant(name=entry.tenant))
+            if entry.manifest is None:
+                await registry.write(client, self._endpoint, replace(entry, manifest=manifest, unused=""))
             return manifest
 
         return self._connection.run(work, self._endpoint.timeout_s)
@@ -71,18 +77,9 @@ class Writer:
         check_documents(chosen, found.manifest)
         if not chosen:
             return found.generation
-        generation, failures = found.generation + 1, dict[str, str]()
-        for part in _in_parts(chosen, _DOCUMENTS_AT_ONCE):
-            made = list(self._made(part, found.manifest, generation, failures))
-            self._send(namespace, [one for document in made for one in document.others], failures)
-            # Leftovers go before the head says that the new revision is there, and the old head after it.
-            done = [document for document in made if document.document_id not in failures]
-            no_head = Filter.not_(Filter.by_property("is_head").equal(True))
-            self._delete_older(namespace, done, generation, no_head)
-            self._send(namespace, [document.head for document in done], failures)
-            done = [document for document in done if document.document_id not in failures]
-            self._delete_older(namespace, done, generation)
-        self._raise(namespace, found.manifest, generation)
+        generation = found.generation + 1
+        failures = self._write(found.tenant, chosen, found.manifest)
+        self._change(namespace, generation=generation)
         if failures:
             raise PartlyWritten(namespace, failures, generation)
         return generation
@@ -92,70 +89,140 @@ class Writer:
         deleted = 0
         for part in _in_parts(sorted(set(document_ids)), _DOCUMENTS_AT_ONCE):
             mine = _of_documents(part)
-            deleted += self._count(namespace, mine & Filter.by_property("is_head").equal(True))
-            self._delete(namespace, mine)
+            deleted += self._count(found.tenant, mine & Filter.by_property("is_head").equal(True))
+            self._delete(found.tenant, mine)
         if deleted:
-            self._raise(namespace, found.manifest, found.generation + 1)
+            self._change(namespace, generation=found.generation + 1)
         return deleted
 
     def drop(self, namespace: str) -> bool:
         async def work(client: Client) -> bool:
-            try:
-                found = await registry.known(client, self._endpoint, namespace)
-            except BadIndex:
+            entry = await self._entry(client, namespace)
+            await self._remove(client, entry.unused)
+            if entry.manifest is None:
                 return False
-            await registry.write(client, self._endpoint, Entry(namespace, found.generation + 1, None))
-            await schema.tenants(client, self._endpoint).tenants.remove(namespace)
+            # Should the tenant be left behind, who makes the namespace again has another one.
+            gone = Entry(namespace, entry.generation + 1, None, _new_tenant(namespace), unused=entry.tenant)
+            await registry.write(client, self._endpoint, gone)
+            await self._remove(client, entry.tenant)
             return True
 
         return self._connection.run(work, self._endpoint.timeout_s)
 
+    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
+        """Build the namespace anew, of these documents, beside running searches; returns the new generation.
+
+        Searches see the old tenant until all of the new one is there.  `manifest` may differ from the old one.
+        Raises PartlyWritten like `upsert`; after any other failure the old one stands, and what was written for the
+        new one goes with the next rebuild.
+        """
+        check_manifest(namespace, manifest)
+        analyser(manifest.language)
+        tenant = _new_tenant(namespace)
+
+        async def begin(client: Client) -> Entry:
+            await schema.ensure(client, self._endpoint)
+            entry = await self._entry(client, namespace)
+            await self._remove(client, entry.unused)
+            begun = replace(entry, unused=tenant)
+            await registry.write(client, self._endpoint, begun)
+            await schema.tenants(client, self._endpoint).tenants.create(Tenant(name=tenant))
+            return begun
+
+        async def finish(client: Client) -> None:
+            made = Entry(namespace, generation, manifest, tenant, unused=old.tenant)
+            await registry.write(client, self._endpoint, made)
+            await self._remove(client, old.tenant)
+
+        old = self._connection.run(begin, self._endpoint.timeout_s)
+        generation, failures = old.generation + 1, dict[str, str]()
+        given = iter(documents)
+        while batch := list(islice(given, _DOCUMENTS_AT_ONCE)):
+            check_documents(batch, manifest)
+            failures |= self._write(tenant, batch, manifest)
+        self._connection.run(finish, self._endpoint.timeout_s)
+        if failures:
+            raise PartlyWritten(namespace, failures, generation)
+        return generation
+
     def deactivate(self, namespace: str) -> None:
         """Let Weaviate close the namespace's files and free its memory; the next request opens it again."""
-        self._known(namespace)
+        tenant = self._known(namespace).tenant
 
         async def work(client: Client) -> None:
-            await schema.tenants(client, self._endpoint).tenants.deactivate(namespace)
+            await schema.tenants(client, self._endpoint).tenants.deactivate(tenant)
 
         self._connection.run(work, self._endpoint.timeout_s)
 
     def raise_generation(self, namespace: str, least: int) -> None:
         found = self._known(namespace)
-        self._raise(namespace, found.manifest, max(least, found.generation))
+        self._change(namespace, generation=max(least, found.generation))
 
     def _known(self, namespace: str) -> Namespace:
         return self._connection.run(
             lambda client: registry.known(client, self._endpoint, namespace), self._endpoint.timeout_s
         )
 
-    def _raise(self, namespace: str, manifest: Manifest, generation: int) -> None:
-        entry = Entry(namespace, generation, manifest)
-        self._connection.run(
-            lambda client: registry.write(client, self._endpoint, entry), self._endpoint.timeout_s
-        )
+    async def _entry(self, client: Client, namespace: str) -> Entry:
+        """As it is, or as it begins."""
+        found = await registry.find(client, self._endpoint, namespace)
+        return found or Entry(namespace, 0, None, tenant=namespace)
+
+    def _change(self, namespace: str, *, generation: int) -> None:
+        async def work(client: Client) -> None:
+            entry = replace(await self._entry(client, namespace), generation=generation)
+            await registry.write(client, self._endpoint, entry)
+
+        self._connection.run(work, self._endpoint.timeout_s)
+
+    async def _remove(self, client: Client, tenant: str) -> None:
+        """Where there is one of that name."""
+        held = schema.tenants(client, self._endpoint).tenants
+        if tenant and await held.exists(tenant):
+            await held.remove(tenant)
+
+    def _write(self, tenant: str, documents: Sequence[Document], manifest: Manifest) -> dict[str, str]:
+        """Why documents were refused, by their ids."""
+        failures: dict[str, str] = {}
+        # Unlike the generation, never that of a batch that was cut off; numbers are doubles on their way.
+        written_us = time.time_ns() // 1_000
+        for part in _in_parts(documents, _DOCUMENTS_AT_ONCE):
+            made = list(self._made(part, manifest, written_us, failures))
+            self._send(tenant, [one for document in made for one in document.others], failures)
+            # Leftovers go before the head says that the new revision is there, and the old head after it.
+            done = [document for document in made if document.document_id not in failures]
+            no_head = Filter.not_(Filter.by_property("is_head").equal(True))
+            self._delete_older(tenant, done, written_us, no_head)
+            self._send(tenant, [document.head for document in done], failures)
+            done = [document for document in done if document.document_id not in failures]
+            self._delete_older(tenant, done, written_us)
+        return failures
 
     def _made(
-        self, documents: Sequence[Document], manifest: Manifest, generation: int, failures: dict[str, str]
+        self, documents: Sequence[Document], manifest: Manifest, written_us: int, failures: dict[str, str]
     ) -> Iterator[Objects]:
         for document in documents:
+            if why := why_not(document):
+                failures[document.document_id] = why
+                continue
             try:
-                yield objects(document, manifest, generation=generation, texts=self._endpoint.texts)
-            except (TypeError, ValueError) as error:
-                failures[document.document_id] = f"its metadata or text cannot be written: {error}"
+                yield objects(document, manifest, written_us=written_us, texts=self._endpoint.texts)
+            except ValueError as error:
+                failures[document.document_id] = f"its text cannot be written: {error}"
 
-    def _send(self, namespace: str, made: Sequence[Object], failures: dict[str, str]) -> None:
+    def _send(self, tenant: str, made: Sequence[Object], failures: dict[str, str]) -> None:
         """Write objects, message by message; what is refused is named by its document."""
         for message in _messages(made):
             refused = self._connection.run(
-                partial(self._insert, namespace, message), self._endpoint.write_timeout_s
+                partial(self._insert, tenant, message), self._endpoint.write_timeout_s
             )
             for place, why in refused.items():
                 properties = message[place].properties
                 name = properties.get("passage_id", properties["document_id"])
                 failures.setdefault(properties["document_id"], f"Weaviate refused {name!r}: {why}")
 
-    async def _insert(self, namespace: str, message: Sequence[Object], client: Client) -> dict[int, str]:
-        held = schema.passages(client, self._endpoint, namespace)
+    async def _insert(self, tenant: str, message: Sequence[Object], client: Client) -> dict[int, str]:
+        held = schema.passages(client, self._endpoint, tenant)
         try:
             done = await held.data.insert_many(message)
         except WeaviateInsertManyAllFailedError as error:
@@ -171,28 +238,38 @@ class Writer:
         return {place: _short(found.message) for place, found in done.errors.items()}
 
     def _delete_older(
-        self, namespace: str, done: Sequence[Objects], generation: int, *also: FilterReturn
+        self, tenant: str, done: Sequence[Objects], written_us: int, *also: FilterReturn
     ) -> None:
         """What earlier batches wrote of these documents."""
         if done:
             mine = _of_documents(document.document_id for document in done)
-            older = Filter.by_property("written").not_equal(generation)
-            self._delete(namespace, Filter.all_of([mine, older, *also]))
+            older = Filter.by_property("written").not_equal(written_us)
+            self._delete(tenant, Filter.all_of([mine, older, *also]))
 
-    def _delete(self, namespace: str, where: FilterReturn) -> None:
+    def _delete(self, tenant: str, where: FilterReturn) -> None:
         async def work(client: Client) -> int:
-            held = schema.passages(client, self._endpoint, namespace)
-            return (await held.data.delete_many(where=where)).matches
+            held = schema.passages(client, self._endpoint, tenant)
+            done = await held.data.delete_many(where=where)
+            if done.failed or (done.matches and not done.successful):
+                raise StoreUnavailable(
+                    f"Weaviate at {self._endpoint.url} deleted {done.successful:,} of {done.matches:,} passages"
+                )
+            return done.matches
 
         while self._connection.run(work, self._endpoint.write_timeout_s) >= _DELETED_AT_ONCE:
             pass
 
-    def _count(self, namespace: str, where: FilterReturn) -> int:
+    def _count(self, tenant: str, where: FilterReturn) -> int:
         async def work(client: Client) -> int:
-            held = schema.passages(client, self._endpoint, namespace)
+            held = schema.passages(client, self._endpoint, tenant)
             return (await held.aggregate.over_all(filters=where, total_count=True)).total_count or 0
 
         return self._connection.run(work, self._endpoint.timeout_s)
+
+
+def _new_tenant(namespace: str) -> str:
+    # No namespace has a capital letter.
+    return f"{namespace[:31]}-V{uuid.uuid4().hex}"[:64]
 
 
 def _of_documents(document_ids: Iterable[str]) -> FilterReturn:

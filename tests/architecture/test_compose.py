@@ -116,7 +116,7 @@ def test_every_service_has_an_image_a_health_check_and_comes_back(name: str) -> 
 
 @pytest.mark.parametrize("name", BEATING)
 def test_a_health_check_asks_for_the_worker_of_its_own_service(name: str) -> None:
-    assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "python", "-m", "cli.healthy", name]
+    assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "python", "-m", "cli.healthy", "ready", name]
     assert (ROOT / "cli" / "healthy.py").exists()
     assert words(SERVICES[name])[-2:] == ["--name", name]
 
@@ -204,6 +204,20 @@ def test_the_example_environment_names_every_variable_that_is_asked_for() -> Non
     asked = set(re.findall(r"\$\{([A-Z_]+)", text))
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
     assert asked == set(re.findall(r"^([A-Z_]+)=", example, re.MULTILINE))
+
+
+def test_every_other_setting_reaches_every_service_of_ours_by_a_file_of_its_own() -> None:
+    asked = {name: service.get("env_file") for name, service in OURS.items() if name != "redis-acl"}
+    assert all(files == [{"path": "chorale.env", "required": False}] for files in asked.values()), asked
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    assert "chorale.env" in example
+    shown = re.findall(r"^#\s+(CHORALE_[A-Z_]+)=", example, re.MULTILINE)
+    assert shown
+    assert {name.removeprefix("CHORALE_").lower() for name in shown} <= Settings.model_fields.keys()
+    # What stands under `environment` wins: it would be set in vain.
+    assert not set(shown) & SERVICES["bm25"]["environment"].keys()
+    for ignored in (".gitignore", ".dockerignore"):
+        assert {".env", "chorale.env"} <= set((ROOT / ignored).read_text(encoding="utf-8").split())
 
 
 def test_no_password_has_a_default() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -35,6 +37,30 @@ PODS = {name: one["spec"]["template"]["spec"] for name, one in DEPLOYMENTS.items
 CONTAINERS: dict[str, dict[str, Any]] = {name: pod["containers"][0] for name, pod in PODS.items()}
 QUEUES = {f"chorale-{queue.removeprefix('chorale.')}": queue for queue in PIPELINE.queues}
 OTHERS = {"chorale-sweeper", "chorale-flower", "chorale-queue-figures"}
+INDEX = "chorale-index"
+BEATING = sorted(QUEUES.keys() | {"chorale-sweeper"})
+
+
+BUILT_IN = [one for one in RESOURCES if not one["apiVersion"].startswith("keda.sh/")]
+VERSIONS = (kubernetes_validate.utils.all_versions()[0], kubernetes_validate.latest_version())
+"""Of Kubernetes, the oldest and the newest whose schemas are here; those of KEDA are not, and its kinds are read below."""
+
+
+def titled(resource: dict[str, Any]) -> str:
+    return f"{resource['kind']} {resource['metadata']['name']}"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("resource", BUILT_IN, ids=titled)
+def test_a_resource_is_what_kubernetes_own_schema_asks_for(resource: dict[str, Any], version: str) -> None:
+    kubernetes_validate.validate(resource, version, strict=True)
+
+
+def test_what_the_schema_does_not_know_is_refused() -> None:
+    wrong = copy.deepcopy(DEPLOYMENTS["chorale-bm25"])
+    wrong["spec"]["template"]["spec"]["containers"][0]["redinessProbe"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError, match="redinessProbe"):
+        kubernetes_validate.validate(wrong, VERSIONS[0], strict=True)
 
 
 def test_every_queue_has_a_worker_and_there_is_a_sweeper_and_flower() -> None:
@@ -82,9 +108,44 @@ def test_a_deployment_selects_its_own_pods_and_asks_whether_they_live(name: str)
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
     labels = [str(other["spec"]["selector"]) for other in DEPLOYMENTS.values()]
     assert labels.count(str(spec["selector"])) == 1
-    for probe in (container["startupProbe"], container["livenessProbe"]):
-        healthy = ["sh", "-c", 'exec python -m cli.healthy "$POD_NAME"']
-        assert probe.get("exec", {}).get("command") == healthy or "httpGet" in probe
+    assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container.keys()
+
+
+def asks(probe: dict[str, Any]) -> Any:
+    """What a probe does, without how often."""
+    return next(value for key, value in probe.items() if key in ("exec", "httpGet", "tcpSocket"))
+
+
+@pytest.mark.parametrize("name", BEATING)
+def test_a_worker_is_started_anew_when_it_does_not_live_and_not_when_it_is_not_ready(name: str) -> None:
+    container = CONTAINERS[name]
+    for probe, question in (("startup", "alive"), ("liveness", "alive"), ("readiness", "ready")):
+        command = ["sh", "-c", f'exec python -m cli.healthy {question} "$POD_NAME"']
+        assert asks(container[f"{probe}Probe"]) == {"command": command}
+
+
+def test_whoever_answers_over_http_is_not_started_anew_because_the_broker_is_away() -> None:
+    figures, flower = CONTAINERS["chorale-queue-figures"], CONTAINERS["chorale-flower"]
+    for probe in ("startupProbe", "livenessProbe"):
+        assert asks(figures[probe]) == {"port": 9100}
+        assert asks(flower[probe]) == {"path": "/healthcheck", "port": 5555}
+    assert asks(figures["readinessProbe"]) == {"path": "/chorale.retrieve", "port": 9100}
+
+
+@pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
+def test_kubernetes_adds_no_variables_that_look_like_settings(name: str) -> None:
+    # It would: CHORALE_FLOWER_SERVICE_HOST and its like, for each Service.
+    assert PODS[name]["enableServiceLinks"] is False
+
+
+def test_what_is_known_of_near_duplicates_outlives_the_one_index_worker() -> None:
+    spec = DEPLOYMENTS[INDEX]["spec"]
+    (home,) = (one for one in PODS[INDEX]["volumes"] if one["name"] == "home")
+    claim = of_kind("PersistentVolumeClaim")[home["persistentVolumeClaim"]["claimName"]]["spec"]
+    # A volume of one node, and a file that two would overwrite: the old one ends before the new one starts.
+    assert claim["accessModes"] == ["ReadWriteOnce"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    assert INDEX not in of_kind("ScaledObject")
 
 
 @pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
@@ -114,7 +175,7 @@ def test_every_key_of_the_secret_is_listed_where_it_is_to_be_made() -> None:
     assert set(re.findall(r"--from-literal=([a-z0-9-]+)=", page)) == asked
 
 
-@pytest.mark.parametrize("name", sorted(QUEUES))
+@pytest.mark.parametrize("name", sorted(QUEUES.keys() - {INDEX}))
 def test_workers_of_a_queue_are_scaled_by_how_many_wait_and_for_how_long(name: str) -> None:
     scaler = of_kind("ScaledObject")[name]["spec"]
     assert scaler["scaleTargetRef"] == {"name": name}
@@ -140,6 +201,10 @@ def test_kustomize_renders_all_of_it() -> None:
     rendered = subprocess.run(
         ["kubectl", "kustomize", str(FOLDER)], check=True, capture_output=True, text=True
     ).stdout
-    kinds = [one["kind"] for one in yaml.safe_load_all(rendered)]
+    resources = list(yaml.safe_load_all(rendered))
+    kinds = [one["kind"] for one in resources]
     assert kinds.count("ConfigMap") == 2
     assert len(kinds) == len(RESOURCES) + 2
+    for one in resources:
+        if one["kind"] != "ScaledObject":
+            kubernetes_validate.validate(one, VERSIONS[-1], strict=True)

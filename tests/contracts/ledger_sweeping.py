@@ -59,6 +59,19 @@ class SweepingContract(LedgerContract):
         assert actions_within(stepped, 200) == {50: (Action("fused", request.request_id),)}
         assert stepped.queue("queue.fusion") == [b"message of fuse"]
 
+    def test_a_callback_that_still_waits_in_its_queue_is_not_sent_again(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        """However long: a fusion that takes it in the end has its attempts before it."""
+        request = a_request()
+        stepped.callers.accept(request)
+        plan(ledger, request, "bm25")
+        ledger.report(request.request_id, "bm25", ok("bm25"))
+        assert actions_within(stepped, 2_000) == {}
+        assert stepped.take("queue.fusion") == b"message of fuse"
+        # It is looked for every 250 ms, and this is such a moment.
+        assert actions_within(stepped, 240) == {0: (Action("fused", request.request_id),)}
+
     def test_a_fusion_that_died_is_called_again_and_then_the_sweeper_ends_it(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:

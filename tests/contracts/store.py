@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from tests.contracts.store_filters import FiltersContract
+from tests.contracts.store_listing import ListingContract
 from tests.contracts.store_namespaces import NamespacesContract
 from tests.contracts.store_ranking import AnalyserContract, RankingContract, TextContract, VectorContract
 from tests.contracts.store_writing import WritingContract
 
 
-class _AnyStoreContract(NamespacesContract, WritingContract, RankingContract, FiltersContract):
-    """Of documents and of rankings, whatever the branch."""
+class _AnyStoreContract(
+    NamespacesContract, WritingContract, RankingContract, FiltersContract, ListingContract
+):
+    """Of documents, of rankings and of listings, whatever the branch."""
 
 
 class TextStoreContract(_AnyStoreContract, TextContract, AnalyserContract):

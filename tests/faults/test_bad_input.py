@@ -42,7 +42,12 @@ OPTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "an id with a line break": ({"request_id": "id\n"}, ("request_id: an id is 1-128 letters",)),
     "an id with a null character": ({"request_id": "a\x00b"}, ("request_id: an id is 1-128 letters",)),
     "a deep filter": ({"filters": {"year": nested(DEEP)}}, ("filters: ", "'year': nested deeper than 8")),
+    "half a character": ({"filters": {"year": "\ud800"}}, ("surrogates not allowed",)),
     "a filter that JSON holds": ({"filters": {"year": nested(100)}}, ("filters: ", "nested deeper than 8")),
+    "rewrites that are none, beside plain ones": (
+        {"questions": [{"text": "bread", "bm25_query": "loaf", "variants": None}]},
+        ("questions.0.", "variants"),
+    ),
     "too many candidates": (
         {"questions": ["bread"] * 64, "top_k": 1_000, "include": ["texts"]},
         ("depth: 64 questions x an effective depth of 1000 is 64,000", "at most 20,000 are allowed"),
@@ -51,7 +56,9 @@ OPTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 """What a caller may get wrong, and what the error says of it."""
 
 AS_JSON = {
-    name: (options, said) for name, (options, said) in OPTIONS.items() if name not in ("a deep filter",)
+    name: (options, said)
+    for name, (options, said) in OPTIONS.items()
+    if name not in ("a deep filter", "half a character")
 }
 """Those that Celery can send at all."""
 

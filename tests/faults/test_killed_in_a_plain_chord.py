@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from chorale_client import make_request
 
-from tests.failpoints import PRELOAD
-from tests.faults.gone import KILLED, assert_next_is_whole
-from tests.faults.readers import order_by, striking
+from tasks.retrieve import submit
+from tests.failpoints import PRELOAD, arm, taken, wait_taken
+from tests.faults.gone import FUSION_GONE, KILLED, assert_next_is_whole
+from tests.faults.readers import order_by, seen_of, striking, unchanged
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
 
@@ -17,17 +19,25 @@ pytestmark = pytest.mark.slow
 
 BOTH = ["bm25", "vector"]
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"]
+STAND_BY = "sweeper that stands by"
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[RunningPipeline]:
-    environment = {"CHORALE_LEAN": "false", "CHORALE_BREAKER_FAILURES": "0"}
+    environment = {
+        "CHORALE_LEAN": "false",
+        "CHORALE_BREAKER_FAILURES": "0",
+        # So that a killed sweeper is only that.
+        "CHORALE_SWEEPER_THREADS": "false",
+    }
     with (
         RedisServer() as server,
         RunningPipeline(
             server, queues=QUEUES, sweeper=True, preload=PRELOAD, environment=environment
         ) as pipeline,
     ):
+        pipeline.start(STAND_BY)
+        pipeline.wait_ready([STAND_BY])
         pipeline.index()
         assert not pipeline.app.fanout.is_lean
         yield pipeline
@@ -79,3 +89,74 @@ def test_a_killed_branch_worker_costs_only_its_branch(whole: RunningPipeline) ->
     found = asked.result(30)
     assert (found.status, found.missing) == ("degraded", [("search.bm25", "timeout")])
     assert (found.documents, found.branches) == (expected, {"vector"})
+
+
+@pytest.mark.parametrize("where", FUSION_GONE)
+def test_a_killed_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -> None:
+    expected = order_by(whole, BOTH)
+
+    found = striking(whole, f"fusion.{where}", "kill", "chorale.fusion", branches=BOTH, timeout_s=1).result(
+        30
+    )
+
+    assert whole.processes["chorale.fusion"].wait(5) == KILLED
+    assert (found.status, found.missing) == FUSION_GONE[where]
+    assert (found.documents, found.branches) == (expected, set(BOTH))
+
+
+def test_a_fusion_killed_with_the_request_in_its_hands_is_followed_by_another(whole: RunningPipeline) -> None:
+    expected = order_by(whole, BOTH)
+    whole.start("another", queue="chorale.fusion")
+    whole.wait_ready(["another"])
+
+    found = striking(whole, "fusion.after_join", "kill", branches=BOTH, timeout_s=20).result(30)
+
+    whole.revive()
+    whole.kill("another")
+    assert (found.status, found.documents) == ("complete", expected)
+    assert found.answer.took_ms < 10_000, "nobody waits for the one that is gone"
+
+
+def test_a_callback_whose_sweeper_was_killed_before_it_sent_it_is_sent_by_another(
+    whole: RunningPipeline,
+) -> None:
+    expected = order_by(whole, ["bm25"])
+    request = make_request("ERR-4711", branches=["bm25"], cache="bypass", timeout_s=20)
+    before = taken(whole.redis).get("sweeper.after_sweep", 0)
+    arm(whole.redis, "branch.after_report", process="chorale.bm25", request_id=request.request_id)
+    arm(whole.redis, "sweeper.after_sweep", request_id=request.request_id)
+
+    submit(whole.resources, whole.app.fanout, request)
+
+    killed = wait_taken(whole.redis, "sweeper.after_sweep", before=before)
+    assert whole.processes["chorale.bm25"].wait(5) == whole.processes[killed].wait(5) == KILLED
+    found = seen_of(whole, request)
+    assert (found.status, found.documents) == ("complete", expected)
+    assert found.answer.took_ms < 10_000, "nobody waits for the one that is gone"
+
+
+@pytest.mark.parametrize(
+    ("where", "missing"),
+    [
+        # Its end comes after the deadline, when there is no time for texts.
+        ("before_finish", [("fetch", "budget"), ("fuse", "timeout")]),
+        ("while_finish", [("fuse", "not_started")]),
+    ],
+)
+def test_a_request_whose_sweeper_was_killed_while_it_ended_it_is_ended_by_another(
+    whole: RunningPipeline, where: str, missing: list[tuple[str, str]]
+) -> None:
+    expected = order_by(whole, BOTH)
+    place = f"sweeper.{where}"
+    before = taken(whole.redis).get(place, 0)
+    whole.pause("chorale.fusion")
+
+    asked = striking(whole, place, "kill", branches=BOTH, timeout_s=1)
+
+    killed = wait_taken(whole.redis, place, before=before)
+    assert whole.processes[killed].wait(5) == KILLED
+    found = asked.result(30)
+    assert (found.status, found.missing, found.documents) == ("degraded", missing, expected)
+    with unchanged(whole, found):
+        whole.revive()
+        assert_next_is_whole(whole, BOTH)

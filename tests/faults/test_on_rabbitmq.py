@@ -8,15 +8,24 @@ from typing import Any
 
 import pytest
 from chorale_client import make_request
-from chorale_client.keys import MOMENTS, entry_key
+from chorale_client.keys import DURATIONS, MOMENTS, entry_key
 from kombu import Connection
 
+from ledger.breakers import FEWEST_DURATIONS
 from models.plan import Plan
 from tasks.retrieve import submit
 from tests import branch_faults
-from tests.branch_faults import QUEUE, UNKNOWN, UNSERVED
+from tests.branch_faults import (
+    DELIVERIES,
+    HELD_QUEUE,
+    LET_GO,
+    QUEUE,
+    UNKNOWN,
+    UNSERVED,
+)
 from tests.faults.effects import AT_ONCE_MS, REPORTED, UNREPORTED, Case, costs_only_its_branch
-from tests.faults.readers import order_by, seen, seen_of, unchanged
+from tests.faults.readers import asking, order_by, seen, seen_of, unchanged
+from tests.faults.waiting import until as wait_until
 from tests.pipeline import RunningPipeline
 from tests.rabbitmq import own_queues
 from tests.redis_server import RedisServer
@@ -25,6 +34,7 @@ from tests.services import need
 pytestmark = pytest.mark.slow
 
 QUEUES = ("chorale.retrieve", "chorale.bm25", QUEUE, "chorale.fusion")
+OF_SOME_TESTS = (UNSERVED, HELD_QUEUE, branch_faults.FORKED, "chorale.index")
 
 DIFFERENT = (
     "raises",
@@ -45,7 +55,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningPi
     file = branch_faults.pipeline_file(tmp_path_factory.mktemp("rabbitmq"))
     with (
         RedisServer() as server,
-        own_queues(url, (*QUEUES, UNSERVED, branch_faults.FORKED, "chorale.index")) as connection,
+        own_queues(url, (*QUEUES, *OF_SOME_TESTS)) as connection,
         RunningPipeline(
             server,
             queues=QUEUES,
@@ -74,8 +84,12 @@ def faulty(broker: tuple[RunningPipeline, Connection]) -> Iterator[RunningPipeli
 
 
 def waiting(connection: Connection, queue: str) -> int:
+    """Messages that no worker has taken; none where nobody has declared the queue yet."""
     with connection.channel() as channel:
-        return int(channel.queue_declare(queue, passive=True).message_count)
+        try:
+            return int(channel.queue_declare(queue, passive=True).message_count)
+        except connection.channel_errors:
+            return 0
 
 
 @pytest.mark.parametrize(
@@ -119,6 +133,76 @@ def test_a_branch_whose_messages_the_broker_drops_is_named(
 
     assert dropped == 3, "sent once, and twice again"
     costs_only_its_branch(found, Case("unserved", "not_started", "no worker took it"), healthy)
+
+
+def test_a_branch_whose_messages_outlive_their_time_in_the_queue_is_named(
+    faulty: RunningPipeline, broker: tuple[RunningPipeline, Connection]
+) -> None:
+    """Celery's `expires` is a time to live that RabbitMQ keeps; it tells nobody what it dropped."""
+    healthy = order_by(faulty, ["bm25"])
+    asked = asking(faulty, branches=["bm25", "perishable"], timeout_s=2)
+    wait_until(lambda: waiting(broker[1], HELD_QUEUE) == 1)
+    wait_until(lambda: waiting(broker[1], HELD_QUEUE) == 0)
+    found = asked.result(30)
+
+    costs_only_its_branch(found, Case("perishable", "not_started", "no worker took it"), healthy)
+
+
+def test_a_branch_whose_message_outlived_its_time_is_asked_again(
+    faulty: RunningPipeline, broker: tuple[RunningPipeline, Connection]
+) -> None:
+    """The queue's only worker was busy until RabbitMQ had dropped the message."""
+    faulty.start(HELD_QUEUE)
+    faulty.wait_ready([HELD_QUEUE])
+    busy = make_request("ERR-4711", branches=["held"], timeout_s=20, cache="bypass")
+    submit(faulty.resources, faulty.app.fanout, busy)
+    wait_until(lambda: faulty.redis.get(DELIVERIES + busy.request_id) == b"1")
+    asked = asking(faulty, branches=["bm25", "perishable"], timeout_s=20)
+    wait_until(lambda: waiting(broker[1], HELD_QUEUE) == 1)
+    wait_until(lambda: waiting(broker[1], HELD_QUEUE) == 0)
+    faulty.redis.lpush(f"{LET_GO}{busy.request_id}:1", 1)
+    found = asked.result(30)
+    faulty.kill(HELD_QUEUE)
+
+    assert (found.status, found.missing) == ("complete", [])
+    assert found.branches == {"bm25", "perishable"}
+
+
+@pytest.fixture
+def hedging(faulty: RunningPipeline) -> Iterator[RunningPipeline]:
+    """The pipeline with two workers for the branch `held`, which always answered within 200 ms so far."""
+    workers = ["first", "second"]
+    for name in workers:
+        faulty.start(name, queue=HELD_QUEUE)
+    faulty.wait_ready(workers)
+    faulty.redis.rpush(f"{DURATIONS}held", *[200] * FEWEST_DURATIONS)
+    yield faulty
+    for name in workers:
+        faulty.kill(name)
+
+
+@pytest.mark.parametrize(
+    ("first", "document"), [(1, "bread"), (2, "repairs")], ids=["the late one", "the hedge"]
+)
+def test_a_part_that_is_late_is_sent_once_more_and_the_first_answer_wins(
+    hedging: RunningPipeline, first: int, document: str
+) -> None:
+    request = make_request("ERR-4711", branches=["bm25", "held"], hedge=True, timeout_s=20, cache="bypass")
+    release = f"{LET_GO}{request.request_id}:"
+    submit(hedging.resources, hedging.app.fanout, request)
+    wait_until(lambda: hedging.redis.get(DELIVERIES + request.request_id) == b"2")
+    hedging.redis.lpush(f"{release}{first}", 1)
+    found = seen_of(hedging, request)
+    with unchanged(hedging, found):
+        other = f"{release}{3 - first}"
+        hedging.redis.lpush(other, 1)
+        wait_until(lambda: not hedging.redis.exists(other))
+        order_by(hedging, ["bm25"])
+
+    assert (found.status, found.missing) == ("complete", [])
+    assert [hit.document_id for hit in found.answer.hits if "held" in hit.found_by] == [document]
+    assert {row.branch: row.envelope().attempt for row in found.audit.branches} == {"bm25": 1, "held": first}
+    assert hedging.redis.get(DELIVERIES + request.request_id) == b"2", "it was sent more than once more"
 
 
 def test_parts_and_callbacks_that_come_ten_times_change_nothing(faulty: RunningPipeline) -> None:

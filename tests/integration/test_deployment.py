@@ -195,7 +195,7 @@ def test_documents_are_indexed_and_a_question_is_answered_by_every_branch(
         (tmp_path / f"{name}.md").write_text(f"# {title}\n\n{text}\n")
     indexed = everything.command("index", str(tmp_path), "--namespace", "home", "--source", "home", "--json")
     assert indexed.returncode == 0, indexed.stderr
-    assert json.loads(indexed.stdout)["added"] == len(CORPUS)
+    assert (json.loads(indexed.stdout)["added"], indexed.stderr) == (len(CORPUS), "")
 
     asking = Chorale(secured.caller_url)
     answer = asking.retrieve(
@@ -256,6 +256,12 @@ def test_flower_shows_the_workers_to_who_logs_in_and_to_nobody_else(everything: 
     )
     assert page.status_code == 200
     assert {name.partition("@")[0] for name in page.json()} == set(BEATING) - {"sweeper"}
+
+
+def test_doctor_finds_nothing_to_mend(everything: Composed) -> None:
+    looked = everything.command("doctor")
+    assert (looked.returncode, looked.stderr) == (0, ""), looked.stdout
+    assert "nothing to mend" in looked.stdout
 
 
 def test_told_to_stop_every_service_ends_by_itself(everything: Composed) -> None:

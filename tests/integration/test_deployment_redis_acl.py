@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 import redis
-from chorale_client import Chorale
+from chorale_client import Chorale, ServiceUnavailable
+from chorale_client.client import make_request
+from chorale_client.keys import entry_key
+from chorale_client.ledger import CallersLedger
 from redis.exceptions import AuthenticationError, NoPermissionError
 from redis.exceptions import ConnectionError as NoConnection
 
@@ -26,7 +29,7 @@ group = "dense"
 store = "local"
 queue = "chorale.all"
 """
-LIMITED = ("caller", "worker", "sweeper", "flower", "operator")
+LIMITED = ("caller", "writer", "worker", "sweeper", "flower", "operator")
 FORBIDDEN = (
     ("FLUSHALL",),
     ("FLUSHDB",),
@@ -50,25 +53,52 @@ FORBIDDEN = (
 )
 OF_OTHERS = {
     "caller": (
+        ("DEL", "chorale.retrieve"),
+        ("SET", "chorale.retrieve", "x"),
+        ("DEL", "_kombu.binding.chorale.retrieve"),
+        ("DEL", "chorale:moments"),
+        ("ZRANGE", "chorale:moments", "0", "-1"),
+        ("DEL", "chorale:outbox"),
+        ("SET", "chorale:overload", "x"),
+        ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "chorale.retrieve"),
+        ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "chorale:moments"),
+        ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "chorale:outbox"),
         ("GET", "chorale:cache:x"),
         ("GET", "chorale:heartbeat:bm25"),
         ("SET", "chorale:generation:default", "9"),
         ("HSET", "chorale:breaker:bm25", "open_until", "9"),
         ("HSET", "chorale:timeouts", "", "60"),
         ("LPUSH", "chorale.bm25", "x"),
+        ("LPUSH", "chorale.index", "x"),
+        ("GET", "chorale:indexed:x"),
         ("BRPOP", "chorale.retrieve", "1"),
         ("XRANGE", "chorale:outbox", "-", "+"),
         ("SCAN", "0"),
         ("PUBLISH", "/0.celery.pidbox", "x"),
         ("SUBSCRIBE", "/0.celeryev/worker.heartbeat"),
     ),
+    "writer": (
+        ("DEL", "chorale.index"),
+        ("DEL", "chorale.retrieve"),
+        ("DEL", "chorale:moments"),
+        ("DEL", "chorale:outbox"),
+        ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "chorale.index"),
+        ("GET", "chorale:cache:x"),
+        ("SET", "chorale:indexed:x", "y"),
+        ("BRPOP", "chorale.index", "1"),
+        ("LRANGE", "chorale.index", "0", "-1"),
+        ("LPUSH", "chorale.bm25", "x"),
+        ("SET", "chorale:generation:default", "9"),
+    ),
     "worker": (
+        ("DEL", "chorale:outbox"),
+        ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "chorale:outbox"),
         ("XREAD", "STREAMS", "chorale:outbox", "0"),
         ("XDEL", "chorale:outbox", "1-1"),
         ("XADD", "chorale:outbox:unreadable", "*", "a", "b"),
         ("SCAN", "0"),
     ),
-    "sweeper": (("SCAN", "0"), ("INFO",)),
+    "sweeper": (("SCAN", "0"), ("INFO",), ("SET", "chorale:indexed:x", "y")),
     "flower": (
         ("GET", "celery-task-meta-x"),
         ("HGETALL", "chorale:request:x"),
@@ -92,7 +122,7 @@ def secured() -> Iterator[SecuredRedis]:
 def running(secured: SecuredRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RolesPipeline]:
     file = tmp_path_factory.mktemp("acl") / "pipeline.toml"
     file.write_text(ONE_QUEUE)
-    queues = ["chorale.retrieve", "chorale.all", "chorale.fusion"]
+    queues = ["chorale.retrieve", "chorale.all", "chorale.fusion", "chorale.index"]
     with RolesPipeline(
         secured,
         pipeline_file=file,
@@ -131,6 +161,31 @@ def test_the_whole_pipeline_runs_over_tls_and_nothing_it_does_is_refused(
     assert secured.denied() == []
 
 
+def test_a_writer_s_documents_come_and_go_and_nothing_on_their_way_is_refused(
+    running: RolesPipeline, secured: SecuredRedis, caller: Chorale
+) -> None:
+    writer = Chorale(secured.url_of("writer"))
+    came = writer.wait_visible(
+        writer.upsert("shop", [{"id": "teapot", "title": "Teapot", "text": "A pot for green tea."}]),
+        wait_s=30,
+    )
+    assert (came.added, came.error) == (1, None)
+    for asking in (writer, caller):
+        answer = asking.retrieve("what is green tea made in?", namespace="shop", timeout_s=20)
+        assert [hit.document_id for hit in answer.hits] == ["teapot"]
+    gone = writer.wait_visible(writer.delete("shop", ["teapot"]), wait_s=30)
+    assert gone.deleted == 1
+    assert secured.denied() == []
+
+
+def test_a_caller_that_hands_in_documents_is_told_that_it_may_not(
+    running: RolesPipeline, secured: SecuredRedis, caller: Chorale
+) -> None:
+    with pytest.raises(ServiceUnavailable, match="Redis refuses"):
+        caller.upsert("shop", [{"id": "spam", "text": "Buy now."}])
+    assert any("caller key" in denied for denied in secured.denied())
+
+
 def test_the_sweeper_ends_what_nobody_fuses_with_its_own_login(
     running: RolesPipeline, secured: SecuredRedis, caller: Chorale
 ) -> None:
@@ -143,6 +198,29 @@ def test_the_sweeper_ends_what_nobody_fuses_with_its_own_login(
     assert answer.hits[0].document_id == "bread"
     assert {one.where for one in answer.degraded} >= {"fuse"}
     assert secured.denied() == []
+
+
+@pytest.mark.parametrize("role", ["caller", "writer"])
+def test_whoever_asks_may_end_requests_in_every_way_a_caller_does(role: str) -> None:
+    needs_tls()
+    # A server of its own: nobody works there who would be faster.
+    with SecuredRedis() as server, server.as_role(role) as client, server.client() as admin:
+        ledger = CallersLedger(client)
+        cancelled, follower, failed, refused_one = (make_request("Who pays?") for _ in range(4))
+        for request in (cancelled, follower, failed):
+            assert ledger.accept(request).is_new
+        # As the planner leaves an equal question in flight, which goes on without its leader.
+        admin.set("chorale:flight:x", cancelled.request_id)
+        leader_key, follower_key = entry_key(cancelled.request_id), entry_key(follower.request_id)
+        admin.hset(leader_key, mapping={"flight": "chorale:flight:x", f"follower:{follower.request_id}": 1})
+        admin.hset(follower_key, "state", "following")
+        assert ledger.cancel(cancelled.request_id)
+        assert (admin.exists("chorale:flight:x"), ledger.state(follower.request_id)) == (0, "accepted")
+        assert ledger.finish_failed(failed, 0)
+        assert ledger.finish_failed(follower, 0)
+        admin.hset("chorale:overload", "retry_after_ms", 100)
+        assert ledger.accept(refused_one).state == "refused"
+        assert server.denied() == []
 
 
 @pytest.mark.parametrize("role", LIMITED)

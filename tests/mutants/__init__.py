@@ -5,6 +5,7 @@ A guarantee whose mutant passes is guarded by nothing.
 
 from tests.mutants import (
     of_deploys,
+    of_faults,
     of_language_models,
     of_messages,
     of_overload,
@@ -19,6 +20,7 @@ ALL = (
     *of_the_ledger.MUTANTS,
     *of_requests.MUTANTS,
     *of_messages.MUTANTS,
+    *of_faults.MUTANTS,
     *of_overload.MUTANTS,
     *of_deploys.MUTANTS,
     *of_language_models.MUTANTS,

@@ -99,9 +99,9 @@ MUTANTS = (
     Mutant(
         "nothing that is waited for is dropped",
         "ledger/scripts/drop.lua",
-        "if redis.call('LINDEX', KEYS[1], -1) ~= ARGV[1] then return 0 end",
+        " or redis.call('LINDEX', KEYS[1], -ARGV[3]) ~= ARGV[2]",
         "",
-        "tests/integration/tasks/test_queues.py::TestBacklog::test_a_queue_that_another_worker_serves_is_not_mixed_up",
+        "tests/integration/tasks/test_queues.py::TestBacklog::test_two_that_start_together_drop_nothing_that_is_waited_for",
     ),
     Mutant(
         "the hedge follows the branch's own p95",

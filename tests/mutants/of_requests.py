@@ -57,7 +57,7 @@ MUTANTS = (
     Mutant(
         "the plan is sent again",
         "ledger/scripts/sweep.lua",
-        "        act('retrieve', id)",
+        "        act(sent <= 2 and 'retrieve' or 'plan', id)",
         "",
         "tests/faults/test_killed_processes.py::test_a_killed_planner_costs_nothing_once_there_is_another",
     ),

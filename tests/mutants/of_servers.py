@@ -50,7 +50,7 @@ MUTANTS = (
     Mutant(
         "answers are cached again after Redis was emptied",
         "tasks/resources.py",
-        "                self.redis.set(GENERATION + namespace, copied, nx=True)",
+        "                self.redis.set(GENERATION + namespace, own, nx=True)",
         "                pass",
         "tests/faults/test_redis_faults.py::test_after_an_emptied_redis_answers_are_cached_again",
     ),
@@ -84,9 +84,9 @@ MUTANTS = (
     ),
     Mutant(
         "no cached answer outlives the corpus it came from",
-        "tasks/corpus.py",
-        "        raise_generation(namespace, told)",
-        "        pass",
+        "tasks/resources.py",
+        "            raise_generation(namespace, told + 1)",
+        "            pass",
         "tests/faults/test_store_faults.py::test_a_corpus_made_anew_is_what_the_workers_search_and_no_cached_answer_outlives_the_old_one",
     ),
     Mutant(

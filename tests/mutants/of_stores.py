@@ -63,9 +63,9 @@ MUTANTS = (
     ),
     Mutant(
         "a key is never quoted",
-        "search/http/source.py",
-        "        if not self._key.isascii() or not self._key.isprintable():",
-        "        if False:",
+        "search/credentials.py",
+        "    if not (key.isascii() and key.isprintable()):",
+        "    if False:",
         "tests/integration/search/test_http_source.py::test_a_key_that_is_missing_or_cannot_be_sent_is_named_by_its_variable",
     ),
     Mutant(

@@ -70,6 +70,14 @@ MUTANTS = (
         "test_nobody_plans_it_so_the_sweeper_sends_it_twice_again_and_then_plans_it",
     ),
     Mutant(
+        "a callback that waits is not sent again",
+        "ledger/scripts/sweep.lua",
+        "if fuse_sent == 0 or redis.call('LLEN', e.callback_queue) == 0 then publish_fuse(key, id, e) end",
+        "publish_fuse(key, id, e)",
+        "tests/integration/ledger/test_scripts.py::TestSweeping::"
+        "test_a_callback_that_still_waits_in_its_queue_is_not_sent_again",
+    ),
+    Mutant(
         "a deletion stands before every write of the end",
         "client/chorale_client/scripts/prelude.lua",
         "  redis.call('DEL', ENTRY .. id)",

@@ -47,7 +47,9 @@ class WikiFolder:
     def search_vectors(self, namespace: str, vectors: Matrix, **_: Any) -> list[Ranking]:
         raise NotConfigured(f"the wiki {self._name!r} has no vectors")
 
-    def vectors(self, namespace: str, passage_ids: Sequence[str]) -> dict[str, Vector]:
+    def vectors(
+        self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
+    ) -> dict[str, Vector]:
         return {}
 
     def texts(
@@ -56,7 +58,7 @@ class WikiFolder:
         wanted = set(passage_ids)
         return {page.passage_id: page for page in self._pages() if page.passage_id in wanted}
 
-    def generation(self, namespace: str) -> None:
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> None:
         """Unknown: files change without a word, so answers with this branch are not kept."""
 
     def warm(self, namespace: str | None = None) -> None:

@@ -23,6 +23,8 @@ from tests.chat_server import Answer, ChatServer, after, cut_off, drips, drips_h
 
 SECRET = "sk-very-secret"
 ROOM_S = 1.0
+NEVER = f"Mon, 01 Jan {10**20} 00:00:00 GMT"
+"""A year that no clock has."""
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +151,9 @@ def test_nobody_at_the_address_is_unavailable() -> None:
     chat.close()
 
 
-@pytest.mark.parametrize("first", [sends(429, retry_after="0.1"), sends(500), cut_off])
+@pytest.mark.parametrize(
+    "first", [sends(429, retry_after="0.1"), sends(429, retry_after=NEVER), sends(500), cut_off]
+)
 def test_what_can_pass_is_tried_again(server: ChatServer, chat: ChatModel, first: Answer) -> None:
     server.then = [first]
     assert chat.complete(["?"], timeout_s=5) == ["A passage that answers the question."]

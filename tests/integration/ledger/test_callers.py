@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
@@ -92,6 +94,56 @@ class TestCancelling:
             assert client.cancel(second).status == "cancelled"
         finally:
             redis_client.config_set("maxmemory", "0")
+
+
+class TestManyCallers:
+    def test_threads_that_asked_and_live_on_keep_nobody_from_asking(self, redis_server: RedisServer) -> None:
+        """Each keeps its connection; a pool of redis-py has 100 unless told otherwise."""
+        client, stay = Chorale(redis_server.url), threading.Barrier(151)
+        statuses: list[str] = []
+
+        def ask(number: int) -> None:
+            statuses.append(client.retrieve(f"bread {number}", timeout_s=0.05).status)
+            stay.wait(60)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(150)]
+        for thread in threads:
+            thread.start()
+        stay.wait(60)
+        for thread in threads:
+            thread.join()
+        assert statuses == [Status.FAILED] * 150, "nobody works, so each ended its own request"
+
+    def test_a_child_process_reads_no_answer_of_its_parent(
+        self, client: Chorale, redis_client: Redis
+    ) -> None:
+        """As a web server's that loads the application before it forks."""
+        client.retrieve("bread", timeout_s=0.05)
+        mine = client._local.channel
+        with client._listening("the-parents") as channel:
+            assert channel is mine, "it is kept from one request to the next"
+        read, write = os.pipe()
+        if (child := os.fork()) == 0:
+            with client._listening("the-childs") as channel:
+                os.write(write, b"own" if channel is not mine else b"shared")
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(read, 10) == b"own"
+        for end in (read, write):
+            os.close(end)
+
+    def test_an_answer_that_comes_between_two_looks_is_found(
+        self, client: Chorale, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        request_id = accept(redis_client)
+        look = CallersLedger.state
+
+        def late(ledger: CallersLedger, of: str) -> str | None:
+            RedisLedger(redis_client).finish(request_id, by="fusion", tail=TAIL, is_complete=True)
+            return look(ledger, of)
+
+        monkeypatch.setattr(CallersLedger, "state", late)
+        assert client.answer(request_id).status == "complete"
 
 
 class TestRefusing:

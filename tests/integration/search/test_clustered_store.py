@@ -24,6 +24,7 @@ from models.errors import (
 )
 from search.clustered import writes
 from search.clustered.database import Database
+from search.clustered.snapshot import copy_table, still, table_from
 from search.clustered.store import ClusteredStore
 from search.clustered.table import DocumentTable
 from search.clustered.verifying import Difference
@@ -220,11 +221,7 @@ def test_a_store_that_is_declared_later_is_given_everything(
     later = ClusteredStore({"texts": texts, "new": new}, DocumentTable(Database(url)))
     assert later.settle(NS) == {}
     assert shown(new) == shown(texts)
-    assert [len(batch) for batch in new.written if batch] == [
-        256,
-        256,
-        44,
-    ]  # the first one found no namespace
+    assert [len(batch) for batch in new.written if batch] == [256, 44]
     later.close()
 
 
@@ -371,6 +368,101 @@ def test_verify_makes_the_namespace_that_a_store_lost(store: ClusteredStore, vec
     assert store.verify(NS, mends=True)["vectors"].missing == ["a", "b"]
     assert store.unwritten(NS) == {}
     assert shown(vectors) == {"a": "1", "b": "1"}
+
+
+def test_a_store_that_lost_its_namespace_is_given_everything_again(
+    store: ClusteredStore, vectors: FailingStore
+) -> None:
+    everything = {f"d{number}": "1" for number in range(5)}
+    store.upsert(NS, [a_document(name) for name in everything])
+    vectors.drop(NS)
+    # A batch finds it missing and goes in all the same.
+    store.upsert(NS, [a_document("d0", revision="2")])
+    assert shown(vectors) == {"d0": "2"}
+    assert store.settle(NS) == {}
+    assert shown(vectors) == everything | {"d0": "2"}
+    vectors.drop(NS)
+    # So does the next run, which makes it before its first batch.
+    store.create(NS, MANIFEST)
+    assert set(store.unwritten(NS)) == set(everything)
+    assert store.settle(NS) == {}
+    assert shown(vectors) == everything | {"d0": "2"}
+    vectors.drop(NS)
+    assert store.settle(NS) == {}
+    assert shown(vectors) == everything | {"d0": "2"}
+
+
+def test_what_was_dropped_in_some_stores_alone_is_whole_again_when_it_is_indexed_again(
+    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.upsert(NS, [a_document("a"), a_document("b")])
+
+    def away(namespace: str) -> bool:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(vectors, "drop", away)
+        with pytest.raises(StoreUnavailable):
+            store.drop(NS)
+    assert texts.namespaces() == []
+    store.create(NS, MANIFEST)
+    assert store.settle(NS) == {}
+    assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "1", "b": "1"}
+
+
+def test_a_store_that_answers_nonsense_to_a_deletion_is_asked_again(
+    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+) -> None:
+    store.upsert(NS, [a_document("a"), a_document("b")])
+    vectors.failure = InvalidAnswer("no JSON")
+    with pytest.raises(NotEverywhere) as raised:
+        store.delete(NS, ["a"])
+    assert raised.value.failures == {"a": "vectors: no JSON"} == store.settle(NS)
+    vectors.failure = None
+    assert store.settle(NS) == {}
+    assert shown(texts) == shown(vectors) == {"b": "1"}
+
+
+def test_what_a_store_that_waits_for_its_rebuild_does_not_do_is_said(
+    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.upsert(NS, [a_document("a"), a_document("b")])
+
+    def away(namespace: str) -> bool:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(vectors, "drop", away)
+        anew = store.rebuilding(NS, MANIFEST)
+        anew.upsert(NS, [a_document("a"), a_document("b")])
+        anew.finish()
+    with pytest.raises(NotEverywhere) as raised:
+        store.delete(NS, ["a"])
+    assert raised.value.failures == {"a": "vectors: the store could not be built anew yet"}
+    with pytest.raises(NotEverywhere) as raised:
+        store.upsert(NS, [a_document("c")])
+    assert raised.value.failures == {"c": "vectors: the store could not be built anew yet"}
+    assert (shown(texts), shown(vectors)) == ({"b": "1", "c": "1"}, {"a": "1", "b": "1"})
+    assert store.settle(NS) == {}
+    assert shown(texts) == shown(vectors) == {"b": "1", "c": "1"}
+
+
+def test_a_store_without_a_rebuild_of_its_own_is_filled_again_after_a_restore(
+    tmp_path: Path, texts: EmbeddedStore, vectors: FailingStore
+) -> None:
+    table, copy, restored = (tmp_path / f"{name}.db" for name in ("documents", "copy", "restored"))
+    before = opened(f"sqlite:///{table}", texts, vectors)
+    before.create(NS, MANIFEST)
+    before.upsert(NS, [a_document("a"), a_document("b")])
+    with still(table, []) as (source, _):
+        copy_table(source, copy)
+    before.close()
+    assert not hasattr(vectors, "rebuild")
+    table_from(copy, restored, generations={}, to_rebuild=["vectors"])
+    store = opened(f"sqlite:///{restored}", texts, vectors)
+    assert store.settle(NS) == {}
+    assert shown(vectors) == {"a": "1", "b": "1"}
+    store.close()
 
 
 def test_a_database_of_no_kind_or_that_does_not_answer_is_named_without_its_password() -> None:

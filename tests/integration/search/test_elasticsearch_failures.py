@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import time
+import traceback
 from collections.abc import Callable, Iterator
 
 import pytest
 from chorale_client.words import Reason
 
+from config.pipeline import StoreDeclaration
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
 from search.elasticsearch.store import ElasticsearchStore
+from tasks.elasticsearch import open_elasticsearch
 from tests.contracts.store_documents import MANIFEST, document
 from tests.elasticsearch_server import PRODUCT, Answer, Impostor, corner, host_and_port, opened
 from tests.tcp_proxy import TcpProxy
@@ -64,8 +67,8 @@ def test_a_connection_that_was_cut_is_made_again_within_the_time(
 CALLS: dict[str, Callable[[ElasticsearchStore], object]] = {
     "search_text": lambda store: count(store, timeout_s=0.5),
     "texts": lambda store: store.texts("ns", ["d000#0"], timeout_s=0.5),
-    "vectors": lambda store: store.vectors("ns", ["d000#0"]),
-    "generation": lambda store: store.generation("ns"),
+    "vectors": lambda store: store.vectors("ns", ["d000#0"], timeout_s=0.5),
+    "generation": lambda store: store.generation("ns", timeout_s=0.5),
     "namespaces": lambda store: store.namespaces(),
     "revisions": lambda store: store.revisions("ns", "docs"),
     "upsert": lambda store: store.upsert("ns", [document("new", "pear")]),
@@ -178,6 +181,39 @@ def test_a_name_and_a_password_are_sent_and_never_shown(caplog: pytest.LogCaptur
         assert server.asked[0][1]["authorization"] == "Basic bWU6aHVudGVyMg=="
     for secret in ("hunter2", "bWU6aHVudGVyMg"):
         assert secret not in f"{raised.value!r} {store!r} {vars(store)} {caplog.text}"
+
+
+@pytest.mark.parametrize(
+    ("options", "secret", "sent"),
+    [
+        ({"api_key_env": "OUR_SECRET"}, f"{SECRET}\n", f"ApiKey {SECRET}"),
+        # base64 of me:hunter2
+        ({"username": "me", "password_env": "OUR_SECRET"}, "hunter2\r\n", "Basic bWU6aHVudGVyMg=="),
+    ],
+)
+def test_a_secret_from_a_file_is_sent_without_the_end_of_its_line(
+    options: dict[str, str], secret: str, sent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUR_SECRET", secret)
+    with Impostor(lambda *_: told(401, "security_exception", "no")) as server:
+        declared = StoreDeclaration(
+            name="texts", kind="elasticsearch", options={"url": server.url, **options}
+        )
+        store = open_elasticsearch(declared)
+        with pytest.raises(Unauthorised):
+            count(store)
+        store.close()
+        assert server.asked[0][1]["authorization"] == sent
+
+
+def test_what_the_client_makes_of_a_key_that_it_cannot_send_shows_no_key() -> None:
+    with Impostor(lambda *_: (200, b"{}", PRODUCT)) as server:
+        store = ElasticsearchStore(ElasticsearchEndpoint(url=server.url), api_key=f"{SECRET}\n")
+        for call in CALLS.values():
+            with pytest.raises(StageFailure, match=r"ValueError") as raised:
+                call(store)
+            assert SECRET not in "".join(traceback.format_exception(raised.value))
+        store.close()
 
 
 def test_a_server_that_forbids_is_asked_once() -> None:

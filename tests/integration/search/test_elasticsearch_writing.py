@@ -238,6 +238,44 @@ def test_a_rebuild_that_fails_leaves_the_namespace_as_it_was(
     assert list(client.indices.get(index=f"{prefix}-kept.v*")) == [f"{prefix}-kept.v1"]
 
 
+def test_what_a_rebuild_that_was_killed_left_goes_with_the_next_and_with_the_namespace(
+    store: ElasticsearchStore, prefix: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(namespace: str) -> None:
+        def documents() -> Iterator[Document]:
+            yield document("b", "pear")
+            raise InvalidAnswer("killed")
+
+        with monkeypatch.context() as dead:
+            dead.setattr(store._writer, "_delete_index", lambda index: None)
+            with pytest.raises(InvalidAnswer, match="killed"):
+                store.rebuild(namespace, MANIFEST, documents())
+
+    def indices(namespaces: str = "left*") -> list[str]:
+        return sorted(client.indices.get(index=f"{prefix}-{namespaces}"))
+
+    # Others, whose names begin alike, keep what is in the making.
+    killed("left-v1")
+    killed("leftover")
+    others = [f"{prefix}-left-v1.v1", f"{prefix}-leftover.v1"]
+    assert indices() == others
+    killed("left")
+    assert not store.drop("left")
+    assert indices() == others
+    store.create("left", MANIFEST)
+    store.upsert("left", [document("a", "pear")])
+    killed("left")
+    assert len(indices("left.v*")) == 2
+    store.rebuild("left", MANIFEST, [document("c", "pear")])
+    assert indices("left.v*") == [f"{prefix}-left.v4"]
+    killed("left")
+    assert found(store, "pear", "left") == ["c#0"]
+    assert not store.drop("*")
+    assert len(indices("left.v*")) == 2
+    assert store.drop("left")
+    assert indices() == others
+
+
 def cut_off(proxy: TcpProxy) -> None:
     proxy.is_refusing = True
     proxy.cut()

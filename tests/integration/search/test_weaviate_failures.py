@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import subprocess
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from models.errors import BadIndex, PartlyWritten, StoreTimeout, StoreUnavailable, Unauthorised
+from config.pipeline import StoreDeclaration
+from models.errors import (
+    BadIndex,
+    PartlyWritten,
+    StageFailure,
+    StoreTimeout,
+    StoreUnavailable,
+    Unauthorised,
+)
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.weaviate.store import WeaviateStore
+from tasks.weaviate import open_weaviate
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.redis_server import free_port
 from tests.weaviate_server import WeaviateServer
@@ -41,6 +51,8 @@ def calls(store: WeaviateStore) -> list[Callable[[], object]]:
         lambda: store.search_text("ns", ["pear"], depth=3, timeout_s=0.5),
         lambda: store.search_vectors("ns", questions(EAST), depth=3, timeout_s=0.5),
         lambda: store.texts("ns", ["a#0"], timeout_s=0.5),
+        lambda: store.vectors("ns", ["a#0"], timeout_s=0.5),
+        lambda: store.generation("ns", timeout_s=0.5),
     ]
 
 
@@ -89,9 +101,33 @@ def test_a_wrong_key_or_none_is_unauthorised_and_stands_nowhere(
     assert "a-wrong-key" not in str(raised.value) + repr(store) + repr(vars(store))
 
 
+def test_a_key_from_a_file_is_sent_without_the_end_of_its_line(
+    server: WeaviateServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUR_KEY", f"{KEY}\n")
+    options = server.endpoint(api_key_env="OUR_KEY").model_dump(include={"url", "grpc_port", "api_key_env"})
+    store = open_weaviate(StoreDeclaration(name="vectors", kind="weaviate", options=options))
+    assert store.namespaces() == []
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "name"), [(f"{KEY}\n", "LocalProtocolError"), (f"{KEY}ü", "UnicodeEncodeError")]
+)
+def test_what_the_client_makes_of_a_key_that_it_cannot_send_shows_no_key(
+    server: WeaviateServer, key: str, name: str
+) -> None:
+    store = WeaviateStore(server.endpoint(), key=key)
+    for call in calls(store):
+        with pytest.raises(StageFailure, match=rf"\({name}\)$") as raised:
+            call()
+        assert KEY not in "".join(traceback.format_exception(raised.value))
+    store.close()
+
+
 def test_what_the_server_refuses_is_named_and_stays_what_it_was(store: WeaviateStore) -> None:
-    # Of fifty megabytes, where the server takes ten in one message.
-    huge = document("a", "plum", metadata={"blob": "x" * 50_000_000}, revision="new")
+    # Of fifteen megabytes, where the server takes ten in one message.
+    huge = document("a", "plum", metadata={"blob": "€" * 4_900_000}, revision="new")
     with pytest.raises(PartlyWritten, match="a: Weaviate refused 'a#0': larger than a message") as raised:
         store.upsert("ns", [huge, document("b", "plum")])
     assert list(raised.value.failures) == ["a"]
@@ -122,7 +158,7 @@ def test_a_wrong_grpc_port_is_unavailable_in_time(server: WeaviateServer) -> Non
 def test_nothing_was_ever_made(server: WeaviateServer) -> None:
     store = WeaviateStore(server.endpoint(collection="Never"), key=KEY)
     assert store.namespaces() == []
-    with pytest.raises(BadIndex, match="no namespace 'ns'; there are: none yet"):
+    with pytest.raises(BadIndex, match="no namespace 'ns': `chorale namespaces list` shows"):
         store.search_text("ns", ["pear"], depth=3, timeout_s=5)
     store.close()
 

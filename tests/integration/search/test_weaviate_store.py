@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import pytest
+from weaviate.collections.classes.batch import DeleteManyReturn
 
 from models.documents import Document, Matrix, Passage
-from models.errors import BadIndex, NotConfigured, PartlyWritten
+from models.errors import BadIndex, InvalidAnswer, NotConfigured, PartlyWritten, StoreUnavailable
 from search.filters import compile_filters
 from search.protocol import Fuses, Store
+from search.weaviate import registry
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
@@ -171,6 +173,47 @@ class TestWriting:
         assert found(store, "pear") == ["a#0", "b#0"]
         assert store.revisions("ns", "docs") == {"a": "1", "b": "1"}
 
+    def test_what_a_batch_that_was_cut_off_left_goes_when_its_document_is_written_again(
+        self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document("a", "pear")])
+        with monkeypatch.context() as cut:
+            cut.setattr(store._writer, "_send", then_cut_off(store._writer._send))
+            with pytest.raises(StoreUnavailable):
+                store.upsert("ns", [document("a", *["plum"] * 6, revision="2")])
+        # Passages before their head, which is still the old one.
+        assert store.revisions("ns", "docs") == {"a": "1"}
+        store.upsert("ns", [document("a", "cherry", "cherry", revision="3")])
+        assert found(store, "plum") == []
+        assert found(store, "cherry") == ["a#0", "a#1"]
+        assert [state.passages for state in store.namespaces()] == [2]
+
+    def test_a_document_that_a_rebuild_is_given_twice_is_the_last_of_them(
+        self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("search.weaviate.writer._DOCUMENTS_AT_ONCE", 1)
+        store.rebuild("ns", MANIFEST, [document("a", "pear", "pear", "pear"), document("a", "plum")])
+        assert found(store, "pear") == []
+        assert found(store, "plum") == ["a#0"]
+
+    def test_a_deletion_that_deletes_nothing_ends(
+        self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store.create("ns", MANIFEST)
+        asked: list[int] = []
+
+        async def delete_many(*_: Any, **__: Any) -> DeleteManyReturn[None]:
+            asked.append(1)
+            assert len(asked) < 3, "it goes on for ever"
+            return DeleteManyReturn(failed=10_000, matches=10_000, objects=None, successful=0)
+
+        monkeypatch.setattr(
+            "weaviate.collections.data.executor._DataCollectionExecutor.delete_many", delete_many
+        )
+        with pytest.raises(StoreUnavailable, match="deleted 0 of 10,000"):
+            store.delete("ns", ["a"])
+
     def test_many_documents_are_listed_whole(
         self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -187,6 +230,85 @@ class TestWriting:
             assert found(store, "pear") == ["a#0"]
             with pytest.raises(NotConfigured, match="texts = true"):
                 store.texts("ns", ["a#0"])
+            with pytest.raises(NotConfigured, match="texts = true"):
+                store.list_documents("ns", order_by="year", descending=True, depth=1)
+
+
+class TestRebuilding:
+    def test_a_rebuild_goes_on_beside_searches(self, store: WeaviateStore) -> None:
+        def version(first: int) -> list[Document]:
+            return [document(f"d{n:02}", "pear") for n in range(first, first + 40)]
+
+        store.create("ns", MANIFEST)
+        generation = store.upsert("ns", version(0))
+        seen: list[list[str]] = []
+        wrong: list[Exception] = []
+        ended = threading.Event()
+
+        def search() -> None:
+            while not ended.is_set():
+                try:
+                    (ranking,) = store.search_vectors("ns", questions(EAST), depth=100, timeout_s=30)
+                    seen.append(found(store, "pear", depth=100))
+                    seen.append([hit.passage_id for hit in ranking.hits])
+                    listed = store.list_documents(
+                        "ns", order_by="n", descending=True, depth=100, timeout_s=30
+                    )
+                    seen.append([hit.passage_id for hit in listed.hits])
+                    assert len(store.texts("ns", ["d10#0", "d39#0"], timeout_s=30)) == 2
+                except Exception as error:
+                    wrong.append(error)
+
+        searching = [threading.Thread(target=search) for _ in range(3)]
+        for thread in searching:
+            thread.start()
+        for n in range(1, 4):
+            assert store.rebuild("ns", replace(MANIFEST, language="it"), version(n)) == generation + n
+        last = found(store, "pear", depth=100)
+        ended.set()
+        for thread in searching:
+            thread.join(60)
+        assert wrong == []
+        versions = [[f"{one.document_id}#0" for one in version(n)] for n in range(4)]
+        assert last == versions[3]
+        # Each search saw one of them whole.
+        assert [one for one in seen if one not in versions] == []
+        assert {versions.index(one) for one in seen} >= {0, 1, 2}
+        assert len(tenants(store)) == 1
+
+    def test_one_with_another_length_of_vectors_or_of_a_namespace_that_is_not_there(
+        self, store: WeaviateStore
+    ) -> None:
+        turned = normalised(np.ones((3, 7), np.float32))
+        generation = store.rebuild("ns", replace(MANIFEST, dimension=7), vector_documents(turned))
+        again = store.rebuild("ns", MANIFEST, [document("a", "pear", vectors=(NORTH,))])
+        (ranking,) = store.search_vectors("ns", questions(NORTH), depth=5, timeout_s=30)
+        assert [hit.passage_id for hit in ranking.hits] == ["a#0"]
+        assert [state.passages for state in store.namespaces()] == [1]
+        assert again == store.generation("ns") == generation + 1
+
+    def test_one_that_fails_leaves_the_namespace_as_it_was_and_goes_with_the_next(
+        self, store: WeaviateStore
+    ) -> None:
+        store.create("ns", MANIFEST)
+        generation = store.upsert("ns", [document("a", "pear")])
+
+        def documents() -> Iterator[Document]:
+            yield document("b", "pear")
+            raise InvalidAnswer("the model is gone")
+
+        for _ in range(2):
+            with pytest.raises(InvalidAnswer, match="the model is gone"):
+                store.rebuild("ns", MANIFEST, documents())
+        assert (found(store, "pear"), store.generation("ns")) == (["a#0"], generation)
+        assert len(tenants(store)) == 2
+        with pytest.raises(PartlyWritten, match="bad"):
+            store.rebuild("ns", MANIFEST, [document("bad", "pear \ud800"), document("c", "pear")])
+        assert found(store, "pear") == ["c#0"]
+        assert len(tenants(store)) == 1
+        assert store.upsert("ns", [document("d", "pear")]) == generation + 2
+        assert store.drop("ns")
+        assert tenants(store) == []
 
 
 class TestNamespaces:
@@ -203,7 +325,7 @@ class TestNamespaces:
     ) -> None:
         store.create("ns", MANIFEST)
         before = store.upsert("ns", [document("a", "pear")])
-        remove_tenant(store, "ns")
+        remove_tenant(store, *tenants(store))
         with pytest.raises(BadIndex, match="ns"):
             found(store, "pear")
         with pytest.raises(BadIndex, match="ns"):
@@ -211,6 +333,36 @@ class TestNamespaces:
         store.create("ns", MANIFEST)
         assert found(store, "pear") == []
         assert store.upsert("ns", [document("a", "pear")]) > before
+
+    def test_a_drop_that_was_cut_off_brings_nothing_back_and_ends_with_the_next(
+        self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for ends in ("drop", "create", "rebuild"):
+            store.create("ns", MANIFEST)
+            store.upsert("ns", [document("a", "pear")])
+            with monkeypatch.context() as cut:
+                cut.setattr(registry, "write", gone_after(registry.write))
+                with pytest.raises(StoreUnavailable):
+                    store.drop("ns")
+            assert [state.name for state in store.namespaces()] == []
+            if ends == "drop":
+                assert not store.drop("ns")
+                assert tenants(store) == []
+                store.create("ns", MANIFEST)
+            elif ends == "create":
+                store.create("ns", MANIFEST)
+            else:
+                store.rebuild("ns", MANIFEST, [])
+            assert found(store, "pear") == []
+            assert store.revisions("ns", "docs") == {}
+            assert len(tenants(store)) == 1
+            store.drop("ns")
+
+    def test_one_that_is_not_there_is_named_without_those_that_are(self, store: WeaviateStore) -> None:
+        store.create("payroll", MANIFEST)
+        with pytest.raises(BadIndex, match="no namespace 'ns': `chorale namespaces list`") as raised:
+            found(store, "pear")
+        assert "payroll" not in str(raised.value)
 
     def test_a_generation_can_be_raised_and_never_falls(self, store: WeaviateStore) -> None:
         store.create("ns", MANIFEST)
@@ -280,6 +432,29 @@ class TestDeclaration:
         finally:
             delete_collections(foreign)
             foreign.close()
+
+
+def then_cut_off(written: Callable[..., object]) -> Callable[..., None]:
+    def cut_off(*given: Any) -> None:
+        written(*given)
+        raise StoreUnavailable("cut off")
+
+    return cut_off
+
+
+def gone_after(write: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    async def gone(*given: Any) -> None:
+        await write(*given)
+        raise StoreUnavailable("gone")
+
+    return gone
+
+
+def tenants(store: WeaviateStore) -> list[str]:
+    async def work(client: Any) -> list[str]:
+        return sorted(await client.collections.use(f"{store._endpoint.collection}Passage").tenants.get())
+
+    return store._connection.run(work, 30)
 
 
 def remove_tenant(store: WeaviateStore, name: str) -> None:

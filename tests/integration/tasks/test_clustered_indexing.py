@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import httpx
@@ -110,23 +111,65 @@ def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(running:
     assert not any(running.resources.clustered.verify("wiki", mends=False).values())
 
 
-def test_a_rebuild_brings_the_new_documents_into_both_stores(running: RunningPipeline) -> None:
+@pytest.mark.parametrize("name", ["texts", "vectors"])
+def test_a_server_that_lost_the_namespace_is_given_everything_with_the_next_message(
+    running: RunningPipeline, name: str
+) -> None:
+    client = running.client()
+    client.wait_visible(client.upsert(f"lost-{name}", WIKI[:2]), wait_s=60)
+    running.resources.store(name).drop(f"lost-{name}")  # type: ignore[attr-defined]
+    later = {"id": "wiki/late", "title": "Late", "text": "Who comes late misses the tea."}
+    done = client.wait_visible(client.upsert(f"lost-{name}", [later]), wait_s=60)
+    assert (done.added, done.is_whole) == (1, True)
+    assert shown(running, f"lost-{name}") == [["wiki/late", "wiki/rent", "wiki/tea"]] * 2
+
+
+def test_a_rebuild_brings_the_new_documents_into_both_stores_and_every_search_finds_those_that_stay(
+    running: RunningPipeline,
+) -> None:
     resources = running.resources
+    texts, vectors = resources.store("texts"), resources.store("vectors")
+    question = resources.embedder.questions.embed_questions(["page"])
 
     def index(*names: str, rebuild: bool = False) -> IndexReport:
-        items = [RawDocument(f"task/{name}", "task", name, f"Of {name}.") for name in names]
+        items = [RawDocument(f"task/{name}", "task", name, f"Page {name}.") for name in names]
         return index_corpus(resources, items, namespace="anew", source="task", rebuild=rebuild)
 
-    index("a", "b")
-    report = index("b", "c", rebuild=True)
-    assert (report.added, report.unwritten) == (2, {})
-    assert shown(running, "anew") == [["task/b", "task/c"]] * 2
+    def found() -> list[set[str]]:
+        rankings = texts.search_text("anew", ["page"], depth=50, timeout_s=30)
+        rankings += vectors.search_vectors("anew", question, depth=50, timeout_s=30)
+        return [{hit.document_id for hit in ranking.hits} for ranking in rankings]
+
+    staying = [f"stays{n}" for n in range(20)]
+    index("goes", *staying)
+    seen, wrong, ended = list[set[str]](), list[Exception](), threading.Event()
+
+    def search() -> None:
+        while not ended.is_set():
+            try:
+                seen.extend(found())
+            except Exception as error:
+                wrong.append(error)
+
+    searching = threading.Thread(target=search)
+    searching.start()
+    try:
+        report = index("comes", *staying, rebuild=True)
+    finally:
+        ended.set()
+        searching.join(60)
+    assert wrong == []
+    before = {"task/goes", *(f"task/{name}" for name in staying)}
+    after = before - {"task/goes"} | {"task/comes"}
+    assert seen[0] == before
+    assert [one for one in seen if one not in (before, after)] == []
+    assert found() == [after, after]
+
+    assert (report.added, report.unwritten) == (21, {})
+    assert shown(running, "anew") == [sorted(after)] * 2
     stores = resources.clustered.stores.values()
     assert {store.generation("anew") for store in stores} == {report.generation}
     assert resources.generation("anew") == report.generation > 1
-    (ranking,) = resources.store("texts").search_text("anew", ["of"], depth=5)
-    assert resources.clustered.revisions("anew", "task").keys() == {"task/b", "task/c"}
-    assert not {hit.document_id for hit in ranking.hits} - {"task/b", "task/c"}
 
 
 def test_what_cannot_be_is_said(running: RunningPipeline) -> None:

@@ -211,6 +211,27 @@ class TestBacklog:
         assert drop_ended(redis_client, VECTOR) == 1
         assert self.waiting(redis_client) == ["r1", "r3"]
 
+    def test_two_that_start_together_drop_nothing_that_is_waited_for(
+        self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Between the look and the drop another worker drops the same; the oldest message stays where it is."""
+        from tasks import backlog
+
+        self.messages(resources, *(f"r{number}" for number in range(8)))
+        self.end(redis_client, "r1", "r2", "r3")
+        monkeypatch.setattr(backlog, "AT_ONCE", 4)
+        looked, nested = backlog._still_waited_for, [False]
+
+        def meanwhile(client: redis.Redis, messages: list[bytes]) -> list[bytes]:
+            if not nested[0]:
+                nested[0] = True
+                assert drop_ended(redis_client, VECTOR) == 3
+            return looked(client, messages)
+
+        monkeypatch.setattr(backlog, "_still_waited_for", meanwhile)
+        assert drop_ended(redis_client, VECTOR) == 0
+        assert self.waiting(redis_client) == ["r0", "r4", "r5", "r6", "r7"]
+
     def test_what_is_still_waited_for_in_large_numbers_ends_the_search(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -14,7 +14,7 @@ from chorale_client import (
     UnknownRequest,
     make_request,
 )
-from chorale_client.keys import MOMENTS, entry_key
+from chorale_client.keys import MOMENTS, SWEEPER, entry_key
 
 from tasks.retrieve import submit
 from tests.pipeline import RunningPipeline
@@ -178,12 +178,14 @@ def test_for_a_hundred_healthy_requests_the_chord_itself_called_the_callback(
     with pipeline.redis.monitor() as monitor:
         answers = [client.retrieve(f"bread {number}", cache="bypass") for number in range(100)]
         pipeline.redis.echo("end of the measurement")
-        pushed_by_reports = 0
+        pushed, script = {"report": 0, "sweep": 0}, ""
         for seen in monitor.listen():
             if "end of the measurement" in seen["command"]:
                 break
-            # Scripts show as `lua`: the callback is pushed by the report that was the last, never by a client.
-            if seen["client_type"] == "lua" and seen["command"].startswith("LPUSH chorale.fusion"):
-                pushed_by_reports += 1
+            # What a script does shows as `lua`, after its call.
+            if seen["client_type"] != "lua":
+                script = "sweep" if SWEEPER in seen["command"] else "report"
+            elif seen["command"].startswith("LPUSH chorale.fusion"):
+                pushed[script] += 1
     assert [answer.status for answer in answers] == ["complete"] * 100
-    assert pushed_by_reports == 100
+    assert pushed == {"report": 100, "sweep": 0}

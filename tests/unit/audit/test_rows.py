@@ -170,7 +170,7 @@ def test_a_hit_keeps_its_score_and_its_explanation_but_no_text() -> None:
 
 
 def test_the_character_nul_which_postgresql_cannot_hold_is_replaced() -> None:
-    found = rows(whole_entry(make_request("a\0b", correlation_id="c\0")))
+    found = rows(whole_entry(make_request("a\0b", correlation_id="c\0", configuration="r\0")))
     assert found.questions[0]["text"] == "a\ufffdb"
     assert found.request["correlation_id"] == "c\ufffd"
 

@@ -1,14 +1,15 @@
-"""The health check of a container: a ready worker with a fresh sign of life, and nothing less."""
+"""The health checks of a container: alive is a fresh sign of life, ready is that of who takes work."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
-from cli.healthy import complaint
+from cli.healthy import complaint, main
 from tests.redis_server import RedisServer
 
 
@@ -18,23 +19,54 @@ def _server(redis_server: RedisServer, redis_client: redis.Redis, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("age_s", "ready", "says"),
-    [(0, True, None), (0, False, "not ready"), (60, True, "last sign of life")],
+    ("age_s", "ready", "not_alive", "not_ready"),
+    [
+        (0, True, None, None),
+        (0, False, None, "not ready"),
+        (60, True, "last sign of life", "last sign of life"),
+        (60, False, "last sign of life", "last sign of life"),
+    ],
 )
-def test_a_worker_is_healthy_when_it_is_ready_and_was_seen_lately(
-    age_s: int, ready: bool, says: str | None, redis_client: redis.Redis
+def test_a_worker_lives_that_was_seen_lately_and_is_ready_when_it_says_so(
+    age_s: int, ready: bool, not_alive: str | None, not_ready: str | None, redis_client: redis.Redis
 ) -> None:
     seconds: Any = redis_client.time()
     at_ms = (seconds[0] - age_s) * 1_000
     redis_client.set("chorale:heartbeat:bm25", json.dumps({"at": at_ms, "ready": ready, "pid": 1}))
-    found = complaint("bm25")
-    assert found is None if says is None else says in str(found)
+    for question, says in (("alive", not_alive), ("ready", not_ready)):
+        found = complaint(question, "bm25")
+        assert found is None if says is None else says in str(found)
 
 
-def test_a_worker_that_was_never_seen_is_not_healthy() -> None:
-    assert "no sign of life" in str(complaint("bm25"))
+@pytest.mark.parametrize("question", ["alive", "ready"])
+def test_a_worker_that_was_never_seen_neither_lives_nor_is_ready(question: str) -> None:
+    assert "no sign of life" in str(complaint(question, "bm25"))
 
 
-def test_without_redis_nobody_is_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_redis_is_away_nobody_is_ready_and_nobody_is_called_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("CHORALE_REDIS_URL", "redis://127.0.0.1:1/0")
-    assert complaint("bm25") == "Redis does not answer"
+    assert complaint("alive", "bm25") is None
+    assert complaint("ready", "bm25") == "Redis does not answer"
+
+
+def test_neither_while_it_hangs(redis_server: RedisServer) -> None:
+    redis_server.pause()
+    try:
+        assert complaint("alive", "bm25") is None
+        assert complaint("ready", "bm25") == "Redis does not answer"
+    finally:
+        redis_server.resume()
+
+
+def test_neither_where_no_redis_was_started_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CHORALE_REDIS_URL")
+    monkeypatch.setenv("CHORALE_HOME", str(tmp_path))
+    assert complaint("alive", "bm25") is None
+    assert "there is no Redis server" in str(complaint("ready", "bm25"))
+
+
+@pytest.mark.parametrize("arguments", [[], ["bm25"], ["well", "bm25"]])
+def test_what_is_asked_wrongly_is_told_how_to_ask(arguments: list[str]) -> None:
+    assert "alive|ready NAME" in str(main(arguments))

@@ -6,6 +6,7 @@ import redis
 from chorale_client import make_request
 from chorale_client.default_time import DefaultTimes, in_its_time, publish_timeouts
 from chorale_client.keys import TIMEOUTS
+from chorale_client.ledger import fingerprint
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -20,6 +21,14 @@ def test_the_configurations_time_or_the_default_ones() -> None:
 
 def test_what_the_request_says_itself_stands_though_it_is_the_usual_time() -> None:
     assert in_its_time(make_request("q", configuration="late", timeout_s=2), DECLARED).timeout_s == 2
+
+
+def test_sent_again_under_another_default_it_is_an_equal_request() -> None:
+    request = make_request("q", request_id="one")
+    now, then = in_its_time(request, {"": 5.0}), in_its_time(request, {"": 8.0})
+    assert (now.timeout_s, then.timeout_s) == (5, 8)
+    assert fingerprint(now) == fingerprint(then) == fingerprint(request)
+    assert fingerprint(make_request("q", request_id="one", timeout_s=5)) != fingerprint(now)
 
 
 def test_a_caller_without_the_pipeline_reads_what_the_workers_published(redis_client: redis.Redis) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 
@@ -53,6 +54,18 @@ def test_a_limit_is_that_of_one_thread() -> None:
         thread.start()
         thread.join()
     assert found == [5.0]
+
+
+def test_a_tls_handshake_that_nobody_answers_ends_with_the_limit() -> None:
+    limit = TimeLimit()
+    with socket.create_server(("localhost", 0)) as silent:
+        url = f"rediss://localhost:{silent.getsockname()[1]}"
+        with Redis.from_url(url, socket_timeout=30, socket_connect_timeout=30) as client:
+            keep_to(limit, client)
+            begun_s = time.monotonic()
+            with limit.until(begun_s + 0.1), pytest.raises(RedisTimeout):
+                client.ping()
+    assert time.monotonic() - begun_s < 1.1
 
 
 def test_a_command_on_a_server_that_is_held_still_ends_with_the_limit(own_redis_server: RedisServer) -> None:

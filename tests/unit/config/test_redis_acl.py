@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
+from chorale_client import keys
 
-from config.redis_acl import ROLES, acl_file, main
+from config.redis_acl import ROLES, Grant, acl_file, main
 from models.errors import WrongDeclaration
 
+ROOT = Path(__file__).parents[3]
+KEYS = {name: key for name, key in vars(keys).items() if name.isupper() and name != "PREFIX"}
+"""The table of `chorale_client.keys`: whole names, and beginnings that end in a sign."""
 LONG = "correct-horse-battery"
 
 
@@ -40,3 +47,32 @@ def test_the_command_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> No
     for role in ROLES.values():
         monkeypatch.delenv(role.variable, raising=False)
     assert "REDIS_CALLER_PASSWORD" in str(main([]))
+
+
+CALLING = Grant(("*",), ("eval", "evalsha"))
+"""Runs a script, whose commands the other grants judge."""
+
+
+def may_write(role: str, key: str) -> bool:
+    patterns = [pattern for grant in ROLES[role].grants if grant != CALLING for pattern in grant.keys]
+    return any(fnmatchcase(key, pattern) for pattern in patterns if not pattern.startswith("%R~"))
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_every_key_may_be_written_by_who_works_or_sweeps(name: str) -> None:
+    key = KEYS[name] if KEYS[name][-1].isalpha() else f"{KEYS[name]}law"
+    assert may_write("worker", key) or may_write("sweeper", key)
+    assert not may_write("flower", key)
+
+
+def test_a_key_that_stands_anywhere_in_the_code_is_in_the_table_of_keys() -> None:
+    folders = "client models config search inference fusion cache ledger audit ingest tasks cli bench"
+    written = {
+        (file.relative_to(ROOT), found)
+        for folder in folders.split()
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in (".py", ".lua") and file.name != "keys.py"
+        for found in re.findall(r"""["'](chorale:[a-z_:-]+)""", file.read_text(encoding="utf-8"))
+    }
+    assert len(written) > 1
+    assert {one for one in written if not one[1].startswith(tuple(KEYS.values()))} == set()

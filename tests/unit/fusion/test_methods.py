@@ -1,5 +1,6 @@
 """What every fusion method promises, whichever it is."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum
 from random import Random
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from fusion.candidates import fuse_rankings
 from fusion.methods import METHODS, method_named
-from fusion.protocol import BranchRanking, Method
+from fusion.protocol import BranchRanking, Method, Worth
 from models.errors import WrongDeclaration
 from tests.unit.fusion.builders import ranking
 
@@ -39,6 +40,20 @@ def scores(rankings: list[BranchRanking], method: Method, k: float) -> dict[str,
 def test_an_unknown_method_is_refused_with_the_table() -> None:
     with pytest.raises(WrongDeclaration, match=r"no fusion method 'magic'; there are: rrf, rrf-grouped"):
         method_named("magic")
+
+
+def test_a_hit_that_a_method_values_at_nothing_is_still_one_that_was_found() -> None:
+    """As the last one of a normalised list; only what branches of weight 0 alone found is left out."""
+
+    def worths(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
+        return [
+            [Worth(one.weight, 1 - place / (len(one.ids) - 1)) for place in range(len(one.ids))]
+            for one in rankings
+        ]
+
+    linear = Method("linear", worths, best=lambda k: 1, single_hit=lambda k: 1, all_equal=lambda k, rank: 1)
+    rankings = [ranking("a", ["x", "y", "z"], weight=0.5), ranking("b", ["v", "w"], weight=0.0)]
+    assert scores(rankings, linear, 60) == {"x": 0.5, "y": 0.25, "z": 0.0}
 
 
 @methods

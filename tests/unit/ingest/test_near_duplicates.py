@@ -119,6 +119,35 @@ def test_groups_are_kept_between_runs(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["groups.npz"]
 
 
+def test_what_another_process_saved_or_deleted_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "groups.npz"
+    ours, theirs = NearDuplicates(path), NearDuplicates(path)
+    theirs.assign("a", words(0, 200))
+    theirs.save()
+    ours.refresh()
+    assert ours.assign("b", words(1, 200)) == "a"
+    # Not saved yet, and nobody else has: it stays.
+    ours.refresh()
+    ours.save()
+    theirs.refresh()
+    theirs.forget("a")
+    assert theirs.assign("c", words(0, 200)) == "a"
+    path.unlink()
+    ours.refresh()
+    assert ours.assign("d", words(0, 200)) is None
+
+
+def test_groups_that_did_not_change_are_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "groups.npz"
+    groups = NearDuplicates(path)
+    groups.assign("a", words(0, 200))
+    groups.save()
+    before = path.stat().st_ino
+    groups.forget("never there")
+    groups.save()
+    assert path.stat().st_ino == before
+
+
 @pytest.mark.parametrize("damage", [b"", b"not a zip", b"PK\x03\x04 cut", None])
 def test_a_damaged_state_is_begun_anew(tmp_path: Path, damage: bytes | None) -> None:
     path = tmp_path / "groups.npz"

@@ -339,6 +339,9 @@ def test_workers_that_are_silent_where_somebody_watches_events_are_found(
         watching = odd.app.events.Receiver(connection, handlers={}).queue.bind(connection.default_channel)
         watching.declare()
         assert "celerys@here, chorale.index send none" in the_finding(beside, "task events").what
+        # Where it was said that there are none, Flower watches workers and queues alone.
+        off = replace(beside, settings=beside.settings.model_copy(update={"task_events": False}))
+        assert findings(off, "task events") == ()
         watching.delete()
     assert findings(beside, "task events") == ()
 

@@ -1,4 +1,4 @@
-"""What every store promises that lists documents by their metadata (`search.protocol.Lists`)."""
+"""What every store promises of listing documents by their metadata (`search.protocol.Lists`)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from models.errors import BadIndex
+from models.errors import BadIndex, StoreTimeout
 from models.hits import Ranking
-from search.protocol import Lists, Store
-from tests.contracts.store_documents import MANIFEST, document
+from search.protocol import Store
+from tests.contracts.store_documents import document
+from tests.contracts.store_searches import Searching
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
     "a": {"day": "2024-05-01", "kind": "x"},
@@ -25,19 +26,17 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 """Among the dates b is the evening of April 30 by UTC, and c the first hour of the year."""
 
 
-class ListingContract:
-    """Inherit beside StoreContract, with its fixture `store`."""
+class ListingContract(Searching):
+    """Documents in the order of a field."""
 
     @pytest.fixture
     def filled(self, store: Store) -> Store:
-        store.create("ns", MANIFEST)
         store.upsert(
             "ns", [document(name, "one", "two", metadata=fields) for name, fields in DOCUMENTS.items()]
         )
         return store
 
     def listed(self, store: Store, **options: Any) -> Ranking:
-        assert isinstance(store, Lists)
         usual: dict[str, Any] = {"order_by": "day", "descending": True, "depth": 50, "timeout_s": 30.0}
         return store.list_documents("ns", **{**usual, **options})
 
@@ -68,7 +67,23 @@ class ListingContract:
         filled.delete("ns", ["e"])
         assert self.names(filled) == "fd" + "aibc" + "gh"
 
-    def test_a_listing_of_an_unknown_namespace_is_a_bad_index(self, filled: Store) -> None:
-        assert isinstance(filled, Lists)
+    def test_a_listing_of_an_unknown_namespace_is_a_bad_index(self, store: Store) -> None:
         with pytest.raises(BadIndex, match="nowhere"):
-            filled.list_documents("nowhere", order_by="day", descending=True, depth=1)
+            store.list_documents("nowhere", order_by="day", descending=True, depth=1)
+
+    def test_a_listing_ends_with_its_time(self, filled: Store) -> None:
+        with pytest.raises(StoreTimeout):
+            self.listed(filled, timeout_s=-1)
+
+    def test_1_000_documents_are_listed_by_the_first_of_many_passages(self, store: Store) -> None:
+        long = document("long", *["pear"] * 12, metadata={"place": 500.5})
+        others = [document(f"d{n:03}", "pear", metadata={"place": n}) for n in range(1_000)]
+        store.upsert("ns", [*others, long])
+        ranking = self.listed(store, order_by="place", depth=600)
+        downwards = [f"d{n:03}#0" for n in range(999, -1, -1)]
+        assert [hit.passage_id for hit in ranking.hits] == [
+            *downwards[:499],
+            "long#0",
+            *downwards[499:599],
+        ]
+        assert ranking.total_matches == 1_001

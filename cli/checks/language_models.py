@@ -1,0 +1,61 @@
+"""The language models that branches ask: each endpoint is asked for one short text, past every cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from chorale_client.words import Reason
+
+from cli.checks.finding import Finding
+from cli.surroundings import Surroundings
+from models.errors import StageFailure
+
+if TYPE_CHECKING:
+    from config.generators import Endpoint
+
+PROMPT = "Say yes."
+_MENDS = {
+    Reason.NOT_CONFIGURED: "give it what it names, to the workers too, and restart them",
+    Reason.UNAUTHORISED: "give the workers the right key and restart them: until then nothing is written for these branches",
+    Reason.UNAVAILABLE: "start that server, or correct the branch's url in the pipeline",
+    Reason.TIMEOUT: "see what that server is busy with, or raise the branch's limit_s",
+}
+
+
+def answer(around: Surroundings) -> Iterator[Finding]:
+    writers = around.resources.writers
+    endpoints: dict[tuple[object, ...], tuple[Endpoint, list[str]]] = {}
+    for branch in around.pipeline.branches:
+        options = writers.options(branch.name)
+        if options is not None and options.asks_a_model:
+            # A package's generator knows by itself whom to ask.
+            key = (branch.name,) if options.is_foreign else (options.url, options.model, options.api_key_env)
+            endpoints.setdefault(key, (options, []))[1].append(branch.name)
+    for options, branches in endpoints.values():
+        try:
+            _ask(options)
+        except StageFailure as failure:
+            yield Finding(
+                f"the language model of {', '.join(branches)} ({failure.reason}): {failure.detail}",
+                _MENDS.get(failure.reason, "correct the branch's declaration in the pipeline"),
+            )
+
+
+def _ask(options: Endpoint) -> None:
+    """Raises the StageFailure that a request's branch would have."""
+    from config.generators import HydeOptions
+    from tasks.extensions import open_generator
+    from tasks.writers import open_chat
+
+    said: object
+    if isinstance(options, HydeOptions) and options.is_foreign:
+        (said,) = open_generator(options).imagine([PROMPT], timeout_s=options.limit_s)
+    else:
+        chat = open_chat(options)
+        try:
+            (said,) = chat.complete([PROMPT], timeout_s=options.limit_s)
+        finally:
+            chat.close()
+    if isinstance(said, StageFailure):
+        raise said

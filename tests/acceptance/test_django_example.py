@@ -1,0 +1,92 @@
+"""examples/django, run with a real Django: what is saved is found, and what was rolled back or deleted is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline import RunningPipeline
+from tests.redis_server import free_port
+
+FILE = Path(__file__).parents[2] / "examples" / "django" / "articles.py"
+BEGIN = f"""
+import sys, time
+sys.path.insert(0, {str(FILE.parent)!r})
+from articles import *
+
+create_tables()
+
+def wait(question, until):
+    ends = time.monotonic() + 30
+    while not until(found := titles(question)):
+        assert time.monotonic() < ends, found
+        time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def environ(pipeline: RunningPipeline) -> dict[str, str]:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**ours, "CHORALE_REDIS_URL": pipeline.server.tcp_url}
+
+
+def run(*arguments: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    called = [sys.executable, "-I", *arguments]
+    done = subprocess.run(called, env=environ, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_an_article_is_found_once_it_is_saved_and_no_more_once_it_is_deleted(environ: dict[str, str]) -> None:
+    done = run(str(FILE), environ=environ)
+    assert (done.stdout, done.stderr) == ("saved: ['Tea']\ndeleted: []\n", "")
+
+
+def test_what_is_rolled_back_is_never_handed_in_and_what_is_changed_replaces(environ: dict[str, str]) -> None:
+    """One worker indexes in order: when the later article is found, an earlier one would be, too."""
+    done = run(
+        "-c",
+        BEGIN
+        + """
+try:
+    with transaction.atomic():
+        Article.objects.create(title="Rolled back", text="A zeppelin is an airship.")
+        raise RuntimeError
+except RuntimeError:
+    pass
+with transaction.atomic():
+    kept = Article.objects.create(title="First title", text="A zeppelin is an airship.")
+    kept.title = "Second title"
+    kept.save()
+wait("zeppelin", lambda found: found == ["Second title"])
+print(titles("zeppelin"))
+""",
+        environ=environ,
+    )
+    assert (done.stdout, done.stderr) == ("['Second title']\n", "")
+
+
+def test_an_article_is_saved_while_chorale_is_away_and_handed_in_later(environ: dict[str, str]) -> None:
+    done = run(
+        "-c",
+        BEGIN
+        + f"""
+import logging
+import articles
+logging.basicConfig()
+there, articles.chorale = articles.chorale, Chorale("redis://127.0.0.1:{free_port()}/0")
+Article.objects.create(title="Bassoon", text="A bassoon is a woodwind.")
+print(Article.objects.count())
+articles.chorale = there
+Article.objects.bulk_create([Article(title="Oboe", text="An oboe is a woodwind.")])
+hand_in_all()
+wait("woodwind", lambda found: sorted(found) == ["Bassoon", "Oboe"])
+""",
+        environ=environ,
+    )
+    assert done.stdout == "1\n"
+    assert "Redis does not answer" in done.stderr

@@ -1,0 +1,74 @@
+"""docs/celery: every script still shows in the installed Celery what its row says; one that does not can go."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.redis_server import RedisServer, free_port, redis_executable
+
+pytestmark = pytest.mark.slow
+
+FOLDER = Path(__file__).parents[2] / "docs" / "celery"
+AT_ONCE = 6
+"""They wait most of the time."""
+
+FOR_EVER = r"PENDING after \d+ s, and for ever"
+SEEN = {
+    "killed_before_its_callback": [FOR_EVER],
+    "unreadable_message": [r"the worker ended with 1"] * 6,
+    "redis_restarted_empty": [FOR_EVER + "; a task sent later gave 1"],
+    "deduplicated_part": [FOR_EVER],
+    "killed_after_its_result": [FOR_EVER],
+    "expired_while_it_runs": [FOR_EVER],
+    "unknown_header_task": [FOR_EVER],
+    "ignored_header": [FOR_EVER],
+    "failing_inner_chord": [FOR_EVER] * 2,
+    "size_evicted": [FOR_EVER] * 2,
+    "message_without_id": [r"the connection was called lost [1-9]\d* times"],
+    "system_exit_in_solo_pool": [r"the task is PENDING, the worker ended: \[.*TypeError"],
+    "ready_and_not_run": [r"it ran after (0\.[1-9]|[1-9])"],
+}
+"""What each prints that it saw, those that take longest first."""
+
+
+@pytest.fixture(scope="module")
+def printed() -> Iterator[dict[str, Future[str]]]:
+    with RedisServer(port=free_port()) as server, ThreadPoolExecutor(AT_ONCE) as executor:
+        yield {
+            name: executor.submit(run, name, server.tcp_url.removesuffix("0") + str(database))
+            for database, name in enumerate(SEEN)
+        }
+
+
+def run(name: str, redis_url: str) -> str:
+    path = os.pathsep.join([str(Path(redis_executable()).parent), os.environ["PATH"]])
+    environment = {**os.environ, "REDIS_URL": redis_url, "OWN_PORT": str(free_port()), "PATH": path}
+    return subprocess.run(
+        [sys.executable, str(FOLDER / f"{name}.py")],
+        env=environment,
+        timeout=100,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+
+
+def test_each_script_has_something_to_show() -> None:
+    assert sorted(SEEN) == sorted(script.stem for script in FOLDER.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_script_shows_what_it_is_about(printed: dict[str, Future[str]], name: str) -> None:
+    saw = re.findall(r"^ *saw: +(.*)$", printed[name].result(), re.MULTILINE)
+
+    assert len(saw) == len(SEEN[name]), saw
+    for line, expected in zip(saw, SEEN[name], strict=True):
+        assert re.match(expected, line), line

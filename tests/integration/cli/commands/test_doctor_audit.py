@@ -1,0 +1,59 @@
+"""`chorale doctor` and an audit database that others hold."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from audit.database import open_database
+from audit.schema import upgrade
+from cli.checks.audit_trail import schema
+from cli.surroundings import Surroundings
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from tests.databases import empty_database
+from tests.integration.audit.process import line_of, started
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def around(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Surroundings]:
+    with empty_database(request.param, tmp_path) as url:
+        upgrade(url)
+        yield Surroundings(Settings(home=tmp_path, audit_url=url), load_pipeline(), None)
+
+
+def test_a_database_that_somebody_holds_is_found_at_once(around: Surroundings) -> None:
+    assert list(schema(around)) == []
+    with started("hold", around.settings.audit_database_url) as holder:
+        assert line_of(holder) == "locked"
+        (finding,) = schema(around)
+        assert "cannot be written" in finding.what
+        assert "lock" in finding.what.partition("cannot be written")[2]
+    assert list(schema(around)) == []
+
+
+def test_a_write_that_takes_a_moment_is_nothing_to_find(around: Surroundings) -> None:
+    writer = open_database(around.settings.audit_database_url)
+    began = threading.Event()
+
+    def write() -> None:
+        with writer.begin() as connection:
+            connection.exec_driver_sql(
+                "DELETE FROM chorale_request"
+                if writer.dialect.name == "sqlite"
+                else "LOCK TABLE chorale_request"
+            )
+            began.set()
+            time.sleep(0.3)
+
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(write)
+        assert began.wait(10)
+        assert list(schema(around)) == []
+        writing.result()
+    writer.dispose()

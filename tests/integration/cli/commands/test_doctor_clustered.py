@@ -1,0 +1,270 @@
+"""`chorale doctor` on a clustered installation: nothing on a healthy one, and what is made wrong here is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cli.checks.finding import Finding
+from cli.doctor import checks, examine
+from cli.surroundings import Surroundings
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from models.errors import NotConfigured
+from search.protocol import Store
+from tests.chat_server import ChatServer
+from tests.chat_server import sends as refuses
+from tests.databases import empty_database
+from tests.elasticsearch_server import PRODUCT, Impostor, address, corner
+from tests.pipeline import RunningPipeline
+from tests.rabbitmq import own_queues
+from tests.redis_server import RedisServer, free_port
+from tests.services import need
+from tests.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.weaviate_server import WeaviateServer
+
+QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion", "chorale.index"]
+KEYS = {"TEXTS_PASSWORD": "opensesame-1", "VECTORS_KEY": "opensesame-2", "MODEL_KEY": "opensesame-3"}
+PIPELINE = """
+[stores.texts]
+kind = "elasticsearch"
+options = {{ url = "{texts}", prefix = "{prefix}", username = "elastic", password_env = "TEXTS_PASSWORD" }}
+
+[stores.vectors]
+kind = "weaviate"
+options = {{ url = "{vectors}", grpc_port = {grpc_port}, api_key_env = "VECTORS_KEY" }}
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "texts"
+queue = "chorale.all"
+
+[branches.vector]
+kind = "vector"
+group = "dense"
+store = "vectors"
+queue = "chorale.all"
+
+[branches.hyde]
+kind = "hyde"
+group = "dense"
+store = "vectors"
+queue = "chorale.all"
+
+[branches.hyde.options]
+generator = "openai"
+url = "{model}"
+model = "small"
+api_key_env = "MODEL_KEY"
+fallback = "none"
+
+[rerankers.tiny]
+model = "{reranker}"
+max_pieces = 32
+
+[configurations.rrf]
+method = "rrf"
+reranker = "tiny"
+"""
+HOSTS = 'import os, socket\nsocket.gethostname = lambda: "host-of-" + os.environ["CHORALE_TEST_PROCESS"]'
+"""Each process says that it runs on a host of its own."""
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """What the pipeline's file says of each, and `chat`, the language model."""
+    with ExitStack() as opened:
+        keys = opened.enter_context(pytest.MonkeyPatch.context())
+        for name, key in KEYS.items():
+            keys.setenv(name, key)
+        prefix = opened.enter_context(corner())
+        weaviate = opened.enter_context(WeaviateServer(key=KEYS["VECTORS_KEY"])).endpoint()
+        chat = opened.enter_context(ChatServer())
+        yield {
+            "texts": address(),
+            "prefix": prefix,
+            "vectors": weaviate.url,
+            "grpc_port": weaviate.grpc_port,
+            "model": chat.url,
+            "chat": chat,
+            "reranker": write_tiny_cross_encoder(tmp_path_factory.mktemp("reranker")),
+        }
+
+
+@pytest.fixture(scope="module")
+def healthy(servers: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
+    """Every kind of server, and processes on five hosts."""
+    folder = tmp_path_factory.mktemp("clustered")
+    file = folder / "pipeline.toml"
+    file.write_text(PIPELINE.format(**servers))
+    broker = need("rabbitmq", "it is the broker of this installation")
+    with (
+        own_queues(broker, QUEUES),
+        empty_database("postgresql", folder) as database,
+        RedisServer(appendonly=True) as redis,
+        RunningPipeline(
+            redis,
+            queues=QUEUES,
+            sweeper=True,
+            pipeline_file=file,
+            environment={"CHORALE_BROKER_URL": broker, "CHORALE_AUDIT_URL": database},
+            preload=HOSTS,
+        ) as running,
+    ):
+        running.index()
+        around = Surroundings(running.resources.settings, running.resources.pipeline, redis.url)
+        yield around
+        running.resources.writing_store.close()
+        around.resources.writing_store.close()
+
+
+@pytest.fixture
+def changed(
+    servers: dict[str, Any], tmp_path: Path, own_redis_server: RedisServer
+) -> Iterator[Callable[..., Surroundings]]:
+    """The same declaration with other values in it."""
+    made: list[Surroundings] = []
+
+    def declare(**values: Any) -> Surroundings:
+        file = tmp_path / "pipeline.toml"
+        file.write_text(PIPELINE.format(**{**servers, **values}))
+        settings = Settings(home=tmp_path, redis_url=own_redis_server.url)
+        made.append(Surroundings(settings, load_pipeline(file), own_redis_server.url))
+        return made[-1]
+
+    yield declare
+    for around in made:
+        for name in around.pipeline.stores:
+            with suppress(NotConfigured):
+                cast("Store", around.resources.store(name)).close()
+
+
+def the_finding(around: Surroundings, name: str) -> Finding:
+    (one,) = examine(around, {name: checks()[name]})
+    assert one.skipped is None
+    (found,) = one.findings
+    assert found.mend
+    assert "opensesame" not in f"{found}"
+    return found
+
+
+def test_a_healthy_clustered_installation_gives_nothing(healthy: Surroundings) -> None:
+    wrong = [one for one in examine(healthy, checks()) if one.findings or one.skipped]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "check", "said"),
+    [
+        ("TEXTS_PASSWORD", "stores", "store 'texts' (not_configured)"),
+        ("VECTORS_KEY", "stores", "store 'vectors' (not_configured)"),
+        ("MODEL_KEY", "language models", "the language model of hyde (not_configured)"),
+    ],
+)
+def test_a_variable_that_is_empty_is_found_by_its_name(
+    changed: Callable[..., Surroundings],
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    check: str,
+    said: str,
+) -> None:
+    around = changed()
+    monkeypatch.setenv(variable, "")
+    found = the_finding(around, check)
+    assert found.what.startswith(said)
+    assert f"the variable {variable}" in found.what
+    assert "is not set" in found.what
+    assert found.mend.startswith("give it what it names, to the workers too")
+
+
+def test_a_password_that_elasticsearch_refuses_is_found(changed: Callable[..., Surroundings]) -> None:
+    with Impostor(lambda *_: (401, b'{"error": "no", "status": 401}', PRODUCT)) as guarded:
+        found = the_finding(changed(texts=guarded.url), "stores")
+    assert found.what.startswith(f"store 'texts' (unauthorised): Elasticsearch at {guarded.url}")
+
+
+def test_a_key_that_weaviate_refuses_is_found(
+    changed: Callable[..., Surroundings], servers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VECTORS_KEY", "opensesame-9")
+    found = the_finding(changed(), "stores")
+    assert found.what.startswith(f"store 'vectors' (unauthorised): Weaviate at {servers['vectors']} refused")
+
+
+def test_a_key_that_the_language_model_refuses_is_found(
+    changed: Callable[..., Surroundings], servers: dict[str, Any]
+) -> None:
+    chat: ChatServer = servers["chat"]
+    chat.forget()
+    chat.then = [refuses(401)]
+    found = the_finding(changed(), "language models")
+    assert found.what == (
+        f"the language model of hyde (unauthorised): small at {chat.url.split('/')[2]}: HTTP 401"
+    )
+    assert "right key" in found.mend
+    # It was shown the key, and once: what is refused is not tried again.
+    assert chat.keys == [f"Bearer {KEYS['MODEL_KEY']}"]
+
+
+@pytest.mark.parametrize(
+    ("server", "check", "said"),
+    [
+        ("texts", "stores", "store 'texts' (unavailable)"),
+        ("vectors", "stores", "store 'vectors' (unavailable)"),
+        ("model", "language models", "the language model of hyde (unavailable)"),
+    ],
+)
+def test_a_server_that_cannot_be_reached_is_found(
+    changed: Callable[..., Surroundings], server: str, check: str, said: str
+) -> None:
+    port = free_port()
+    found = the_finding(changed(**{server: f"http://127.0.0.1:{port}"}), check)
+    assert found.what.startswith(said)
+    assert f"127.0.0.1:{port}" in found.what
+
+
+def test_a_reranker_s_folder_that_is_missing_or_holds_no_model_is_found(
+    changed: Callable[..., Surroundings], tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    found = the_finding(changed(reranker=empty), "rerankers")
+    assert found.what.startswith(f"the reranker 'tiny' ({empty}) cannot be read: ")
+
+
+def test_databases_in_files_are_found_where_processes_run_on_several_hosts(healthy: Surroundings) -> None:
+    settings = healthy.settings.model_copy(update={"audit_url": None})
+    in_files = replace(healthy, settings=settings)
+    (one,) = examine(in_files, {"shared databases": checks()["shared databases"]})
+    audit, documents = one.findings
+    assert audit.what.startswith(
+        f"the audit trail is in a file ({settings.home}/audit.db), and processes run on 5 hosts (host-of-"
+    )
+    assert "CHORALE_AUDIT_URL" in audit.mend
+    assert documents.what.startswith(f"the table of documents is in a file ({settings.home}/documents.db)")
+    assert "CHORALE_DOCUMENTS_URL" in documents.mend
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("nobody:opensesame@", "AccessRefused"),
+        ("guest:opensesame@127.0.0.1:1", "Connection refused"),
+    ],
+)
+def test_a_broker_that_refuses_us_or_is_not_there_is_found(
+    healthy: Surroundings, wrong: str, said: str
+) -> None:
+    host = str(healthy.settings.broker_url).rpartition("@")[2]
+    url = f"amqp://{wrong}{host if wrong.endswith('@') else '//'}"
+    away = replace(healthy, settings=healthy.settings.model_copy(update={"broker_url": url}))
+    found = the_finding(away, "broker")
+    assert found.what.startswith("the broker at amqp://***@")
+    assert said in found.what
+    assert "CHORALE_BROKER_URL" in found.mend

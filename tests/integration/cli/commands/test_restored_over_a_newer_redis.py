@@ -1,0 +1,121 @@
+"""An older corpus is put back where Redis still has answers of a newer one, and nobody could tell Redis of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chorale_client import Answer
+from chorale_client.keys import GENERATION
+
+from cli.safekeeping import back_up, put_back
+from cli.surroundings import Surroundings
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from ingest.items import RawDocument
+from models.documents import Manifest
+from search.embedded.store import EmbeddedStore
+from tasks.corpus import index_corpus
+from tasks.resources import Resources
+from tests.faults.waiting import until
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+
+pytestmark = pytest.mark.slow
+
+BM25_ALONE = """
+[stores.local]
+kind = "embedded"
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+"""
+
+OLD = {"lease": ("Lease", "The lease says who pays.")}
+NEW = {"order": ("Order", "The order says who pays."), "rule": ("Rule", "The rule says who pays.")}
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[RunningPipeline]:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(BM25_ALONE)
+    queues = ["chorale.retrieve", "chorale.bm25", "chorale.fusion"]
+    with RedisServer() as server, RunningPipeline(server, queues=queues, pipeline_file=file) as started:
+        yield started
+
+
+def asked(running: RunningPipeline, namespace: str = "default") -> Answer:
+    return running.client().retrieve("who pays?", namespace=namespace, timeout_s=10)
+
+
+def cached(running: RunningPipeline, namespace: str = "default") -> set[str]:
+    until(lambda: asked(running, namespace).cached)
+    return documents(asked(running, namespace))
+
+
+def documents(answer: Answer) -> set[str]:
+    return {hit.document_id for hit in answer.hits}
+
+
+def test_no_answer_of_the_newer_corpus_is_served(running: RunningPipeline, tmp_path: Path) -> None:
+    around = Surroundings(running.resources.settings, running.resources.pipeline, None)
+    running.index(OLD)
+    back_up(around, tmp_path / "backup", force=False)
+    for name, text in NEW.items():
+        running.index({name: text})
+    running.index(NEW, namespace="later")
+    assert cached(running) == {"lease", "order", "rule"}
+    assert cached(running, "later") == {"order", "rule"}
+
+    for name in running.processes:
+        running.processes[name].kill()
+        running.processes[name].wait()
+    shutil.rmtree(running.resources.settings.corpus_dir)
+    put_back(around, tmp_path / "backup", force=True)
+    running.revive()
+
+    answer = asked(running)
+    assert (answer.status, answer.cached, documents(answer)) == ("complete", False, {"lease"})
+    assert cached(running) == {"lease"}
+    gone = asked(running, "later")
+    assert (gone.status, gone.cached, documents(gone)) == ("failed", False, set())
+    assert [one.reason for one in gone.degraded if one.where == "search.bm25"] == ["bad_index"]
+
+
+def test_indexing_what_was_restored_again_makes_no_answer_of_the_newer_corpus_count(
+    own_redis_server: RedisServer, tmp_path: Path
+) -> None:
+    """It changes nothing in the corpus, which says all the same that it is another one than before."""
+    settings = Settings(home=tmp_path)
+    resources = Resources(settings, load_pipeline(), own_redis_server.url)
+    lease = [RawDocument("notes/lease", "notes", *OLD["lease"])]
+    first = index_corpus(resources, lease, namespace="law", source="notes")
+    resources.redis.set(f"{GENERATION}law", 7)
+
+    again = index_corpus(resources, lease, namespace="law", source="notes")
+
+    assert (first.added, again.added, again.unchanged) == (1, 0, 1)
+    assert again.generation == resources.generation("law") == 8
+
+
+def test_without_a_worker_that_mends_it_nothing_is_cached_of_a_corpus_older_than_redis_says(
+    own_redis_server: RedisServer, tmp_path: Path
+) -> None:
+    store = EmbeddedStore(tmp_path / "corpus")
+    manifest = Manifest(splitter="whole", language="en", analyser="tests", embedder="none", dimension=0)
+    store.create("law", manifest)
+    resources = Resources(Settings(home=tmp_path), load_pipeline(), own_redis_server.url)
+    resources.redis.mset({f"{GENERATION}law": 7, f"{GENERATION}later": 3})
+
+    assert resources.generation_or_copy("law") is None
+    assert resources.generation_or_copy("later") is None, "the corpus knows no such namespace"
+    store.raise_generation("law", 8)
+    assert resources.generation_or_copy("law") is None, "Redis is told"
+    assert resources.generation_or_copy("law") == 8
+    resources.redis.set(f"{GENERATION}law", 5)
+    assert resources.generation_or_copy("law") is None, "Redis is an older one itself"
+    assert resources.generation_or_copy("law") == 8

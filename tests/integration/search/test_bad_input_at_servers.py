@@ -1,0 +1,151 @@
+"""Wrong declarations and documents that cannot be, at real servers: one sentence each that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from elasticsearch import Elasticsearch
+
+from models.errors import BadIndex, InvalidAnswer, NotConfigured, PartlyWritten, StoreTimeout
+from search.clustered.database import Database
+from search.clustered.store import ClusteredStore
+from search.clustered.table import DocumentTable
+from search.elasticsearch.store import ElasticsearchStore
+from search.protocol import Store
+from search.weaviate import connection
+from search.weaviate.store import WeaviateStore
+from tests.contracts.store_documents import EAST, MANIFEST, document, questions
+from tests.elasticsearch_server import address, corner, host_and_port, opened
+from tests.weaviate_server import shared_endpoint, shared_weaviate
+
+
+@pytest.fixture(scope="module")
+def texts() -> Iterator[ElasticsearchStore]:
+    with corner() as prefix, opened(prefix) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def vectors() -> Iterator[WeaviateStore]:
+    with shared_weaviate() as store:
+        yield store
+
+
+@pytest.fixture
+def both(texts: ElasticsearchStore, vectors: WeaviateStore, tmp_path: Path) -> Iterator[ClusteredStore]:
+    database = Database(f"sqlite:///{tmp_path / 'documents.db'}")
+    store = ClusteredStore({"texts": texts, "vectors": vectors}, DocumentTable(database))
+    store.create("ns", MANIFEST)
+    yield store
+    store.drop("ns")
+    database.close()
+
+
+BAD = [
+    document("fifty megabytes", "pear " * 10_000_000),
+    document("wrong type", "pear", metadata={"when": {1, 2}}),
+    document("no number", "pear", metadata={"x": float("nan")}),
+    document("large metadata", "pear", metadata={"blob": "x" * 50_000_000}),
+]
+SAID = {
+    "fifty megabytes": "passage 'fifty megabytes#0' has 50,000,000 characters; at most 5,000,000: split the document",
+    "wrong type": "its metadata is no JSON: Object of type set is not JSON serializable",
+    "no number": "its metadata is no JSON: Out of range float values are not JSON compliant",
+    # Twelve characters around the blob: {"blob": "…"}.
+    "large metadata": "its metadata has 50,000,012 characters; at most 5,000,000: split the document",
+}
+
+
+def found(store: Store) -> list[str]:
+    if isinstance(store, ElasticsearchStore):
+        (ranking,) = store.search_text("ns", ["pear"], depth=10, timeout_s=30)
+    else:
+        (ranking,) = store.search_vectors("ns", questions(EAST), depth=10, timeout_s=30)
+    return [hit.document_id for hit in ranking.hits]
+
+
+def test_what_no_server_takes_is_named_one_by_one_and_the_rest_is_in_every_store(
+    both: ClusteredStore,
+) -> None:
+    with pytest.raises(PartlyWritten) as raised:
+        both.upsert("ns", [document("a", "pear"), *BAD, document("z", "pear")])
+    assert raised.value.failures == SAID
+    assert raised.value.generation == both.generation("ns")
+    assert {name: found(store) for name, store in both.stores.items()} == {
+        "texts": ["a", "z"],
+        "vectors": ["a", "z"],
+    }
+    # Nothing of them is kept, to be tried again for ever.
+    assert both.revisions("ns", "docs").keys() == {"a", "z"}
+    assert both.unwritten("ns") == {}
+
+
+def test_the_same_holds_for_a_namespace_that_is_built_anew(both: ClusteredStore) -> None:
+    begun = both.rebuilding("ns", MANIFEST)
+    with pytest.raises(PartlyWritten) as raised:
+        begun.upsert("ns", [*BAD, document("z", "pear")])
+    assert raised.value.failures == SAID
+    begun.finish()
+    assert [found(store) for store in both.stores.values()] == [["z"], ["z"]]
+
+
+def test_the_same_holds_for_each_store_alone(both: ClusteredStore) -> None:
+    for store in both.stores.values():
+        with pytest.raises(PartlyWritten) as raised:
+            store.upsert("ns", [document("a", "pear"), *BAD])
+        assert raised.value.failures == SAID
+        assert found(store) == ["a"]
+
+
+def test_an_address_of_another_server_is_named() -> None:
+    endpoint = shared_endpoint()
+    elastic_host, elastic_port = host_and_port()
+    with (
+        opened("chorale", url=endpoint.url) as texts,
+        pytest.raises(
+            InvalidAnswer, match=f"{endpoint.url} is not Elasticsearch 8 or 9: check the store's url"
+        ),
+    ):
+        texts.search_text("ns", ["pear"], depth=1)
+    wrong = {
+        "url": (shared_endpoint(url=address()), InvalidAnswer, "is no Weaviate: check the store's `url`"),
+        "grpc_port": (
+            shared_endpoint(grpc_host=elastic_host, grpc_port=elastic_port),
+            StoreTimeout,
+            "is `grpc_port` another server's",
+        ),
+    }
+    for endpoint, failure, said in wrong.values():
+        store = WeaviateStore(endpoint)
+        with pytest.raises(failure, match=said):
+            store.search_text("ns", ["pear"], depth=1, timeout_s=2)
+        store.close()
+
+
+def test_a_weaviate_that_is_too_old_is_named_with_the_version_that_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "OLDEST", (99, 0))
+    with shared_weaviate() as store, pytest.raises(NotConfigured, match=r"is \d+\.\d+\.\d+; 99\.0 or newer"):
+        store.namespaces()
+
+
+def test_an_index_of_another_layout_is_named_and_a_rebuild_mends_it() -> None:
+    with corner() as prefix, opened(prefix) as store, Elasticsearch(address()) as client:
+        store.create("other", MANIFEST)
+        properties = {"title": {"type": "text"}}
+        client.indices.create(
+            index=f"{prefix}-ns.by-hand", aliases={f"{prefix}-ns": {}}, mappings={"properties": properties}
+        )
+        for call in (
+            lambda: store.search_text("ns", ["pear"], depth=1),
+            lambda: store.create("ns", MANIFEST),
+            lambda: store.upsert("ns", [document("a", "pear")]),
+        ):
+            with pytest.raises(BadIndex, match=r"ns\.by-hand .* not of this version's layout .* --rebuild`"):
+                call()
+        store.rebuild("ns", MANIFEST, [document("a", "pear")])
+        assert found(store) == ["a"]
+        assert [state.name for state in store.namespaces()] == ["ns", "other"]

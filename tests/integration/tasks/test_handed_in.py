@@ -1,0 +1,213 @@
+"""What becomes of messages with documents that cannot be done now, or are done in another order."""
+
+from __future__ import annotations
+
+import json
+import threading
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+from celery import Celery
+from chorale_client import Chorale
+from chorale_client.handed_in import next_stamp
+from chorale_client.keys import HANDED_IN, WRITTEN
+
+import tasks.corpus
+import tasks.index
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from models.errors import ModelMissing, StoreUnavailable
+from search.embedded.store import EmbeddedStore
+from tasks.app import make_app
+from tasks.resources import Resources
+from tasks.write_order import KEPT_S, WriteOrder
+from tests.redis_server import RedisServer
+
+QUEUE = "chorale.index"
+TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."}
+RENT = {"id": "rent", "title": "Rent", "text": "The rent is due on the third working day."}
+
+
+@pytest.fixture
+def app(
+    redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Celery:
+    monkeypatch.setattr(tasks.index, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(tasks.index, "PAUSE_S", 0.0)
+    resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
+    resources.__dict__["_stores"]["local"] = EmbeddedStore(tmp_path / "corpus", writer_wait_s=0.1)
+    return make_app(resources)
+
+
+@pytest.fixture
+def client(redis_server: RedisServer) -> Chorale:
+    return Chorale(redis_server.url)
+
+
+def work(app: Celery, *, last_first: bool = False) -> None:
+    """Do every message that waits now, once, as a worker would."""
+    waiting = app.resources.redis.lrange(QUEUE, 0, -1)
+    app.resources.redis.delete(QUEUE)
+    for text in waiting if last_first else reversed(waiting):
+        message = json.loads(text)
+        args, kwargs, _ = json.loads(b64decode(message["body"]))
+        headers = message["headers"]
+        app.tasks[headers["task"]].apply(args=args, kwargs=kwargs, task_id=headers["id"]).get()
+
+
+def shown(app: Celery, namespace: str = "docs") -> set[str]:
+    return set(app.resources.writing_store.revisions(namespace, "task"))
+
+
+def is_told(app: Celery, ticket: str) -> bool:
+    return bool(app.resources.redis.exists("chorale:indexed:" + ticket))
+
+
+@contextmanager
+def writing(store: EmbeddedStore, namespace: str) -> Iterator[None]:
+    """Somebody else, for a long time."""
+    begun, end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with store.exclusive(namespace):
+            begun.set()
+            end.wait(30)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    assert begun.wait(10)
+    try:
+        yield
+    finally:
+        end.set()
+        holding.join()
+
+
+def test_a_message_whose_namespace_is_being_written_waits_behind_those_of_others(
+    app: Celery, client: Chorale
+) -> None:
+    client.wait_visible(_done(app, client.upsert("docs", [RENT])))
+    store = app.resources.writing_store
+    with writing(store, "docs"):
+        first = client.upsert("docs", [TEA])
+        other = client.upsert("others", [TEA])
+        for _ in range(2):
+            work(app)
+        assert client.wait_visible(other).added == 1
+        assert not is_told(app, first)
+        assert app.resources.redis.llen(QUEUE) == 1
+    work(app)
+    assert client.wait_visible(first).added == 1
+    assert shown(app) == {"tea", "rent"}
+    assert app.resources.redis.llen(QUEUE) == 0
+
+
+def _done(app: Celery, ticket: str) -> str:
+    work(app)
+    return ticket
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        StoreUnavailable("the documents' database does not answer"),
+        OSError(28, "No space left on device"),
+        ModelMissing("no model"),
+        redis.ConnectionError("reset"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_what_fails_for_now_is_tried_again_and_given_up_after_a_day_with_the_reason(
+    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise failure
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tasks.corpus, "index_corpus", fails)
+        ticket = client.upsert("docs", [TEA])
+        work(app)
+        work(app)
+        assert not is_told(app, ticket)
+        seconds, microseconds = app.resources.redis.time()
+        old = {
+            "namespace": "docs",
+            "documents": [TEA],
+            "handed_in": (seconds - KEPT_S - 60) * 1_000_000 + microseconds,
+        }
+        app.send_task("chorale.index", kwargs=old, queue=QUEUE, task_id="old")
+        work(app)
+        assert str(failure) in (client.wait_visible("old").error or "")
+        assert app.resources.redis.llen(QUEUE) == 1
+    work(app)
+    assert client.wait_visible(ticket).added == 1
+
+
+def test_what_nobody_foresaw_is_told_and_ends_the_message(
+    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(tasks.corpus, "index_corpus", fails)
+    assert client.wait_visible(_done(app, client.upsert("docs", [TEA]))).error == "ZeroDivisionError"
+    assert app.resources.redis.llen(QUEUE) == 0
+
+
+def test_what_was_handed_in_last_stands_in_whatever_order_it_is_done(app: Celery, client: Chorale) -> None:
+    client.upsert("docs", [TEA, RENT])
+    client.delete("docs", ["tea"])
+    client.upsert("docs", [RENT | {"text": "The rent is due on the first."}])
+    work(app, last_first=True)
+    assert shown(app) == {"rent"}
+    (found,) = app.resources.writing_store.texts("docs", ["rent#0"]).values()
+    assert "on the first" in found.text
+
+    client.delete("docs", ["tea", "rent"])
+    later = client.upsert("docs", [TEA])
+    work(app, last_first=True)
+    assert shown(app) == {"tea"}
+    assert client.wait_visible(later).is_whole
+
+
+def test_a_message_that_comes_again_writes_over_nothing_later(app: Celery, client: Chorale) -> None:
+    ticket = client.upsert("docs", [TEA])
+    (again,) = app.resources.redis.lrange(QUEUE, 0, -1)
+    work(app)
+    client.delete("docs", ["tea"])
+    work(app)
+    app.resources.redis.lpush(QUEUE, again)
+    work(app)
+    assert shown(app) == set()
+    assert client.wait_visible(ticket).skipped == ["tea: overtaken: what was handed in later stands"]
+
+
+def test_a_message_that_says_not_when_it_was_handed_in_counts_as_it_comes(
+    app: Celery, client: Chorale
+) -> None:
+    app.send_task("chorale.index", kwargs={"namespace": "docs", "documents": [TEA]}, queue=QUEUE)
+    work(app)
+    app.send_task("chorale.delete", kwargs={"namespace": "docs", "ids": ["tea"]}, queue=QUEUE)
+    work(app)
+    assert shown(app) == set()
+
+
+def test_stamps_go_on_though_the_clock_is_set_back(redis_client: redis.Redis) -> None:
+    first = next_stamp(redis_client)
+    ahead = first + 3_600_000_000
+    redis_client.set(HANDED_IN, ahead)
+    assert [next_stamp(redis_client) for _ in range(3)] == [ahead + 1, ahead + 2, ahead + 3]
+
+
+def test_what_was_written_more_than_a_day_ago_is_forgotten(redis_client: redis.Redis) -> None:
+    now, day = next_stamp(redis_client), KEPT_S * 1_000_000
+    WriteOrder(redis_client, "docs", now - day - 1).keep(["old"])
+    WriteOrder(redis_client, "docs", now - day + 1_000_000).keep(["young"])
+    WriteOrder(redis_client, "docs", now).keep(["new"])
+    assert redis_client.zrange(WRITTEN + "docs", 0, -1) == [b"young", b"new"]
+    assert 0 < redis_client.ttl(WRITTEN + "docs") <= KEPT_S
+    assert WriteOrder(redis_client, "docs", now - 1).overtaken(["young", "new", "never"]) == {"new"}

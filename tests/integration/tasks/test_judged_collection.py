@@ -1,0 +1,235 @@
+"""SciFact through Elasticsearch, Weaviate and feedback, with one server killed or held still in the middle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from chorale_client import Answer
+
+from bench.collection import Collection, read_collection
+from ingest.read import read_documents
+from tasks.corpus import index_corpus
+from tests.judged_collections import judged_collection
+from tests.own_elasticsearch import ElasticsearchServer
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+from tests.weaviate_server import WeaviateServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+QUESTIONS = 50
+DOCUMENTS = 300
+"""As many as are embedded in a quarter of a minute: those that were judged for the questions, and the first others."""
+TIMEOUT_S = 3.0
+AT_ONCE = 4
+KEY = "the-administrators-key"
+KEY_VARIABLE = "CHORALE_TEST_WEAVIATE_KEY"
+PIPELINE = """
+[stores.texts]
+kind = "elasticsearch"
+options = {{ url = "{elasticsearch}" }}
+[stores.vectors]
+kind = "weaviate"
+options = {{ url = "{weaviate}", grpc_port = {grpc_port}, api_key_env = "{key_variable}" }}
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "texts"
+weight = 0.3
+[branches.vector]
+kind = "vector"
+group = "dense"
+store = "vectors"
+weight = 0.4
+[branches.hyde]
+kind = "hyde"
+group = "dense"
+store = "vectors"
+weight = 0.3
+options = {{ generator = "feedback", feedback_store = "texts" }}
+"""
+QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
+AWAY = {"unavailable", "timeout", "not_started", "late", "breaker_open"}
+"""What a branch says whose server does not answer: itself, or after some failures the breaker, or the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clustered:
+    running: RunningPipeline
+    elasticsearch: ElasticsearchServer
+    weaviate: WeaviateServer
+    collection: Collection
+
+    def ask(self, text: str, branches: Sequence[str] | None = None) -> Answer:
+        return self.running.client().retrieve(
+            text,
+            namespace=self.collection.namespace,
+            branches=branches,
+            cache="bypass",
+            include=["metadata", "texts"],
+            timeout_s=TIMEOUT_S,
+        )
+
+    def ask_all(self, *, after: int = 0, disturb: Callable[[], None] = lambda: None) -> list[Answer]:
+        """Every question, some at once; `disturb` is called when `after` of them have been taken up."""
+        texts = list(self.collection.questions.values())
+
+        def one(place: int) -> Answer:
+            if place == after:
+                disturb()
+            return self.ask(texts[place])
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(one, range(len(texts))))
+
+    def wait_whole(self) -> None:
+        until = time.monotonic() + 60
+        while (answer := self.ask("is it whole again?")).status != "complete":
+            assert time.monotonic() < until, answer.degraded
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def clustered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clustered]:
+    folder = tmp_path_factory.mktemp("judged")
+    collection = read_collection(judged_collection("scifact", folder), "test").limited(QUESTIONS)
+    with ExitStack() as stack:
+        elasticsearch = stack.enter_context(ElasticsearchServer())
+        weaviate = stack.enter_context(WeaviateServer(key=KEY))
+        stack.enter_context(pytest.MonkeyPatch.context()).setenv(KEY_VARIABLE, KEY)
+        file = folder / "pipeline.toml"
+        file.write_text(
+            PIPELINE.format(
+                elasticsearch=elasticsearch.url,
+                weaviate=weaviate.endpoint().url,
+                grpc_port=weaviate.grpc_port,
+                key_variable=KEY_VARIABLE,
+            )
+        )
+        server = stack.enter_context(RedisServer())
+        running = RunningPipeline(
+            server,
+            pipeline_file=file,
+            queues=QUEUES,
+            sweeper=True,
+            # Half the time; who is compared here was embedded alike.
+            environment={"CHORALE_EMBEDDER_DOCUMENT_PRECISION": "int8"},
+        )
+        elasticsearch.wait_ready()
+        index(running, collection, folder / "part.jsonl")
+        stack.enter_context(running)
+        yield Clustered(running, elasticsearch, weaviate, collection)
+        running.resources.writing_store.close()
+
+
+def index(running: RunningPipeline, collection: Collection, part: Path) -> None:
+    """Into both stores: the judged documents of the questions and the first others, to DOCUMENTS."""
+    judged = {document_id for grades in collection.judgements.values() for document_id in grades}
+    lines = collection.corpus.read_text().splitlines()
+    wanted = [line for line in lines if line.split('"')[3] in judged]
+    others = [line for line in lines if line.split('"')[3] not in judged]
+    part.write_text("\n".join(wanted + others[: DOCUMENTS - len(wanted)]))
+    report = index_corpus(
+        running.resources,
+        read_documents([part], source=collection.name, ids="given"),
+        namespace=collection.namespace,
+        source=collection.name,
+    )
+    assert (report.added, report.unwritten, report.skipped) == (DOCUMENTS, {}, [])
+
+
+def ids(answer: Answer) -> list[str]:
+    return [hit.document_id for hit in answer.hits]
+
+
+def is_in_time(answer: Answer) -> bool:
+    """By the Redis clock, which `took_ms` is measured by."""
+    return answer.took_ms <= (TIMEOUT_S + 1) * 1000
+
+
+def missing_branches(answer: Answer) -> set[str]:
+    """The branches that an answer is said to be without, each for a reason that fits a server that is away."""
+    found = {one.where: one.reason for one in answer.degraded if one.where.startswith("search.")}
+    assert set(found.values()) <= AWAY, answer.degraded
+    return {where.removeprefix("search.") for where in found}
+
+
+def test_fifty_questions_find_what_was_judged_in_both_stores(clustered: Clustered) -> None:
+    answers = clustered.ask_all()
+    assert {answer.status for answer in answers} == {"complete"}
+    for answer in answers:
+        assert {name for hit in answer.hits for name in hit.found_by} == {"bm25", "vector", "hyde"}
+    assert all(hit.text for answer in answers for hit in answer.hits)
+    grades = clustered.collection.judgements.values()
+    found = sum(
+        any(mine.get(name) for name in ids(answer)) for mine, answer in zip(grades, answers, strict=True)
+    )
+    # In the whole collection, which is 17 times as large, 86 of a hundred are among the first ten.
+    assert found >= 0.8 * QUESTIONS
+
+
+def test_a_killed_weaviate_leaves_what_elasticsearch_finds_and_is_named(clustered: Clustered) -> None:
+    texts = list(clustered.collection.questions.values())
+    bm25_alone = [ids(clustered.ask(text, ["bm25"])) for text in texts]
+    whole = [ids(answer) for answer in clustered.ask_all()]
+    try:
+        answers = clustered.ask_all(after=10, disturb=clustered.weaviate.kill)
+    finally:
+        clustered.weaviate.kill()
+        clustered.weaviate.start()
+    assert all(is_in_time(answer) for answer in answers)
+    without = [missing_branches(answer) for answer in answers]
+    # Those that were under way may have had either, or both.
+    assert without[10 + AT_ONCE :] == [{"vector", "hyde"}] * (QUESTIONS - 10 - AT_ONCE)
+    for answer, missing, lexical in zip(answers, without, bm25_alone, strict=True):
+        assert answer.status == ("degraded" if missing or answer.degraded else "complete")
+        if missing == {"vector", "hyde"}:
+            assert ids(answer) == lexical
+            assert all(hit.text for hit in answer.hits)
+    clustered.wait_whole()
+    again = clustered.ask_all()
+    assert {answer.status for answer in again} == {"complete"}
+    assert [ids(answer) for answer in again] == whole
+
+
+def test_an_elasticsearch_held_still_leaves_what_weaviate_finds_and_is_named(clustered: Clustered) -> None:
+    texts = list(clustered.collection.questions.values())
+    vectors_alone = [ids(clustered.ask(text, ["vector"])) for text in texts]
+    whole = [ids(answer) for answer in clustered.ask_all()]
+    try:
+        answers = clustered.ask_all(after=10, disturb=clustered.elasticsearch.pause)
+    finally:
+        clustered.elasticsearch.go_on()
+    assert all(is_in_time(answer) for answer in answers)
+    without = [missing_branches(answer) for answer in answers]
+    # Feedback asks Elasticsearch for its passages.
+    assert without[10 + AT_ONCE :] == [{"bm25", "hyde"}] * (QUESTIONS - 10 - AT_ONCE)
+    for answer, missing, dense in zip(answers, without, vectors_alone, strict=True):
+        assert answer.status == ("degraded" if missing or answer.degraded else "complete")
+        if missing == {"bm25", "hyde"}:
+            assert ids(answer) == dense
+            assert all(hit.text for hit in answer.hits)
+    clustered.wait_whole()
+    again = clustered.ask_all()
+    assert {answer.status for answer in again} == {"complete"}
+    assert [ids(answer) for answer in again] == whole
+
+
+def test_with_both_away_a_request_fails_in_time_and_names_all_three(clustered: Clustered) -> None:
+    clustered.elasticsearch.pause()
+    clustered.weaviate.pause()
+    try:
+        answer = clustered.ask("Who answers?")
+    finally:
+        clustered.weaviate.go_on()
+        clustered.elasticsearch.go_on()
+    assert is_in_time(answer)
+    assert (answer.status, answer.hits) == ("failed", ())
+    assert missing_branches(answer) == {"bm25", "vector", "hyde"}
+    clustered.wait_whole()

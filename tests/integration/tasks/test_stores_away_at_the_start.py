@@ -1,0 +1,80 @@
+"""Workers that start while nothing listens where their stores should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chorale_client import Answer
+
+from tests.elasticsearch_server import corner, host_and_port
+from tests.faults.waiting import until
+from tests.pipeline import CORPUS, RunningPipeline
+from tests.redis_server import RedisServer
+from tests.tcp_proxy import TcpProxy
+from tests.weaviate_server import WeaviateServer
+
+KEY = "a-key-of-this-test"
+QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"]
+PIPELINE = """
+[stores.texts]
+kind = "elasticsearch"
+options = {{ url = "http://127.0.0.1:{texts}", prefix = "{prefix}" }}
+[stores.vectors]
+kind = "weaviate"
+options = {{ url = "http://127.0.0.1:{vectors}", grpc_port = {grpc}, api_key_env = "WEAVIATE_KEY", texts = false }}
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "texts"
+[branches.vector]
+kind = "vector"
+group = "dense"
+store = "vectors"
+"""
+
+
+def ask(running: RunningPipeline) -> Answer:
+    return running.client().retrieve("Who pays for repairs?", include=["texts"], cache="bypass", timeout_s=10)
+
+
+def missing(answer: Answer) -> set[tuple[str, str]]:
+    return {(one.where, one.reason) for one in answer.degraded if one.where.startswith("search.")}
+
+
+def test_a_worker_that_starts_without_its_store_says_so_and_finds_it_when_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEAVIATE_KEY", KEY)
+    file = tmp_path / "pipeline.toml"
+    with (
+        corner() as prefix,
+        WeaviateServer(key=KEY) as vectors,
+        TcpProxy(host_and_port()) as texts,
+        RedisServer() as redis,
+    ):
+        ports = {"texts": texts.port, "vectors": vectors.port, "grpc": vectors.grpc_port}
+        file.write_text(PIPELINE.format(prefix=prefix, **ports))
+        with RunningPipeline(
+            redis, queues=[], pipeline_file=file, environment={"CHORALE_BREAKER_FAILURES": "0"}
+        ) as running:
+            running.index()
+            texts.is_refusing = True
+            texts.cut()
+            vectors.kill()
+            for queue in QUEUES:
+                running.start(queue)
+            running.wait_ready()
+
+            assert missing(ask(running)) == {
+                ("search.bm25", "unavailable"),
+                ("search.vector", "unavailable"),
+            }
+            texts.is_refusing = False
+            until(lambda: missing(ask(running)) == {("search.vector", "unavailable")})
+            vectors.start()
+            until(lambda: ask(running).status == "complete")
+            shown = {hit.document_id: hit.text for hit in ask(running).hits}
+            assert shown == {name: text for name, (_, text) in CORPUS.items()}
+            assert [process.poll() for process in running.processes.values()] == [None] * len(QUEUES)
+            running.resources.writing_store.close()

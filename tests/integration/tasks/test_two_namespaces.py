@@ -1,0 +1,228 @@
+"""Two namespaces asked at once: nothing that comes back of one has a word of the other.
+
+CHORALE_TEST_NAMESPACE_REQUESTS=10000 asks ten times as many requests.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from chorale_client import Answer
+from pydantic_core import to_json
+
+from audit import queries
+from audit.database import database_url, open_database
+from config.pipeline import BRANCH_KINDS
+from ingest.items import RawDocument
+from tasks.corpus import index_corpus
+from tests.elasticsearch_server import address, corner
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+from tests.weaviate_server import shared_endpoint
+
+REQUESTS = int(os.environ.get("CHORALE_TEST_NAMESPACE_REQUESTS", "1000"))
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + REQUESTS / 5)]
+
+MARKERS = {"one": "amaranth", "two": "basalt"}
+"""The word that is in everything of a namespace, and in nothing that is asked."""
+OTHER = {"one": "basalt", "two": "amaranth"}
+ANIMALS = ("badger", "camel", "dolphin", "eagle", "ferret", "gazelle", "heron", "ibex", "jackal", "lemur")
+ALIKE = 4
+"""Equal requests of a namespace at once: one leads, the others follow it or find its answer in the cache."""
+NEW = 0.6
+"""The share of requests whose question was not asked before; the others find an answer in the cache."""
+PIPELINE = """
+[stores.texts]
+kind = "elasticsearch"
+options = {{ url = "{url}", prefix = "{prefix}" }}
+[stores.vectors]
+kind = "weaviate"
+options = {{ url = "{weaviate}", grpc_port = {port}, collection = "{collection}" }}
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "texts"
+[branches.vector]
+kind = "vector"
+group = "dense"
+store = "vectors"
+[branches.quotes]
+kind = "quotes"
+group = "faulty"
+store = "texts"
+queue = "chorale.bm25"
+[configurations.rrf]
+method = "rrf"
+branches = ["bm25", "vector"]
+[configurations.faulty]
+method = "rrf"
+branches = ["bm25", "quotes"]
+"""
+QUOTES = """
+import config.pipeline
+from models.errors import StoreUnavailable
+from tasks import search
+
+def quotes(part):
+    best = search.search_bm25(part)[0].hits[0]
+    text = part.store.texts(part.request.namespace, [best.passage_id])[best.passage_id].text
+    raise StoreUnavailable(f"it fell silent after: {text}")
+
+search.KINDS = {**search.KINDS, "quotes": quotes}
+config.pipeline.load_pipeline.__kwdefaults__["branch_kinds"] = {**config.pipeline.BRANCH_KINDS, "quotes": {}}
+"""
+"""A kind of branch whose error quotes what it found, as errors of servers do."""
+QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    namespace: str
+    text: str
+    options: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    file = tmp_path_factory.mktemp("namespaces") / "pipeline.toml"
+    endpoint = shared_endpoint()
+    with corner() as prefix, RedisServer() as server:
+        file.write_text(
+            PIPELINE.format(
+                url=address(),
+                prefix=prefix,
+                weaviate=endpoint.url,
+                port=endpoint.grpc_port,
+                collection=endpoint.collection,
+            )
+        )
+        running = RunningPipeline(
+            server,
+            pipeline_file=file,
+            queues=QUEUES,
+            sweeper=True,
+            environment={"CHORALE_BREAKER_FAILURES": "0", "CHORALE_LOG_LEVEL": "ERROR"},
+            branch_kinds={**BRANCH_KINDS, "quotes": {}},
+            preload=QUOTES,
+        )
+        try:
+            for namespace, marker in MARKERS.items():
+                report = index_corpus(
+                    running.resources, documents(marker), namespace=namespace, source="pages"
+                )
+                assert (report.added, report.unwritten) == (2 * len(ANIMALS), {})
+            with running:
+                yield running
+                running.resources.writing_store.close()
+        finally:
+            for name in ("Passage", "Namespace"):
+                httpx.delete(f"{endpoint.url}/v1/schema/{endpoint.collection}{name}", timeout=30)
+
+
+def documents(marker: str) -> list[RawDocument]:
+    """Each animal twice: under an id that both namespaces have, and under one of the namespace's own."""
+    return [
+        RawDocument(
+            document_id=document_id,
+            source="pages",
+            title=f"{marker} {animal}",
+            text=f"The {animal} of page {number} is fed by the {marker} keeper at noon. {marker} {extra}",
+            metadata={"keeper": f"{marker} keeper", "place": number},
+        )
+        for number, animal in enumerate(ANIMALS)
+        for document_id, extra in ((f"page-{number}", "bread"), (f"{marker}-{number}", "water"))
+    ]
+
+
+def schedule(count: int) -> Iterator[Asked]:
+    """Equal requests of both namespaces stand together; of 25 questions one is planned wrongly and one finds an error."""
+    groups = count // (ALIKE * len(MARKERS))
+    includes = (["ids", "metadata", "snippets"], ["metadata", "texts", "explanation"])
+    for group in range(groups):
+        number = group % max(1, round(groups * NEW))
+        options: dict[str, Any] = {"include": includes[number % 2]}
+        if number % 25 == 7:
+            options["branches"] = ["bm25", "nowhere"]
+        if number % 25 == 13:
+            options["configuration"] = "faulty"
+        text = f"Who feeds the {ANIMALS[number % len(ANIMALS)]} at noon, for the {number}. time?"
+        for _ in range(ALIKE):
+            for namespace in MARKERS:
+                yield Asked(namespace, text, options)
+
+
+def ask(running: RunningPipeline, asked: Asked) -> Answer:
+    return running.client().retrieve(asked.text, namespace=asked.namespace, timeout_s=20, **asked.options)
+
+
+@pytest.fixture(scope="module")
+def told(running: RunningPipeline) -> list[tuple[Asked, Answer]]:
+    with ThreadPoolExecutor(16) as pool:
+        return list(pool.map(lambda asked: (asked, ask(running, asked)), schedule(REQUESTS)))
+
+
+def test_no_answer_and_no_error_has_a_word_of_the_other_namespace(
+    told: list[tuple[Asked, Answer]],
+) -> None:
+    assert len(told) == REQUESTS // 8 * 8
+    statuses: Counter[str] = Counter()
+    quoted = 0
+    for asked, found in told:
+        assert OTHER[asked.namespace] not in found.model_dump_json().lower(), asked
+        statuses[found.status] += 1
+        for hit in found.hits:
+            shown = hit.text or (hit.snippet.text if hit.snippet else "")
+            assert MARKERS[asked.namespace] in (hit.title or "")
+            assert MARKERS[asked.namespace] in shown, asked
+        for one in found.degraded:
+            if one.where == "search.quotes":
+                quoted += 1
+                assert MARKERS[asked.namespace] in one.detail
+    # All but 2 of 25 are whole, in proportion.
+    assert statuses["complete"] > 0.85 * REQUESTS
+    assert min(quoted, statuses["failed"]) > 0
+    assert statuses.total() == statuses["complete"] + statuses["degraded"] + statuses["failed"]
+
+
+def test_the_audit_trail_of_a_namespace_has_no_word_of_the_other(
+    running: RunningPipeline, told: list[tuple[Asked, Answer]]
+) -> None:
+    ids = {found.request_id for _, found in told}
+    engine = open_database(database_url(running.resources.settings.audit_database_url))
+    until = time.monotonic() + 60
+    while queries.count(engine) < len(ids):
+        assert time.monotonic() < until, f"{queries.count(engine)} of {len(ids)} were audited"
+        time.sleep(0.2)
+    lines = queries.last(engine, 2 * REQUESTS)
+    assert ids <= {line.request_id for line in lines}
+    ended_by: Counter[tuple[str, str]] = Counter()
+    for line in lines:
+        found = queries.show(engine, line.request_id)
+        assert found is not None
+        said = to_json([line, found], inf_nan_mode="null").decode().lower()
+        assert OTHER[line.namespace] not in said, line.request_id
+        ended_by[line.namespace, found.ended_by] += 1
+    engine.dispose()
+    # What is claimed was there: searched, followed and taken from the cache, in both.
+    for namespace in MARKERS:
+        assert {"fusion", "leader", "cache"} <= {by for name, by in ended_by if name == namespace}, ended_by
+
+
+def test_the_cache_and_what_else_is_left_in_redis_names_one_namespace_each(
+    running: RunningPipeline, told: list[tuple[Asked, Answer]]
+) -> None:
+    values = 0
+    for key in running.redis.scan_iter(count=1_000, _type="string"):
+        said = (running.redis.get(key) or b"").lower()
+        assert not all(marker.encode() in said for marker in MARKERS.values()), key
+        values += any(marker.encode() in said for marker in MARKERS.values())
+    # Every answer that has hits, by its id, and what is cached.
+    assert values > 0.9 * len(told)

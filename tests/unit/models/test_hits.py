@@ -1,0 +1,39 @@
+"""What foreign code answers is looked at before anybody else must read it."""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import Any
+
+import pytest
+
+from models.hits import Hit, Ranking
+
+GOOD = Hit("a#0", "a", 1.0, "wiki", "2026-01-01", "hash", None)
+
+
+def test_hits_as_they_should_be_give_no_complaint() -> None:
+    assert Ranking((GOOD, Hit("b#0", "b", 0))).complaint() is None
+    assert Ranking((), total_matches=0, warnings=("slow",)).complaint() is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"document_id": 5}, "hit 1: its ids are 'a#0' and 5, and not both text"),
+        ({"passage_id": None}, "hit 1: its ids are None and 'a', and not both text"),
+        ({"score": "1.0"}, "hit 1: its score is '1.0', and no number"),
+        ({"score": nan}, "hit 1: its score is nan, and no number"),
+        ({"score": inf}, "hit 1: its score is inf, and no number"),
+        ({"published_at": 2020}, "hit 1: published_at is 2020, and neither text nor None"),
+        ({"near_duplicate_group": ["a"]}, "hit 1: near_duplicate_group is ['a'], and neither text nor None"),
+    ],
+)
+def test_a_field_of_another_type_is_named(changed: dict[str, Any], said: str) -> None:
+    assert Ranking((GOOD, GOOD._replace(**changed))).complaint() == said
+
+
+def test_the_ranking_itself_is_looked_at_too() -> None:
+    wrong: Any = "5"
+    assert Ranking((GOOD,), total_matches=wrong).complaint() == "total_matches is '5', and no whole number"
+    assert Ranking((GOOD,), warnings=(wrong, 5)).complaint() == "a warning is not text"  # type: ignore[arg-type]

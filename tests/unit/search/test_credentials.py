@@ -1,0 +1,32 @@
+"""Keys from the environment, as a header can carry them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from config.pipeline import StoreDeclaration
+from models.errors import NotConfigured
+from tasks.elasticsearch import open_elasticsearch
+from tasks.weaviate import open_weaviate
+
+OPENED: dict[str, tuple[Any, dict[str, str]]] = {
+    "elasticsearch": (open_elasticsearch, {"api_key_env": "OUR_KEY"}),
+    "elasticsearch with a password": (open_elasticsearch, {"username": "me", "password_env": "OUR_KEY"}),
+    "weaviate": (open_weaviate, {"api_key_env": "OUR_KEY"}),
+}
+
+
+@pytest.mark.parametrize("kind", OPENED)
+@pytest.mark.parametrize(
+    "key", ["", " \n", "sesame\n4711", "sesame ☃ 4711", "sesame\x7f4711", "sesame\udcff4711"]
+)
+def test_a_key_that_is_missing_or_cannot_be_sent_is_named_by_its_variable_and_not_shown(
+    kind: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, options = OPENED[kind]
+    monkeypatch.setenv("OUR_KEY", key)
+    with pytest.raises(NotConfigured, match=r"'cluster'.* OUR_KEY ") as raised:
+        opened(StoreDeclaration(name="cluster", kind=kind.split()[0], options=options))
+    assert "sesame" not in repr(raised.value)

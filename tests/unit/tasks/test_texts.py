@@ -1,0 +1,64 @@
+"""Texts come from the store that found the passages, or from another one with the same documents."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from models.documents import PassageText
+from models.errors import NotConfigured, StageFailure, StoreUnavailable
+from tasks.texts import texts_of
+
+TEXT = PassageText("a#0", "a", "Bread", "", "flour and water", {})
+
+
+class Store:
+    def __init__(self, answer: dict[str, PassageText] | Exception) -> None:
+        self.answer, self.asked = answer, 0
+
+    def texts(self, *_: object, **__: object) -> dict[str, PassageText]:
+        self.asked += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def texts(stores: Mapping[str, Store], store: str, *, left_s: float = 5) -> dict[str, PassageText]:
+    resources: Any = SimpleNamespace(
+        pipeline=SimpleNamespace(stores=stores),
+        capabilities={f"{name}:{what}" for name in stores for what in ("read", "write")},
+        store=stores.__getitem__,
+    )
+    return texts_of(resources, store, "default", ["a#0"], ends_at_s=time.monotonic() + left_s)
+
+
+@pytest.mark.parametrize(
+    "failure", [NotConfigured("none"), StoreUnavailable("away"), KeyError("a"), MemoryError()]
+)
+def test_where_the_own_store_gives_none_the_next_one_is_asked(failure: Exception) -> None:
+    other = Store({"a#0": TEXT})
+    assert texts({"other": other, "own": Store(failure)}, "own") == {"a#0": TEXT}
+    assert other.asked == 1
+
+
+def test_what_foreign_code_raises_is_a_failure_of_that_store_alone() -> None:
+    with pytest.raises(StageFailure) as error:
+        texts({"own": Store(RuntimeError("no such column"))}, "own")
+    assert (error.value.reason, error.value.detail) == ("error", "RuntimeError: no such column")
+
+
+def test_a_store_that_is_away_is_named_before_one_that_holds_no_texts() -> None:
+    stores = {"own": Store(NotConfigured("none")), "other": Store(StoreUnavailable("away"))}
+    with pytest.raises(StoreUnavailable, match="away"):
+        texts(stores, "own")
+
+
+def test_without_time_nobody_is_asked() -> None:
+    own = Store({"a#0": TEXT})
+    with pytest.raises(TimeoutError):
+        texts({"own": own}, "own", left_s=0)
+    assert own.asked == 0
