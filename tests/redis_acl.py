@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 import subprocess
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import redis
 
 from config.redis_acl import ROLES, acl_file
+from tests.certificates import Certificate
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer, free_port, redis_executable
 from tests.services import missing
@@ -24,7 +24,7 @@ class SecuredRedis(RedisServer):
         self.passwords = {role: secrets.token_urlsafe(24) for role in ROLES}
         super().__init__(appendonly=True, tls_port=str(self.tls_port), tls_auth_clients="no")
         self.ca_file = self.folder / "server.crt"
-        _certify(self.folder)
+        Certificate.make(self.folder)
         acl = self.folder / "users.acl"
         acl.write_text(acl_file({ROLES[role].variable: word for role, word in self.passwords.items()}))
         self._settings |= {
@@ -83,10 +83,3 @@ def needs_tls() -> None:
         )
         if "Bad directive" in said.stdout + said.stderr:
             missing("without a redis-server that has TLS: `apt install redis-server` brings one")
-
-
-def _certify(folder: Path) -> None:
-    key, certificate = folder / "server.key", folder / "server.crt"
-    command = f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -keyout {key} -out {certificate}"
-    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([*command.split(), *names], check=True, capture_output=True)

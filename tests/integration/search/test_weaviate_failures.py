@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from models.errors import (
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.weaviate.store import WeaviateStore
 from tasks.weaviate import open_weaviate
+from tests.certificates import Certificate
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.redis_server import free_port
 from tests.weaviate_server import WeaviateServer
@@ -170,23 +170,13 @@ def test_a_store_that_was_closed_opens_again(store: WeaviateStore) -> None:
 
 
 def test_tls_with_a_certificate_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate, private_key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
-    command += [
-        "-addext",
-        "subjectAltName=IP:127.0.0.1",
-        "-keyout",
-        str(private_key),
-        "-out",
-        str(certificate),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    with WeaviateServer(key=KEY, certificate=certificate, private_key=private_key) as server:
+    own = Certificate.make(tmp_path)
+    with WeaviateServer(key=KEY, certificate=own.file, private_key=own.key_file) as server:
         stranger = WeaviateStore(server.endpoint(), key=KEY)
         with pytest.raises(StoreUnavailable):
             stranger.generation("ns")
         stranger.close()
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        monkeypatch.setenv("SSL_CERT_FILE", str(own.file))
         store = WeaviateStore(server.endpoint(), key=KEY)
         store.create("ns", MANIFEST)
         store.upsert("ns", [document("a", "pear")])

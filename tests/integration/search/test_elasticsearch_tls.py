@@ -1,0 +1,47 @@
+"""An Elasticsearch behind TLS: its authority and the caller's own certificate are declared, or it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from models.errors import StageFailure
+from tests.certificates import Certificate
+from tests.contracts.store_documents import MANIFEST, document
+from tests.elasticsearch_server import corner, host_and_port, opened
+from tests.tls_proxy import TlsProxy
+
+
+@pytest.fixture
+def prefix() -> Iterator[str]:
+    with corner() as prefix:
+        yield prefix
+
+
+def test_a_server_with_an_authority_of_ones_own(prefix: str, tmp_path: Path) -> None:
+    own = Certificate.make(tmp_path)
+    with TlsProxy(host_and_port(), own) as server:
+        url = f"https://127.0.0.1:{server.port}"
+        with opened(prefix, url=url) as stranger, pytest.raises(StageFailure, match="ca_file"):
+            stranger.generation("ns")
+        with opened(prefix, url=url, ca_file=str(own.file)) as store:
+            store.create("ns", MANIFEST)
+            store.upsert("ns", [document("a", "pear")])
+            (ranking,) = store.search_text("ns", ["pear"], depth=3, timeout_s=10)
+            store.drop("ns")
+    assert [hit.passage_id for hit in ranking.hits] == ["a#0"]
+
+
+def test_a_server_that_wants_to_see_the_callers_certificate(prefix: str, tmp_path: Path) -> None:
+    own, callers = Certificate.make(tmp_path), Certificate.make(tmp_path, "caller")
+    with TlsProxy(host_and_port(), own, clients=callers) as server:
+        declared = {"url": f"https://127.0.0.1:{server.port}", "ca_file": str(own.file)}
+        with opened(prefix, **declared) as without, pytest.raises(StageFailure, match="client_cert_file"):
+            without.create("ns", MANIFEST)
+        shown = {"client_cert_file": str(callers.file), "client_key_file": str(callers.key_file)}
+        with opened(prefix, **declared, **shown) as store:
+            store.create("ns", MANIFEST)
+            assert [state.name for state in store.namespaces()] == ["ns"]
+            store.drop("ns")
