@@ -48,8 +48,10 @@ def translated(address: str) -> Iterator[None]:
             f"no TLS with Elasticsearch at {address} ({str(error)[:200]}): check the scheme, ca_file and client_cert_file"
         ) from error
     except NoConnection as error:
+        # A server that misses the caller's certificate says so only by hanging up (TLS 1.3).
+        declared = "url and client_cert_file" if address.startswith("https") else "url"
         raise Passing(
-            f"Elasticsearch at {address} cannot be reached ({str(error)[:200]}): start it, or check the store's url"
+            f"Elasticsearch at {address} cannot be reached ({str(error)[:200]}): start it, or check the store's {declared}"
         ) from error
     except SerializationError as error:
         raise InvalidAnswer(f"Elasticsearch at {address} answered what is no JSON") from error
