@@ -24,9 +24,11 @@ def _empty_environment() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _heed_interruptions() -> None:
-    """A shell without job control starts background jobs with SIGINT ignored, and their children inherit that."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """A shell without job control starts background jobs with SIGINT ignored, `nohup` any with SIGHUP; children
+    inherit that."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session")
