@@ -103,6 +103,8 @@ class Sweeper:
         while (request_id := self._to_plan.get()) is not None:
             try:
                 plan_accepted(self._resources, self._fanout, request_id)
+            except RedisError as error:
+                log.warning("not planned", request_id=request_id, error=str(error)[:200])
             except Exception:
                 log.exception("not planned", request_id=request_id)
 

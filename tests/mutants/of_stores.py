@@ -159,4 +159,47 @@ MUTANTS = (
         "raise_on_error=True",
         "tests/integration/search/test_elasticsearch_writing.py::test_what_the_server_has_no_room_for_now_is_sent_again_slower",
     ),
+    Mutant(
+        "a killed writer's documents are written by the next one",
+        "search/clustered/store.py",
+        "                behind = list(self.table.behind(build, name))",
+        "                behind: list[str] = []",
+        "tests/integration/search/test_clustered_store.py::test_a_writer_that_is_killed_anywhere_loses_nothing_and_doubles_nothing",
+    ),
+    Mutant(
+        "what a store refuses is kept in mind",
+        "search/clustered/writes.py",
+        "                return {name: why for name, why in error.failures.items() if name in set(names)}",
+        "                return {}",
+        "tests/integration/search/test_clustered_store.py::test_what_one_store_refuses_is_in_the_others_and_is_written_once_it_takes_it",
+    ),
+    Mutant(
+        "all stores have one generation",
+        "search/clustered/store.py",
+        "        generation = self._level(build.name, self.table.generation(build.name) + 1)",
+        "        generation = self.table.raise_generation(build.name, self.table.generation(build.name) + 1)",
+        "tests/integration/search/test_clustered_store.py::test_every_store_shows_a_batch_under_one_generation",
+    ),
+    Mutant(
+        "verify sees what a store has of another revision",
+        "search/clustered/verifying.py",
+        "            outdated += [name for name in wanted.keys() & shown.keys() if wanted[name] != shown[name]]",
+        "",
+        "tests/integration/search/test_clustered_store.py::test_verify_finds_and_mends_what_a_store_lost_changed_or_has_too_much",
+    ),
+    Mutant(
+        "a login has what the pipeline needs",
+        "config/redis_acl.py",
+        '        Grant((MOMENTS,), ("zadd", "zrem")),',
+        "",
+        "tests/integration/test_deployment_redis_acl.py::"
+        "test_the_whole_pipeline_runs_over_tls_and_nothing_it_does_is_refused",
+    ),
+    Mutant(
+        "a login has nothing more",
+        "config/redis_acl.py",
+        '    return Grant((queue,), ("lpush", "llen")), ',
+        '    return Grant((queue,), ("lpush", "llen", "del")), ',
+        "tests/integration/test_deployment_redis_acl.py::test_no_role_can_touch_what_is_another_s",
+    ),
 )
