@@ -184,11 +184,13 @@ class ClusteredStore:
         return Rebuilding(self.table, namespace, manifest, finish=self._promote)
 
     def known(self, namespace: str) -> Build:
-        """Raises BadIndex with those there are."""
+        """Raises BadIndex where there is no such namespace."""
         found = self.table.find(namespace)
         if found is None:
-            names = ", ".join(state.name for state in self.table.namespaces()) or "none yet"
-            raise BadIndex(f"no namespace {namespace!r} in the table of documents; there are: {names}")
+            # It reaches whoever handed documents in: the other names are not theirs to know.
+            raise BadIndex(
+                f"no namespace {namespace[:80]!r} in the table of documents: `chorale namespaces list` shows those there are"
+            )
         return found
 
     def _put(self, build: Build, documents: Sequence[Document]) -> int:

@@ -254,7 +254,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
         store.upsert(NS, [a_document("b"), wrong])
     with pytest.raises(ManifestMismatch, match="language"):
         store.create(NS, Manifest("s", "it", "a", "e", DIMENSION))
-    with pytest.raises(BadIndex, match="there are: law"):
+    with pytest.raises(BadIndex, match="`chorale namespaces list`"):
         store.upsert("nowhere", [a_document("a")])
     assert vectors.written == []
     assert store.upsert(NS, []) == 0
