@@ -1,7 +1,8 @@
-"""`chorale audit`: what was asked and answered, from the audit tables."""
+"""`chorale audit`: what was asked and answered, from the audit tables, and taking it out of them."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ from models.errors import ServiceError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Engine
+    from sqlalchemy import ColumnElement, Engine
 
 audit = typer.Typer(
     name="audit",
@@ -23,6 +24,9 @@ audit = typer.Typer(
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+UNITS_S = {"m": 60, "h": 3_600, "d": 86_400}
 
 
 class NoTrail(ServiceError):
@@ -85,6 +89,92 @@ def show(
         _print_json({"request": found})
     else:
         show_request(stdout(), found)
+
+
+@audit.command()
+def prune(
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="TIME", help="As in 90d, 12h or 30m: days, hours, minutes.")
+    ],
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete what was asked longer ago than this.
+
+    Examples:
+
+        chorale audit prune --older-than 90d
+
+        chorale audit prune --older-than 90d --yes --json
+    """
+    import time
+
+    from audit import removing
+
+    before_ms = round((time.time() - age_s(older_than)) * 1000)
+    _remove(removing.older_than(before_ms), f"older than {older_than}", yes=yes, as_json=as_json)
+
+
+@audit.command()
+def erase(
+    request: Annotated[str | None, typer.Option(metavar="ID", help="This request, by its whole id.")] = None,
+    correlation: Annotated[
+        str | None, typer.Option(metavar="ID", help="Every request with this correlation id.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Every request of this namespace.")
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete what somebody wants forgotten: questions, candidates and answers of these requests.
+
+    Answers also stand in Redis until they expire (`CHORALE_ANSWER_TTL_S`, `CHORALE_CACHE_TTL_S`), and in backups.
+
+    Examples:
+
+        chorale audit erase --request 4ad2be09-4ddf-40c0-a03e-e38b7d6e3a14
+
+        chorale audit erase --correlation customer-17 --yes
+    """
+    from audit import removing
+
+    given = {"request": request, "correlation": correlation, "namespace": namespace}
+    ((name, value), *others) = [(name, value) for name, value in given.items() if value is not None] or [
+        ("", "")
+    ]
+    if not name or others:
+        raise typer.BadParameter("give one of --request, --correlation, --namespace", param_hint="erase")
+    which = removing.of(request_id=request, correlation_id=correlation, namespace=namespace)
+    _remove(which, f"of {name} {value}", yes=yes, as_json=as_json)
+
+
+def _remove(which: ColumnElement[bool], said: str, *, yes: bool, as_json: bool) -> None:
+    from audit import removing
+    from cli.terminal import counted, stdout
+
+    with trail() as engine:
+        if not yes:
+            there = counted(removing.matching(engine, which), "request")
+            if as_json or not sys.stdin.isatty():
+                raise typer.BadParameter(f"this deletes {there}: add --yes", param_hint="--yes")
+            typer.confirm(f"Delete {there} {said}?", abort=True)
+        removed = removing.remove(engine, which)
+    if as_json:
+        _print_json({"removed": removed})
+    else:
+        stdout().print(f"{counted(removed, 'request')} {said}: deleted from the trail")
+
+
+def age_s(text: str) -> int:
+    """Seconds; raises BadParameter naming the units."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in UNITS_S or not (number.isascii() and number.isdigit()):
+        units = ", ".join(f"{unit} ({seconds:,} s)" for unit, seconds in UNITS_S.items())
+        raise typer.BadParameter(
+            f"{text!r} is no time: a whole number and one of {units}", param_hint="--older-than"
+        )
+    return int(number) * UNITS_S[unit]
 
 
 def matching(engine: Engine, begins: str) -> str | None:

@@ -1,0 +1,83 @@
+"""Requests leave the trail whole, and no other goes with them."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+from sqlalchemy import Engine, func, select
+
+from audit import removing
+from audit.drainer import Drainer
+from audit.queries import last
+from models.audit_tables import AuditTable
+from tests.audit_entries import ACCEPTED_AT_MS, make_request, put, whole_entry
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def trail(redis_client: redis.Redis, engine: Engine) -> Engine:
+    """One request a day, the newest last."""
+    for age, (name, correlation, namespace) in enumerate(
+        [
+            ("a", "customer-1", "law"),
+            ("b", "customer-2", "law"),
+            ("c", "customer-1", "news"),
+            ("d", None, "law"),
+        ]
+    ):
+        request = make_request("who?", request_id=name, correlation_id=correlation, namespace=namespace)
+        put(redis_client, whole_entry(request, accepted_at_ms=ACCEPTED_AT_MS + age * DAY_MS))
+    Drainer(redis_client, engine, keep_texts=True).drain_once(1)
+    assert left(engine) == ["a", "b", "c", "d"]
+    return engine
+
+
+def left(engine: Engine) -> list[str]:
+    return sorted(line.request_id for line in last(engine, 10_000))
+
+
+def rows(engine: Engine) -> dict[str, int]:
+    with engine.connect() as connection:
+        return {
+            name: connection.scalar(select(func.count()).select_from(table)) or 0
+            for name, table in AuditTable.metadata.tables.items()
+        }
+
+
+def test_what_is_older_goes_and_what_is_as_old_stays(trail: Engine) -> None:
+    which = removing.older_than(ACCEPTED_AT_MS + 2 * DAY_MS)
+    assert removing.matching(trail, which) == 2
+    assert removing.remove(trail, which) == 2
+    assert left(trail) == ["c", "d"]
+    assert removing.remove(trail, which) == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "stays"),
+    [
+        ("request_id", "b", ["a", "c", "d"]),
+        ("correlation_id", "customer-1", ["b", "d"]),
+        ("namespace", "law", ["c"]),
+        ("namespace", "nobody", ["a", "b", "c", "d"]),
+    ],
+)
+def test_what_is_to_be_forgotten_goes_by_one_field(
+    trail: Engine, field: str, value: str, stays: list[str]
+) -> None:
+    assert removing.remove(trail, removing.of(**{field: value})) == 4 - len(stays)
+    assert left(trail) == stays
+
+
+def test_nothing_of_a_removed_request_is_left_in_any_table(
+    trail: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it takes several transactions."""
+    monkeypatch.setattr(removing, "AT_ONCE", 1)
+    of_four = rows(trail)
+    assert removing.remove(trail, removing.of(namespace="law")) == 3
+    of_one = {name: count // 4 for name, count in of_four.items()}
+    assert of_one["chorale_hit"] > 0
+    assert {name: count for name, count in rows(trail).items() if name in of_one and count} == {
+        name: count for name, count in of_one.items() if count
+    }
