@@ -1,4 +1,4 @@
-"""`chorale namespaces`: which there are, what one was built with, and deleting one."""
+"""`chorale namespaces`: which there are, what one was built with, closing and deleting one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 namespaces = typer.Typer(
     name="namespaces",
-    help="List, show and delete namespaces.",
+    help="List, show, deactivate and delete namespaces.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -125,6 +125,35 @@ def delete(
         print(json.dumps({"v": WIRE_VERSION, "namespace": namespace, "deleted": state.documents}))
     else:
         stdout().print(f"{namespace}: deleted, with {counted(state.documents, 'document')}")
+
+
+@namespaces.command()
+def deactivate(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: AsJson = False) -> None:
+    """Let stores close a namespace that is seldom asked; the next request opens it again, a little later.
+
+    Examples:
+
+        chorale namespaces deactivate law-2019
+    """
+    from chorale_client.words import WIRE_VERSION
+
+    from cli.surroundings import surroundings
+    from cli.terminal import stdout
+    from models.errors import NotConfigured
+
+    around = surroundings()
+    _known(around, namespace)
+    stores = {name: around.resources.store(name) for name in around.resources.written_stores}
+    closing = {name: store.deactivate for name, store in stores.items() if hasattr(store, "deactivate")}
+    if not closing:
+        kinds = ", ".join(f"{name} ({around.pipeline.stores[name].kind})" for name in stores)
+        raise NotConfigured(f"no store here closes namespaces, those of kind weaviate do; there are: {kinds}")
+    for close in closing.values():
+        close(namespace)
+    if as_json:
+        print(json.dumps({"v": WIRE_VERSION, "namespace": namespace, "stores": list(closing)}))
+    else:
+        stdout().print(f"{namespace}: closed in {', '.join(closing)}")
 
 
 def _known(around: Surroundings, namespace: str) -> NamespaceState:

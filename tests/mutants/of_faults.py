@@ -160,11 +160,4 @@ MUTANTS = (
         "tests/integration/cli/commands/test_restored_over_a_newer_redis.py::"
         "test_no_answer_of_the_newer_corpus_is_served",
     ),
-    Mutant(
-        "a worker is ready once it is warm",
-        "tasks/worker.py",
-        "        is_warm = warm(app, queues)",
-        "        is_warm = True",
-        f"{_FAULTS}/test_deploys.py::test_the_first_request_after_ready_is_whole",
-    ),
 )

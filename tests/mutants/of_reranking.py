@@ -17,7 +17,7 @@ MUTANTS = (
         "inference/reranker.py",
         "if not all(logit is None or isfinite(logit) for logit in logits):",
         "if False:",
-        "tests/unit/inference/test_onnx_embedder.py::test_a_model_that_answers_nan_is_an_invalid_answer",
+        "tests/unit/inference/test_rerankers.py::test_a_model_that_answers_nan_is_an_invalid_answer",
     ),
     Mutant(
         "a slow model gets fewer pairs",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +15,7 @@ import pytest
 from config.pipeline import load_pipeline
 from models.errors import NotConfigured, WrongDeclaration
 from tasks.weaviate import open_weaviate
-from tests.pipeline import CORPUS, RunningPipeline
+from tests.pipeline import CORPUS, PYTHONPATH, ROOT, RunningPipeline
 from tests.redis_server import RedisServer
 from tests.weaviate_server import shared_endpoint
 
@@ -60,6 +64,21 @@ def test_every_branch_finds_the_document(running: RunningPipeline) -> None:
     assert set(answer.hits[0].found_by) == set(KINDS)
     assert answer.hits[0].title == "Repairs"
     assert answer.hits[0].text == CORPUS["repairs"][1]
+
+
+def test_a_namespace_that_was_deactivated_opens_with_the_next_request(running: RunningPipeline) -> None:
+    called = subprocess.run(
+        [sys.executable, "-m", "cli", "namespaces", "deactivate", "default", "--json"],
+        env={**os.environ, **running.environment, "PYTHONPATH": PYTHONPATH},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (called.returncode, called.stderr) == (0, "")
+    assert json.loads(called.stdout) == {"v": 1, "namespace": "default", "stores": ["cluster"]}
+    answer = running.client().retrieve("Who pays for repairs?", cache="bypass", timeout_s=20)
+    assert (answer.status, answer.hits[0].document_id) == ("complete", "repairs")
 
 
 def test_an_unknown_namespace_is_named_by_every_branch(running: RunningPipeline) -> None:

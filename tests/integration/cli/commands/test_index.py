@@ -77,6 +77,14 @@ def test_a_mixed_folder_is_indexed_searched_repeated_pruned_and_deleted(
     assert pipeline.resources.generation("garden") == 3
 
 
+def test_what_cannot_be_closed_is_said_with_the_stores_there_are(
+    chorale: Run, pipeline: RunningPipeline
+) -> None:
+    called = chorale("namespaces", "deactivate", "default")
+    assert called.returncode == 1
+    assert "those of kind weaviate do; there are: local (embedded)" in called.stderr
+
+
 def test_a_deleted_namespace_is_gone_for_the_cache_too(chorale: Run, pipeline: RunningPipeline) -> None:
     pipeline.index({"only": ("Tea", "Tea is drawn for three minutes.")}, namespace="drafts")
     answers = [json.loads(chorale("search", "tea", "-n", "drafts", "--json").stdout) for _ in range(2)]
