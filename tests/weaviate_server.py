@@ -5,17 +5,12 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 import socket
-import subprocess
-import tempfile
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -23,9 +18,8 @@ import psutil
 
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.weaviate.store import WeaviateStore
+from tests.own_server import OwnServer
 from tests.services import missing, need
-
-START_LIMIT_S = 30.0
 
 
 def shared_endpoint(**others: Any) -> WeaviateEndpoint:
@@ -49,16 +43,17 @@ def shared_weaviate(**others: Any) -> Iterator[WeaviateStore]:
             httpx.delete(f"{endpoint.url}/v1/schema/{endpoint.collection}{name}", timeout=30)
 
 
-class WeaviateServer:
-    """The program of the shared server, on ports and a folder of its own; also a context manager.
+class WeaviateServer(OwnServer):
+    """The program of the shared server; entering it waits until it serves.
 
     `key` is the one API key that it takes, of an administrator; `certificate` and `private_key` (PEM) turn TLS on.
     """
 
+    start_limit_s = 30.0
+
     def __init__(self, *, key: str, certificate: Path | None = None, private_key: Path | None = None) -> None:
         self._program = _program()
-        self.folder = Path(tempfile.mkdtemp(prefix="chorale-weaviate-"))
-        self._log = self.folder / "log"
+        super().__init__("weaviate")
         self.port, self.grpc_port, *others = _ports(7)
         names = ("CLUSTER_GOSSIP_BIND_PORT", "CLUSTER_DATA_BIND_PORT", "RAFT_PORT", "RAFT_INTERNAL_RPC_PORT")
         self._environment = {
@@ -87,61 +82,15 @@ class WeaviateServer:
             self._arguments = ["--scheme", "https", "--tls-host", "127.0.0.1", "--tls-port", str(self.port)]
             self._arguments += ["--tls-certificate", str(certificate), "--tls-key", str(private_key)]
             self._environment |= {"GRPC_CERT_FILE": str(certificate), "GRPC_KEY_FILE": str(private_key)}
-        self._process: subprocess.Popen[bytes] | None = None
+        self.ready = f"{self.scheme}://127.0.0.1:{self.port}/v1/.well-known/ready"
 
     def endpoint(self, **others: Any) -> WeaviateEndpoint:
         made: dict[str, Any] = {"url": f"{self.scheme}://127.0.0.1:{self.port}", "grpc_port": self.grpc_port}
         return WeaviateEndpoint(**made | others)
 
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [self._program, *self._arguments], env=self._environment, stdout=log, stderr=log
-            )
-        ends = time.monotonic() + START_LIMIT_S
-        ready = f"{self.scheme}://127.0.0.1:{self.port}/v1/.well-known/ready"
-        while True:
-            try:
-                if httpx.get(ready, verify=False).status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            assert self._process.poll() is None, f"the server ended while it started: {self._said()}"
-            assert time.monotonic() < ends, f"the server did not start: {self._said()}"
-            time.sleep(0.1)
-
-    def pause(self) -> None:
-        self._signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._signal(signal.SIGKILL)
-            self._process.wait()
-            self._process = None
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _said(self) -> str:
-        return self._log.read_text(errors="replace")[-2_000:]
-
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
+    def launch(self) -> None:
+        self._run([self._program, *self._arguments], env=self._environment)
+        self.wait_ready()
 
 
 def _ports(count: int) -> list[int]:

@@ -83,7 +83,7 @@ def test_a_killed_server_is_unavailable_in_time_and_found_again_once_it_is_back(
                 call()
             assert time.monotonic() - began < 1.5
     finally:
-        server.start()
+        server.launch()
     (ranking,) = store.search_text("ns", ["pear"], depth=3, timeout_s=30)
     assert len(ranking.hits) == 1
 

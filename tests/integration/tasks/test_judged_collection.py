@@ -182,7 +182,7 @@ def test_a_killed_weaviate_leaves_what_elasticsearch_finds_and_is_named(clustere
         answers = clustered.ask_all(after=10, disturb=clustered.weaviate.kill)
     finally:
         clustered.weaviate.kill()
-        clustered.weaviate.start()
+        clustered.weaviate.launch()
     assert all(is_in_time(answer) for answer in answers)
     without = [missing_branches(answer) for answer in answers]
     # Those that were under way may have had either, or both.

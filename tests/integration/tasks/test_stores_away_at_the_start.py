@@ -72,7 +72,7 @@ def test_a_worker_that_starts_without_its_store_says_so_and_finds_it_when_it_is_
             }
             texts.is_refusing = False
             until(lambda: missing(ask(running)) == {("search.vector", "unavailable")})
-            vectors.start()
+            vectors.launch()
             until(lambda: ask(running).status == "complete")
             shown = {hit.document_id: hit.text for hit in ask(running).hits}
             assert shown == {name: text for name, (_, text) in CORPUS.items()}

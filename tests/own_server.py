@@ -1,0 +1,85 @@
+"""A server's program on ports and a folder of its own, which a test may kill and pause."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import httpx
+
+
+class OwnServer(ABC):
+    """A context manager that launches it, and takes process and folder away."""
+
+    start_limit_s: ClassVar[float]
+    ready: str
+    """The address that answers 200 once the server serves."""
+
+    def __init__(self, name: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=f"chorale-{name}-"))
+        self._log = self.folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def launch(self) -> None: ...
+
+    def _run(self, command: list[str], **options: Any) -> None:
+        with self._log.open("ab") as log:
+            # A session of its own, since a server may be a child of what is started.
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **options
+            )
+
+    def wait_ready(self) -> None:
+        ends = time.monotonic() + self.start_limit_s
+        while True:
+            try:
+                if httpx.get(self.ready, verify=False, timeout=5).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            assert self._process is not None
+            assert self._process.poll() is None, f"the server ended while it started: {self._said()}"
+            assert time.monotonic() < ends, f"the server did not start: {self._said()}"
+            time.sleep(0.1)
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.launch()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _said(self) -> str:
+        return self._log.read_text(errors="replace")[-2_000:]
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        os.killpg(self._process.pid, number)
