@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from tests.local_http import LocalHttp, QuietHandler
 
 Answer = Callable[["Handler", dict[str, Any]], None]
 
 
-class ChatServer:
+class ChatServer(LocalHttp):
     """Answers on a port of its own; `answer` may be replaced at any time, `requests` are the bodies it was sent.
 
     `then` holds answers for the next requests, before `answer` is used again.
@@ -26,13 +26,11 @@ class ChatServer:
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.lock = threading.Lock()
-        self._server = _Server(("127.0.0.1", 0), Handler)
-        self._server.chat = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        super().__init__(Handler)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
+        return f"{self.origin}/v1"
 
     @property
     def prompts(self) -> list[str]:
@@ -44,32 +42,13 @@ class ChatServer:
         self.requests.clear()
         self.keys.clear()
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+class Handler(QuietHandler):
+    owner: ChatServer
 
-
-class _Server(ThreadingHTTPServer):
-    chat: ChatServer
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Callers that went away in the middle are what these tests are about."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
-    def do_POST(self) -> None:
+    def answer(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        chat = self.server.chat
+        chat = self.owner
         with chat.lock:
             chat.requests.append(body)
             chat.keys.append(self.headers.get("authorization"))
@@ -78,15 +57,7 @@ class Handler(BaseHTTPRequestHandler):
             answer(self, body)
 
     def send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        return
+        super().send(status, body, {"Content-Type": "application/json", **(headers or {})})
 
 
 def completion(text: str | None) -> bytes:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import secrets
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 from elasticsearch import Elasticsearch
 
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from search.elasticsearch.store import ElasticsearchStore
+from tests.local_http import LocalHttp, QuietHandler
 from tests.services import need
 
 HUNSPELL: dict[str, Any] = {
@@ -64,7 +62,7 @@ PRODUCT = {"x-elastic-product": "Elasticsearch", "content-type": "application/js
 Answer = tuple[int, bytes, dict[str, str]]
 
 
-class Impostor:
+class Impostor(LocalHttp):
     """An HTTP server that answers what it is told to: for what the real one does not do on demand."""
 
     def __init__(self, answer: Callable[[str, bytes], Answer]) -> None:
@@ -72,34 +70,12 @@ class Impostor:
         """Target and headers (names in small letters) of each request."""
         impostor = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def handle_any(self) -> None:
+        class Handler(QuietHandler):
+            def answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 impostor.asked.append((self.path, headers))
-                status, told, named = answer(self.path, body)
-                self.send_response(status)
-                for name, value in {"content-length": str(len(told)), **named}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(told)
+                self.send(*answer(self.path, body))
 
-            do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = handle_any  # noqa: N815
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)
+        self.url = self.origin

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from tests.local_http import LocalHttp, QuietHandler
 
 Answer = Callable[["Handler"], None]
 
@@ -25,71 +24,34 @@ class Asked:
     body: Any
 
 
-class SearchServer:
+class SearchServer(LocalHttp):
     """Answers on a port of its own; `answer` may be replaced at any time."""
 
     def __init__(self) -> None:
         self.answer: Answer = says({"items": []})
         self.asked: list[Asked] = []
         self.connections = 0
-        self._server = _Server(("127.0.0.1", 0), Handler)
-        self._server.search = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        super().__init__(Handler)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/search"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        return f"{self.origin}/search"
 
 
-class _Server(ThreadingHTTPServer):
-    search: SearchServer
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Callers that went away in the middle are what these tests are about."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
+class Handler(QuietHandler):
+    owner: SearchServer
 
     def setup(self) -> None:
         super().setup()
-        self.server.search.connections += 1
+        self.owner.connections += 1
 
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        self._answer()
-
-    def _answer(self) -> None:
+    def answer(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
-        search = self.server.search
+        search = self.owner
         headers = {name.lower(): value for name, value in self.headers.items()}
         search.asked.append(Asked(self.command, self.path, headers, json.loads(raw) if raw else None))
         with suppress(ConnectionError):
             search.answer(self)
-
-    def send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in {"content-length": str(len(body)), **(headers or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing."""
 
 
 def says(answer: Any) -> Answer:
