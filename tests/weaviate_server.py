@@ -31,16 +31,25 @@ def shared_endpoint(**others: Any) -> WeaviateEndpoint:
 
 
 @contextmanager
-def shared_weaviate(**others: Any) -> Iterator[WeaviateStore]:
-    """A store whose collections are deleted afterwards."""
+def own_collection(**others: Any) -> Iterator[WeaviateEndpoint]:
+    """The shared server, with a collection that is deleted afterwards."""
     endpoint = shared_endpoint(**others)
-    store = WeaviateStore(endpoint)
     try:
-        yield store
+        yield endpoint
     finally:
-        store.close()
         for name in ("Passage", "Namespace"):
             httpx.delete(f"{endpoint.url}/v1/schema/{endpoint.collection}{name}", timeout=30)
+
+
+@contextmanager
+def shared_weaviate(**others: Any) -> Iterator[WeaviateStore]:
+    """A store in a collection of its own."""
+    with own_collection(**others) as endpoint:
+        store = WeaviateStore(endpoint)
+        try:
+            yield store
+        finally:
+            store.close()
 
 
 class WeaviateServer(OwnServer):

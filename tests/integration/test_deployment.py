@@ -31,7 +31,7 @@ from tests.pipeline import CORPUS, PYTHONPATH, ROOT
 from tests.redis_acl import SecuredRedis, needs_tls
 from tests.redis_server import free_port
 from tests.services import need
-from tests.weaviate_server import shared_endpoint
+from tests.weaviate_server import own_collection
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -124,8 +124,8 @@ def composed(
     secured: SecuredRedis, database: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Composed]:
     folder = tmp_path_factory.mktemp("composed")
-    texts, vectors = need("elasticsearch", "it has the texts of the clustered profile"), shared_endpoint()
-    with corner() as prefix:
+    texts = need("elasticsearch", "it has the texts of the clustered profile")
+    with corner() as prefix, own_collection() as vectors:
         pipeline = (ROOT / "config" / "clustered.toml").read_text(encoding="utf-8")
         stores = {
             'url = "http://elasticsearch:9200"': f'prefix = "{prefix}", url = "{texts}"',
@@ -160,8 +160,6 @@ def composed(
             yield made
         finally:
             made.end()
-            for name in ("Passage", "Namespace"):
-                httpx.delete(f"{vectors.url}/v1/schema/{vectors.collection}{name}", timeout=30)
 
 
 @pytest.fixture(scope="module")

@@ -9,34 +9,16 @@ import sys
 import threading
 from collections.abc import Iterator
 
-import httpx
 import pytest
 from chorale_client.errors import InvalidRequest, NotEnded
 
 from ingest.items import RawDocument
 from tasks.corpus import index_corpus
 from tasks.indexing import IndexReport
-from tests.elasticsearch_server import address, corner
 from tests.pipeline import PYTHONPATH, ROOT, RunningPipeline
 from tests.redis_server import RedisServer
-from tests.weaviate_server import shared_endpoint
+from tests.two_engines import shared_engines, texts_and_vectors
 
-PIPELINE = """
-[stores.texts]
-kind = "elasticsearch"
-options = {{ url = "{url}", prefix = "{prefix}" }}
-[stores.vectors]
-kind = "weaviate"
-options = {{ url = "{weaviate}", grpc_port = {port}, collection = "{collection}", texts = false }}
-[branches.bm25]
-kind = "bm25"
-group = "lexical"
-store = "texts"
-[branches.vector]
-kind = "vector"
-group = "dense"
-store = "vectors"
-"""
 WIKI = [
     {"id": "wiki/tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."},
     {"id": "wiki/rent", "title": "Rent", "text": "The rent is due on the third working day."},
@@ -47,24 +29,11 @@ WIKI = [
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
     file = tmp_path_factory.mktemp("clustered") / "pipeline.toml"
-    endpoint = shared_endpoint()
-    with corner() as prefix, RedisServer() as server:
-        file.write_text(
-            PIPELINE.format(
-                url=address(),
-                prefix=prefix,
-                weaviate=endpoint.url,
-                port=endpoint.grpc_port,
-                collection=endpoint.collection,
-            )
-        )
-        try:
-            with RunningPipeline(server, pipeline_file=file, queues=["chorale.index"]) as running:
-                yield running
-                running.resources.writing_store.close()
-        finally:
-            for name in ("Passage", "Namespace"):
-                httpx.delete(f"{endpoint.url}/v1/schema/{endpoint.collection}{name}", timeout=30)
+    with shared_engines(texts=False) as (texts, vectors), RedisServer() as server:
+        file.write_text(texts_and_vectors(texts, vectors))
+        with RunningPipeline(server, pipeline_file=file, queues=["chorale.index"]) as running:
+            yield running
+            running.resources.writing_store.close()
 
 
 def shown(running: RunningPipeline, namespace: str) -> list[list[str]]:

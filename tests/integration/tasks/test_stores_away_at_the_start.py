@@ -12,26 +12,11 @@ from tests.faults.waiting import until
 from tests.pipeline import CORPUS, RunningPipeline
 from tests.redis_server import RedisServer
 from tests.tcp_proxy import TcpProxy
+from tests.two_engines import texts_and_vectors
 from tests.weaviate_server import WeaviateServer
 
 KEY = "a-key-of-this-test"
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"]
-PIPELINE = """
-[stores.texts]
-kind = "elasticsearch"
-options = {{ url = "http://127.0.0.1:{texts}", prefix = "{prefix}" }}
-[stores.vectors]
-kind = "weaviate"
-options = {{ url = "http://127.0.0.1:{vectors}", grpc_port = {grpc}, api_key_env = "WEAVIATE_KEY", texts = false }}
-[branches.bm25]
-kind = "bm25"
-group = "lexical"
-store = "texts"
-[branches.vector]
-kind = "vector"
-group = "dense"
-store = "vectors"
-"""
 
 
 def ask(running: RunningPipeline) -> Answer:
@@ -53,8 +38,9 @@ def test_a_worker_that_starts_without_its_store_says_so_and_finds_it_when_it_is_
         TcpProxy(host_and_port()) as texts,
         RedisServer() as redis,
     ):
-        ports = {"texts": texts.port, "vectors": vectors.port, "grpc": vectors.grpc_port}
-        file.write_text(PIPELINE.format(prefix=prefix, **ports))
+        through_the_proxy = {"url": f"http://127.0.0.1:{texts.port}", "prefix": prefix}
+        own = {"url": vectors.endpoint().url, "grpc_port": vectors.grpc_port, "api_key_env": "WEAVIATE_KEY"}
+        file.write_text(texts_and_vectors(through_the_proxy, {**own, "texts": False}))
         with RunningPipeline(
             redis, queues=[], pipeline_file=file, environment={"CHORALE_BREAKER_FAILURES": "0"}
         ) as running:

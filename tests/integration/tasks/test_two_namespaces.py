@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
 import pytest
 from chorale_client import Answer
 from pydantic_core import to_json
@@ -23,10 +22,9 @@ from audit.database import database_url, open_database
 from config.pipeline import BRANCH_KINDS
 from ingest.items import RawDocument
 from tasks.corpus import index_corpus
-from tests.elasticsearch_server import address, corner
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
-from tests.weaviate_server import shared_endpoint
+from tests.two_engines import shared_engines, texts_and_vectors
 
 REQUESTS = int(os.environ.get("CHORALE_TEST_NAMESPACE_REQUESTS", "1000"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + REQUESTS / 5)]
@@ -39,21 +37,7 @@ ALIKE = 4
 """Equal requests of a namespace at once: one leads, the others follow it or find its answer in the cache."""
 NEW = 0.6
 """The share of requests whose question was not asked before; the others find an answer in the cache."""
-PIPELINE = """
-[stores.texts]
-kind = "elasticsearch"
-options = {{ url = "{url}", prefix = "{prefix}" }}
-[stores.vectors]
-kind = "weaviate"
-options = {{ url = "{weaviate}", grpc_port = {port}, collection = "{collection}" }}
-[branches.bm25]
-kind = "bm25"
-group = "lexical"
-store = "texts"
-[branches.vector]
-kind = "vector"
-group = "dense"
-store = "vectors"
+BESIDE = """
 [branches.quotes]
 kind = "quotes"
 group = "faulty"
@@ -93,17 +77,8 @@ class Asked:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
     file = tmp_path_factory.mktemp("namespaces") / "pipeline.toml"
-    endpoint = shared_endpoint()
-    with corner() as prefix, RedisServer() as server:
-        file.write_text(
-            PIPELINE.format(
-                url=address(),
-                prefix=prefix,
-                weaviate=endpoint.url,
-                port=endpoint.grpc_port,
-                collection=endpoint.collection,
-            )
-        )
+    with shared_engines() as (texts, vectors), RedisServer() as server:
+        file.write_text(texts_and_vectors(texts, vectors) + BESIDE)
         running = RunningPipeline(
             server,
             pipeline_file=file,
@@ -113,18 +88,12 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipelin
             branch_kinds={**BRANCH_KINDS, "quotes": {}},
             preload=QUOTES,
         )
-        try:
-            for namespace, marker in MARKERS.items():
-                report = index_corpus(
-                    running.resources, documents(marker), namespace=namespace, source="pages"
-                )
-                assert (report.added, report.unwritten) == (2 * len(ANIMALS), {})
-            with running:
-                yield running
-                running.resources.writing_store.close()
-        finally:
-            for name in ("Passage", "Namespace"):
-                httpx.delete(f"{endpoint.url}/v1/schema/{endpoint.collection}{name}", timeout=30)
+        for namespace, marker in MARKERS.items():
+            report = index_corpus(running.resources, documents(marker), namespace=namespace, source="pages")
+            assert (report.added, report.unwritten) == (2 * len(ANIMALS), {})
+        with running:
+            yield running
+            running.resources.writing_store.close()
 
 
 def documents(marker: str) -> list[RawDocument]:

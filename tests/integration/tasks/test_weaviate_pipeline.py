@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from config.pipeline import load_pipeline
@@ -17,7 +16,7 @@ from models.errors import NotConfigured, WrongDeclaration
 from tasks.weaviate import open_weaviate
 from tests.pipeline import CORPUS, PYTHONPATH, ROOT, RunningPipeline
 from tests.redis_server import RedisServer
-from tests.weaviate_server import shared_endpoint
+from tests.weaviate_server import own_collection
 
 QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion"]
 STORE = """
@@ -43,17 +42,15 @@ def declared(folder: Path, options: str) -> Path:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
-    endpoint = shared_endpoint()
-    options = (
-        f'url = "{endpoint.url}", grpc_port = {endpoint.grpc_port}, collection = "{endpoint.collection}"'
-    )
-    file = declared(tmp_path_factory.mktemp("weaviate"), options)
-    with RedisServer() as server, RunningPipeline(server, pipeline_file=file, queues=QUEUES) as running:
-        running.index()
-        yield running
-        running.resources.writing_store.close()
-    for name in ("Passage", "Namespace"):
-        httpx.delete(f"{endpoint.url}/v1/schema/{endpoint.collection}{name}", timeout=30)
+    with own_collection() as endpoint, RedisServer() as server:
+        options = (
+            f'url = "{endpoint.url}", grpc_port = {endpoint.grpc_port}, collection = "{endpoint.collection}"'
+        )
+        file = declared(tmp_path_factory.mktemp("weaviate"), options)
+        with RunningPipeline(server, pipeline_file=file, queues=QUEUES) as running:
+            running.index()
+            yield running
+            running.resources.writing_store.close()
 
 
 def test_every_branch_finds_the_document(running: RunningPipeline) -> None:
