@@ -13,7 +13,7 @@ from config.home import HOME_FORMAT
 from models.errors import ServiceError
 
 MANIFEST = "manifest.json"
-CORPUS, TRAIL, NEAR_DUPLICATES = "corpus.db", "audit.db", "near-duplicates"
+CORPUS, TRAIL = "corpus.db", "audit.db"
 DOCUMENTS = "documents.db"
 """The table of documents."""
 STORES = "stores"

@@ -1,4 +1,4 @@
-"""`chorale namespaces`: which there are, what one was built with, closing and deleting one."""
+"""`chorale namespaces`: which there are, what one was built with, making, closing and deleting one."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from models.errors import ServiceError, StageFailure
+
 if TYPE_CHECKING:
     from cli.surroundings import Surroundings
     from models.documents import NamespaceState
 
 namespaces = typer.Typer(
     name="namespaces",
-    help="List, show, deactivate and delete namespaces.",
+    help="List, show, create, deactivate and delete namespaces.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+class DeletedInPart(ServiceError):
+    """A store did not delete its part of a namespace."""
 
 
 @namespaces.command("list")
@@ -84,6 +90,41 @@ def show(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: AsJ
 
 
 @namespaces.command()
+def create(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: AsJson = False) -> None:
+    """Make an empty namespace with the present settings, in every store; one that is there already stays as it is.
+
+    Indexing makes the namespaces that it needs: this is for one that is to be searched, or deleted, before that.
+
+    Examples:
+
+        chorale namespaces create drafts
+
+        chorale namespaces create drafts --json
+    """
+    from chorale_client.words import WIRE_VERSION
+
+    from cli.surroundings import surroundings
+    from cli.terminal import counted, stdout
+    from cli.writing import known, publish
+    from tasks.corpus import alone, manifest_for
+
+    resources = surroundings().resources
+    store = resources.writing_store
+    before = known(store, namespace)
+    store.create(namespace, manifest_for(resources, resources.embedder))
+    with alone(store, namespace):
+        # Readers may have been told of one of that name.
+        resources.rise_beyond(namespace)
+        publish(resources, namespace)
+    if as_json:
+        print(json.dumps({"v": WIRE_VERSION, "namespace": namespace, "created": before is None}))
+    elif before is None:
+        stdout().print(f"{namespace}: made")
+    else:
+        stdout().print(f"{namespace}: there already, with {counted(before.documents, 'document')}")
+
+
+@namespaces.command()
 def delete(
     namespace: Annotated[str, typer.Argument(metavar="NAME")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -103,7 +144,7 @@ def delete(
 
     from cli.surroundings import surroundings
     from cli.terminal import counted, stdout
-    from tasks.corpus import alone, near_duplicates_file
+    from tasks.corpus import alone
 
     around = surroundings()
     state = _known(around, namespace)
@@ -115,8 +156,12 @@ def delete(
         typer.confirm(f"Delete {namespace} with {counted(state.documents, 'document')}?", abort=True)
     store = around.resources.writing_store
     with alone(store, namespace):
-        store.drop(namespace)
-        near_duplicates_file(around.settings, namespace).unlink(missing_ok=True)
+        try:
+            store.drop(namespace)
+        except StageFailure as error:
+            raise DeletedInPart(
+                f"{error}; other stores may have deleted their part of {namespace!r}: when that is mended, run this again"
+            ) from error
         if around.redis is not None:
             # Without a generation no cached answer counts, and none is stored.
             with suppress(RedisError):

@@ -19,7 +19,6 @@ from cli.backup_folder import (
     CORPUS,
     DOCUMENTS,
     MANIFEST,
-    NEAR_DUPLICATES,
     TRAIL,
     Backup,
     NoBackup,
@@ -40,6 +39,10 @@ from search.embedded.snapshot import copy_corpus, corpus_from, generations, stil
 from search.embedded.store import EmbeddedStore
 
 
+class NotWritten(ServiceError):
+    """The backup's folder does not take it."""
+
+
 class DataIsThere(ServiceError):
     """Something would be overwritten that nobody said may be."""
 
@@ -47,17 +50,14 @@ class DataIsThere(ServiceError):
 def back_up(around: Surroundings, target: Path, *, force: bool) -> Backup:
     """Write a backup into `target`, whole or not at all, while everything runs.
 
-    Raises DataIsThere, BadIndex where a database is damaged, StoreUnavailable, WrongDeclaration.
+    Raises DataIsThere, NotWritten, BadIndex where a database is damaged, StoreUnavailable, WrongDeclaration.
     """
-    settings, kept = around.settings, kept_files(around)
+    kept = kept_files(around)
     _check_target(target, force=force)
     draft = target.with_name(f"{target.name}.{os.getpid()}")
-    draft.mkdir(mode=0o700, parents=True)
     try:
+        draft.mkdir(mode=0o700, parents=True)
         states = _copy_databases(kept, draft)
-        # After the documents: what it knows beyond them does no harm, what it does not know would be missed.
-        if (settings.corpus_dir / NEAR_DUPLICATES).is_dir():
-            shutil.copytree(settings.corpus_dir / NEAR_DUPLICATES, draft / NEAR_DUPLICATES)
         if kept.trail is not None and kept.trail.exists():
             copy_trail(kept.trail, draft / TRAIL)
         made = Backup(
@@ -74,6 +74,8 @@ def back_up(around: Surroundings, target: Path, *, force: bool) -> Backup:
         if target.exists():
             shutil.rmtree(target)
         draft.replace(target)
+    except OSError as error:
+        raise NotWritten(f"no backup was written to {target}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return made
@@ -124,7 +126,7 @@ def put_back(around: Surroundings, folder: Path, *, force: bool) -> Backup:
             raise DataIsThere(f"{', '.join(there)} would be replaced: add --force, or set CHORALE_HOME")
         replacement = _Replacement()
         try:
-            made = _prepare(replacement, around, kept, folder, known)
+            made = _prepare(replacement, kept, folder, known)
             if trail is not None:
                 shutil.copyfile(folder / TRAIL, replacement.of(trail))
             replacement.finish()
@@ -137,7 +139,7 @@ def put_back(around: Surroundings, folder: Path, *, force: bool) -> Backup:
 
 
 def _prepare(
-    replacement: _Replacement, around: Surroundings, kept: KeptFiles, backup: Path, known: Mapping[str, int]
+    replacement: _Replacement, kept: KeptFiles, backup: Path, known: Mapping[str, int]
 ) -> dict[str, int]:
     """Write what answers are made from; the generations of its namespaces, all beyond those that are known."""
     made: dict[str, int] = {}
@@ -147,11 +149,6 @@ def _prepare(
         least = _highest({name: generation + 1 for name, generation in known.items()}, made)
         new = replacement.of(kept.table)
         made = table_from(backup / DOCUMENTS, new, generations=least, to_rebuild=kept.servers.keys())
-    if (backup / NEAR_DUPLICATES).is_dir():
-        corpus = around.settings.corpus_dir
-        into = replacement.new.get(corpus)
-        new = into / NEAR_DUPLICATES if into else replacement.of(corpus / NEAR_DUPLICATES)
-        shutil.copytree(backup / NEAR_DUPLICATES, new)
     return made
 
 

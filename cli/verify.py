@@ -24,7 +24,7 @@ def verify(
     """Compare what every store shows with the table of documents, and mend what differs.
 
     What a store lacks is written again from the table; what the table does not know is deleted from the store, of
-    the sources that the table knows. An embedded store alone keeps documents and index in one place and mends itself.
+    whatever source. An embedded store alone keeps documents and index in one place and mends itself.
 
     Exit code: 0 every store shows every document, 8 not all of it (it is listed), 2 wrong usage, 1 anything else.
 

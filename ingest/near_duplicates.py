@@ -1,161 +1,173 @@
-"""Groups of near-duplicates, kept between runs."""
+"""Groups of near-duplicates, kept beside the documents and read as far as a batch needs them."""
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import zipfile
-from collections import Counter, defaultdict
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from hashlib import blake2b
+from itertools import islice
 
-import numpy as np
+from sqlalchemy import Connection
 
 from ingest.minhash import MIN_WORDS, PERMUTATIONS, SHINGLE_WORDS, Signature, signature, similarity
+from ingest.near_duplicate_rows import Group, NearDuplicateRows
 
-_FORMAT = 1
+_FORMAT = 2
 _WANTED_RECALL = 0.98
+_AT_ONCE = 64
+"""Documents whose groups are read and written together; databases take so many values in a statement."""
+
+Notes = Callable[[], AbstractContextManager[tuple[Connection, int]]]
+"""A transaction of a database that has the tables, and the namespace's number in it; nobody else writes it meanwhile."""
 
 
 class NearDuplicates:
     """Gives each document the group of the first text that it is a near-duplicate of.
 
-    A text is compared with the first of each group alone, so that A ~ B and B ~ C do not put A and C
-    together.  One writer; not to be shared by threads.
+    A text is compared with the first of each group alone, so that A ~ B and B ~ C do not put A and C together.
+    Each call is one transaction, and nothing is kept in memory between two.
     """
 
-    def __init__(self, path: Path | None = None, *, threshold: float = 0.85) -> None:
-        """`path`: where `save` keeps the state (none: in memory); an unreadable file is begun anew.
-
-        Groups of another threshold are not taken over.
-        """
+    def __init__(self, notes: Notes, *, threshold: float = 0.85) -> None:
+        """Groups of another threshold are not taken over."""
         if not 0.5 <= threshold <= 1:
             raise ValueError(f"threshold: {threshold}; allowed: 0.5 to 1")
-        self.path = path
-        self.threshold = threshold
-        self._rows = _rows_per_band(threshold)
-        self._version: tuple[int, ...] | None = None
-        self.clear()
-        self.refresh()
+        self._notes = notes
+        self._threshold = threshold
+        self._rows_per_band = _rows_per_band(threshold)
 
-    def refresh(self) -> None:
-        """Take over what another process has saved since, or deleted."""
-        if self.path is None or (version := _version(self.path)) == self._version:
-            return
-        self._version = version
-        self.clear()
-        self._load(self.path)
-        self._is_changed = False
-
-    def clear(self) -> None:
-        """Forget everything, for a namespace that is built anew."""
-        self._is_changed = True
-        self._group_of: dict[str, str] = {}
-        self._members: Counter[str] = Counter()
-        self._leaders: dict[str, Signature] = {}
-        self._bands: defaultdict[bytes, set[str]] = defaultdict(set)
-
-    def assign(self, document_id: str, text: str) -> str | None:
-        """The group of the document, which replaces what was known of it; None if it is the first of its own.
+    def assign(self, texts: Mapping[str, str]) -> dict[str, str | None]:
+        """The group of each document, by its id; it replaces what was known of it.  None if it is the first of its own.
 
         A group is named after the document that began it, so documents are near-duplicates of each other
         when `group or document_id` is equal.
         """
+        signed = [(document_id, signature(text)) for document_id, text in texts.items()]
+        found: dict[str, str | None] = {}
+        with self._rows() as rows:
+            for part in _parts(signed):
+                batch = _Batch(rows, part, self._threshold, self._bands_of)
+                found |= {document_id: batch.assign(document_id, own) for document_id, own in part}
+                batch.write()
+        return found
+
+    def forget(self, document_ids: Iterable[str]) -> None:
+        """Take documents out; a group ends with its last member."""
+        with self._rows() as rows:
+            for part in _parts([(document_id, None) for document_id in document_ids]):
+                batch = _Batch(rows, part, self._threshold, self._bands_of)
+                for document_id, _ in part:
+                    batch.forget(document_id)
+                batch.write()
+
+    @contextmanager
+    def _rows(self) -> Iterator[NearDuplicateRows]:
+        settings = json.dumps([_FORMAT, self._threshold, PERMUTATIONS, SHINGLE_WORDS, MIN_WORDS])
+        with self._notes() as (connection, namespace_id):
+            yield NearDuplicateRows(connection, namespace_id, settings)
+
+    def _bands_of(self, own: Signature) -> list[int]:
+        raw, size = own.astype("<u4").tobytes(), 4 * self._rows_per_band
+        return [
+            int.from_bytes(
+                blake2b(start.to_bytes(2, "little") + raw[start : start + size], digest_size=8).digest(),
+                "little",
+                signed=True,
+            )
+            for start in range(0, len(raw), size)
+        ]
+
+
+class _Batch:
+    """Some documents, the groups they are in, and those that share a band with one of them."""
+
+    def __init__(
+        self,
+        rows: NearDuplicateRows,
+        signed: Sequence[tuple[str, Signature | None]],
+        threshold: float,
+        bands_of: Callable[[Signature], list[int]],
+    ) -> None:
+        self._rows = rows
+        self._threshold = threshold
+        self._own_bands = {document_id: bands_of(own) for document_id, own in signed if own is not None}
+        wanted = {band for bands in self._own_bands.values() for band in bands}
+        names = [document_id for document_id, _ in signed]
+        self._before = rows.members(names)
+        loaded = [
+            Group(group_id, name, own, bands_of(own), members)
+            for group_id, (name, own, members) in rows.groups(names, self._before.values(), wanted).items()
+        ]
+        self._loaded = {group.group_id: (group, group.members) for group in loaded}
+        self._group_of = {name: self._loaded[group_id][0] for name, group_id in self._before.items()}
+        self._looked_for = {*names, *(group.name for group in loaded)}
+        self._named: dict[str, Group] = {}
+        self._sharing: defaultdict[int, set[str]] = defaultdict(set)
+        for group in loaded:
+            self._add(group)
+
+    def assign(self, document_id: str, own: Signature | None) -> str | None:
         self.forget(document_id)
-        if (own := signature(text)) is None:
+        if own is None:
             return None
-        self._is_changed = True
-        candidates = set().union(*(self._bands.get(band, ()) for band in self._bands_of(own)))
-        ranked = sorted((-similarity(own, self._leaders[group]), group) for group in candidates)
-        if ranked and -ranked[0][0] >= self.threshold:
-            group = ranked[0][1]
+        sharing = (self._sharing.get(band, ()) for band in self._own_bands[document_id])
+        candidates = set[str]().union(*sharing)
+        ranked = sorted((-similarity(own, self._named[name].signature), name) for name in candidates)
+        if ranked and -ranked[0][0] >= self._threshold:
+            group = self._named[ranked[0][1]]
         else:
-            group = self._free_name(document_id)
-            self._lead(group, own)
+            bands = self._own_bands[document_id]
+            group = Group(self._rows.next_id(), self._free_name(document_id), own, bands, 0)
+            self._add(group)
         self._group_of[document_id] = group
-        self._members[group] += 1
-        return None if group == document_id else group
+        group.members += 1
+        return None if group.name == document_id else group.name
 
     def forget(self, document_id: str) -> None:
-        """Take a document out; a group ends with its last member."""
         group = self._group_of.pop(document_id, None)
         if group is None:
             return
-        self._is_changed = True
-        self._members[group] -= 1
-        if not self._members[group]:
-            del self._members[group]
-            for band in self._bands_of(self._leaders.pop(group)):
-                self._bands[band].discard(group)
-                if not self._bands[band]:
-                    del self._bands[band]
+        group.members -= 1
+        if not group.members:
+            del self._named[group.name]
+            for band in group.bands:
+                self._sharing[band].discard(group.name)
 
-    def save(self) -> None:
-        """Write the state to `path`, whole or not at all, where it is another than there."""
-        if self.path is None or not self._is_changed:
-            return
-        groups = list(self._leaders)
-        names = {"settings": self._settings(), "groups": groups, "group_of": self._group_of}
-        signatures = (
-            np.stack(list(self._leaders.values())) if groups else np.zeros((0, PERMUTATIONS), np.uint32)
-        )
-        buffer = io.BytesIO()
-        np.savez(buffer, names=np.frombuffer(json.dumps(names).encode(), np.uint8), signatures=signatures)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        unfinished.write_bytes(buffer.getvalue())
-        unfinished.replace(self.path)
-        self._version, self._is_changed = _version(self.path), False
+    def write(self) -> None:
+        loaded = self._loaded.values()
+        ended = [group for group, _ in loaded if not group.members]
+        begun = [group for group in self._named.values() if group.group_id not in self._loaded]
+        self._rows.delete(ended)
+        self._rows.insert(begun)
+        self._rows.count([group for group, members in loaded if group.members and group.members != members])
+        after = {document_id: group.group_id for document_id, group in self._group_of.items()}
+        self._rows.move(self._before, after)
 
-    def _load(self, path: Path) -> None:
-        try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-                names = json.loads(stored["names"].tobytes())
-                signatures = stored["signatures"]
-            if names["settings"] != self._settings() or signatures.shape != (
-                len(names["groups"]),
-                PERMUTATIONS,
-            ):
-                return
-            group_of: dict[str, str] = names["group_of"]
-            if set(group_of.values()) != set(names["groups"]):
-                return
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
-            return
-        for group, own in zip(names["groups"], signatures, strict=True):
-            self._lead(group, own)
-        self._group_of = group_of
-        self._members = Counter(group_of.values())
-
-    def _settings(self) -> list[float]:
-        return [_FORMAT, self.threshold, PERMUTATIONS, SHINGLE_WORDS, MIN_WORDS]
+    def _add(self, group: Group) -> None:
+        self._named[group.name] = group
+        for band in group.bands:
+            self._sharing[band].add(group.name)
 
     def _free_name(self, document_id: str) -> str:
         """Its own id, unless a group that it began and left still has members."""
         name, number = document_id, 1
-        while name in self._leaders:
+        while self._is_taken(name):
             number += 1
             name = f"{document_id}~{number}"
         return name
 
-    def _lead(self, group: str, own: Signature) -> None:
-        self._leaders[group] = own
-        for band in self._bands_of(own):
-            self._bands[band].add(group)
-
-    def _bands_of(self, own: Signature) -> list[bytes]:
-        return [
-            bytes([start]) + own[start : start + self._rows].tobytes()
-            for start in range(0, PERMUTATIONS, self._rows)
-        ]
+    def _is_taken(self, name: str) -> bool:
+        return name in self._named or (name not in self._looked_for and self._rows.has(name))
 
 
-def _version(path: Path) -> tuple[int, ...] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+def _parts(
+    signed: Sequence[tuple[str, Signature | None]],
+) -> Iterator[list[tuple[str, Signature | None]]]:
+    waiting = iter(signed)
+    while part := list(islice(waiting, _AT_ONCE)):
+        yield part
 
 
 def _rows_per_band(threshold: float) -> int:

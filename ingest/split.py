@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -97,6 +97,9 @@ class Splitter:
         of the word pieces is shortened, so that at least half of them are the text's.
         """
         return self._embedded(document.title, passage.heading, passage.text)
+
+    def texts_for_embedding(self, document: RawDocument | Document, passages: Iterable[Passage]) -> list[str]:
+        return [self.passage_text_for_embedding(document, passage) for passage in passages]
 
     def _embedded(self, title: str, heading: str, text: str) -> str:
         first_line = text.split("\n", 1)[0].lstrip("#").strip()

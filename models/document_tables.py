@@ -70,6 +70,7 @@ document_table = Table(
     Column("vectors", LargeBinary, nullable=False),  # float32, little-endian, one after the other
     PrimaryKeyConstraint("namespace_id", "document_id"),
     Index("chorale_stored_document_source", "namespace_id", "source"),
+    Index("chorale_stored_document_sequence", "namespace_id", "sequence"),
 )
 
 state_table = Table(
@@ -82,6 +83,16 @@ state_table = Table(
     Column("reason", Text, nullable=False),  # of a failure, else empty
     Column("sequence", BigInteger, nullable=False),
     PrimaryKeyConstraint("namespace_id", "store", "document_id"),
+)
+
+mark_table = Table(
+    "chorale_stored_mark",
+    documents_metadata,
+    # A store shows every document up to this sequence: nobody has to look through those for what it has not.
+    Column("namespace_id", _Key, nullable=False),
+    Column("store", Text, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    PrimaryKeyConstraint("namespace_id", "store"),
 )
 
 rebuild_table = Table(

@@ -55,6 +55,27 @@ def unknown_field_warning(field: str) -> str:
     return f"filter {field!r}: no document has this field, so nothing matches"
 
 
+def long_part_warnings(filters: Mapping[str, Any], longest: int) -> tuple[str, ...]:
+    """For a store that can look for parts of so many characters (casefolded) alone."""
+    fields = {
+        field: None
+        for field, operator, operand in operands(filters)
+        if operator == "contains" and isinstance(operand, str) and len(operand.casefold()) > longest
+    }
+    return tuple(f"filter {field!r}: contains takes up to {longest:,} characters" for field in fields)
+
+
+def operands(filters: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Field, operator and operand of each condition, also inside `not`; of a list, each of its elements."""
+    for field, wanted in filters.items():
+        for operator, operand in wanted.items() if isinstance(wanted, Mapping) else ():
+            if operator == "not":
+                yield from operands({field: operand})
+            else:
+                for one in operand if isinstance(operand, list | tuple) else [operand]:
+                    yield field, operator, one
+
+
 def elements(fields: Fields, field: str) -> list[Any]:
     """The values of a field as a list; `a.b` reaches into an object where no field has that whole name."""
     value: Any = fields.get(field)
@@ -83,6 +104,8 @@ def _condition(field: str, wanted: object, warnings: list[str]) -> _Test:
         if operator in _RANGES:
             tests.append(_range(field, operator, operand, warnings))
         elif operator == "exists":
+            if not isinstance(operand, bool):
+                warnings.append(f"filter {field!r}: exists takes true or false, not {operand!r:.40}")
             tests.append(_exists(operand is not False))
         elif operator == "not":
             tests.append(_negated(_condition(field, operand, warnings)))

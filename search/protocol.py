@@ -7,10 +7,14 @@ settings, no broker and no clock but its own time limits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from models.documents import Document, Manifest, Matrix, NamespaceState, PassageText, Vector
 from models.hits import Ranking
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 Filters = Mapping[str, Any]
 """`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains}}`, as on the wire; all must hold."""
@@ -151,9 +155,26 @@ class Writes(Protocol):
 
     def namespaces(self) -> list[NamespaceState]: ...
 
-    def revisions(self, namespace: str, source: str) -> dict[str, str]:
-        """Revision by document id of everything indexed from `source`: what to skip, what to prune."""
+    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
+        """Revision by document id of everything indexed from `source`, or from any: what to skip, what to prune."""
         ...
+
+
+class Holds(Writes, Protocol):
+    """What documents are indexed into, one store or several as one: it says by name what it has."""
+
+    def held(
+        self, namespace: str, document_ids: Iterable[str], *, source: str | None = None
+    ) -> dict[str, str]:
+        """Revision by id of those of these documents that are there; with `source`, of those indexed from it."""
+        ...
+
+    def notes(self, namespace: str) -> AbstractContextManager[tuple[Connection, int]]:
+        """A transaction of the database that has the documents, for what is known of them, and the namespace's number
+        there; nobody else writes the namespace meanwhile."""
+        ...
+
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int: ...
 
 
 class Store(Searches, Lists, Writes, Protocol):
@@ -162,3 +183,7 @@ class Store(Searches, Lists, Writes, Protocol):
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int: ...
 
     def close(self) -> None: ...
+
+
+class HoldingStore(Store, Holds, Protocol):
+    """An embedded store, or all stores of an installation as one."""

@@ -22,10 +22,10 @@ log = get_logger("chorale.index")
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from config.settings import Settings
     from inference.protocol import Embedder
     from search.clustered.rebuilding import Rebuilding
     from search.protocol import Store
+    from tasks.embedded_ahead import EmbeddedAhead
     from tasks.resources import Resources
     from tasks.write_order import WriteOrder
 
@@ -52,15 +52,16 @@ def index_corpus(
     progress: Callable[[Progress], None] | None = None,
     total_documents: int | None = None,
     order: WriteOrder | None = None,
+    ahead: EmbeddedAhead | None = None,
 ) -> IndexReport:
     """Index what is new or changed in a namespace, as its one writer; readers are told after each batch.
 
     `rebuild` drops the namespace first; of several stores it builds a new one beside it and puts that in its place.
     What a crash or a failure kept from some store is written at the end.  Of the documents of a message, those that
-    a later one has written are left out.  Raises what `tasks.indexing.index_documents` raises.
+    a later one has written are left out; they are embedded `ahead` of the time in which the namespace is held.  Raises what `tasks.indexing.index_documents` raises.
     """
     store = resources.writing_store
-    embedder = resources.indexing_embedder
+    embedder: Embedder = ahead or resources.indexing_embedder
     manifest = manifest_for(resources, embedder)
     anew = rebuilding(store, namespace, manifest) if rebuild else None
     if rebuild and anew is None:
@@ -76,6 +77,10 @@ def index_corpus(
         store.create(namespace, manifest)
         # A corpus that begins anew, or was restored, goes on from the generation that readers were told last.
         resources.rise_beyond(namespace)
+    if ahead is not None:
+        items = list(items)
+        ids = [item.document_id for item in items if isinstance(item, RawDocument)]
+        ahead.take(items, store.held(namespace, ids, source=source))
     with alone(store, namespace):
         if order is not None:
             items = _not_overtaken(list(items), order)
@@ -88,7 +93,7 @@ def index_corpus(
             source=source,
             # One that was begun before may have what is not there any more.
             prune=prune or anew is not None,
-            near_duplicates=near_duplicates(resources, namespace),
+            near_duplicate_threshold=resources.settings.near_duplicate_threshold,
             progress=progress,
             total_documents=total_documents,
             committed=tell,
@@ -119,17 +124,17 @@ def delete_documents(
             overtaken = order.overtaken(wanted)
             report.skipped += [_overtaken(document_id) for document_id in wanted if document_id in overtaken]
             wanted = [document_id for document_id in wanted if document_id not in overtaken]
-        before = _documents(store, namespace)
+        there = store.held(namespace, wanted)
         with suppress(NotEverywhere):
             store.delete(namespace, wanted)
         if order is not None:
             order.keep(wanted)
-        report.deleted = before - _documents(store, namespace)
+        report.deleted = len(there)
         report.unwritten = settle(store, namespace) or {}
-        groups = near_duplicates(resources, namespace)
-        for document_id in wanted:
-            groups.forget(document_id)
-        groups.save()
+        groups = NearDuplicates(
+            lambda: store.notes(namespace), threshold=resources.settings.near_duplicate_threshold
+        )
+        groups.forget(wanted)
         report.generation = store.generation(namespace)
         with suppress(RedisError):
             resources.publish_generation(namespace, report.generation)
@@ -149,10 +154,6 @@ def _not_overtaken(items: Sequence[RawDocument | Skipped], order: WriteOrder) ->
 
 def _overtaken(document_id: str) -> Skipped:
     return Skipped(document_id, "overtaken: what was handed in later stands", is_fault=False)
-
-
-def _documents(store: Store, namespace: str) -> int:
-    return next((one.documents for one in store.namespaces() if one.name == namespace), 0)
 
 
 def rebuilding(store: Store, namespace: str, manifest: Manifest) -> Rebuilding | None:
@@ -176,20 +177,6 @@ def make_room(store: Store) -> Path | None:
     kept = None if of_store is None else of_store()
     if kept is not None:
         log.error("the corpus was damaged: its namespaces have to be indexed again", kept=str(kept))
-    return kept
-
-
-def near_duplicates_file(settings: Settings, namespace: str) -> Path:
-    return settings.corpus_dir / "near-duplicates" / f"{namespace}.json"
-
-
-def near_duplicates(resources: Resources, namespace: str) -> NearDuplicates:
-    """What is known of the namespace's near-duplicates, as who holds the namespace finds it."""
-    file, kept = near_duplicates_file(resources.settings, namespace), resources.near_duplicates
-    if kept is None or kept.path != file:
-        kept = NearDuplicates(file, threshold=resources.settings.near_duplicate_threshold)
-        resources.near_duplicates = kept
-    kept.refresh()
     return kept
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from inference.protocol import Embedder
@@ -11,9 +11,9 @@ from ingest.hashes import content_hash, revision_hash
 from ingest.items import RawDocument, Skipped
 from ingest.near_duplicates import NearDuplicates
 from ingest.split import Splitter, passage_pieces
-from models.documents import Document, Manifest, NamespaceState
+from models.documents import Document, Manifest
 from models.errors import NotEverywhere, PartlyWritten
-from search.protocol import Writes
+from search.protocol import Holds
 
 BATCH_CHARACTERS = 1_000_000
 """A batch ends here too, so that a few books are not embedded and committed as one."""
@@ -59,7 +59,7 @@ class IndexReport:
 def index_documents(
     items: Iterable[RawDocument | Skipped],
     *,
-    store: Writes,
+    store: Holds,
     embedder: Embedder,
     namespace: str,
     manifest: Manifest,
@@ -67,7 +67,7 @@ def index_documents(
     splitter: Splitter | None = None,
     prune: bool = False,
     batch_documents: int = 64,
-    near_duplicates: NearDuplicates | None = None,
+    near_duplicate_threshold: float = 0.85,
     progress: Callable[[Progress], None] | None = None,
     total_documents: int | None = None,
     committed: Callable[[int], None] | None = None,
@@ -79,40 +79,45 @@ def index_documents(
     this source that were not there any more are deleted at the end, if the end is reached; those whose file
     could not be read are spared.
 
-    `committed` is told the generation after each batch, when readers can see it.  `splitter` is made for the embedder if not given.  `near_duplicates` are emptied for an empty namespace
-    and saved at the end, however it comes.  Raises what store and embedder raise (ManifestMismatch,
+    `committed` is told the generation after each batch, when readers can see it.  `splitter` is made for the embedder
+    if not given.  What was indexed before is asked for by the ids of `items` that are a sequence, such as a message;
+    for others, and to prune, all of the source is read.  Raises what store and embedder raise (ManifestMismatch,
     WriterBusy, StageFailure), and ValueError for a document of another source.
     """
     store.create(namespace, manifest)
+    if isinstance(items, Sequence) and not prune:
+        ids = [item.document_id for item in items if isinstance(item, RawDocument)]
+        known = store.held(namespace, ids, source=source)
+    else:
+        known = store.revisions(namespace, source)
     run = _Run(
         store=store,
         embedder=embedder,
-        splitter=splitter or Splitter(embedder.count_pieces, max_pieces=passage_pieces(embedder.max_pieces)),
+        splitter=splitter or splitter_of(embedder),
         namespace=namespace,
         source=source,
-        near_duplicates=near_duplicates or NearDuplicates(),
+        near_duplicates=NearDuplicates(lambda: store.notes(namespace), threshold=near_duplicate_threshold),
         progress=progress,
         total_documents=total_documents,
-        known=store.revisions(namespace, source),
+        known=known,
         committed=committed or (lambda generation: None),
     )
-    if not _state(store, namespace).documents:
-        run.near_duplicates.clear()
-    try:
-        _index_all(run, items, batch_documents)
-        if prune:
-            _prune(run)
-    finally:
-        run.near_duplicates.save()
-    run.report.generation = _state(store, namespace).generation
+    _index_all(run, items, batch_documents)
+    if prune:
+        _prune(run)
+    run.report.generation = store.generation(namespace)
     return run.report
+
+
+def splitter_of(embedder: Embedder) -> Splitter:
+    return Splitter(embedder.count_pieces, max_pieces=passage_pieces(embedder.max_pieces))
 
 
 @dataclass(slots=True)
 class _Run:
     """What one call of `index_documents` knows."""
 
-    store: Writes
+    store: Holds
     embedder: Embedder
     splitter: Splitter
     namespace: str
@@ -121,7 +126,7 @@ class _Run:
     progress: Callable[[Progress], None] | None
     total_documents: int | None
     known: dict[str, str]
-    """Revision by document id of what the store had of this source."""
+    """Revision by document id of what the store had of this source, or of those of its documents that are handed in."""
     committed: Callable[[int], None]
     seen: set[str] = field(default_factory=set)
     report: IndexReport = field(default_factory=IndexReport)
@@ -174,12 +179,9 @@ def _commit(run: _Run, batch: list[tuple[RawDocument, str]]) -> None:
     What the store refuses document by document is reported, and indexed again by the next run; the rest goes on.
     """
     split = [(raw, revision, run.splitter.split(raw)) for raw, revision in batch]
-    texts = [
-        run.splitter.passage_text_for_embedding(raw, passage)
-        for raw, _, passages in split
-        for passage in passages
-    ]
+    texts = [text for raw, _, passages in split for text in run.splitter.texts_for_embedding(raw, passages)]
     vectors = iter(run.embedder.embed_passages(texts, progress=run.tell))
+    groups = run.near_duplicates.assign({raw.document_id: raw.text for raw, _, _ in split})
     documents = [
         Document(
             document_id=raw.document_id,
@@ -188,7 +190,7 @@ def _commit(run: _Run, batch: list[tuple[RawDocument, str]]) -> None:
             passages=tuple(replace(passage, vector=next(vectors)) for passage in passages),
             metadata=raw.metadata,
             content_hash=content_hash(raw.title, raw.text),
-            near_duplicate_group=run.near_duplicates.assign(raw.document_id, raw.text),
+            near_duplicate_group=groups[raw.document_id],
             revision=revision,
         )
         for raw, revision, passages in split
@@ -216,16 +218,11 @@ def _prune(run: _Run) -> None:
     unseen = run.known.keys() - run.seen
     gone = sorted(document_id for document_id in unseen if not document_id.startswith(spared))
     run.report.spared = len(unseen) - len(gone)
-    for document_id in gone:
-        run.near_duplicates.forget(document_id)
     if gone:
+        run.near_duplicates.forget(gone)
         try:
             run.report.deleted = run.store.delete(run.namespace, gone)
         except NotEverywhere as error:
             run.report.deleted = len(gone)
             run.report.unwritten |= error.failures
-        run.committed(_state(run.store, run.namespace).generation)
-
-
-def _state(store: Writes, namespace: str) -> NamespaceState:
-    return next(state for state in store.namespaces() if state.name == namespace)
+        run.committed(run.store.generation(run.namespace))

@@ -39,9 +39,8 @@ from tasks.writers import Writers
 
 if TYPE_CHECKING:
     from inference.protocol import Embedder, Reranker
-    from ingest.near_duplicates import NearDuplicates
     from search.clustered.store import ClusteredStore
-    from search.protocol import Searches, Store
+    from search.protocol import HoldingStore, Searches, Store
 
 STORES: Mapping[str, Callable[[Settings, StoreDeclaration, Collection[str]], Searches]] = {
     "embedded": lambda settings, declared, kinds: EmbeddedStore(
@@ -69,8 +68,6 @@ class Resources:
         self._rerankers: dict[str, Reranker] = {}
         self._agreed: dict[str, int] = {}
         """The last generation of each namespace that Redis was seen to have right."""
-        self.near_duplicates: NearDuplicates | None = None
-        """Those of the namespace that this process wrote last: `tasks.corpus.near_duplicates`."""
         self._comparing = threading.Lock()
         self._lock = threading.Lock()
         add_methods(pipeline)
@@ -212,15 +209,15 @@ class Resources:
         return [self.pipeline.stores[name].kind for name in self.written_stores] not in ([], ["embedded"])
 
     @property
-    def writing_store(self) -> Store:
+    def writing_store(self) -> HoldingStore:
         """What documents are indexed into: all stores that can be written, as one; raises BadIndex.
 
         An embedded store alone is itself; servers, or several stores, have the table of documents beside them.
         """
         if self.has_document_table:
-            return cast("Store", self.clustered)
+            return cast("HoldingStore", self.clustered)
         if names := self.written_stores:
-            return cast("Store", self.store(names[0]))
+            return cast("HoldingStore", self.store(names[0]))
         raise BadIndex(
             f"no store of the pipeline takes documents; there are: {', '.join(self.capabilities) or 'none'}; "
             "declare one of kind 'embedded', or of another kind that can be written"

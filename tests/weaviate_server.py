@@ -52,6 +52,22 @@ def shared_weaviate(**others: Any) -> Iterator[WeaviateStore]:
             store.close()
 
 
+def activity(endpoint: WeaviateEndpoint) -> dict[str, str]:
+    """What the server itself says of each tenant: HOT is open, COLD is closed."""
+    answer = httpx.get(tenants_address(endpoint), timeout=30)
+    return {one["name"]: one["activityStatus"] for one in answer.json()}
+
+
+def delete_tenants(endpoint: WeaviateEndpoint) -> None:
+    """All of them, as a person with the server's own tools would."""
+    address, names = tenants_address(endpoint), list(activity(endpoint))
+    assert httpx.request("DELETE", address, json=names, timeout=30).is_success
+
+
+def tenants_address(endpoint: WeaviateEndpoint) -> str:
+    return f"{endpoint.url}/v1/schema/{endpoint.collection}Passage/tenants"
+
+
 class WeaviateServer(OwnServer):
     """The program of the shared server; entering it waits until it serves.
 

@@ -29,6 +29,25 @@ def packed(document: Document) -> tuple[bytes, bytes]:
     return zlib.compress(text.encode(), _QUICK), b"".join(vectors)
 
 
+def row_of(document: Document, namespace_id: int, sequence: int) -> dict[str, Any]:
+    """Of `document_table`."""
+    content, vectors = packed(document)
+    return {
+        "namespace_id": namespace_id,
+        "document_id": document.document_id,
+        "sequence": sequence,
+        "is_deleted": False,
+        "source": document.source,
+        "revision": document.revision,
+        "content_hash": document.content_hash,
+        "near_duplicate_group": document.near_duplicate_group,
+        "passage_ids": [passage.passage_id for passage in document.passages],
+        "passages": len(document.passages),
+        "content": content,
+        "vectors": vectors,
+    }
+
+
 def unpacked(row: Any) -> Document:
     """The document of a row of `document_table`."""
     title, metadata, told = json.loads(zlib.decompress(row.content))

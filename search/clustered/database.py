@@ -13,8 +13,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, func, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from models.document_tables import FORMAT, documents_metadata, format_table
+from models.document_tables import FORMAT, document_table, documents_metadata, format_table
 from models.errors import BadIndex, StoreUnavailable, WriterBusy, WrongDeclaration
+from models.near_duplicate_tables import near_duplicates_metadata
 from search.embedded.locks import WriterLock
 
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
@@ -56,10 +57,16 @@ class Database:
     def writing(self, namespace: str) -> Iterator[Connection]:
         """A transaction on the connection that holds the namespace, within `exclusive`.
 
-        With that connection the lock is lost too, and then nothing more is committed under it.
+        With that connection the lock is lost too: from then on it raises StoreUnavailable until `exclusive` is left.
         """
         connection = self._held[namespace].connection
         assert connection is not None
+        if connection.invalidated:
+            # It would be made anew with the next statement, without the lock.
+            raise StoreUnavailable(
+                f"the connection to the documents' database {self.address} that held namespace {namespace!r} is lost, and "
+                "another process may write it now: hand it in again"
+            )
         with self._translated(), connection.begin():
             yield connection
 
@@ -109,6 +116,9 @@ class Database:
             self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._locked(_SCHEMA), self.writing(_SCHEMA) as connection:
             documents_metadata.create_all(connection)
+            near_duplicates_metadata.create_all(connection)
+            for index in document_table.indexes:
+                index.create(connection, checkfirst=True)
             found = connection.scalar(select(format_table.c.format))
             if found is None:
                 connection.execute(insert(format_table).values(format=FORMAT))
@@ -151,6 +161,14 @@ def _engine(url: Any, kind: str) -> Engine:
         def begin(connection: Connection) -> None:
             writes = connection.get_execution_options().get("writes", False)
             connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    else:
+
+        @event.listens_for(engine, "connect")
+        def plan_anew(connection: Any, _record: object) -> None:
+            # A plan that was made while a table was small reads all of it when it is large.
+            connection.execute("SET plan_cache_mode = force_custom_plan")
+            connection.commit()
 
     return engine
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 
+from sqlalchemy import Connection
 from structlog import get_logger
 
 from models.documents import Document, Manifest, NamespaceState
@@ -58,8 +59,21 @@ class Rebuilding:
             self._table.drop(self._build)
         return True
 
-    def revisions(self, namespace: str, source: str) -> dict[str, str]:
+    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
         return self._table.revisions(self._build, source)
+
+    def held(
+        self, namespace: str, document_ids: Iterable[str], *, source: str | None = None
+    ) -> dict[str, str]:
+        return self._table.held(self._build, document_ids, source)
+
+    @contextmanager
+    def notes(self, namespace: str) -> Iterator[tuple[Connection, int]]:
+        with self._table.exclusive(namespace), self._table.notes(self._build) as noted:
+            yield noted
+
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
+        return self._table.generation(namespace)
 
     def namespaces(self) -> list[NamespaceState]:
         made = self._build

@@ -16,7 +16,8 @@ from models.document_tables import rebuild_table
 from models.documents import NamespaceState
 from models.errors import BadIndex, StoreUnavailable
 from search.clustered.database import Database
-from search.clustered.table import Build, DocumentTable, read_namespaces
+from search.clustered.namespaces import read_namespaces
+from search.clustered.table import Build, DocumentTable
 from search.embedded.snapshot import still_corpus
 
 _TRIES, _PAUSE_S = 500, 0.01

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+
+from sqlalchemy import Connection
 
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import BadIndex, ManifestMismatch, NotEverywhere, ServiceError, WrongDeclaration
@@ -91,10 +93,20 @@ class ClusteredStore:
     def namespaces(self) -> list[NamespaceState]:
         return self.table.namespaces()
 
-    def revisions(self, namespace: str, source: str) -> dict[str, str]:
+    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
         return self.table.revisions(self.known(namespace), source)
 
-    def generation(self, namespace: str) -> int:
+    def held(
+        self, namespace: str, document_ids: Iterable[str], *, source: str | None = None
+    ) -> dict[str, str]:
+        return self.table.held(self.known(namespace), document_ids, source)
+
+    @contextmanager
+    def notes(self, namespace: str) -> Iterator[tuple[Connection, int]]:
+        with self.exclusive(namespace), self.table.notes(self.known(namespace)) as noted:
+            yield noted
+
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
         self.known(namespace)
         return self.table.generation(namespace)
 
@@ -135,6 +147,8 @@ class ClusteredStore:
                 with suppress(ServiceError):
                     self._make(build, name)
                 behind = list(self.table.behind(build, name))
+                if not behind:
+                    self.table.mark_whole(build, name)
                 is_whole = is_whole and not behind
                 for part in _parts(behind):
                     told = writer.write(namespace, self.table.changes(build, part))
@@ -155,12 +169,13 @@ class ClusteredStore:
                 return found
             for name, one in found.items():
                 self.table.mark_behind(build, name, one.to_write)
-                if one.surplus:
-                    changes = [Change(document_id, 0, None) for document_id in one.surplus]
-                    self._writers[name].ask_again()
+                self._writers[name].ask_again()
+                for part in _parts(one.surplus):
+                    changes = [Change(document_id, 0, None) for document_id in part]
                     told = self._writers[name].write(namespace, changes)
                     if told.failures:
                         found[name] = replace(one, failure=next(iter(told.failures.values())))
+                        break
             if any(found.values()):
                 self._level(namespace, self.table.generation(namespace) + 1)
             self.settle(namespace)
@@ -209,7 +224,7 @@ class ClusteredStore:
             with suppress(ServiceError):
                 self._make(build, name)
                 told[name] = self._writers[name].write(build.name, changes)
-        self.table.record(build, told, stores=self.stores)
+        self.table.record(build, told, stores=self.stores, is_batch=True)
         generation = self._level(build.name, self.table.generation(build.name) + 1)
         failures: dict[str, list[str]] = {}
         for name, one in told.items():
@@ -251,7 +266,8 @@ class ClusteredStore:
         """Make the namespace of a build in one store; one that lost it is to be written again with everything."""
         store = self.stores[name]
         try:
-            store.generation(build.name)
+            # Of no source, but of the documents themselves: what keeps the generation may outlive them.
+            store.revisions(build.name, "")
         except BadIndex:
             # First, so that a crash on the way leaves nothing that seems to be written.
             with self.exclusive(build.name):

@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, fields
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
 
 from models.document_tables import (
     document_table,
     generation_table,
+    mark_table,
     namespace_table,
     rebuild_table,
     state_table,
 )
 from models.documents import Document, Manifest, NamespaceState
-from search.clustered.content import packed, unpacked
+from models.near_duplicate_tables import near_duplicates_metadata
+from search.clustered.content import row_of, unpacked
 from search.clustered.database import Database
+from search.clustered.marks import (
+    FAILED,
+    WRITTEN,
+    advance_mark,
+    documents_behind,
+    is_marked,
+    set_mark,
+    take_mark,
+)
+from search.clustered.namespaces import manifest_from, read_namespaces
 
-WRITTEN, FAILED = "written", "failed"
 _AT_ONCE = 500
-_MANIFEST_FIELDS = frozenset(field.name for field in fields(Manifest))
 _D, _N, _S, _G, _R = document_table.c, namespace_table.c, state_table.c, generation_table.c, rebuild_table.c
-_PER_BUILD = (document_table, state_table, rebuild_table, namespace_table)
+_PER_BUILD = (
+    document_table,
+    state_table,
+    mark_table,
+    rebuild_table,
+    namespace_table,
+    *near_duplicates_metadata.sorted_tables,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +91,7 @@ class DocumentTable:
             row = connection.execute(select(namespace_table).where(where)).one_or_none()
         if row is None:
             return None
-        told = {name: value for name, value in row.manifest.items() if name in _MANIFEST_FIELDS}
-        return Build(row.namespace_id, row.name, Manifest(**told), row.is_current)
+        return Build(row.namespace_id, row.name, manifest_from(row.manifest), row.is_current)
 
     def make(self, namespace: str, manifest: Manifest, *, is_current: bool = True) -> None:
         with self._database.writing(namespace) as connection:
@@ -88,7 +104,9 @@ class DocumentTable:
             sequence = _next(connection, build)
             _forget(connection, document_table, build, [one.document_id for one in documents])
             if documents:
-                connection.execute(insert(document_table), [_row(build, sequence, one) for one in documents])
+                connection.execute(
+                    insert(document_table), [row_of(one, build.namespace_id, sequence) for one in documents]
+                )
         return [Change(one.document_id, sequence, one) for one in documents]
 
     def take_out(self, build: Build, document_ids: Iterable[str]) -> list[Change]:
@@ -103,8 +121,13 @@ class DocumentTable:
                 connection.execute(update(document_table).where(of_part).values(emptied))
         return [Change(document_id, sequence, None) for document_id in gone]
 
-    def record(self, build: Build, told: Mapping[str, Told], *, stores: Collection[str]) -> None:
-        """Commit what stores made of changes; a document that each of `stores` has deleted is gone."""
+    def record(
+        self, build: Build, told: Mapping[str, Told], *, stores: Collection[str], is_batch: bool = False
+    ) -> None:
+        """Commit what stores made of changes; a document that each of `stores` has deleted is gone.
+
+        `is_batch`: these are all changes of one sequence.
+        """
         with self._database.writing(build.name) as connection:
             for store, one in told.items():
                 of_store = and_(
@@ -120,6 +143,11 @@ class DocumentTable:
                 )
                 rows = [_state(build, store, change, one.failures) for change in one.changes]
                 connection.execute(insert(state_table), rows)
+                if one.failures:
+                    since = min(change.sequence for change in one.changes)
+                    take_mark(connection, build.namespace_id, store, since=since)
+                elif is_batch:
+                    advance_mark(connection, build.namespace_id, store, one.changes[0].sequence)
             deleted = {
                 change.document_id
                 for one in told.values()
@@ -147,23 +175,23 @@ class DocumentTable:
 
     def behind(self, build: Build, store: str) -> dict[str, str]:
         """The ids of what a store does not show as it is, and why, where it said so."""
-        mine = and_(_S.namespace_id == _D.namespace_id, _S.document_id == _D.document_id, _S.store == store)
-        is_behind = or_(_S.sequence.is_(None), _S.sequence != _D.sequence, _S.state != WRITTEN)
-        asked = (
-            select(_D.document_id, _S.reason, _S.sequence == _D.sequence)
-            .select_from(document_table.outerjoin(state_table, mine))
-            .where(_of(document_table, build), is_behind)
-            .order_by(_D.document_id)
-        )
         with self._database.reading() as connection:
-            rows = connection.execute(asked).all()
-        return {
-            name: reason if is_of_now and reason else "not written yet" for name, reason, is_of_now in rows
-        }
+            return documents_behind(connection, build.namespace_id, store)
+
+    def mark_whole(self, build: Build, store: str) -> None:
+        """A store is not behind with anything: nobody looks through these documents again."""
+        with self._database.reading() as connection:
+            if is_marked(connection, build.namespace_id, store):
+                return
+        with self._database.writing(build.name) as connection:
+            set_mark(connection, build.namespace_id, store)
 
     def mark_behind(self, build: Build, store: str, document_ids: Sequence[str]) -> None:
         """Let a store be written again with these."""
+        if not document_ids:
+            return
         with self._database.writing(build.name) as connection:
+            take_mark(connection, build.namespace_id, store)
             for part in _parts(document_ids):
                 where = and_(_of(state_table, build), _S.store == store, _S.document_id.in_(part))
                 connection.execute(delete(state_table).where(where))
@@ -171,6 +199,7 @@ class DocumentTable:
     def mark_all_behind(self, build: Build, store: str) -> None:
         """Let a store be written again with everything."""
         with self._database.writing(build.name) as connection:
+            take_mark(connection, build.namespace_id, store)
             connection.execute(delete(state_table).where(_of(state_table, build), _S.store == store))
 
     def changes(self, build: Build, document_ids: Sequence[str]) -> list[Change]:
@@ -190,11 +219,30 @@ class DocumentTable:
         with self._database.reading() as connection:
             return list(connection.scalars(asked.order_by(_D.document_id)))
 
-    def revisions(self, build: Build, source: str) -> dict[str, str]:
-        where = and_(_of(document_table, build), _D.source == source, ~_D.is_deleted)
+    def revisions(self, build: Build, source: str | None = None) -> dict[str, str]:
+        where = and_(_of(document_table, build), ~_D.is_deleted)
+        if source is not None:
+            where = and_(where, _D.source == source)
         with self._database.reading() as connection:
             rows = connection.execute(select(_D.document_id, _D.revision).where(where)).all()
         return {row.document_id: row.revision for row in rows}
+
+    def held(self, build: Build, document_ids: Iterable[str], source: str | None = None) -> dict[str, str]:
+        where = and_(_of(document_table, build), ~_D.is_deleted)
+        if source is not None:
+            where = and_(where, _D.source == source)
+        found: dict[str, str] = {}
+        with self._database.reading() as connection:
+            for part in _parts(list(document_ids)):
+                asked = select(_D.document_id, _D.revision).where(where, _D.document_id.in_(part))
+                found |= {row.document_id: row.revision for row in connection.execute(asked)}
+        return found
+
+    @contextmanager
+    def notes(self, build: Build) -> Iterator[tuple[Connection, int]]:
+        """A transaction for what is known of the documents, and the build's number there."""
+        with self._database.writing(build.name) as connection:
+            yield connection, build.namespace_id
 
     def sources(self, build: Build) -> list[str]:
         where = _of(document_table, build)
@@ -256,37 +304,6 @@ class DocumentTable:
             return read_namespaces(connection)
 
 
-def read_namespaces(connection: Connection) -> list[NamespaceState]:
-    """Those that are searched, by name."""
-    alive = and_(_D.namespace_id == _N.namespace_id, ~_D.is_deleted)
-    asked = (
-        select(
-            namespace_table,
-            func.count(_D.document_id),
-            func.coalesce(func.sum(_D.passages), 0),
-            func.coalesce(func.max(_G.generation), 0),
-        )
-        .select_from(
-            namespace_table.outerjoin(document_table, alive).outerjoin(generation_table, _G.name == _N.name)
-        )
-        .where(_N.is_current)
-        .group_by(_N.namespace_id)
-        .order_by(_N.name)
-    )
-    # PostgreSQL groups by a primary key and gives the other columns of its table.
-    rows = connection.execute(asked).all()
-    return [
-        NamespaceState(
-            row.name,
-            row[-3],
-            int(row[-2]),
-            int(row[-1]),
-            Manifest(**{name: value for name, value in row.manifest.items() if name in _MANIFEST_FIELDS}),
-        )
-        for row in rows
-    ]
-
-
 def _of(table: Any, build: Build) -> Any:
     return table.c.namespace_id == build.namespace_id
 
@@ -296,24 +313,6 @@ def _next(connection: Connection, build: Build) -> int:
     connection.execute(update(namespace_table).where(mine).values(sequence=_N.sequence + 1))
     sequence: int = connection.execute(select(_N.sequence).where(mine)).scalar_one()
     return sequence
-
-
-def _row(build: Build, sequence: int, document: Document) -> dict[str, Any]:
-    content, vectors = packed(document)
-    return {
-        "namespace_id": build.namespace_id,
-        "document_id": document.document_id,
-        "sequence": sequence,
-        "is_deleted": False,
-        "source": document.source,
-        "revision": document.revision,
-        "content_hash": document.content_hash,
-        "near_duplicate_group": document.near_duplicate_group,
-        "passage_ids": [passage.passage_id for passage in document.passages],
-        "passages": len(document.passages),
-        "content": content,
-        "vectors": vectors,
-    }
 
 
 def _state(build: Build, store: str, change: Change, failures: Mapping[str, str]) -> dict[str, Any]:

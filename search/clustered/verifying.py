@@ -38,21 +38,16 @@ class Difference:
 
 
 def difference(table: DocumentTable, build: Build, store: Store) -> Difference:
-    """Compare a store with the table, of the sources that the table knows."""
+    """Compare a store with the table."""
     missing: list[str] = []
     outdated: list[str] = []
-    surplus: list[str] = []
     try:
         for source in table.sources(build):
-            wanted = table.revisions(build, source)
-            try:
-                shown = store.revisions(build.name, source)
-            except BadIndex:
-                # It has not got the namespace, and will be given all of it.
-                shown = {}
+            wanted, shown = table.revisions(build, source), _revisions(store, build.name, source)
             missing += wanted.keys() - shown.keys()
-            surplus += shown.keys() - wanted.keys()
             outdated += [name for name in wanted.keys() & shown.keys() if wanted[name] != shown[name]]
+        # Of whatever source: a table that was restored does not know those that were indexed since.
+        surplus = _revisions(store, build.name).keys() - set(table.ids(build))
         absent = {*missing}
         incomplete = [
             document_id
@@ -62,6 +57,14 @@ def difference(table: DocumentTable, build: Build, store: Store) -> Difference:
     except ServiceError as error:
         return Difference(failure=str(error))
     return Difference(sorted(missing), sorted(outdated), sorted(incomplete), sorted(surplus))
+
+
+def _revisions(store: Store, namespace: str, source: str | None = None) -> dict[str, str]:
+    try:
+        return store.revisions(namespace, source)
+    except BadIndex:
+        # It has not got the namespace, and will be given all of it.
+        return {}
 
 
 def _incomplete(namespace: str, store: Store, batch: Sequence[tuple[str, list[str]]]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from search.elasticsearch.facets import (
     same_value,
     term,
 )
-from search.filters import compile_filters, date_span, is_number
+from search.filters import compile_filters, date_span, is_number, long_part_warnings
 
 Clause = dict[str, Any]
 
@@ -23,6 +23,9 @@ FACETS = "facets"
 """The keyword field that holds the terms."""
 
 _NONE: Clause = {"match_none": {}}
+_MOST_TERMS = 65_536
+"""`index.max_terms_count`."""
+
 _STATES = 1_000_000
 _LAST = "~"
 """Above every character of a code."""
@@ -56,17 +59,16 @@ class Conditions:
 def conditions(filters: Mapping[str, Any] | None, exclude_ids: tuple[str, ...]) -> Conditions:
     """Never raises: what makes no sense is named in `warnings`."""
     asked = filters or {}
-    warnings = list(compile_filters(asked).warnings)
-    clauses = tuple(_condition(field, wanted, warnings) for field, wanted in asked.items())
-    exclusions = ({"terms": {"document_id": list(exclude_ids)}},) if exclude_ids else ()
-    return Conditions(clauses, exclusions, tuple(asked), tuple(warnings))
+    warnings = compile_filters(asked).warnings + long_part_warnings(asked, LONGEST_PART)
+    clauses = tuple(_condition(field, wanted) for field, wanted in asked.items())
+    return Conditions(clauses, tuple(_terms("document_id", exclude_ids)), tuple(asked), warnings)
 
 
 def has_field_clause(field: str) -> Clause:
     return {"term": {FACETS: has_field(field)}}
 
 
-def _condition(field: str, wanted: object, warnings: list[str]) -> Clause:
+def _condition(field: str, wanted: object) -> Clause:
     if not isinstance(wanted, Mapping):
         return _any_of(_equals, field, wanted)
     parts: list[Clause] = []
@@ -77,10 +79,8 @@ def _condition(field: str, wanted: object, warnings: list[str]) -> Clause:
             known = has_field_clause(field)
             parts.append(known if operand is not False else _not(known))
         elif operator == "not":
-            parts.append(_not(_condition(field, operand, warnings)))
+            parts.append(_not(_condition(field, operand)))
         elif operator == "contains":
-            if isinstance(operand, str) and len(folded(operand)) > LONGEST_PART:
-                warnings.append(f"filter {field!r}: contains takes up to {LONGEST_PART} characters")
             parts.append(_any_of(_contains, field, operand))
         else:
             parts.append(_NONE)
@@ -91,13 +91,13 @@ def _not(clause: Clause) -> Clause:
     return {"bool": {"must_not": [clause]}}
 
 
-def _any_of(clause: Callable[[str, object], Clause], field: str, wanted: object) -> Clause:
+def _any_of(clauses: Callable[[str, object], Iterator[Clause]], field: str, wanted: object) -> Clause:
     choices = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
-    parts = [clause(field, choice) for choice in choices]
+    parts = [part for choice in choices for part in clauses(field, choice)]
     exact = [part["term"][FACETS] for part in parts if "term" in part]
     rest = [part for part in parts if "term" not in part]
     if len(exact) > 1:
-        rest.append({"terms": {FACETS: exact}})
+        rest += _terms(FACETS, exact)
     elif exact:
         rest.append({"term": {FACETS: exact[0]}})
     if not rest:
@@ -105,32 +105,45 @@ def _any_of(clause: Callable[[str, object], Clause], field: str, wanted: object)
     return rest[0] if len(rest) == 1 else {"bool": {"should": rest, "minimum_should_match": 1}}
 
 
-def _equals(field: str, wanted: object) -> Clause:
+def _terms(field: str, values: Sequence[str]) -> Iterator[Clause]:
+    """Any of these."""
+    for first in range(0, len(values), _MOST_TERMS):
+        yield {"terms": {field: list(values[first : first + _MOST_TERMS])}}
+
+
+def _equals(field: str, wanted: object) -> Iterator[Clause]:
+    """One of which has to hold."""
     if wanted is None or wanted != wanted:
-        return _NONE
-    same: Clause = {"term": {FACETS: same_value(field, wanted)}}
-    span = date_span(wanted)
-    if span is None:
-        return same
+        return
+    yield {"term": {FACETS: same_value(field, wanted)}}
+    if (span := date_span(wanted)) is None:
+        return
     first, last = map(moment_code, span)
     if first == last:
-        within: Clause = {"term": {FACETS: term(field, "e", first + last)}}
+        yield {"term": {FACETS: term(field, "e", first + last)}}
     else:
         # A date that begins on this day is a moment of it, or the day itself.
-        within = _between(gte=term(field, "e", first), lte=term(field, "e", last + _LAST))
-    return {"bool": {"should": [same, within], "minimum_should_match": 1}}
+        yield _between(gte=term(field, "e", first), lte=term(field, "e", last + _LAST))
 
 
-def _contains(field: str, wanted: object) -> Clause:
+def _contains(field: str, wanted: object) -> Iterator[Clause]:
+    """One of which has to hold; none of a part that no server takes."""
     if not isinstance(wanted, str):
-        return _equals(field, wanted)
+        yield from _equals(field, wanted)
+        return
+    if len(folded(wanted)) > LONGEST_PART:
+        return
     pattern = f"{_literal(term(field, 'c'))}.*{_literal(folded(wanted))}.*"
     # Not `wildcard`, whose bound on an automaton's size is fixed, and is met by fifty times the same two letters.
-    return {"regexp": {FACETS: {"value": pattern, "flags": "NONE", "max_determinized_states": _STATES}}}
+    yield {"regexp": {FACETS: {"value": pattern, "flags": "NONE", "max_determinized_states": _STATES}}}
 
 
 def _literal(text: str) -> str:
-    return "".join(character if character.isalnum() else f"\\{character}" for character in text)
+    # Only ASCII has a meaning; and escaped, the longest part of the longest field would be longer than a pattern may be.
+    return "".join(
+        f"\\{character}" if character.isascii() and not character.isalnum() else character
+        for character in text
+    )
 
 
 _RANGES: Mapping[str, Callable[[str, str, str, str], Clause]] = {

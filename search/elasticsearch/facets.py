@@ -16,7 +16,7 @@ from decimal import Decimal
 from search.filters import Fields, date_span, elements, field_names, is_number
 
 LONGEST_PART = 200
-"""`contains` takes texts of up to so many characters."""
+"""`contains` takes texts of up to so many characters: a pattern may have 1,000 (`index.max_regex_length`)."""
 
 _END = "\x1f"
 _LONGEST = 200

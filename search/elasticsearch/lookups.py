@@ -59,10 +59,12 @@ def vectors(
 
 
 def revisions(
-    connection: Connection, namespace: Namespace, source: str, deadline: Deadline
+    connection: Connection, namespace: Namespace, source: str | None, deadline: Deadline
 ) -> dict[str, str]:
-    of_source: list[Clause] = [_DOCUMENTS, {"term": {"source": source}}]
-    found = scan(connection, namespace, of_source, ("document_id", "revision"), deadline)
+    wanted: list[Clause] = [_DOCUMENTS]
+    if source is not None:
+        wanted.append({"term": {"source": source}})
+    found = scan(connection, namespace, wanted, ("document_id", "revision"), deadline)
     return {fields["document_id"][0]: fields["revision"][0] for fields in found}
 
 

@@ -178,7 +178,7 @@ class ElasticsearchStore:
             for namespace in found
         ]
 
-    def revisions(self, namespace: str, source: str) -> dict[str, str]:
+    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
         deadline = self._lookup()
         return self._namespaces.using(
             namespace, deadline, lambda target: lookups.revisions(self._connection, target, source, deadline)

@@ -32,7 +32,7 @@ _VECTORS = f"""
 _REVISIONS = f"""
     SELECT d.document_id, d.revision
     FROM chorale_namespace n JOIN chorale_document d ON d.namespace_id = n.namespace_id
-    WHERE n.namespace_id = ? AND {_VISIBLE.format("d")} AND d.source = ?
+    WHERE n.namespace_id = ? AND {_VISIBLE.format("d")}
 """
 _STATES = f"""
     SELECT n.name,
@@ -66,9 +66,23 @@ def vectors(
     return found
 
 
-def revisions(connection: sqlite3.Connection, namespace_id: int, source: str) -> dict[str, str]:
-    rows = connection.execute(_REVISIONS, (namespace_id, source))
+def revisions(connection: sqlite3.Connection, namespace_id: int, source: str | None) -> dict[str, str]:
+    if source is None:
+        rows = connection.execute(_REVISIONS, (namespace_id,))
+    else:
+        rows = connection.execute(f"{_REVISIONS} AND d.source = ?", (namespace_id, source))
     return {row[0]: row[1] for row in rows}
+
+
+def held(
+    connection: sqlite3.Connection, namespace_id: int, document_ids: Sequence[str], source: str | None
+) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in _parts(document_ids):
+        statement = _in(f"{_REVISIONS} AND (d.source = ? OR ? IS NULL) AND d.document_id IN", part)
+        rows = connection.execute(statement, (namespace_id, source, source, *part))
+        found |= {row[0]: row[1] for row in rows}
+    return found
 
 
 def namespaces(connection: sqlite3.Connection) -> list[NamespaceState]:

@@ -28,6 +28,8 @@ from search.listing import listed
 from search.protocol import Filters
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from search.embedded.writer import CorpusWriter
 
 _HEAL_WAIT_S = 0.05
@@ -139,7 +141,7 @@ class EmbeddedStore:
             return lookups.texts(connection, pulse.namespace_id, passage_ids, deadline)
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
-        return self._view(namespace).pulse.generation
+        return self._settled(namespace).generation
 
     def warm(self, namespace: str | None = None) -> None:
         names = [state.name for state in self.namespaces()] if namespace is None else [namespace]
@@ -191,10 +193,20 @@ class EmbeddedStore:
         with self._corpus.reading() as connection:
             return lookups.namespaces(connection)
 
-    def revisions(self, namespace: str, source: str) -> dict[str, str]:
+    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
         pulse = self._settled(namespace)
         with self._corpus.reading() as connection:
             return lookups.revisions(connection, pulse.namespace_id, source)
+
+    def held(
+        self, namespace: str, document_ids: Iterable[str], *, source: str | None = None
+    ) -> dict[str, str]:
+        pulse = self._settled(namespace)
+        with self._corpus.reading() as connection:
+            return lookups.held(connection, pulse.namespace_id, list(document_ids), source)
+
+    def notes(self, namespace: str) -> AbstractContextManager[tuple[Connection, int]]:
+        return self._writer.notes(namespace)
 
     def close(self) -> None:
         """Let go of files and memory; the store opens again when it is used."""

@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from models.corpus_tables import corpus_metadata
 from models.errors import InvalidAnswer, StoreUnavailable
+from models.near_duplicate_tables import near_duplicates_metadata
 from search.embedded.connections import (
     CORPUS_FORMAT,
     READ_WAIT_S,
@@ -66,6 +67,9 @@ class Transactions:
                 self._engine = None
             if self._engine is None:
                 self._engine, self._file = _engine(self._folder), found
+                # Of a corpus that is older than these tables.
+                with self._engine.begin() as connection:
+                    near_duplicates_metadata.create_all(connection)
             return self._engine
 
 

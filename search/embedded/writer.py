@@ -22,6 +22,7 @@ from sqlalchemy import Connection, delete, insert, update
 
 from models.corpus_tables import document_table, namespace_table, passage_table
 from models.documents import Document, Manifest
+from models.near_duplicate_tables import near_duplicates_metadata
 from search.checks import check_documents, check_manifest, same_manifest
 from search.embedded.analysis import analyser, indexed_text
 from search.embedded.corpus import Corpus, Pulse
@@ -34,6 +35,13 @@ from search.embedded.transactions import Transactions
 
 _SQL_WAIT_S = 30.0
 """For other namespaces' batches: SQLite takes one transaction at a time."""
+
+_PER_NAMESPACE = (
+    passage_table,
+    document_table,
+    namespace_table,
+    *near_duplicates_metadata.sorted_tables,
+)
 
 _TO_INDEX = """
     SELECT p.rid, d.title, p.heading, p.text FROM chorale_passage p JOIN chorale_document d
@@ -135,12 +143,19 @@ class CorpusWriter:
             pulse = self._corpus.pulse(namespace)
             if pulse is not None:
                 with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
-                    for table in (passage_table, document_table, namespace_table):
+                    for table in _PER_NAMESPACE:
                         of_it = table.c.namespace_id == pulse.namespace_id
                         connection.execute(delete(table).where(of_it))
                     connection.exec_driver_sql(_RAISE, (namespace,))
             self._sweep(namespace, keep=None)
         return pulse is not None
+
+    @contextmanager
+    def notes(self, namespace: str) -> Iterator[tuple[Connection, int]]:
+        with self.exclusive(namespace):
+            pulse = self._known(namespace)
+            with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
+                yield connection, pulse.namespace_id
 
     def raise_generation(self, namespace: str, least: int) -> None:
         with self.exclusive(namespace), self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import time
 
-from search.filters import date_span, is_number
+from search.filters import compile_filters, date_span, is_number, long_part_warnings, operands
 from search.weaviate import facets
 from search.weaviate.facets import DAYS, MOMENTS, NUMBERS, Scale
 
@@ -49,8 +49,22 @@ NOTHING = AnyTerm(())
 EVERYTHING = AnyTerm((facets.EVERY,))
 
 
+def warnings(filters: Mapping[str, object]) -> tuple[str, ...]:
+    """Conditions that make no sense, or that the terms cannot say; with one of them nothing matches."""
+    inexact = {
+        (field, operator): None
+        for field, operator, operand in operands(filters)
+        if operator in _RANGES and is_number(operand) and not facets.is_exact_bound(operand)
+    }
+    return (
+        *compile_filters(filters).warnings,
+        *long_part_warnings(filters, facets.LONGEST_PART),
+        *(f"filter {field!r}: {operator} takes integers up to 2^64" for field, operator in inexact),
+    )
+
+
 def condition(filters: Mapping[str, object]) -> Condition:
-    """What an object must fulfil.  To be asked only where the compiled filters have no warnings."""
+    """What an object must fulfil.  To be asked only where there are no `warnings`."""
     return Every(tuple(_of_field(field, wanted) for field, wanted in filters.items()))
 
 

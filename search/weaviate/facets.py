@@ -2,8 +2,8 @@
 
 A property for each metadata name and type would make Weaviate keep an index of its own for each of them in every
 tenant, and show each namespace the names of all others.  Here a value becomes a handful of terms, its kind
-first: its presence, itself, and of numbers and dates the prefixes of a code whose order is theirs, so that a
-range is any of some hundred terms at most (as Lucene's numeric fields had it).
+first: its presence, itself, of texts overlapping windows for `contains`, and of numbers and dates the prefixes of a
+code whose order is theirs, so that a range is any of some hundred terms at most (as Lucene's numeric fields had it).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,14 +28,20 @@ EVERY = _END
 _LONGEST = 256
 """Texts of more characters are compared by their hash."""
 
-_SEARCHED = 32_768
-"""So many characters of a text are searched for a part."""
+LONGEST_PART = 1_024
+"""`contains` takes texts of up to so many characters: looking for one may take its length times that of all texts."""
 
-_EXACT = 2**53
+_WINDOW = 32_768
+_FLOAT_IS_EXACT = 2**53
 """Up to here a float stands for one integer alone."""
 
-# Weaviate's `like` knows no escape for its two wildcards.
-_WILD = str.maketrans({"*": "\ue000", "?": "\ue001"})
+_CODE_IS_EXACT = 2**64
+"""Up to here a code stands for one integer alone."""
+
+_FARTHEST = 0xFFF
+
+# Weaviate's `like` knows no escape for its two wildcards, which go no further than the end of a line.
+_WILD = str.maketrans({"*": "\ue000", "?": "\ue001", "\n": "\ue002"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,7 @@ class Scale:
                 yield _term(self.kind, field, short[:place] + smaller)
 
 
-NUMBERS = Scale("n", "0123456789abcdef", 16)
+NUMBERS = Scale("n", "0123456789abcdef", 19)
 MOMENTS = Scale("m", "0123456789", 20)
 DAYS = Scale("d", "0123456789", 8)
 """Bare dates, which begin and end at different moments."""
@@ -104,7 +111,7 @@ def same_other(field: str, value: object) -> str:
 
 
 def same_number(field: str, value: int | float) -> str:
-    if abs(value) < _EXACT:
+    if abs(value) < _FLOAT_IS_EXACT:
         return NUMBERS.same(field, number_code(value))
     is_infinite = isinstance(value, float) and math.isinf(value)
     return _term("i", field, str(value) if is_infinite else hex(int(value)))
@@ -116,18 +123,33 @@ def same_day(field: str, moment: datetime) -> str:
 
 
 def has_part(field: str, part: str) -> str:
-    """A pattern for `like`: any text with this part near its beginning, whatever the case."""
+    """A pattern for `like`: any text with this part, of LONGEST_PART characters at most, whatever the case."""
     return _term("c", field.translate(_WILD), f"*{_folded(part)}*")
 
 
 def number_code(value: int | float) -> str:
-    """IEEE 754 with its bits turned so that the codes are in the numbers' order; integers beyond 2^53 rounded."""
+    """The greatest float that is not above it, in IEEE 754 with its bits turned so that the codes are in the numbers'
+    order; then how far it lies above that float."""
+    floor = _floor(value)
+    (bits,) = struct.unpack(">Q", struct.pack(">d", floor))
+    code = bits ^ (2**64 - 1) if bits >> 63 else bits | 1 << 63
+    above = 0
+    if value != floor:
+        above = _FARTHEST if math.isinf(floor) else min(int(value) - int(floor), _FARTHEST)
+    return f"{code:016x}{above:03x}"
+
+
+def is_exact_bound(value: int | float) -> bool:
+    """Whether every number is above, below or equal to it as their codes are."""
+    return isinstance(value, float) or abs(value) <= _CODE_IS_EXACT or value == _floor(value)
+
+
+def _floor(value: int | float) -> float:
     try:
-        number = float(value) + 0.0  # -0.0 is 0.0
+        nearest = float(value) + 0.0  # -0.0 is 0.0
     except OverflowError:
-        number = math.inf if value > 0 else -math.inf
-    (bits,) = struct.unpack(">Q", struct.pack(">d", number))
-    return f"{bits ^ (2**64 - 1) if bits >> 63 else bits | 1 << 63:016x}"
+        return sys.float_info.max if value > 0 else -math.inf
+    return math.nextafter(nearest, -math.inf) if nearest > value else nearest
 
 
 def moment_code(moment: datetime) -> str:
@@ -146,7 +168,10 @@ def _terms(field: str, value: object) -> Iterator[str]:
             yield same_number(field, value)
     elif isinstance(value, str):
         yield same_text(field, value)
-        yield _term("c", field.translate(_WILD), _folded(value[:_SEARCHED]))
+        whole = _folded(value)
+        # Windows overlap, so that each part of LONGEST_PART characters stands whole in one of them.
+        for start in range(0, max(1, len(whole) - LONGEST_PART), _WINDOW - LONGEST_PART):
+            yield _term("c", field.translate(_WILD), whole[start : start + _WINDOW])
         yield from _date_terms(field, value)
     else:
         yield same_other(field, value)

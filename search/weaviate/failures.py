@@ -33,7 +33,7 @@ _STATUSES = {
     504: StoreTimeout,
 }
 _MESSAGES: tuple[tuple[str, type[StageFailure]], ...] = (
-    (r"tenant not found|tenant.* not active|could not find class|no such prop", BadIndex),
+    (r"tenant not found|tenant.* not active|could not find class|class not found|no such prop", BadIndex),
     (r"vector lengths don't match|vector dimensions do not match", InvalidAnswer),
     (r"not supported. Please use Weaviate version", NotConfigured),
 )

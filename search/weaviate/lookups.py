@@ -50,11 +50,14 @@ async def state(namespace: Namespace, held: Objects) -> NamespaceState:
     return NamespaceState(namespace.name, *counts, namespace.generation, namespace.manifest)
 
 
-async def revisions(held: Objects, source: str) -> dict[str, str]:
-    of_source = Filter.by_property("source").equal(source_uuid(source))
+async def revisions(held: Objects, source: str | None) -> dict[str, str]:
+    where = Filter.by_property("is_head").equal(True)
+    if source is not None:
+        # Heads alone have one.
+        where = Filter.by_property("source").equal(source_uuid(source))
     return {
         one["document_id"]: one.get("revision") or ""
-        for one in await heads(held, of_source, ["document_id", "revision"])
+        for one in await heads(held, where, ["document_id", "revision"])
     }
 
 

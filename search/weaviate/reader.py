@@ -16,7 +16,7 @@ from models.documents import Matrix
 from models.hits import Hit, Ranking
 from search.checks import check_questions
 from search.embedded.analysis import question_terms
-from search.filters import compile_filters, unknown_field_warning
+from search.filters import unknown_field_warning
 from search.protocol import Filters
 from search.weaviate import conditions
 from search.weaviate.conditions import AnyTerm, Condition, Every, Like, Not, Some
@@ -153,7 +153,7 @@ async def passing(held: Objects, search: Search) -> tuple[FilterReturn, tuple[st
     # A filter that everything passes: with one, Weaviate looks at each vector of a small namespace.
     wanted: Condition = conditions.EVERYTHING
     if search.filters:
-        warnings = compile_filters(search.filters).warnings
+        warnings = conditions.warnings(search.filters)
         warnings += await _unknown(held, list(search.filters))
         if warnings:
             return filter_of(conditions.NOTHING), warnings

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
+from weaviate.classes.tenants import TenantActivityStatus
 from weaviate.exceptions import WeaviateBaseError, WeaviateQueryError
 
 from models.documents import Manifest
 from models.errors import BadIndex
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.weaviate.connection import Client
-from search.weaviate.schema import Objects, namespaces, passages
+from search.weaviate.schema import Objects, namespaces, passages, tenants
 
 NO_COLLECTION = "could not find class"
 _MOST = 10_000
@@ -107,6 +108,20 @@ async def listed(client: Client, endpoint: WeaviateEndpoint) -> list[Entry]:
         return []
     entries = [Entry.of(one.properties) for one in found.objects]
     return sorted((one for one in entries if one.manifest), key=lambda one: one.name)
+
+
+async def are_open(
+    client: Client, endpoint: WeaviateEndpoint, asked: Sequence[Entry | Namespace]
+) -> dict[str, bool]:
+    """Of each namespace whose tenant is there, by name; whatever else a closed one is asked opens it."""
+    if not asked:
+        return {}
+    found = await tenants(client, endpoint).tenants.get_by_names([one.tenant for one in asked])
+    return {
+        one.name: found[one.tenant].activity_status == TenantActivityStatus.ACTIVE
+        for one in asked
+        if one.tenant in found
+    }
 
 
 async def write(client: Client, endpoint: WeaviateEndpoint, entry: Entry) -> None:

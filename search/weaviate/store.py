@@ -14,7 +14,7 @@ from search.protocol import Filters
 from search.weaviate import listing, lookups, reader, registry
 from search.weaviate.connection import Client, Connection
 from search.weaviate.reader import Fusion, Search
-from search.weaviate.registry import Namespace
+from search.weaviate.registry import Entry, Namespace
 from search.weaviate.schema import Objects
 from search.weaviate.writer import Writer
 
@@ -127,15 +127,25 @@ class WeaviateStore:
         return found.generation
 
     def warm(self, namespace: str | None = None) -> None:
-        """Connect, and open the tenants' files by asking each of them for nothing."""
+        """Connect, and let the server load the tenants by asking each of them for nothing.
+
+        Those that were deactivated stay so until a request is for them.
+        """
 
         async def touch(_: Namespace, held: Objects) -> None:
             await held.query.fetch_objects(limit=1, return_properties=[])
 
         async def work(client: Client) -> None:
-            names = [entry.name for entry in await registry.listed(client, self._endpoint)]
-            for name in names if namespace is None else [namespace]:
-                await registry.using(client, self._endpoint, name, touch)
+            wanted: Sequence[Entry | Namespace]
+            if namespace is None:
+                wanted = await registry.listed(client, self._endpoint)
+            else:
+                wanted = [await registry.known(client, self._endpoint, namespace)]
+            are_open = await registry.are_open(client, self._endpoint, wanted)
+            for one in wanted:
+                # One that is gone says so when it is asked.
+                if are_open.get(one.name, True):
+                    await registry.using(client, self._endpoint, one.name, touch)
 
         self._connection.run(work, self._endpoint.timeout_s)
 
@@ -164,14 +174,22 @@ class WeaviateStore:
         self._writer.raise_generation(namespace, least)
 
     def namespaces(self) -> list[NamespaceState]:
+        """Of one that was deactivated nothing is counted (0), which would open it; nor of one whose tenant is gone."""
+
+        async def state(client: Client, entry: Entry, *, is_open: bool) -> NamespaceState:
+            if is_open:
+                return await registry.using(client, self._endpoint, entry.name, lookups.state)
+            return NamespaceState(entry.name, 0, 0, entry.generation, entry.manifest)
+
         async def work(client: Client) -> list[NamespaceState]:
             entries = await registry.listed(client, self._endpoint)
-            states = (registry.using(client, self._endpoint, entry.name, lookups.state) for entry in entries)
+            are_open = await registry.are_open(client, self._endpoint, entries)
+            states = (state(client, one, is_open=are_open.get(one.name, False)) for one in entries)
             return list(await asyncio.gather(*states))
 
         return self._connection.run(work, self._endpoint.timeout_s)
 
-    def revisions(self, namespace: str, source: str) -> dict[str, str]:
+    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
         return self._ask(
             namespace, lambda _, held: lookups.revisions(held, source), self._endpoint.write_timeout_s
         )

@@ -281,6 +281,7 @@ def _messages(made: Sequence[Object]) -> Iterator[list[Object]]:
     size = 0
     for one in made:
         own = sum(len(value) for value in one.properties.values() if isinstance(value, str))
+        own += sum(map(len, one.properties["facets"]))
         if message and (size + own > MESSAGE_BYTES or len(message) == _MESSAGE_OBJECTS):
             yield message
             message, size = [], 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from search.protocol import Store
 from tests.contracts.store_documents import document, unit
 from tests.contracts.store_searches import Searching
@@ -14,7 +16,13 @@ FILTERED: dict[str, dict[str, Any]] = {
     "c": {"year": 2021.5, "published_at": "2024-05-02T00:30:00+01:00", "draft": False},
     "d": {"tags": [], "published_at": "2024-05-02", "year": None},
 }
-
+OF_ANY_SIZE: dict[str, dict[str, Any]] = {
+    "a": {"text": "first line\nsecond line", "count": 2**53},
+    "b": {"text": "x" * 40_000 + "\r\nNeedle" + "y" * 40_000, "count": 2**53 + 1},
+    # Nanoseconds since 1970.
+    "c": {"text": "\n", "count": 1_714_521_600_000_000_001},
+    "d": {"text": ["pin", "needle\tand thread"], "count": -(2**63)},
+}
 
 CASES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"year": 2020}, "b"),
@@ -39,15 +47,64 @@ CASES: tuple[tuple[dict[str, Any], str], ...] = (
 )
 """Filters, and which of the documents of FILTERED they let through."""
 
+CASES_OF_ANY_SIZE: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"text": {"contains": "SECOND"}}, "a"),
+    ({"text": {"contains": "line\nsec"}}, "a"),
+    ({"text": {"contains": "\n"}}, "abc"),
+    ({"text": {"not": {"contains": "second"}}}, "bcd"),
+    ({"text": {"contains": "needle"}}, "bd"),
+    ({"text": {"not": {"contains": ["needle", "first"]}}}, "c"),
+    ({"text": {"contains": "x\r\nneedley"}}, "b"),
+    ({"text": ["\n", *(f"text {n}" for n in range(70_000))]}, "c"),
+    ({"text": {"not": [*(f"text {n}" for n in range(70_000)), "pin"]}}, "abc"),
+    ({"count": 2**53 + 1}, "b"),
+    ({"count": {"gt": 2**53}}, "bc"),
+    ({"count": {"gte": 2**53 + 1}}, "bc"),
+    ({"count": {"lt": 2**53 + 1}}, "ad"),
+    ({"count": {"lte": 2.0**53}}, "ad"),
+    ({"count": {"gt": 1_714_521_600_000_000_000, "lt": 1_714_521_600_000_000_002}}, "c"),
+    ({"count": {"gt": 1_714_521_600_000_000_001}}, ""),
+    ({"count": {"gte": -(2**63), "lt": 1 - 2**63}}, "d"),
+)
+"""The same of OF_ANY_SIZE."""
+
 
 class FiltersContract(Searching):
     """Filters and exclusions, the same in every branch."""
 
-    def test_filters_are_exact_in_every_branch(self, store: Store) -> None:
-        store.upsert("ns", [document(name, "pear", metadata=held) for name, held in FILTERED.items()])
-        for filters, expected in CASES:
+    @pytest.mark.parametrize(
+        ("documents", "cases"), [(FILTERED, CASES), (OF_ANY_SIZE, CASES_OF_ANY_SIZE)], ids=["", "of any size"]
+    )
+    def test_filters_are_exact_in_every_branch(
+        self,
+        store: Store,
+        documents: dict[str, dict[str, Any]],
+        cases: tuple[tuple[dict[str, Any], str], ...],
+    ) -> None:
+        store.upsert("ns", [document(name, "pear", metadata=held) for name, held in documents.items()])
+        for filters, expected in cases:
             passages = [f"{name}#0" for name in expected]
-            assert self.finds(store, passages, "pear", filters=filters), filters
+            assert self.finds(store, passages, "pear", filters=filters), str(filters)[:200]
+
+    def test_a_part_of_any_length_is_looked_for_or_named(self, store: Store) -> None:
+        text = "ab*" * 20_000
+        store.upsert("ns", [document("a", "pear", metadata={"t": text}), document("b", "pear")])
+        looked_for = []
+        for length in (100, 200, 201, 1_024, 1_025, 50_000):
+            part = text[:length]
+            for filters, expected in (
+                ({"t": {"contains": part}}, ["a#0"]),
+                ({"t": {"contains": ["c", part]}}, ["a#0"]),
+                ({"t": {"not": {"contains": [part]}}}, ["b#0"]),
+            ):
+                for ranking in self.rankings(store, "pear", filters=filters):
+                    if ranking.warnings:
+                        assert ranking.hits == ()
+                        assert ranking.warnings[0].startswith("filter 't': contains takes up to ")
+                    else:
+                        assert [hit.passage_id for hit in ranking.hits] == expected, length
+                        looked_for.append(length)
+        assert {100, 200} <= set(looked_for)
 
     def test_an_unknown_field_matches_nothing_and_is_named(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear", metadata={"year": 1})])

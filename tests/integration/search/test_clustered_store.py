@@ -7,11 +7,15 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlalchemy import create_engine, delete, func, select
 
+from ingest.near_duplicates import NearDuplicates
+from models.document_tables import state_table
 from models.documents import Document, Manifest, Passage
 from models.errors import (
     BadIndex,
@@ -22,11 +26,13 @@ from models.errors import (
     StoreUnavailable,
     WriterBusy,
 )
+from models.near_duplicate_tables import near_duplicates_metadata
 from search.clustered import writes
 from search.clustered.database import Database
+from search.clustered.rebuilding import Rebuilding
 from search.clustered.snapshot import copy_table, still, table_from
 from search.clustered.store import ClusteredStore
-from search.clustered.table import DocumentTable
+from search.clustered.table import DocumentTable, Told
 from search.clustered.verifying import Difference
 from search.embedded.store import EmbeddedStore
 from tests.databases import empty_database
@@ -246,6 +252,30 @@ def test_one_writer_a_namespace(store: ClusteredStore, url: str, tmp_path: Path)
     assert store.upsert(NS, [a_document("a")]) == 1
 
 
+def test_whoever_lost_the_connection_that_held_the_namespace_writes_nothing_more(tmp_path: Path) -> None:
+    with empty_database("postgresql", tmp_path) as url:
+        database, server = Database(url, writer_wait_s=0.2), create_engine(url, isolation_level="AUTOCOMMIT")
+        table, other = DocumentTable(database), DocumentTable(Database(url, writer_wait_s=0.2))
+        with table.exclusive(NS):
+            table.raise_generation(NS, 1)
+            with database.writing(NS) as connection:
+                backend = connection.scalar(select(func.pg_backend_pid()))
+            with server.connect() as administrator:
+                administrator.execute(select(func.pg_terminate_backend(backend)))
+            for generation in (2, 3, 4):
+                with pytest.raises(StoreUnavailable):
+                    table.raise_generation(NS, generation)
+            with other.exclusive(NS):
+                assert other.raise_generation(NS, 10) == 10
+                with pytest.raises(StoreUnavailable, match="held namespace 'law' is lost"):
+                    table.raise_generation(NS, 11)
+        with table.exclusive(NS):
+            assert table.raise_generation(NS, 11) == 11
+        for one in (table, other):
+            one.close()
+        server.dispose()
+
+
 def test_what_cannot_be_is_refused_before_anything_is_written(
     store: ClusteredStore, vectors: FailingStore
 ) -> None:
@@ -362,6 +392,38 @@ def test_verify_finds_and_mends_what_a_store_lost_changed_or_has_too_much(
     assert texts.generation(NS) == vectors.generation(NS) == store.generation(NS)
 
 
+def test_verify_deletes_what_a_table_that_was_restored_does_not_know(
+    tmp_path: Path, texts: EmbeddedStore, vectors: FailingStore
+) -> None:
+    table, backup = tmp_path / "documents.db", tmp_path / "backup.db"
+    store = opened(f"sqlite:///{table}", texts, vectors)
+    store.create(NS, MANIFEST)
+    store.upsert(NS, [a_document("a")])
+    with still(table, []) as (source, _):
+        copy_table(source, backup)
+    store.upsert(NS, [a_document("b"), replace(a_document("c"), source="later"), a_document("a", "sold")])
+    store.create("since", MANIFEST)
+    store.upsert("since", [a_document("d")])
+    store.close()
+    table.unlink()
+    table_from(backup, table, generations={}, to_rebuild=[])
+
+    store = opened(f"sqlite:///{table}", texts, vectors)
+    found = store.verify(NS, mends=False)
+    assert [one.surplus for one in found.values()] == [["b", "c"]] * 2
+    assert store.verify(NS, mends=True) == found
+    assert texts.revisions(NS) == vectors.revisions(NS) == store.revisions(NS) == {"a": "1"}
+    assert not any(store.verify(NS, mends=False).values())
+    vectors.failure = StoreUnavailable("away")
+    EmbeddedStore.upsert(vectors, NS, [replace(a_document("c"), source="later")])
+    assert store.verify(NS, mends=True)["vectors"].failure == "away"
+    assert [state.name for state in store.namespaces()] == [NS]
+    store.create("since", MANIFEST)
+    assert store.drop("since")
+    assert [state.name for one in (texts, vectors) for state in one.namespaces()] == [NS, NS]
+    store.close()
+
+
 def test_verify_makes_the_namespace_that_a_store_lost(store: ClusteredStore, vectors: FailingStore) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
     vectors.drop(NS)
@@ -471,3 +533,85 @@ def test_a_database_of_no_kind_or_that_does_not_answer_is_named_without_its_pass
         pass
     assert "user:***@127.0.0.1:1" in str(raised.value)
     assert "secret" not in str(raised.value)
+
+
+def test_documents_are_asked_for_by_their_ids(store: ClusteredStore) -> None:
+    store.upsert(NS, [a_document("a", revision="7"), a_document("b"), a_document("gone")])
+    store.delete(NS, ["gone"])
+    asked = ["a", "gone", "never"]
+    assert store.held(NS, asked) == store.held(NS, asked, source="tests") == {"a": "7"}
+    assert store.held(NS, asked, source="elsewhere") == {}
+    made = store.rebuilding(NS, MANIFEST)
+    assert made.held(NS, asked) == {}
+    made.upsert(NS, [a_document("a", revision="8")])
+    assert (made.held(NS, asked), store.held(NS, asked)) == ({"a": "8"}, {"a": "7"})
+
+
+def test_near_duplicates_of_a_namespace_in_the_making_are_its_own_and_take_the_place_of_the_old_ones(
+    store: ClusteredStore,
+) -> None:
+    def assigned(to: ClusteredStore | Rebuilding, name: str) -> str | None:
+        groups = NearDuplicates(lambda: to.notes(NS))
+        return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
+
+    def rows() -> list[int | None]:
+        with store.table._database.reading() as connection:
+            tables = near_duplicates_metadata.sorted_tables
+            return [connection.scalar(select(func.count()).select_from(table)) for table in tables]
+
+    assert (assigned(store, "a"), assigned(store, "b")) == (None, "a")
+    made = store.rebuilding(NS, MANIFEST)
+    assert (assigned(made, "new"), assigned(store, "c"), assigned(made, "newer")) == (None, "a", "new")
+    made.finish()
+    assert assigned(store, "d") == "new"
+    # One group of three documents, and its 16 bands.
+    assert sorted(count or 0 for count in rows()) == [1, 1, 3, 16]
+    store.drop(NS)
+    assert rows() == [0, 0, 0, 0]
+
+
+def test_documents_that_a_store_shows_are_not_looked_through_again(store: ClusteredStore) -> None:
+    store.upsert(NS, [a_document("a"), a_document("b")])
+    store.settle(NS)
+    build = store.known(NS)
+    with store.exclusive(NS), store.table._database.writing(NS) as connection:
+        connection.execute(delete(state_table))
+    assert store.table.behind(build, "texts") == {}
+    store.upsert(NS, [a_document("c")])
+    assert store.table.behind(build, "texts") == {}
+    # Until somebody has compared them.
+    with store.exclusive(NS):
+        store.table.mark_behind(build, "texts", ["never"])
+    assert store.table.behind(build, "texts").keys() == {"a", "b"}
+    assert store.table.behind(build, "vectors") == {}
+
+
+def test_what_a_crash_left_unwritten_is_not_hidden_by_the_batches_after_it(
+    store: ClusteredStore, texts: EmbeddedStore
+) -> None:
+    store.upsert(NS, [a_document("a")])
+    store.settle(NS)
+    build = store.known(NS)
+    with store.exclusive(NS):
+        # As far as a process comes that is killed before it writes to a store.
+        store.table.put(build, [a_document("lost"), a_document("too")])
+    store.upsert(NS, [a_document("b")])
+    assert store.table.behind(build, "texts").keys() == {"lost", "too"}
+    with store.exclusive(NS):
+        # One part of the batch was written, and then the process was killed again.
+        texts.upsert(NS, [a_document("lost")])
+        told = Told(store.table.changes(build, ["lost"]), {})
+        store.table.record(build, {"texts": told}, stores=store.stores)
+    assert store.table.behind(build, "texts").keys() == {"too"}
+    assert store.settle(NS) == {}
+    assert shown(texts).keys() == {"a", "b", "lost", "too"}
+
+
+def test_a_document_of_before_that_a_store_refuses_now_is_looked_for_again(store: ClusteredStore) -> None:
+    store.upsert(NS, [a_document("a"), a_document("b")])
+    store.settle(NS)
+    build = store.known(NS)
+    with store.exclusive(NS):
+        told = Told(store.table.changes(build, ["a"]), {"a": "too large"})
+        store.table.record(build, {"texts": told}, stores=store.stores)
+    assert store.table.behind(build, "texts") == {"a": "too large"}

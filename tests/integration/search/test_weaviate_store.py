@@ -20,7 +20,7 @@ from search.weaviate import registry
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
-from tests.weaviate_server import shared_endpoint, shared_weaviate
+from tests.weaviate_server import activity, shared_endpoint, shared_weaviate
 
 
 @pytest.fixture(scope="module")
@@ -312,13 +312,22 @@ class TestRebuilding:
 
 
 class TestNamespaces:
-    def test_a_deactivated_one_opens_again_when_it_is_asked(self, store: WeaviateStore) -> None:
-        store.create("ns", MANIFEST)
-        store.upsert("ns", [document("a", "pear")])
+    def test_a_deactivated_one_stays_closed_until_it_is_searched(self, store: WeaviateStore) -> None:
+        for name in ("open", "ns"):
+            store.create(name, MANIFEST)
+            generation = store.upsert(name, [document("a", "pear")])
         store.deactivate("ns")
-        assert [state.name for state in store.namespaces()] == ["ns"]
+        closed, opened = store.namespaces()
+        assert (closed.name, closed.documents, closed.generation) == ("ns", 0, generation)
+        assert (opened.name, opened.documents) == ("open", 1)
+        store.warm()
+        store.warm("ns")
         store.deactivate("ns")
+        store.raise_generation("ns", generation + 1)
+        assert store.generation("ns") == generation + 1
+        assert sorted(activity(store._endpoint).values()) == ["COLD", "HOT"]
         assert found(store, "pear") == ["a#0"]
+        assert sorted(activity(store._endpoint).values()) == ["HOT", "HOT"]
 
     def test_a_tenant_that_somebody_removed_is_a_bad_index_until_it_is_made_again(
         self, store: WeaviateStore
@@ -330,6 +339,9 @@ class TestNamespaces:
             found(store, "pear")
         with pytest.raises(BadIndex, match="ns"):
             store.upsert("ns", [document("a", "pear")])
+        with pytest.raises(BadIndex, match="ns"):
+            store.warm("ns")
+        assert [state.name for state in store.namespaces()] == ["ns"]
         store.create("ns", MANIFEST)
         assert found(store, "pear") == []
         assert store.upsert("ns", [document("a", "pear")]) > before

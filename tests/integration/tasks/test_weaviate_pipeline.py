@@ -13,10 +13,11 @@ import pytest
 
 from config.pipeline import load_pipeline
 from models.errors import NotConfigured, WrongDeclaration
+from models.weaviate_endpoint import WeaviateEndpoint
 from tasks.weaviate import open_weaviate
 from tests.pipeline import CORPUS, PYTHONPATH, ROOT, RunningPipeline
 from tests.redis_server import RedisServer
-from tests.weaviate_server import own_collection
+from tests.weaviate_server import activity, own_collection
 
 QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion"]
 STORE = """
@@ -53,6 +54,21 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipelin
             running.resources.writing_store.close()
 
 
+def chorale(running: RunningPipeline, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "cli", *arguments],
+        env={**os.environ, **running.environment, "PYTHONPATH": PYTHONPATH},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def endpoint_of(running: RunningPipeline) -> WeaviateEndpoint:
+    return WeaviateEndpoint(**running.resources.pipeline.stores["cluster"].options)
+
+
 def test_every_branch_finds_the_document(running: RunningPipeline) -> None:
     answer = running.client().retrieve(
         "Who pays for repairs?", include=["ids", "metadata", "texts"], timeout_s=20
@@ -63,17 +79,37 @@ def test_every_branch_finds_the_document(running: RunningPipeline) -> None:
     assert answer.hits[0].text == CORPUS["repairs"][1]
 
 
-def test_a_namespace_that_was_deactivated_opens_with_the_next_request(running: RunningPipeline) -> None:
-    called = subprocess.run(
-        [sys.executable, "-m", "cli", "namespaces", "deactivate", "default", "--json"],
-        env={**os.environ, **running.environment, "PYTHONPATH": PYTHONPATH},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def test_a_namespace_is_made_closed_and_deleted_by_commands(running: RunningPipeline) -> None:
+    for created in (True, False):
+        made = chorale(running, "namespaces", "create", "drafts", "--json")
+        assert json.loads(made.stdout) == {"v": 1, "namespace": "drafts", "created": created}, made.stderr
+    found = running.client().retrieve("Who pays?", namespace="drafts", timeout_s=20)
+    assert (found.status, found.hits) == ("complete", ())
+    assert chorale(running, "namespaces", "deactivate", "drafts").returncode == 0
+    assert activity(endpoint_of(running))["drafts"] == "COLD"
+    deleted = chorale(running, "namespaces", "delete", "drafts", "--yes")
+    assert deleted.stdout == "drafts: deleted, with 0 documents\n"
+    assert "drafts" not in activity(endpoint_of(running))
+
+
+def test_a_namespace_that_was_deactivated_stays_closed_until_the_next_request(
+    running: RunningPipeline,
+) -> None:
+    called = chorale(running, "namespaces", "deactivate", "default", "--json")
     assert (called.returncode, called.stderr) == (0, "")
     assert json.loads(called.stdout) == {"v": 1, "namespace": "default", "stores": ["cluster"]}
+    assert activity(endpoint_of(running)) == {"default": "COLD"}
+    for queue in QUEUES:
+        running.kill(queue)
+        running.start(queue)
+    running.wait_ready()
+    status = chorale(running, "status", "--json")
+    (shown,) = json.loads(status.stdout)["namespaces"]
+    assert (shown["name"], shown["documents"]) == ("default", len(CORPUS))
+    examined = json.loads(chorale(running, "doctor", "--json").stdout)["checks"]
+    of_stores = {one["check"]: one["status"] for one in examined if one["check"] in ("stores", "documents")}
+    assert of_stores == {"stores": "well", "documents": "well"}
+    assert activity(endpoint_of(running)) == {"default": "COLD"}
     answer = running.client().retrieve("Who pays for repairs?", cache="bypass", timeout_s=20)
     assert (answer.status, answer.hits[0].document_id) == ("complete", "repairs")
 

@@ -1,16 +1,64 @@
-"""Near-duplicates: signatures that estimate similarity, groups that do not chain, state between runs."""
+"""Near-duplicates: signatures that estimate similarity, groups that do not chain, what is kept between runs."""
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlalchemy import Connection, create_engine, event, func, select
+from sqlalchemy.pool import NullPool
 
+from ingest import near_duplicate_rows
 from ingest.minhash import PERMUTATIONS, Signature, signature, similarity
 from ingest.near_duplicates import NearDuplicates
+from models.near_duplicate_tables import band_table, group_table, member_table, near_duplicates_metadata
+from tests.databases import empty_database
+
+
+class Kept:
+    """Groups of one namespace in a database, one document at a time."""
+
+    def __init__(self, url: str, *, namespace_id: int = 1, threshold: float = 0.85) -> None:
+        self._engine = create_engine(url, poolclass=NullPool)
+        near_duplicates_metadata.create_all(self._engine)
+        self._namespace_id = namespace_id
+        self.groups = NearDuplicates(self.notes, threshold=threshold)
+
+    @contextmanager
+    def notes(self) -> Iterator[tuple[Connection, int]]:
+        with self._engine.begin() as connection:
+            yield connection, self._namespace_id
+
+    def assign(self, document_id: str, text: str) -> str | None:
+        return self.groups.assign({document_id: text})[document_id]
+
+    def forget(self, *document_ids: str) -> None:
+        self.groups.forget(document_ids)
+
+    def counts(self) -> list[int | None]:
+        """Rows of groups, bands and members."""
+        with self.notes() as (connection, _):
+            return [
+                connection.scalar(select(func.count()).select_from(table))
+                for table in (group_table, band_table, member_table)
+            ]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with empty_database(request.param, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def kept(url: str) -> Kept:
+    return Kept(url)
 
 
 def words(first: int, last: int) -> str:
@@ -58,113 +106,153 @@ def test_signatures_are_equal_in_every_process() -> None:
     assert answers == {f"{signed(' '.join(map(str, range(50)))).tolist()}\n"}
 
 
-def test_a_near_duplicate_joins_the_group_of_the_first() -> None:
-    groups = NearDuplicates()
-    assert groups.assign("a", words(0, 200)) is None
-    assert groups.assign("b", words(0, 199) + " changed") == "a"
-    assert groups.assign("c", words(500, 700)) is None
-    assert groups.assign("copy", words(0, 200).upper()) == "a"
+def test_a_near_duplicate_joins_the_group_of_the_first(kept: Kept) -> None:
+    assert kept.assign("a", words(0, 200)) is None
+    assert kept.assign("b", words(0, 199) + " changed") == "a"
+    assert kept.assign("c", words(500, 700)) is None
+    assert kept.assign("copy", words(0, 200).upper()) == "a"
 
 
-def test_groups_do_not_chain() -> None:
+def test_groups_do_not_chain(url: str) -> None:
     # Similarities: a-b and b-c 180/212 = .85, a-c 164/228 = .72.
-    groups = NearDuplicates(threshold=0.78)
-    assert groups.assign("a", words(0, 200)) is None
-    assert groups.assign("b", words(16, 216)) == "a"
-    assert groups.assign("c", words(32, 232)) is None
+    kept = Kept(url, threshold=0.78)
+    assert kept.assign("a", words(0, 200)) is None
+    assert kept.assign("b", words(16, 216)) == "a"
+    assert kept.assign("c", words(32, 232)) is None
 
 
-def test_short_texts_are_never_near_duplicates() -> None:
-    groups = NearDuplicates()
-    assert groups.assign("a", words(0, 19)) is groups.assign("b", words(0, 19)) is None
-    assert groups.assign("c", words(0, 20)) is None
-    assert groups.assign("d", words(0, 20)) == "c"
+def test_short_texts_are_never_near_duplicates(kept: Kept) -> None:
+    assert kept.assign("a", words(0, 19)) is kept.assign("b", words(0, 19)) is None
+    assert kept.assign("c", words(0, 20)) is None
+    assert kept.assign("d", words(0, 20)) == "c"
 
 
-def test_to_assign_again_changes_nothing() -> None:
-    groups = NearDuplicates()
+def test_to_assign_again_changes_nothing(kept: Kept) -> None:
     texts = {"a": words(0, 200), "b": words(1, 200), "c": words(300, 500)}
-    first = {name: groups.assign(name, text) for name, text in texts.items()}
-    assert {name: groups.assign(name, text) for name, text in texts.items()} == first
+    first = {name: kept.assign(name, text) for name, text in texts.items()}
+    before = kept.counts()
+    assert {name: kept.assign(name, text) for name, text in texts.items()} == first
+    assert kept.groups.assign(texts) == first
+    assert kept.counts() == before == [2, 2 * 16, 3]
 
 
-def test_a_group_outlives_the_document_that_began_it() -> None:
-    groups = NearDuplicates()
-    groups.assign("a", words(0, 200))
-    assert groups.assign("b", words(1, 200)) == "a"
+def test_a_group_outlives_the_document_that_began_it(kept: Kept) -> None:
+    kept.assign("a", words(0, 200))
+    assert kept.assign("b", words(1, 200)) == "a"
     # The new text of "a" has nothing to do with "b", which is still in the group "a".
-    assert groups.assign("a", words(700, 900)) == "a~2"
-    assert groups.assign("d", words(701, 900)) == "a~2"
-    assert groups.assign("e", words(2, 200)) == "a"
+    assert kept.assign("a", words(700, 900)) == "a~2"
+    assert kept.assign("d", words(701, 900)) == "a~2"
+    assert kept.assign("e", words(2, 200)) == "a"
+    # And once more, from no group at all: "d" is still in "a~2".
+    assert kept.assign("a", "short") is None
+    assert kept.assign("a", words(300, 500)) == "a~3"
 
 
-def test_a_group_ends_with_its_last_member() -> None:
-    groups = NearDuplicates()
-    groups.assign("a", words(0, 200))
-    groups.forget("a")
-    groups.forget("never there")
-    assert groups.assign("b", words(0, 200)) is None
+def test_a_group_ends_with_its_last_member(kept: Kept) -> None:
+    kept.assign("a", words(0, 200))
+    kept.assign("b", words(1, 200))
+    kept.forget("a")
+    assert kept.assign("c", words(2, 200)) == "a"
+    kept.forget("b", "c", "never there")
+    assert kept.counts() == [0, 0, 0]
+    assert kept.assign("d", words(0, 200)) is None
 
 
-def test_groups_are_kept_between_runs(tmp_path: Path) -> None:
-    path = tmp_path / "new folder" / "groups.npz"
-    before = NearDuplicates(path)
-    before.assign("a", words(0, 200))
-    before.assign("b", words(1, 200))
-    before.save()
-    after = NearDuplicates(path)
-    assert after.assign("c", words(2, 200)) == "a"
-    after.forget("a")
-    assert after.assign("d", words(0, 200)) == "a"
-    assert [file.name for file in path.parent.iterdir()] == ["groups.npz"]
+@pytest.mark.parametrize("size", [7, 100])
+def test_documents_at_once_are_grouped_as_one_after_the_other(tmp_path: Path, size: int) -> None:
+    # 100 documents of 8 texts, each with a few words changed; some of them come again with another text.
+    url = f"sqlite:///{tmp_path}/groups.db"
+    chance = random.Random(7)
+    handed_in = [
+        (f"d{chance.randrange(70)}", words(1000 * kind, 1000 * kind + 150 + chance.randrange(10)))
+        for kind in (chance.randrange(8) for _ in range(100))
+    ]
+    alone, together = Kept(url, namespace_id=1), Kept(url, namespace_id=2)
+    for first in range(0, len(handed_in), size):
+        part = dict(handed_in[first : first + size])
+        expected = {document_id: alone.assign(document_id, text) for document_id, text in part.items()}
+        assert together.groups.assign(part) == expected
+        gone = [document_id for document_id in part if chance.random() < 0.2]
+        for document_id in gone:
+            alone.forget(document_id)
+        together.forget(*gone)
+    half = [(count or 0) // 2 for count in alone.counts()]
+    assert alone.counts() == [2 * count for count in half]
+    assert half[0] >= 8
+    assert half[2] > 30
 
 
-def test_what_another_process_saved_or_deleted_is_taken_over(tmp_path: Path) -> None:
-    path = tmp_path / "groups.npz"
-    ours, theirs = NearDuplicates(path), NearDuplicates(path)
-    theirs.assign("a", words(0, 200))
-    theirs.save()
-    ours.refresh()
-    assert ours.assign("b", words(1, 200)) == "a"
-    # Not saved yet, and nobody else has: it stays.
-    ours.refresh()
-    ours.save()
-    theirs.refresh()
+def test_a_text_is_compared_with_however_many_groups_share_a_band_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(near_duplicate_rows, "_AT_ONCE", 2)
+    kept = Kept(f"sqlite:///{tmp_path}/groups.db", threshold=0.7)
+    # Each shares 130 of 262 shingles with the others (.5): alike enough for a band, not for a group.
+    texts = {f"d{n}": words(0, 134) + " " + words(1_000 * n, 1_000 * n + 66) for n in range(1, 12)}
+    assert set(kept.groups.assign(texts).values()) == {None}
+    again = kept.groups.assign({f"again {name}": text for name, text in texts.items()})
+    assert again == {f"again {name}": name for name in texts}
+
+
+def test_groups_are_kept_between_runs_and_for_every_process(url: str) -> None:
+    ours, theirs = Kept(url), Kept(url)
+    ours.assign("a", words(0, 200))
+    ours.assign("b", words(1, 200))
+    assert theirs.assign("c", words(2, 200)) == "a"
     theirs.forget("a")
-    assert theirs.assign("c", words(0, 200)) == "a"
-    path.unlink()
-    ours.refresh()
-    assert ours.assign("d", words(0, 200)) is None
+    assert ours.assign("d", words(0, 200)) == "a"
 
 
-def test_groups_that_did_not_change_are_not_written_again(tmp_path: Path) -> None:
-    path = tmp_path / "groups.npz"
-    groups = NearDuplicates(path)
-    groups.assign("a", words(0, 200))
-    groups.save()
-    before = path.stat().st_ino
-    groups.forget("never there")
-    groups.save()
-    assert path.stat().st_ino == before
+def test_a_namespace_knows_nothing_of_another(url: str) -> None:
+    Kept(url, namespace_id=1).assign("a", words(0, 200))
+    assert Kept(url, namespace_id=2).assign("b", words(0, 200)) is None
 
 
-@pytest.mark.parametrize("damage", [b"", b"not a zip", b"PK\x03\x04 cut", None])
-def test_a_damaged_state_is_begun_anew(tmp_path: Path, damage: bytes | None) -> None:
-    path = tmp_path / "groups.npz"
-    groups = NearDuplicates(path)
-    groups.assign("a", words(0, 200))
-    groups.save()
-    path.write_bytes(path.read_bytes()[:-30] if damage is None else damage)
-    assert NearDuplicates(path).assign("b", words(0, 200)) is None
+def test_what_was_not_committed_is_assigned_again(kept: Kept) -> None:
+    class Killed(Exception):
+        pass
+
+    @contextmanager
+    def interrupted() -> Iterator[tuple[Connection, int]]:
+        with kept.notes() as noted:
+            yield noted
+            raise Killed
+
+    with pytest.raises(Killed):
+        NearDuplicates(interrupted).assign({"a": words(0, 200)})
+    assert kept.assign("b", words(0, 200)) is None
+    assert kept.assign("a", words(0, 200)) == "b"
 
 
-def test_groups_of_another_threshold_are_not_taken_over(tmp_path: Path) -> None:
-    groups = NearDuplicates(tmp_path / "groups.npz")
-    groups.assign("a", words(0, 200))
-    groups.save()
-    assert NearDuplicates(tmp_path / "groups.npz", threshold=0.7).assign("b", words(0, 200)) is None
+def test_groups_of_another_threshold_are_forgotten(url: str) -> None:
+    before, beside = Kept(url), Kept(url, namespace_id=2)
+    before.assign("a", words(0, 200))
+    beside.assign("a", words(0, 200))
+    assert Kept(url, threshold=0.9).assign("b", words(0, 200)) is None
+    assert Kept(url, threshold=0.9).assign("c", words(0, 200)) == "b"
+    assert beside.assign("c", words(0, 200)) == "a"
+
+
+def test_a_batch_asks_the_database_as_often_as_one_document_does(kept: Kept) -> None:
+    asked: list[str] = []
+
+    def questions(texts: dict[str, str]) -> int:
+        asked.clear()
+        kept.groups.assign(texts)
+        return len(asked)
+
+    @contextmanager
+    def counted() -> Iterator[tuple[Connection, int]]:
+        with kept.notes() as (connection, namespace_id):
+            event.listen(connection, "before_cursor_execute", lambda *said: asked.append(said[2]))
+            yield connection, namespace_id
+
+    kept.assign("before", words(0, 20))
+    kept.groups = NearDuplicates(counted)
+    alone = questions({"one": words(500, 700)})
+    assert questions({f"d{n}": words(1_000 * n, 1_000 * n + 200) for n in range(64)}) == alone <= 8
 
 
 def test_a_threshold_out_of_range_is_refused() -> None:
     with pytest.raises(ValueError, match=r"threshold: 0\.2; allowed: 0\.5 to 1"):
-        NearDuplicates(threshold=0.2)
+        Kept("sqlite://", threshold=0.2)

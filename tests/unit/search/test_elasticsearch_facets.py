@@ -115,5 +115,30 @@ def test_a_condition_becomes_a_clause(filters: dict[str, Any], clause: dict[str,
 
 
 def test_a_condition_without_sense_is_named() -> None:
-    asked = conditions({"a": {"near": 1}, "b": {"gt": "x"}, "c": {"contains": "x" * (LONGEST_PART + 1)}}, ())
-    assert [warning.split(":")[0] for warning in asked.warnings] == ["filter 'a'", "filter 'b'", "filter 'c'"]
+    too_long = "x" * (LONGEST_PART + 1)
+    filters = {
+        "a": {"near": 1},
+        "b": {"gt": "x"},
+        "c": {"contains": too_long},
+        "d": {"not": {"contains": ["x", too_long]}},
+        "e": {"contains": ["x", "x" * LONGEST_PART]},
+    }
+    asked = conditions(filters, ())
+    assert [warning.split(":")[0] for warning in asked.warnings] == [f"filter '{name}'" for name in "abcd"]
+
+
+def test_no_pattern_is_longer_than_a_server_takes() -> None:
+    for character in ("x", "*", "\U0001f525"):
+        field, part = character * 200, character * LONGEST_PART
+        (clause,) = conditions({field: {"contains": part}}, ()).clauses
+        # As Java counts: in UTF-16.
+        assert len(clause["regexp"][FACETS]["value"].encode("utf-16-le")) // 2 <= 1_000
+
+
+def test_no_clause_has_more_values_than_a_server_takes() -> None:
+    asked = conditions({"a": [str(n) for n in range(70_000)]}, tuple(map(str, range(140_000))))
+    (clause,) = asked.clauses
+    parts = [part["terms"][FACETS] for part in clause["bool"]["should"]]
+    assert [len(part) for part in parts] == [65_536, 70_000 - 65_536]
+    assert {value for part in parts for value in part} == {term("a", "s", str(n)) for n in range(70_000)}
+    assert [len(one["terms"]["document_id"]) for one in asked.exclusions] == [65_536, 65_536, 8_928]

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Passage
 from models.errors import (
     BadIndex,
@@ -404,3 +406,33 @@ def test_a_view_of_a_growing_array_never_changes() -> None:
     for n, view in enumerate(views):
         assert view[:, 0].tolist() == expected[: sum(i % 3 for i in range(n + 1))]
         assert view.flags.c_contiguous
+
+
+def test_documents_are_asked_for_by_their_ids(store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "x", revision="r1"), document("b", "x", source="elsewhere")])
+    store.upsert("ns", [document("a", "x", revision="r2"), document("gone", "x")])
+    store.delete("ns", ["gone"])
+    many = [f"never {n}" for n in range(500)]
+    assert store.held("ns", ["a", "b", "gone", *many]).keys() == {"a", "b"}
+    assert store.held("ns", [*many, "a", "b", "gone"], source="docs") == {"a": "r2"}
+    assert store.held("ns", []) == {}
+    with pytest.raises(BadIndex, match="no namespace 'other'"):
+        store.held("other", ["a"])
+
+
+def test_a_corpus_from_before_there_were_tables_of_near_duplicates_gets_them(
+    store: EmbeddedStore, folder: Path
+) -> None:
+    store.close()
+    with closing(sqlite3.connect(folder / "corpus.db")) as connection:
+        connection.execute("DROP TABLE IF EXISTS chorale_near_duplicates")
+    groups = NearDuplicates(lambda: store.notes("ns"))
+    text = " ".join(f"word{n}" for n in range(50))
+    assert groups.assign({"a": text, "b": text}) == {"a": None, "b": "a"}
+
+
+def test_to_ask_for_the_generation_reads_no_document(store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "x")])
+    store.close()
+    assert store.generation("ns") == 1
+    assert store._readers == {}

@@ -77,6 +77,7 @@ def test_a_dotted_name_reaches_into_objects_unless_a_field_has_that_name() -> No
         {"gt": "abc"},
         {"lte": None},
         {"like": "x"},
+        {"exists": "maybe"},
         {"not": {"gt": []}},
         {"lt": "9999-12-31T23:59:59-23:59"},  # beyond the calendar, in UTC
     ],

@@ -12,10 +12,9 @@ import pytest
 from inference.protocol import Embedder
 from ingest.hashes import content_hash
 from ingest.items import RawDocument, Skipped
-from ingest.near_duplicates import NearDuplicates
 from ingest.read import read_documents
 from ingest.split import splitter_name
-from models.documents import Document, Manifest, Matrix
+from models.documents import Document, Manifest, Matrix, NamespaceState
 from models.errors import ManifestMismatch, PartlyWritten
 from search.embedded.store import EmbeddedStore
 from tasks.indexing import IndexReport, Progress, index_documents
@@ -265,39 +264,67 @@ def test_another_manifest_is_refused_before_anything_is_read(index: Index, docs:
         index(unread(), manifest=manifest(language="it"))
 
 
-def test_near_duplicates_are_grouped_across_batches_and_runs(
-    index: Index, store: EmbeddedStore, tmp_path: Path
-) -> None:
-    path = tmp_path / "near.npz"
-    index([raw("a", LONG)], near_duplicates=NearDuplicates(path))
-    index(
-        [raw("b", LONG.upper()), raw("c", "short")], near_duplicates=NearDuplicates(path), batch_documents=1
-    )
-    groups = {
+def groups(store: EmbeddedStore) -> dict[str, str | None]:
+    return {
         hit.document_id: hit.near_duplicate_group
-        for text in ("word1", "short")
-        for hit in store.search_text("n", [text], depth=9)[0].hits
+        for ranking in store.search_text("n", ["word1", "short"], depth=9)
+        for hit in ranking.hits
     }
-    assert groups == {"docs/a": None, "docs/b": "docs/a", "docs/c": None}
+
+
+def test_near_duplicates_are_grouped_across_batches_and_runs(index: Index, store: EmbeddedStore) -> None:
+    index([raw("a", LONG)])
+    index([raw("b", LONG.upper()), raw("c", "short")], batch_documents=1)
+    assert groups(store) == {"docs/a": None, "docs/b": "docs/a", "docs/c": None}
+
+
+def test_near_duplicates_of_one_batch_are_grouped(index: Index, store: EmbeddedStore) -> None:
+    index([raw("a", LONG), raw("b", LONG.upper())])
+    assert groups(store) == {"docs/a": None, "docs/b": "docs/a"}
 
 
 def test_groups_of_a_namespace_that_was_dropped_are_forgotten(index: Index, store: EmbeddedStore) -> None:
-    groups = NearDuplicates()
-    index([raw("a", LONG)], near_duplicates=groups)
+    index([raw("a", LONG)])
     store.drop("n")
-    index([raw("b", LONG)], near_duplicates=groups)
-    assert store.search_text("n", ["word1"], depth=1)[0].hits[0].near_duplicate_group is None
+    with store._corpus.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM chorale_near_duplicate_band").fetchone() == (0,)
+    index([raw("b", LONG)])
+    assert groups(store) == {"docs/b": None}
 
 
-def test_groups_are_saved_when_a_run_is_interrupted(index: Index, tmp_path: Path) -> None:
+def test_groups_of_what_was_committed_stay_when_a_run_is_interrupted(
+    index: Index, store: EmbeddedStore
+) -> None:
     def interrupted() -> Iterator[RawDocument]:
         yield raw("a", LONG)
         raise KeyboardInterrupt
 
-    groups = NearDuplicates(tmp_path / "near.npz")
     with pytest.raises(KeyboardInterrupt):
-        index(interrupted(), near_duplicates=groups, batch_documents=1)
-    assert NearDuplicates(tmp_path / "near.npz").assign("docs/b", LONG) == "docs/a"
+        index(interrupted(), batch_documents=1)
+    index([raw("b", LONG)])
+    assert groups(store) == {"docs/a": None, "docs/b": "docs/a"}
+
+
+def test_a_document_that_was_pruned_has_no_near_duplicates(index: Index, store: EmbeddedStore) -> None:
+    index([raw("a", LONG)])
+    index([], prune=True)
+    index([raw("b", LONG)])
+    assert groups(store) == {"docs/b": None}
+
+
+def test_a_message_asks_for_the_documents_at_hand_alone(store: EmbeddedStore, index: Index) -> None:
+    class Counting(EmbeddedStore):
+        def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
+            raise AssertionError("all of a source")
+
+        def namespaces(self) -> list[NamespaceState]:
+            raise AssertionError("all namespaces")
+
+    index([raw("a", "old"), raw("b"), raw("c")])
+    counting = Counting(store._corpus.folder)
+    report = index([raw("a", "new"), raw("b"), raw("d")], store=counting)
+    assert (report.added, report.replaced, report.unchanged) == (1, 1, 1)
+    assert report.generation == store.generation("n") == 2
 
 
 def test_progress_counts_documents_and_passages_up_to_the_whole(index: Index) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from cli.surroundings import Surroundings
 from config.home import HOME_FORMAT
 from config.pipeline import load_pipeline
 from config.settings import Settings
+from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Manifest, Passage
 from models.errors import BadIndex, WriterBusy
 from search.embedded.store import EmbeddedStore
@@ -136,6 +138,22 @@ def test_nothing_is_overwritten_unless_it_is_said(home: Surroundings, tmp_path: 
     assert found(home, "lease rent bread") == ["bread", "lease", "rent"]
     put_back(home, backup, force=True)
     assert found(home, "lease rent bread") == ["lease", "rent"]
+
+
+def test_what_is_known_of_near_duplicates_comes_back_with_the_documents(
+    home: Surroundings, tmp_path: Path
+) -> None:
+    def assigned(around: Surroundings, name: str) -> str | None:
+        with closing(store_of(around)) as store:
+            groups = NearDuplicates(lambda: store.notes("law"))
+            return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
+
+    filled(home, "lease")
+    assert assigned(home, "first") is None
+    back_up(home, tmp_path / "backup", force=False)
+    elsewhere = at_home(tmp_path / "elsewhere")
+    put_back(elsewhere, tmp_path / "backup", force=False)
+    assert assigned(elsewhere, "second") == "first"
 
 
 def test_no_answer_that_was_cached_before_a_restore_counts_after_it(

@@ -16,6 +16,7 @@ from cli.safekeeping import back_up, put_back
 from cli.surroundings import Surroundings
 from config.pipeline import load_pipeline
 from config.settings import Settings
+from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Manifest, Passage
 from models.errors import WriterBusy
 from search.clustered import snapshot
@@ -159,6 +160,21 @@ def test_every_generation_rises_beyond_those_that_answers_were_cached_under(tmp_
     assert len(own) == 1
     assert own.pop() > newest
     assert [path.name for path in around.settings.home.iterdir() if path.suffix.startswith(".re")] == []
+
+
+def test_what_is_known_of_near_duplicates_comes_back_with_the_table(tmp_path: Path) -> None:
+    def assigned(around: Surroundings, name: str) -> str | None:
+        with opened(around) as store:
+            groups = NearDuplicates(lambda: store.notes("law"))
+            return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
+
+    around = at_home(tmp_path / "home", TWO)
+    filled(around, "lease")
+    assert assigned(around, "first") is None
+    back_up(around, tmp_path / "backup", force=False)
+    assert assigned(around, "after") == "first"
+    put_back(around, tmp_path / "backup", force=True)
+    assert assigned(around, "second") == "first"
 
 
 def test_a_store_on_a_server_is_built_anew_from_the_restored_table(tmp_path: Path) -> None:

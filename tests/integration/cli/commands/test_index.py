@@ -85,6 +85,41 @@ def test_what_cannot_be_closed_is_said_with_the_stores_there_are(
     assert "those of kind weaviate do; there are: local (embedded)" in called.stderr
 
 
+def test_a_namespace_is_made_before_anything_is_indexed_and_stays_as_it_is_when_made_again(
+    chorale: Run, pipeline: RunningPipeline, tmp_path: Path
+) -> None:
+    made = chorale("namespaces", "create", "notes", "--json")
+    assert json.loads(made.stdout) == {"v": 1, "namespace": "notes", "created": True}, made.stderr
+    shown = json.loads(chorale("namespaces", "show", "notes", "--json").stdout)
+    embedder = pipeline.resources.embedder
+    assert (shown["documents"], shown["manifest"]["embedder"]) == (0, embedder.fingerprint)
+    asked = json.loads(chorale("search", "roses", "-n", "notes", "--json").stdout)["questions"][0]
+    assert asked["hits"] == []
+
+    assert chorale("index", str(mixed_folder(tmp_path / "notes")), "-n", "notes").returncode == 8
+    again = chorale("namespaces", "create", "notes")
+    assert (again.returncode, again.stdout) == (0, "notes: there already, with 1 document\n")
+    again = chorale("namespaces", "create", "notes", "--json")
+    assert json.loads(again.stdout) == {"v": 1, "namespace": "notes", "created": False}
+
+    otherwise = chorale("namespaces", "create", "notes", CHORALE_LANGUAGE="it")
+    assert otherwise.returncode == 1
+    assert "language is 'en', asked for 'it'" in otherwise.stderr
+    wrong = chorale("namespaces", "create", "My Notes")
+    assert (wrong.returncode, "a namespace is 1-63 lower-case letters" in wrong.stderr) == (2, True)
+    assert chorale("namespaces", "delete", "notes", "--yes").returncode == 0
+
+
+def test_a_namespace_that_is_made_again_goes_on_from_the_generation_that_readers_were_told(
+    chorale: Run, pipeline: RunningPipeline
+) -> None:
+    pipeline.redis.set("chorale:generation:restored", 41)
+    assert chorale("namespaces", "create", "restored").stdout == "restored: made\n"
+    assert pipeline.resources.writing_store.generation("restored") == 42
+    assert pipeline.resources.generation("restored") == 42
+    assert chorale("namespaces", "delete", "restored", "--yes").returncode == 0
+
+
 def test_a_deleted_namespace_is_gone_for_the_cache_too(chorale: Run, pipeline: RunningPipeline) -> None:
     pipeline.index({"only": ("Tea", "Tea is drawn for three minutes.")}, namespace="drafts")
     answers = [json.loads(chorale("search", "tea", "-n", "drafts", "--json").stdout) for _ in range(2)]

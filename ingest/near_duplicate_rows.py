@@ -1,0 +1,155 @@
+"""Groups of near-duplicates as rows: what a batch needs is read at once, and what it changed written at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
+
+from ingest.minhash import Signature
+from models.near_duplicate_tables import (
+    band_table,
+    group_table,
+    member_table,
+    near_duplicates_metadata,
+    settings_table,
+)
+
+_AT_ONCE = 1_000
+"""Values in a statement: databases take so many."""
+_G, _B, _M, _S = group_table.c, band_table.c, member_table.c, settings_table.c
+
+
+@dataclass(slots=True)
+class Group:
+    group_id: int
+    name: str
+    signature: Signature
+    """Of the text that began it."""
+    bands: Sequence[int]
+    members: int
+
+
+class NearDuplicateRows:
+    """Those of one namespace, within a transaction."""
+
+    def __init__(self, connection: Connection, namespace_id: int, settings: str) -> None:
+        """What was made with other settings is forgotten."""
+        self._connection = connection
+        self._namespace_id = namespace_id
+        self._highest: int | None = None
+        found = connection.scalar(select(_S.settings).where(_S.namespace_id == namespace_id))
+        if found != settings:
+            forget_namespace(connection, namespace_id)
+            connection.execute(insert(settings_table).values(namespace_id=namespace_id, settings=settings))
+
+    def groups(
+        self, names: Collection[str], numbers: Collection[int], bands: Collection[int]
+    ) -> dict[int, tuple[str, Signature, int]]:
+        """Name, signature and members, by number, of those with such a name, number or band."""
+        # Plain questions of one table: with joined ones, databases that misjudge a table read all of it.
+        with_band = select(_B.group_id).where(self._mine(band_table), _B.band.in_(bands)).distinct()
+        found = {*self._connection.scalars(with_band), *numbers}
+        asked = select(_G.group_id, _G.name, _G.signature, _G.members).where(self._mine(group_table))
+        # Texts of one template share bands, and the groups that a batch shares them with can be many.
+        wanted = [_G.name.in_(names), *(_G.group_id.in_(part) for part in _parts(sorted(found)))]
+        return {
+            group_id: (name, np.frombuffer(raw, "<u4").astype(np.uint32), members)
+            for of_these in wanted
+            for group_id, name, raw, members in self._connection.execute(asked.where(of_these))
+        }
+
+    def members(self, document_ids: Collection[str]) -> dict[str, int]:
+        """The group of each of these documents that is in one."""
+        asked = select(_M.document_id, _M.group_id).where(
+            self._mine(member_table), _M.document_id.in_(document_ids)
+        )
+        return {row.document_id: row.group_id for row in self._connection.execute(asked)}
+
+    def has(self, name: str) -> bool:
+        asked = select(_G.group_id).where(self._mine(group_table), _G.name == name)
+        return self._connection.scalar(asked) is not None
+
+    def next_id(self) -> int:
+        if self._highest is None:
+            asked = select(func.max(_G.group_id)).where(self._mine(group_table))
+            self._highest = self._connection.scalar(asked) or 0
+        self._highest += 1
+        return self._highest
+
+    def insert(self, begun: Sequence[Group]) -> None:
+        """New groups and their bands."""
+        self._insert(
+            group_table,
+            [
+                {
+                    "group_id": group.group_id,
+                    "name": group.name,
+                    "signature": group.signature.astype("<u4").tobytes(),
+                    "members": group.members,
+                }
+                for group in begun
+            ],
+        )
+        self._insert(
+            band_table,
+            [
+                {"group_id": group.group_id, "band": band}
+                for group in begun
+                for band in sorted(set(group.bands))
+            ],
+        )
+
+    def delete(self, ended: Sequence[Group]) -> None:
+        """Groups and their bands."""
+        if not ended:
+            return
+        of_groups = and_(self._mine(group_table), _G.group_id.in_([group.group_id for group in ended]))
+        self._connection.execute(delete(group_table).where(of_groups))
+        of_band = and_(
+            self._mine(band_table), _B.band == bindparam("its_band"), _B.group_id == bindparam("its_group")
+        )
+        pairs = [{"its_group": group.group_id, "its_band": band} for group in ended for band in group.bands]
+        self._connection.execute(delete(band_table).where(of_band), pairs)
+
+    def count(self, changed: Sequence[Group]) -> None:
+        """Write how many members these have now."""
+        if changed:
+            of_group = and_(self._mine(group_table), _G.group_id == bindparam("its_group"))
+            statement = update(group_table).where(of_group).values(members=bindparam("now"))
+            counted = [{"its_group": group.group_id, "now": group.members} for group in changed]
+            self._connection.execute(statement, counted)
+
+    def move(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """Write the groups of documents that had those `before`."""
+        left = [name for name, group_id in before.items() if after.get(name) != group_id]
+        if left:
+            of_left = and_(self._mine(member_table), _M.document_id.in_(left))
+            self._connection.execute(delete(member_table).where(of_left))
+        joined = {name: group_id for name, group_id in after.items() if before.get(name) != group_id}
+        self._insert(
+            member_table, [{"document_id": name, "group_id": group_id} for name, group_id in joined.items()]
+        )
+
+    def _insert(self, table: Any, rows: Sequence[dict[str, Any]]) -> None:
+        if rows:
+            self._connection.execute(
+                insert(table), [{"namespace_id": self._namespace_id, **row} for row in rows]
+            )
+
+    def _mine(self, table: Any) -> Any:
+        return table.c.namespace_id == self._namespace_id
+
+
+def forget_namespace(connection: Connection, namespace_id: int) -> None:
+    """Everything that is known of a namespace, which may be nothing."""
+    for table in near_duplicates_metadata.sorted_tables:
+        connection.execute(delete(table).where(table.c.namespace_id == namespace_id))
+
+
+def _parts(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+    for first in range(0, len(numbers), _AT_ONCE):
+        yield numbers[first : first + _AT_ONCE]

@@ -1,0 +1,61 @@
+"""Which documents a store does not show as they are: it shows all up to its mark, and only the others are looked through.
+
+What is read and written here is within the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, and_, delete, insert, or_, select, update
+
+from models.document_tables import document_table, mark_table, namespace_table, state_table
+
+WRITTEN, FAILED = "written", "failed"
+_D, _N, _S, _K = document_table.c, namespace_table.c, state_table.c, mark_table.c
+
+
+def documents_behind(connection: Connection, namespace_id: int, store: str) -> dict[str, str]:
+    """The ids of what a store does not show as it is, and why, where it said so."""
+    mark = connection.scalar(select(_K.sequence).where(_of(namespace_id, store))) or 0
+    mine = and_(_S.namespace_id == _D.namespace_id, _S.document_id == _D.document_id, _S.store == store)
+    is_behind = or_(_S.sequence.is_(None), _S.sequence != _D.sequence, _S.state != WRITTEN)
+    asked = (
+        select(_D.document_id, _S.reason, _S.sequence == _D.sequence)
+        .select_from(document_table.outerjoin(state_table, mine))
+        .where(_D.namespace_id == namespace_id, _D.sequence > mark, is_behind)
+        .order_by(_D.document_id)
+    )
+    return {
+        name: reason if is_of_now and reason else "not written yet"
+        for name, reason, is_of_now in connection.execute(asked)
+    }
+
+
+def is_marked(connection: Connection, namespace_id: int, store: str) -> bool:
+    """Whether the mark is where the namespace is."""
+    latest = select(_N.sequence).where(_N.namespace_id == namespace_id).scalar_subquery()
+    asked = select(_K.sequence).where(_of(namespace_id, store), _K.sequence == latest)
+    return connection.scalar(asked) is not None
+
+
+def set_mark(connection: Connection, namespace_id: int, store: str) -> None:
+    """For a store that is not behind with anything."""
+    connection.execute(delete(mark_table).where(_of(namespace_id, store)))
+    latest = connection.execute(select(_N.sequence).where(_N.namespace_id == namespace_id)).scalar_one()
+    connection.execute(insert(mark_table).values(namespace_id=namespace_id, store=store, sequence=latest))
+
+
+def advance_mark(connection: Connection, namespace_id: int, store: str, sequence: int) -> None:
+    """For a store that shows the whole batch of this sequence, and showed all before."""
+    before = and_(_of(namespace_id, store), _K.sequence == sequence - 1)
+    connection.execute(update(mark_table).where(before).values(sequence=sequence))
+
+
+def take_mark(connection: Connection, namespace_id: int, store: str, *, since: int = 0) -> None:
+    """For a store that does not show something of a sequence from `since` on."""
+    connection.execute(delete(mark_table).where(_of(namespace_id, store), _K.sequence >= since))
+
+
+def _of(namespace_id: int, store: str) -> Any:
+    return and_(_K.namespace_id == namespace_id, _K.store == store)

@@ -1,0 +1,51 @@
+"""The namespaces of the table of documents, as they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import Connection, and_, func, select
+
+from models.document_tables import document_table, generation_table, namespace_table
+from models.documents import Manifest, NamespaceState
+
+_D, _N, _G = document_table.c, namespace_table.c, generation_table.c
+_MANIFEST_FIELDS = frozenset(field.name for field in fields(Manifest))
+
+
+def manifest_from(told: Mapping[str, Any]) -> Manifest:
+    """As it was stored, by whatever version."""
+    return Manifest(**{name: value for name, value in told.items() if name in _MANIFEST_FIELDS})
+
+
+def read_namespaces(connection: Connection) -> list[NamespaceState]:
+    """Those that are searched, by name."""
+    alive = and_(_D.namespace_id == _N.namespace_id, ~_D.is_deleted)
+    asked = (
+        select(
+            namespace_table,
+            func.count(_D.document_id),
+            func.coalesce(func.sum(_D.passages), 0),
+            func.coalesce(func.max(_G.generation), 0),
+        )
+        .select_from(
+            namespace_table.outerjoin(document_table, alive).outerjoin(generation_table, _G.name == _N.name)
+        )
+        .where(_N.is_current)
+        .group_by(_N.namespace_id)
+        .order_by(_N.name)
+    )
+    # PostgreSQL groups by a primary key and gives the other columns of its table.
+    rows = connection.execute(asked).all()
+    return [
+        NamespaceState(
+            row.name,
+            row[-3],
+            int(row[-2]),
+            int(row[-1]),
+            manifest_from(row.manifest),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,90 @@
+"""Elasticsearch and Weaviate written as one: what somebody deletes there, past all stores, is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from elasticsearch import Elasticsearch
+
+from search.clustered.database import Database
+from search.clustered.store import ClusteredStore
+from search.clustered.table import DocumentTable
+from search.weaviate.store import WeaviateStore
+from tests.contracts.store_documents import MANIFEST, document
+from tests.elasticsearch_server import address, corner, opened
+from tests.weaviate_server import delete_tenants, own_collection
+
+Engines = tuple[ClusteredStore, dict[str, Callable[[], None]]]
+
+
+@pytest.fixture
+def engines(tmp_path: Path) -> Iterator[Engines]:
+    """Both stores written as one, and how a person with the server's own tools deletes the namespace from either."""
+    with ExitStack() as held:
+        prefix = held.enter_context(corner())
+        texts = held.enter_context(opened(prefix))
+        endpoint = held.enter_context(own_collection())
+        table = DocumentTable(Database(f"sqlite:///{tmp_path}/documents.db"))
+        store = ClusteredStore({"texts": texts, "vectors": WeaviateStore(endpoint)}, table)
+        held.callback(store.close)
+        yield (
+            store,
+            {"texts": lambda: delete_indices(prefix), "vectors": lambda: delete_tenants(endpoint)},
+        )
+
+
+def delete_indices(prefix: str) -> None:
+    with Elasticsearch(address()) as client:
+        client.indices.delete(index=list(client.indices.get(index=f"{prefix}-ns.*")))
+
+
+def shown(store: ClusteredStore) -> list[set[str]]:
+    return [set(one.revisions("ns")) for one in store.stores.values()]
+
+
+@pytest.mark.parametrize("name", ["texts", "vectors"])
+@pytest.mark.parametrize("is_made_first", [True, False])
+def test_what_was_deleted_at_the_server_is_written_again_with_the_next_batch(
+    engines: Engines, name: str, is_made_first: bool
+) -> None:
+    store, delete = engines
+    store.create("ns", MANIFEST)
+    store.upsert("ns", [document(f"d{n}", "pear") for n in range(3)])
+    delete[name]()
+    if is_made_first:
+        store.create("ns", MANIFEST)
+        assert set(store.unwritten("ns")) == {"d0", "d1", "d2"}
+    store.upsert("ns", [document("new", "pear")])
+    assert store.settle("ns") == {}
+    assert shown(store) == [{"d0", "d1", "d2", "new"}] * 2
+    assert not any(store.verify("ns", mends=False).values())
+
+
+@pytest.mark.parametrize("name", ["texts", "vectors"])
+def test_verify_writes_again_what_was_deleted_at_the_server(engines: Engines, name: str) -> None:
+    store, delete = engines
+    store.create("ns", MANIFEST)
+    store.upsert("ns", [document("a", "pear"), document("b", "pear")])
+    delete[name]()
+    found = store.verify("ns", mends=False)
+    assert {one: difference.missing for one, difference in found.items() if difference} == {name: ["a", "b"]}
+    store.verify("ns", mends=True)
+    assert shown(store) == [{"a", "b"}] * 2
+
+
+def test_documents_of_a_source_that_the_table_does_not_know_are_deleted_from_both(engines: Engines) -> None:
+    store, _ = engines
+    store.create("ns", MANIFEST)
+    store.upsert("ns", [document("a", "pear")])
+    for one in store.stores.values():
+        one.upsert("ns", [document(f"late{n}", "pear", source="later") for n in range(300)])
+    found = store.verify("ns", mends=False)
+    assert [len(one.surplus) for one in found.values()] == [300] * 2
+    store.verify("ns", mends=True)
+    assert shown(store) == [{"a"}] * 2
+    for one in store.stores.values():
+        (ranking,) = one.search_text("ns", ["pear"], depth=10, timeout_s=30)
+        assert [hit.document_id for hit in ranking.hits] == ["a"]
