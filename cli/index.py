@@ -49,6 +49,13 @@ def index(
         list[str] | None,
         typer.Option("--map", metavar="OURS=THEIRS", help="What the files call a field; may be given again."),
     ] = None,
+    where: Annotated[
+        Literal["workers", "here"] | None,
+        typer.Option(
+            help="Who splits, embeds and writes: the workers of chorale.index, or this process. By default the workers "
+            "where documents go into servers, and this process for --rebuild and on one machine."
+        ),
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Rebuild although other sources' documents are lost.")
     ] = False,
@@ -57,7 +64,7 @@ def index(
     """Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (and PDF, with `make pdf`).
 
     What has not changed is skipped, what has is replaced whole. It may be interrupted at any moment and
-    repeated. Readers see every batch as soon as it is committed; no server has to run.
+    repeated. Readers see every batch as soon as it is committed. On one machine nothing else has to run.
 
     Fields that `--map` takes: id, title, text, source_type, published_at, language, url, parent.
 
@@ -82,27 +89,37 @@ def index(
 
     check_namespace(namespace)
     fields = _fields(map_ or ())
+    if rebuild and where == "workers":
+        raise typer.BadParameter(
+            "a namespace is rebuilt by one process: leave one of both out", param_hint="--where"
+        )
     try:
         items = read_documents(paths, source=source, ids=ids, fields=fields)
     except (ValueError, FileNotFoundError) as error:
         raise typer.BadParameter(str(error)) from None
     named = checked_source(source) if source else default_source(paths[0])
     around = surroundings()
-    # An orderly `kill` is an interruption too: what is known of near-duplicates is saved.
+    # An orderly `kill` is an interruption too, and says that it goes on from there.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began_s = time.monotonic()
+    by_workers = where == "workers" or (where is None and not rebuild and around.resources.has_document_table)
     try:
-        report = _index(
-            around, items, paths, namespace=namespace, source=named, prune=prune, rebuild=rebuild, yes=yes
-        )
+        if by_workers:
+            report = _hand_over(around, items, paths, namespace=namespace, source=named, prune=prune)
+        else:
+            report = _index(
+                around, items, paths, namespace=namespace, source=named, prune=prune, rebuild=rebuild, yes=yes
+            )
     except KeyboardInterrupt:
         is_beside = hasattr(around.resources.writing_store, "rebuilding")
         again = "the same command without --rebuild" if rebuild and not is_beside else "the same command"
-        stderr().print(
-            f"interrupted: what was committed stays; {again} goes on from there"
-            if rebuild and is_beside
-            else f"interrupted: what was committed stays and can be searched; {again} goes on from there"
-        )
+        if by_workers:
+            said = "what was sent is still indexed by the workers"
+        elif rebuild and is_beside:
+            said = "what was committed stays"
+        else:
+            said = "what was committed stays and can be searched"
+        stderr().print(f"interrupted: {said}; {again} goes on from there")
         raise typer.Exit(PART_DONE) from None
     took_s = time.monotonic() - began_s
     if as_json:
@@ -167,6 +184,29 @@ def _index(
                 progress=lambda so_far: bar.show(so_far, total),
                 total_documents=total,
             )
+
+
+def _hand_over(
+    around: Surroundings, items: Any, paths: Sequence[Path], *, namespace: str, source: str, prune: bool
+) -> IndexReport:
+    from cli.index_by_workers import index_by_workers
+    from cli.indexing_bar import IndexingBar
+    from cli.terminal import stderr
+    from ingest.read import estimated_documents
+
+    with IndexingBar(stderr()) as bar:
+        bar.say("looking at the files")
+        total = estimated_documents(paths)
+        bar.say(f"indexing into {namespace}", total=total)
+        return index_by_workers(
+            around,
+            items,
+            namespace=namespace,
+            source=source,
+            prune=prune,
+            progress=lambda so_far: bar.show(so_far, total),
+            total_documents=total,
+        )
 
 
 def _fields(given: Sequence[str]) -> Mapping[str, str]:

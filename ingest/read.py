@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
+
+from chorale_client.documents import MAX_DOCUMENT_BYTES
 
 from ingest.clean import clean_line, clean_text
 from ingest.formats import csv_rows, html, json_lines, markdown, pdf, restructured_text, text
 from ingest.identity import checked_id, checked_source, default_source, file_id, record_id
 from ingest.items import Fault, RawDocument, ReadOptions, Record, Skipped, Unreadable
-from ingest.records import check_fields, record_of
+from ingest.records import check_fields
 from ingest.walk import FoundFile, walk
 
 Reader = Callable[[Path, ReadOptions], Iterator[Record | Fault]]
@@ -46,7 +48,7 @@ def read_documents(
     ids: Ids = "path",
     fields: Mapping[str, str] | None = None,
     max_file_bytes: int = 32 * 1024 * 1024,
-    max_line_bytes: int = 16 * 1024 * 1024,
+    max_line_bytes: int = MAX_DOCUMENT_BYTES,
 ) -> Iterator[RawDocument | Skipped]:
     """The documents in files and folders, and what could not be read; nothing but wrong usage raises.
 
@@ -140,7 +142,9 @@ def _read_file(
                 spares = spared if found.loses_document else None
                 yield Skipped(shown, found.why, found.line, spares=spares)
             else:
-                yield _document(found, shown, source, file, own_ids=own_ids, collection=reader in COLLECTIONS)
+                yield document_of(
+                    found, shown, source, file, own_ids=own_ids, collection=reader in COLLECTIONS
+                )
     except Unreadable as error:
         yield Skipped(shown, str(error), spares=spared)
     except OSError as error:
@@ -153,27 +157,10 @@ def _read_file(
             yield Skipped(shown, "empty", is_fault=False)
 
 
-def read_rows(rows: Iterable[Mapping[str, Any]], *, source: str) -> Iterator[RawDocument | Skipped]:
-    """Rows of a collection that another program hands in (`{id, title, text, metadata}`); their ids are taken
-    as they stand."""
-    checked_source(source)
-    for number, row in enumerate(rows, start=1):
-        where = f"document {number}"
-        if not isinstance(row, Mapping):
-            yield Skipped(where, f"{type(row).__name__}, not an object", spares="")
-            continue
-        for found in record_of(row, {}, line=number):
-            if isinstance(found, Fault):
-                yield Skipped(where, found.why, spares="" if found.loses_document else None)
-            elif found.given_id is None:
-                yield Skipped(where, "it has no id", spares="")
-            else:
-                yield _document(found, where, source, source, own_ids=True, collection=True)
-
-
-def _document(
+def document_of(
     record: Record, path: str, source: str, file: str, *, own_ids: bool, collection: bool
 ) -> RawDocument | Skipped:
+    """Cleaned and with its id; `file` is the id of the file that it was read from."""
     title, text = clean_line(record.title), clean_text(record.text)
     if not text.strip():
         if not collection:

@@ -14,6 +14,7 @@ from models.documents import RESERVED_METADATA
 FIELDS = ("id", "title", "text", *RESERVED_METADATA)
 """Our names that a mapping may find under another name in a file."""
 
+_NUMBER = re.compile(r"[\d.,]+")
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _ATX_HEADING = re.compile(r"^ {0,3}#{1,6} +\S", re.MULTILINE)
 
@@ -38,7 +39,7 @@ def record_of(row: Mapping[str, Any], fields: Mapping[str, str], *, line: int) -
         everything = {**(inner or {}), **{name: value for name, value in row.items() if name != "metadata"}}
         id_field = fields.get("id") or ("_id" if "_id" in row else "id")
         title_field, text_field = fields.get("title", "title"), fields.get("text", "text")
-        given_id = _given_id(everything.get(id_field))
+        own_id = given_id(everything.get(id_field))
         title, text = (_text(everything, name) for name in (title_field, text_field))
         if not title.strip() and not text.strip():
             raise ValueError(f"no text: {text_field!r} and {title_field!r} are missing or empty")
@@ -51,7 +52,7 @@ def record_of(row: Mapping[str, Any], fields: Mapping[str, str], *, line: int) -
         return
     yield from (Fault(note, line, loses_document=False) for note in notes)
     markup: Markup = "markdown" if _ATX_HEADING.search(text) else "plain"
-    yield Record(text, title, metadata, markup, given_id, line)
+    yield Record(text, title, metadata, markup, own_id, line)
 
 
 def with_reserved(metadata: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
@@ -82,8 +83,14 @@ def with_reserved(metadata: Mapping[str, Any], fields: Mapping[str, str]) -> tup
 
 
 def iso_moment(value: Any) -> str | None:
-    """An ISO 8601 date or moment; a year or a month is its first day.  None for anything else."""
+    """An ISO 8601 date or moment; a year or a month is its first day.  None for anything else.
+
+    Of digits alone, four are a year and eight a day.  Python finds dates in more: in 1755100612, which is seconds, the
+    6th of October 1755.
+    """
     text = str(value).strip()
+    if _NUMBER.fullmatch(text) and not (text.isdigit() and len(text) in (4, 8)):
+        return None
     try:
         if whole := _YEAR_OR_MONTH.fullmatch(text):
             return date(int(whole[1]), int(whole[2] or 1), 1).isoformat()
@@ -94,7 +101,8 @@ def iso_moment(value: Any) -> str | None:
         return None
 
 
-def _given_id(value: Any) -> str | None:
+def given_id(value: Any) -> str | None:
+    """As text; None where there is none.  Raises ValueError for what is neither a text nor a whole number."""
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery import Celery
 from celery.exceptions import Reject
+from chorale_client.confirmed import send_confirmed
 from chorale_client.handed_in import next_stamp
 from chorale_client.keys import INDEXED
 from chorale_client.reading import refusal
@@ -22,6 +23,7 @@ from models.errors import ModelMissing, StoreTimeout, StoreUnavailable, WriterBu
 from tasks.write_order import KEPT_S, WriteOrder
 
 if TYPE_CHECKING:
+    from tasks.embedded_ahead import EmbeddedAhead
     from tasks.indexing import IndexReport
     from tasks.resources import Resources
 
@@ -33,6 +35,8 @@ PATIENCE_S = 5.0
 """For another writer of the namespace, or a server that is away.  Then the message goes to the end of its queue:
 those of other namespaces wait no longer than that for it."""
 PAUSE_S = 1.0
+PAUSE_FOR_A_WRITER_S = 0.1
+"""Its documents are embedded before; it holds the namespace for as long as the stores take."""
 
 _PASSING = (WriterBusy, StoreUnavailable, StoreTimeout, ModelMissing, RedisError, OSError)
 """A message that fails so is tried again, for a day.  OSError: of a full disk, among others, documents know nothing."""
@@ -58,13 +62,20 @@ def index_task(
     `handed_in` is a stamp of `chorale_client.handed_in`: what was handed in later is not written over.
     """
 
+    ahead: EmbeddedAhead | None = None
+
     def work(resources: Resources, order: WriteOrder) -> IndexReport:
         # Every worker registers every task, and the readers of documents take .4 s to import.
-        from ingest.read import read_rows
+        from ingest.rows import last_of_each, read_rows
         from tasks.corpus import index_corpus
+        from tasks.embedded_ahead import EmbeddedAhead
 
-        rows = read_rows(documents, source=source)
-        return index_corpus(resources, rows, namespace=check_namespace(namespace), source=source, order=order)
+        nonlocal ahead
+        ahead = ahead or EmbeddedAhead(resources.indexing_embedder)
+        rows = last_of_each(read_rows(documents, source=source))
+        return index_corpus(
+            resources, rows, namespace=check_namespace(namespace), source=source, order=order, ahead=ahead
+        )
 
     _do(task, namespace, v, handed_in, work)
 
@@ -77,14 +88,16 @@ def delete_task(
     handed_in: int | None = None,
     **_: object,
 ) -> None:
-    """Delete documents from `namespace`, in every store; ids that are not there do no harm."""
+    """Delete documents from `namespace`, in every store; ids that are not there, or are none, do no harm."""
 
     def work(resources: Resources, order: WriteOrder) -> IndexReport:
+        from ingest.rows import read_ids
         from tasks.corpus import delete_documents
 
-        if isinstance(ids, str) or not all(isinstance(one, str) for one in ids):
-            raise ValueError("ids are a list of texts")
-        return delete_documents(resources, ids, namespace=check_namespace(namespace), order=order)
+        wanted, skipped = read_ids(ids)
+        report = delete_documents(resources, wanted, namespace=check_namespace(namespace), order=order)
+        report.skipped += skipped
+        return report
 
     _do(task, namespace, v, handed_in, work)
 
@@ -117,7 +130,9 @@ def _do(
         log.warning("document skipped", **context, why=str(skipped))
     for document_id, why in report.unwritten.items():
         log.warning("document not in every store", **context, document_id=document_id, why=why[:500])
-    counts = {name: getattr(report, name) for name in ("added", "replaced", "unchanged", "deleted")}
+    counts = {
+        name: getattr(report, name) for name in ("added", "replaced", "unchanged", "deleted", "passages")
+    }
     told = {
         "namespace": namespace,
         "generation": report.generation,
@@ -133,10 +148,11 @@ def _patiently(work: Callable[[], IndexReport]) -> IndexReport:
     while True:
         try:
             return work()
-        except _PASSING:
+        except _PASSING as error:
             if time.monotonic() > give_up:
                 raise
-        time.sleep(PAUSE_S)
+            pause_s = PAUSE_FOR_A_WRITER_S if isinstance(error, WriterBusy) else PAUSE_S
+        time.sleep(pause_s)
 
 
 def _is_old(resources: Resources, handed_in: int | None) -> bool:
@@ -148,9 +164,11 @@ def _is_old(resources: Resources, handed_in: int | None) -> bool:
 
 
 def _put_back(task: Any, handed_in: int | None) -> None:
-    """To the end of its queue.  Sent before this one is acknowledged: it may come twice, and is never lost."""
+    """To the end of its queue.  The broker has it before this one is acknowledged: it may come twice, and is never
+    lost."""
     try:
-        task.app.send_task(
+        send_confirmed(
+            task.app,
             task.name,
             args=task.request.args,
             kwargs={**task.request.kwargs, "handed_in": handed_in},

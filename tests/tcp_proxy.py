@@ -28,6 +28,8 @@ class TcpProxy:
         """How much later each piece arrives, in both directions."""
         self.is_refusing = False
         """New connections are closed at once."""
+        self.stalls_at: bytes | None = None
+        """Stall from the piece on that has these bytes."""
         self.accepted = 0
         """Connections there have been."""
 
@@ -91,6 +93,8 @@ class TcpProxy:
             while piece := source.recv(_CHUNK):
                 if self.delay_s:
                     time.sleep(self.delay_s)
+                if self.stalls_at is not None and self.stalls_at in piece:
+                    self.stall()
                 self._flows.wait()
                 sink.sendall(piece)
         with self._lock:

@@ -18,11 +18,12 @@ from redis.exceptions import ConnectionError, RedisError, ResponseError, Timeout
 
 from chorale_client.answer import Answer
 from chorale_client.default_time import DefaultTimes
+from chorale_client.documents import checked_documents, checked_list
 from chorale_client.errors import InvalidRequest, NotEnded, ServiceUnavailable, UnknownRequest
 from chorale_client.handed_in import next_stamp
 from chorale_client.indexed import Indexed
 from chorale_client.keys import INDEXED, result_key
-from chorale_client.ledger import GRACE_S, Accepted, CallersLedger
+from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, status_in_flight
 from chorale_client.publisher import Publisher
 from chorale_client.request import Question, Request, check_namespace, refuse_unfinished
 from chorale_client.time_limit import TimeLimit, keep_to
@@ -162,7 +163,9 @@ class Chorale:
                 result = self._ledger.result(request_id)
         if result is not None:
             return read_answer(result)
-        raise NotEnded(f"{request_id} is {state}; ask again") if state else UnknownRequest(request_id)
+        if state is None:
+            raise UnknownRequest(request_id)
+        raise NotEnded(f"{request_id} is {status_in_flight(state)}; ask again")
 
     def cancel(self, request_id: str) -> Answer:
         """End a request: whoever waits for it gets an answer without hits, whose status is `cancelled`.
@@ -179,14 +182,19 @@ class Chorale:
     def upsert(self, namespace: str, documents: Sequence[Mapping[str, Any]], *, source: str = "task") -> str:
         """Hand in documents (`{"id", "title", "text", "metadata"}` each), which replace those of their ids.
 
-        Returns the ticket that `wait_visible` takes; a few hundred at a time make good messages.  Of what is handed
-        in about one document, `upsert` or `delete`, the last stands.  Raises InvalidRequest, ServiceUnavailable.
+        `markup` beside them says `plain` or `markdown`, where headings in the text are not to decide.
+        Returns the ticket that `wait_visible` takes, when the broker has them; a few hundred at a time make good
+        messages.  Of what is handed in about one document, `upsert` or `delete`, the last stands.  Raises
+        InvalidRequest, ServiceUnavailable: then hand them in again, which does no harm where they were taken.
         """
-        return self._hand_in(TASK_INDEX, namespace, documents=list(documents), source=source)
+        return self._hand_in(TASK_INDEX, namespace, documents=checked_documents(documents), source=source)
 
     def delete(self, namespace: str, ids: Sequence[str]) -> str:
-        """Let documents be deleted, from every store; the ticket is for `wait_visible`."""
-        return self._hand_in(TASK_DELETE, namespace, ids=list(ids))
+        """Let documents be deleted, from every store; the ticket is for `wait_visible`.
+
+        Raises InvalidRequest, ServiceUnavailable.
+        """
+        return self._hand_in(TASK_DELETE, namespace, ids=checked_list("ids", ids))
 
     def wait_visible(self, ticket: str, *, wait_s: float = 30) -> Indexed:
         """What became of what was handed in, as soon as every store shows it or has said why not.
@@ -214,7 +222,7 @@ class Chorale:
         except (EncodeError, TypeError, ValueError) as error:
             raise InvalidRequest(f"documents are JSON values: {error}") from None
         except (KombuError, RedisError, OSError) as error:
-            raise ServiceUnavailable(f"the broker does not answer: {error}") from error
+            raise ServiceUnavailable(f"the broker has not taken it: {error}") from error
 
     def _in_its_time(self, request: Request) -> Request:
         with self._limit.until(time.monotonic() + LOOKUP_S):

@@ -18,8 +18,10 @@ class Indexed:
     replaced: int = 0
     unchanged: int = 0
     deleted: int = 0
+    passages: int = 0
+    """Embedded for it."""
     skipped: list[str] = field(default_factory=list)
-    """What could not be read, each with its reason."""
+    """What was left out, each with its reason."""
     unwritten: dict[str, str] = field(default_factory=dict)
     """Why documents are not in every store yet, by their ids; they are kept, and written again."""
     error: str | None = None

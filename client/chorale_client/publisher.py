@@ -1,4 +1,7 @@
-"""Sends `chorale.retrieve` for accepted requests, from a thread of its own: no caller waits for the broker."""
+"""Sends `chorale.retrieve` for accepted requests, from a thread of its own: no caller waits for the broker.
+
+Documents, which stand in no ledger, are handed in by their caller's own thread.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from celery import Celery
-from kombu.exceptions import KombuError
+from kombu.exceptions import ChannelError, KombuError
+from kombu.exceptions import ConnectionError as AMQPConnectionError
 from redis.exceptions import RedisError
 
-from chorale_client.redis_urls import celery_url
+from chorale_client.confirmed import send_confirmed
+from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
 
 log = logging.getLogger(__name__)
+
+BROKER_ERRORS = (KombuError, RedisError, OSError, AMQPConnectionError, ChannelError)
+"""What sending raises where the broker is away, or refuses us."""
 
 
 class Publisher:
@@ -35,9 +43,13 @@ class Publisher:
         self._thread.submit(self._send, request_id, time.monotonic() + within_s)
 
     def hand_in(self, task: str, **kwargs: Any) -> str:
-        """Send work to the index workers at once; returns the task's id.  Raises KombuError, RedisError, OSError."""
+        """Send work to the index workers; returns the task's id when the broker has it.
+
+        Raises KombuError, RedisError, OSError.
+        """
         ticket = uuid.uuid4().hex
-        self._app.send_task(
+        send_confirmed(
+            self._app,
             task,
             kwargs=kwargs,
             task_id=ticket,
@@ -60,7 +72,7 @@ class Publisher:
                 argsrepr="()",
                 kwargsrepr="{}",
             )
-        except (KombuError, RedisError, OSError) as error:
+        except BROKER_ERRORS as error:
             log.warning("not published, which the sweeper makes good: %s: %s", request_id, error)
 
 
@@ -72,6 +84,7 @@ def _new_thread() -> ThreadPoolExecutor:
 def _sending_app(broker_url: str) -> Celery:
     app = Celery("chorale-client", broker=celery_url(broker_url), set_as_current=False)
     app.conf.update(
+        broker_use_ssl=broker_tls(broker_url),
         task_serializer="json",
         accept_content=["json"],
         task_ignore_result=True,

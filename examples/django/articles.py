@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import django
@@ -45,6 +46,15 @@ class Article(models.Model):
         }
 
 
+class Deleted(models.Model):
+    """A document that Chorale has not been told to delete yet: nothing else would remember it."""
+
+    document_id = models.CharField(max_length=200)
+
+    class Meta:
+        app_label = "articles"
+
+
 # After the commit, so that what is rolled back is never found; robust, so that a Chorale that is away costs nobody an
 # article: Django logs it, and `hand_in_all` makes up for it.  Functions, since Django's log asks for their names.
 @receiver(post_save, sender=Article)
@@ -59,24 +69,39 @@ def hand_in(instance: Article, **_: Any) -> None:
 
 @receiver(post_delete, sender=Article)
 def take_out(instance: Article, **_: Any) -> None:
-    document_id = instance.document["id"]  # which it has no more after this signal
+    # In the same transaction; the article has no id any more after this signal.
+    deleted = Deleted.objects.create(document_id=instance.document["id"])
 
     def after_commit() -> None:
-        chorale.delete(NAMESPACE, [document_id])
+        take_out_now([deleted])
 
     transaction.on_commit(after_commit, robust=True)
 
 
+def take_out_now(deleted: Sequence[Deleted]) -> None:
+    chorale.delete(NAMESPACE, [one.document_id for one in deleted])
+    # Chorale has it.  Where it could not be told, the line above has raised, and they stay.
+    Deleted.objects.filter(pk__in=[one.pk for one in deleted]).delete()
+
+
 def hand_in_all(at_once: int = 200) -> None:
-    """Also after `bulk_create` and `update`, which send no signal; what is there already is left as it is."""
-    documents = [article.document for article in Article.objects.all()]
-    for first in range(0, len(documents), at_once):
-        chorale.upsert(NAMESPACE, documents[first : first + at_once])
+    """What Chorale missed while it was away, and by `bulk_create` and `update`, which send no signal: call it after
+    those, and every hour or so.  What it has already is left as it is."""
+    while deleted := list(Deleted.objects.all()[:at_once]):
+        take_out_now(deleted)
+    keys = list(Article.objects.values_list("pk", flat=True))
+    for first in range(0, len(keys), at_once):
+        # Locked, since who saves or deletes one of them meanwhile has to hand in later than this.
+        with transaction.atomic():
+            locked = Article.objects.select_for_update().filter(pk__in=keys[first : first + at_once])
+            if documents := [article.document for article in locked]:
+                chorale.upsert(NAMESPACE, documents)
 
 
 def create_tables() -> None:
     with connection.schema_editor() as editor:
         editor.create_model(Article)
+        editor.create_model(Deleted)
 
 
 def titles(question: str) -> list[str]:

@@ -70,6 +70,54 @@ print(titles("zeppelin"))
     assert (done.stdout, done.stderr) == ("['Second title']\n", "")
 
 
+def test_an_article_that_was_deleted_while_chorale_was_away_is_found_no_more_later(
+    environ: dict[str, str],
+) -> None:
+    done = run(
+        "-c",
+        BEGIN
+        + f"""
+import logging
+import articles
+logging.basicConfig()
+gone, kept = (Article.objects.create(title=one, text="A kiwi is a bird.") for one in ("Gone", "Kept"))
+wait("kiwi", lambda found: sorted(found) == ["Gone", "Kept"])
+there, articles.chorale = articles.chorale, Chorale("redis://127.0.0.1:{free_port()}/0")
+gone.delete()
+Article.objects.filter(pk=kept.pk).update(title="Renamed")
+articles.chorale = there
+print(sorted(titles("kiwi")), Deleted.objects.count())
+hand_in_all()
+wait("kiwi", lambda found: found == ["Renamed"])
+print(titles("kiwi"), Deleted.objects.count())
+""",
+        environ=environ,
+    )
+    assert done.stdout == "['Gone', 'Kept'] 1\n['Renamed'] 0\n"
+    assert "Redis does not answer" in done.stderr
+
+
+def test_what_is_deleted_and_rolled_back_is_still_found(environ: dict[str, str]) -> None:
+    done = run(
+        "-c",
+        BEGIN
+        + """
+kept = Article.objects.create(title="Kept", text="A dulcimer has strings.")
+try:
+    with transaction.atomic():
+        kept.delete()
+        raise RuntimeError
+except RuntimeError:
+    pass
+Article.objects.create(title="Later", text="A psaltery has strings, too.")
+wait("psaltery", lambda found: "Later" in found)
+print(titles("dulcimer")[0], Deleted.objects.count())
+""",
+        environ=environ,
+    )
+    assert (done.stdout, done.stderr) == ("Kept 0\n", "")
+
+
 def test_an_article_is_saved_while_chorale_is_away_and_handed_in_later(environ: dict[str, str]) -> None:
     done = run(
         "-c",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from chorale_client.errors import InvalidRequest, NotEnded
@@ -36,16 +37,20 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipelin
             running.resources.writing_store.close()
 
 
-def shown(running: RunningPipeline, namespace: str) -> list[list[str]]:
+def shown(running: RunningPipeline, namespace: str, *, source: str = "task") -> list[list[str]]:
     """The ids that each store shows."""
     clustered = running.resources.clustered
-    return [sorted(store.revisions(namespace, "task")) for store in clustered.stores.values()]
+    return [sorted(store.revisions(namespace, source)) for store in clustered.stores.values()]
 
 
 def verified(running: RunningPipeline, *arguments: str) -> tuple[int, dict[str, object]]:
+    return commanded(running, "verify", *arguments)
+
+
+def commanded(running: RunningPipeline, *arguments: str, **environment: str) -> tuple[int, dict[str, object]]:
     called = subprocess.run(
-        [sys.executable, "-m", "cli", "verify", "--json", *arguments],
-        env={**os.environ, **running.environment, "PYTHONPATH": PYTHONPATH},
+        [sys.executable, "-m", "cli", *arguments, "--json"],
+        env={**os.environ, **running.environment, "PYTHONPATH": PYTHONPATH, **environment},
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -78,6 +83,20 @@ def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(running:
     assert (code, told["unwritten"]) == (0, {})
     assert shown(running, "wiki") == [["wiki/tea"]] * 2
     assert not any(running.resources.clustered.verify("wiki", mends=False).values())
+
+
+def test_the_command_reads_files_and_the_workers_have_the_model(
+    running: RunningPipeline, tmp_path: Path
+) -> None:
+    (tmp_path / "tea.txt").write_text("Green tea is brewed at eighty degrees.")
+    index = ("index", str(tmp_path), "-n", "read", "--source", "files", "--prune")
+    code, told = commanded(running, *index, CHORALE_EMBEDDER=str(tmp_path / "no-model"))
+    assert (code, told["added"], told["passages"]) == (0, 1, 1)
+    assert shown(running, "read", source="files") == [["files/tea.txt"]] * 2
+    (tmp_path / "tea.txt").rename(tmp_path / "coffee.txt")
+    code, told = commanded(running, *index)
+    assert (code, told["added"], told["deleted"]) == (0, 1, 1)
+    assert shown(running, "read", source="files") == [["files/coffee.txt"]] * 2
 
 
 @pytest.mark.parametrize("name", ["texts", "vectors"])

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import threading
+import unicodedata
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 import redis
 from celery import Celery
 from chorale_client import Chorale
+from chorale_client.documents import MAX_DOCUMENT_BYTES
 from chorale_client.handed_in import next_stamp
 from chorale_client.keys import HANDED_IN, WRITTEN
 
@@ -211,3 +214,44 @@ def test_what_was_written_more_than_a_day_ago_is_forgotten(redis_client: redis.R
     assert redis_client.zrange(WRITTEN + "docs", 0, -1) == [b"young", b"new"]
     assert 0 < redis_client.ttl(WRITTEN + "docs") <= KEPT_S
     assert WriteOrder(redis_client, "docs", now - 1).overtaken(["young", "new", "never"]) == {"new"}
+
+
+def test_a_document_is_deleted_by_the_id_that_it_was_handed_in_with(app: Celery, client: Chorale) -> None:
+    ids = [unicodedata.normalize("NFD", "Café menu"), " padded ", 7]
+    documents = [{"id": one, "text": "coffee"} for one in ids]
+    client.upsert("docs", [*documents, TEA])
+    work(app)
+    assert shown(app) == {unicodedata.normalize("NFC", "Café menu"), "padded", "7", "tea"}
+
+    client.upsert("docs", documents)
+    deleted = client.delete("docs", cast("list[str]", ids))
+    work(app, last_first=True)
+
+    assert shown(app) == {"tea"}
+    assert client.wait_visible(deleted).deleted == 3
+
+
+def test_what_is_no_id_costs_itself_alone(app: Celery, client: Chorale) -> None:
+    client.upsert("docs", [TEA, RENT])
+    deleted = client.wait_visible(_done(app, client.delete("docs", ["tea", "", "i" * 481])))
+    assert (deleted.deleted, deleted.error, shown(app)) == (1, None, {"rent"})
+    assert deleted.skipped[0] == "id 2: the id is empty"
+    assert "at most 480 are allowed" in deleted.skipped[1]
+
+
+def test_of_documents_with_one_id_in_a_message_the_last_stands(app: Celery, client: Chorale) -> None:
+    documents = [TEA, RENT, TEA | {"text": "Black tea is brewed at a hundred degrees."}]
+    indexed = client.wait_visible(_done(app, client.upsert("docs", documents)))
+    (found,) = app.resources.writing_store.texts("docs", ["tea#0"]).values()
+    assert "Black tea" in found.text
+    assert (indexed.added, indexed.skipped) == (2, ["document 1: document 3 has the same id and stands"])
+
+
+def test_a_document_that_is_too_large_costs_itself_alone(app: Celery, client: Chorale) -> None:
+    """As a program without our client sends it."""
+    large = {"id": "book", "text": "x" * MAX_DOCUMENT_BYTES}
+    kwargs = {"namespace": "docs", "documents": [TEA, large, RENT]}
+    app.send_task("chorale.index", kwargs=kwargs, queue=QUEUE, task_id="large")
+    indexed = client.wait_visible(_done(app, "large"))
+    assert (indexed.added, shown(app)) == (2, {"tea", "rent"})
+    assert [one.split(":")[0] for one in indexed.skipped] == ["document 2"]

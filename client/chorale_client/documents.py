@@ -1,0 +1,40 @@
+"""What a caller may hand in: lists, and documents of a size that is split and embedded in minutes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from chorale_client.errors import InvalidRequest
+
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+"""Of one document as a line of JSON; a few minutes of an index worker."""
+
+
+def document_bytes(document: object) -> int:
+    """Of its JSON in UTF-8.  Raises RecursionError, TypeError, ValueError for what is no JSON."""
+    return len(json.dumps(document, ensure_ascii=False, default=str).encode("utf-8", "surrogatepass"))
+
+
+def checked_list(name: str, given: Any) -> list[Any]:
+    """Raises InvalidRequest for one text or one object, which Python takes for a list of its parts."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidRequest(f"{name}: a list, even of one; not a {type(given).__name__}")
+    return list(given)
+
+
+def checked_documents(given: Any) -> list[Any]:
+    """Raises InvalidRequest, with the place of the document that is no JSON, or too large."""
+    documents = checked_list("documents", given)
+    for number, document in enumerate(documents, start=1):
+        try:
+            size = document_bytes(document)
+        except (RecursionError, TypeError, ValueError) as error:
+            raise InvalidRequest(f"documents: number {number} is no JSON: {error}") from None
+        if size > MAX_DOCUMENT_BYTES:
+            raise InvalidRequest(
+                f"documents: number {number} has {size:,} bytes; at most {MAX_DOCUMENT_BYTES:,} are allowed, so hand "
+                "it in as several documents"
+            )
+    return documents

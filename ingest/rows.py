@@ -1,0 +1,76 @@
+"""What another program hands in: rows of a collection, whose ids are taken as they stand, and ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+from chorale_client.documents import MAX_DOCUMENT_BYTES, document_bytes
+
+from ingest.identity import checked_id, checked_source
+from ingest.items import Fault, Markup, RawDocument, Skipped
+from ingest.read import document_of
+from ingest.records import given_id, record_of
+
+
+def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Skipped]:
+    """The documents (`{id, title, text, metadata}` each), and what is none; one too large costs itself alone.
+
+    `markup` beside them is `plain` or `markdown`, which is otherwise seen by headings in the text.
+    """
+    checked_source(source)
+    for number, row in enumerate(rows, start=1):
+        where = f"document {number}"
+        if (why := _no_row(row)) is not None:
+            yield Skipped(where, why, spares="")
+            continue
+        row = dict(row)
+        markup: Markup | None = row.pop("markup") if row.get("markup") in get_args(Markup) else None
+        for found in record_of(row, {}, line=number):
+            if isinstance(found, Fault):
+                yield Skipped(where, found.why, spares="" if found.loses_document else None)
+            elif found.given_id is None:
+                yield Skipped(where, "it has no id", spares="")
+            else:
+                record = found if markup is None else replace(found, markup=markup)
+                yield document_of(record, where, source, source, own_ids=True, collection=True)
+
+
+def _no_row(row: object) -> str | None:
+    if not isinstance(row, Mapping):
+        return f"{type(row).__name__}, not an object"
+    try:
+        size = document_bytes(row)
+    except (RecursionError, TypeError, ValueError) as error:
+        return f"no JSON: {error}"
+    if size > MAX_DOCUMENT_BYTES:
+        return (
+            f"{size:,} bytes; at most {MAX_DOCUMENT_BYTES:,} are allowed, so hand it in as several documents"
+        )
+    return None
+
+
+def last_of_each(items: Iterable[RawDocument | Skipped]) -> list[RawDocument | Skipped]:
+    """Of the documents with one id the last, as if they had come one after another."""
+    items = list(items)
+    last = {item.document_id: item for item in items if isinstance(item, RawDocument)}
+    return [
+        item
+        if isinstance(item, Skipped) or (later := last[item.document_id]) is item
+        else Skipped(item.path, f"{later.path} has the same id and stands", is_fault=False)
+        for item in items
+    ]
+
+
+def read_ids(given: Iterable[Any]) -> tuple[list[str], list[Skipped]]:
+    """Ids as their documents have them, and what is no id.  Raises ValueError for one text in place of a list."""
+    if isinstance(given, str):
+        raise ValueError("ids are a list of texts")
+    ids, skipped = [], []
+    for number, one in enumerate(given, start=1):
+        try:
+            ids.append(checked_id(given_id(one) or ""))
+        except ValueError as error:
+            skipped.append(Skipped(f"id {number}", str(error)))
+    return ids, skipped

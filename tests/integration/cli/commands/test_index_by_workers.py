@@ -1,0 +1,130 @@
+"""`chorale index --where workers`: files are read where the command runs, and the workers of `chorale.index` do the rest."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.waiting import until
+from tests.integration.cli.commands.conftest import Called, command
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+
+Run = Callable[..., Called]
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> Iterator[RunningPipeline]:
+    with RedisServer() as server, RunningPipeline(server, queues=["chorale.index"]) as running:
+        yield running
+
+
+def folder_of_everything(folder: Path) -> Path:
+    """What is read in different ways: with and without headings, as rows, as markup, with fields of many types."""
+    (folder / "below").mkdir(parents=True)
+    (folder / "note.md").write_text("No heading, and yet Markdown: *roses* are cut in spring.\n")
+    (folder / "plain.txt").write_text("\ufeff# No heading, since this is plain text.\r\nMoles\x07 dig.\n")
+    (folder / "page.html").write_text("<title> The  lawn </title><p>It is mown in May.</p>")
+    (folder / "rows.csv").write_text(
+        "id,body,kind,year\na,The lawn is mown,faq,2024\nb,Moles dig,guide,2024-05\n"
+    )
+    rows = [
+        {
+            "_id": "c",
+            "title": "Only a title",
+            "metadata": {"title": "another", "depth": [1, {"x": None}], "on": True},
+        },
+        {"_id": "d", "text": "## Heading\n\ntext", "published_at": "no date", "url": 7, "empty": ""},
+    ]
+    (folder / "below" / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "below" / "broken.txt").write_bytes(b"\x00\x01\x02")
+    return folder
+
+
+def reported(called: Called) -> dict[str, Any]:
+    assert called.stdout, called.stderr
+    return json.loads(called.stdout)  # type: ignore[no-any-return]
+
+
+def test_workers_make_the_very_documents_that_the_command_makes(chorale: Run, tmp_path: Path) -> None:
+    folder = folder_of_everything(tmp_path / "garden")
+    maps = ("published_at=year", "text=body", "source_type=kind")
+    ours = ("index", str(folder), "-n", "garden", "--json", "--prune", *(f"--map={one}" for one in maps))
+    first = chorale(*ours, "--where", "workers")
+    assert first.returncode == 8, first.stderr  # broken.txt
+    report = reported(first)
+    assert {name: report[name] for name in ("added", "replaced", "unchanged", "deleted", "passages")} == {
+        "added": 6,
+        "replaced": 0,
+        "unchanged": 0,
+        "deleted": 0,
+        "passages": 6,
+    }
+    here = reported(chorale(*ours, "--where", "here"))
+    assert (here["unchanged"], here["added"], here["replaced"]) == (6, 0, 0)
+    assert here["skipped"] == report["skipped"]
+
+    (folder / "note.md").unlink()
+    (folder / "plain.txt").write_text("Moles dig deeper.")
+    again = reported(chorale(*ours, "--where", "workers"))
+    assert {name: again[name] for name in ("added", "replaced", "unchanged", "deleted")} == {
+        "added": 0,
+        "replaced": 1,
+        "unchanged": 4,
+        "deleted": 1,
+    }
+    assert again["generation"] > report["generation"]
+    shown = json.loads(chorale("namespaces", "show", "garden", "--json").stdout)
+    assert shown["documents"] == 5
+
+
+def test_without_a_worker_it_says_which_one_to_start(alone: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Roses.")
+    with RedisServer() as server:
+        called = alone("index", str(tmp_path / "a.txt"), "--where", "workers", CHORALE_REDIS_URL=server.url)
+    assert (called.returncode, called.stdout) == (1, "")
+    assert "no worker of chorale.index is alive: start one with `chorale worker index`" in called.stderr
+
+
+def test_what_the_workers_refuse_is_said_as_they_say_it(chorale: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Roses.")
+    note = ("index", str(tmp_path / "a.txt"), "--source", "notes", "-n", "refused")
+    assert chorale(*note, "--where", "here", CHORALE_LANGUAGE="it").returncode == 0
+    (tmp_path / "a.txt").write_text("Roses and thorns.")
+    refused = chorale(*note, "--where", "workers")
+    assert refused.returncode == 1
+    assert "language is 'it', asked for 'en'" in refused.stderr
+
+
+def test_a_rebuild_is_not_for_workers(chorale: Run, tmp_path: Path) -> None:
+    called = chorale("index", str(tmp_path), "--rebuild", "--where", "workers")
+    assert called.returncode == 2
+    assert "--where" in called.stderr
+
+
+def test_an_interrupted_command_leaves_the_workers_at_it(pipeline: RunningPipeline, tmp_path: Path) -> None:
+    documents = 300
+    rows = [{"id": str(number), "text": f"Page {number} is about moles."} for number in range(documents)]
+    file = tmp_path / "pages.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    called = command("index", str(file), "-n", "pages", "--where", "workers", **pipeline.environment)
+    store = pipeline.resources.writing_store
+
+    def written() -> int:
+        return next((one.documents for one in store.namespaces() if one.name == "pages"), 0)
+
+    with subprocess.Popen(**called, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        until(lambda: bool(written()))
+        running.send_signal(signal.SIGINT)
+        said = running.communicate(timeout=60)[1]
+    assert running.returncode == 8
+    assert said == (
+        "interrupted: what was sent is still indexed by the workers; the same command goes on from there\n"
+    )
+    until(lambda: written() == documents)

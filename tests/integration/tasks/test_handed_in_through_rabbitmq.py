@@ -1,0 +1,156 @@
+"""Documents that are handed in through RabbitMQ: of whoever is told that it has them, it has them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import chorale_client.confirmed
+import pytest
+from celery import Celery
+from chorale_client import Chorale, ServiceUnavailable
+from kombu import Connection
+
+import tasks.corpus
+import tasks.index
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from models.errors import StoreUnavailable
+from tasks.app import make_app
+from tasks.resources import Resources
+from tests.pipeline import RunningPipeline
+from tests.rabbitmq import own_queues
+from tests.redis_server import RedisServer
+from tests.services import need
+from tests.tcp_proxy import TcpProxy
+
+QUEUE = "chorale.index"
+ANSWERS_WITHIN_S = 0.5
+TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."}
+RENT = {"id": "rent", "title": "Rent", "text": "The rent is due on the third working day."}
+
+AWAY_THREE_TIMES = """
+import tasks.corpus, tasks.index
+from models.errors import StoreUnavailable
+
+tasks.index.PATIENCE_S = 0.0
+index_corpus, failures = tasks.corpus.index_corpus, [StoreUnavailable("away")] * 3
+
+def fails_first(*args, **options):
+    if failures:
+        raise failures.pop()
+    return index_corpus(*args, **options)
+
+tasks.corpus.index_corpus = fails_first
+"""
+
+
+@pytest.fixture
+def url() -> str:
+    return need("rabbitmq", "what becomes of documents on their way to it is not tested")
+
+
+@pytest.fixture
+def broker(url: str) -> Iterator[Connection]:
+    with own_queues(url, [QUEUE]) as connection:
+        yield connection
+
+
+@pytest.fixture
+def proxy(url: str, broker: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProxy]:
+    monkeypatch.setattr(chorale_client.confirmed, "ANSWERS_WITHIN_S", ANSWERS_WITHIN_S)
+    parts = urlsplit(url)
+    with TcpProxy((parts.hostname or "", parts.port or 5672)) as proxy:
+        yield proxy
+
+
+def at(url: str, *, port: int, password: str | None = None) -> str:
+    parts = urlsplit(url)
+    netloc = f"{parts.username}:{password or parts.password}@127.0.0.1:{port}"
+    return parts._replace(netloc=netloc).geturl()
+
+
+def waiting(broker: Connection) -> int:
+    with broker.channel() as channel:
+        return int(channel.queue_declare(QUEUE, passive=True).message_count)
+
+
+def lost_on_the_way(proxy: TcpProxy) -> None:
+    """What was held never arrives, and the network works again."""
+    proxy.cut()
+    proxy.stalls_at = None
+    proxy.flow()
+
+
+def test_what_is_handed_in_is_indexed_or_deleted_also_where_it_was_put_back(
+    url: str, broker: Connection
+) -> None:
+    with (
+        RedisServer() as server,
+        RunningPipeline(
+            server, queues=[QUEUE], environment={"CHORALE_BROKER_URL": url}, preload=AWAY_THREE_TIMES
+        ) as running,
+    ):
+        client = running.client()
+        assert client.wait_visible(client.upsert("docs", [TEA, RENT])).added == 2
+        assert client.wait_visible(client.delete("docs", ["tea"])).deleted == 1
+        assert set(running.resources.writing_store.revisions("docs", "task")) == {"rent"}
+        assert waiting(broker) == 0
+
+
+def test_a_network_that_falls_silent_is_told_to_who_hands_in(
+    url: str, broker: Connection, proxy: TcpProxy, redis_server: RedisServer
+) -> None:
+    client = Chorale(redis_server.url, broker_url=at(url, port=proxy.port))
+    client.upsert("docs", [TEA])
+    proxy.stalls_at = b"yardstick"
+    begun_s = time.monotonic()
+    with pytest.raises(ServiceUnavailable, match="the broker has not taken it: timed out"):
+        client.upsert("docs", [{"id": "inches", "text": "A yardstick has 36 inches."}])
+    assert time.monotonic() - begun_s < ANSWERS_WITHIN_S + 2
+    lost_on_the_way(proxy)
+    assert waiting(broker) == 1
+
+    client.delete("docs", ["tea"])
+    assert waiting(broker) == 2
+
+
+def test_a_message_is_given_back_where_the_broker_does_not_say_that_it_has_the_copy(
+    url: str, broker: Connection, proxy: TcpProxy, own_app: Celery
+) -> None:
+    task = own_app.tasks[QUEUE]
+    work = {"namespace": "docs", "documents": [{"id": "inches", "text": "A yardstick has 36 inches."}]}
+    proxy.stalls_at = b"yardstick"
+    assert task.apply(kwargs=work, task_id="one").state == "REJECTED"
+    lost_on_the_way(proxy)
+
+    assert task.apply(kwargs=work, task_id="one").state == "SUCCESS"
+    assert waiting(broker) == 1
+
+
+@pytest.fixture
+def own_app(
+    url: str, proxy: TcpProxy, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Celery:
+    """Of a worker whose store is away."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the documents' database does not answer")
+
+    monkeypatch.setattr(tasks.index, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(tasks.corpus, "index_corpus", fails)
+    settings = Settings(home=tmp_path, broker_url=at(url, port=proxy.port))
+    return make_app(Resources(settings, load_pipeline(), redis_server.url), queues=(QUEUE,))
+
+
+@pytest.mark.parametrize(
+    ("port", "password", "said"), [(None, "wrong", "ACCESS_REFUSED"), (1, None, "Connection refused")]
+)
+def test_a_broker_that_refuses_is_said_to_do_so(
+    url: str, redis_server: RedisServer, port: int | None, password: str | None, said: str
+) -> None:
+    broker_url = at(url, port=port or urlsplit(url).port or 5672, password=password)
+    with pytest.raises(ServiceUnavailable, match=said):
+        Chorale(redis_server.url, broker_url=broker_url).upsert("docs", [TEA])

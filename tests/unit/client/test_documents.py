@@ -1,0 +1,46 @@
+"""What a caller gets wrong about documents is said at once, and nothing is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chorale_client import Chorale, InvalidRequest
+from chorale_client.documents import MAX_DOCUMENT_BYTES
+
+TEA = {"id": "tea", "text": "Green tea."}
+
+
+@pytest.fixture(scope="module")
+def client() -> Chorale:
+    """Of servers that are not there: who would send something is told so."""
+    return Chorale("redis://127.0.0.1:1/0")
+
+
+@pytest.mark.parametrize("ids", ["12", b"12", {"12": 1}, 12, None])
+def test_one_id_is_no_list_of_ids(client: Chorale, ids: Any) -> None:
+    with pytest.raises(InvalidRequest, match=f"^ids: a list, even of one; not a {type(ids).__name__}$"):
+        client.delete("docs", ids)
+
+
+@pytest.mark.parametrize("documents", [TEA, "tea", b"tea", 7, None])
+def test_one_document_is_no_list_of_documents(client: Chorale, documents: Any) -> None:
+    with pytest.raises(
+        InvalidRequest, match=f"^documents: a list, even of one; not a {type(documents).__name__}$"
+    ):
+        client.upsert("docs", documents)
+
+
+def test_a_document_that_is_too_large_is_named_by_its_place(client: Chorale) -> None:
+    large = {"id": "book", "text": "é" * (MAX_DOCUMENT_BYTES // 2)}
+    with pytest.raises(
+        InvalidRequest, match=r"^documents: number 2 has 16,777,\d+ bytes; at most 16,777,216 are"
+    ):
+        client.upsert("docs", [TEA, large, TEA])
+
+
+def test_a_document_that_holds_itself_is_named_by_its_place(client: Chorale) -> None:
+    endless: dict[str, Any] = {"id": "endless"}
+    endless["metadata"] = {"again": endless}
+    with pytest.raises(InvalidRequest, match=r"^documents: number 2 is no JSON: "):
+        client.upsert("docs", [TEA, endless])

@@ -1,0 +1,55 @@
+"""What counts as a date in `published_at`, and what only looks like one."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ingest.records import iso_moment
+
+
+@pytest.mark.parametrize(
+    ("value", "moment"),
+    [
+        (2024, "2024-01-01"),
+        ("2024", "2024-01-01"),
+        ("2024-03", "2024-03-01"),
+        ("2024-05-01", "2024-05-01"),
+        (20240501, "2024-05-01"),
+        (" 20240501 ", "2024-05-01"),
+        ("2024-W18-3", "2024-05-01"),
+        ("2024-05-01T10:00:00Z", "2024-05-01T10:00:00+00:00"),
+        ("20240501T101010", "2024-05-01T10:10:10"),
+    ],
+)
+def test_a_date_is_kept_as_iso_8601(value: object, moment: str) -> None:
+    assert iso_moment(value) == moment
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        1755100612,  # seconds, in which Python finds the 6th of October 1755
+        1712011600000,  # milliseconds, in which it finds the 16th of January 1712
+        "1755100612",
+        "61790330,112148",
+        20241301,
+        2024.0,
+        "20240501101010",
+        -1755100612,
+        True,
+    ],
+)
+def test_a_number_is_no_date(value: object) -> None:
+    assert iso_moment(value) is None
+
+
+@pytest.mark.parametrize("units_per_s", [1, 1_000, 1_000_000, 1_000_000_000])
+def test_no_number_of_seconds_or_of_parts_of_them_is_a_date(units_per_s: int) -> None:
+    """From September 2001, since when seconds have ten digits."""
+    chance = random.Random(1)
+    for _ in range(5_000):
+        value = chance.randrange(10**9, 2 * 10**9) * units_per_s + chance.randrange(units_per_s)
+        assert iso_moment(value) is None, value
+        assert iso_moment(value + chance.random()) is None, value

@@ -1,0 +1,109 @@
+"""What another program hands in."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import pytest
+from chorale_client.documents import MAX_DOCUMENT_BYTES, document_bytes
+
+from ingest.items import RawDocument, Skipped
+from ingest.rows import last_of_each, read_ids, read_rows
+
+COMPOSED = "café menu"
+DECOMPOSED = unicodedata.normalize("NFD", COMPOSED)
+
+
+def rows_of_sizes(*sizes: int) -> list[dict[str, Any]]:
+    """Documents that have so many bytes as JSON, mostly of letters of two bytes."""
+    rows = []
+    for number, size in enumerate(sizes):
+        row = {"id": str(number), "text": ""}
+        letters, rest = divmod(size - document_bytes(row), 2)
+        rows.append({**row, "text": "é" * letters + "e" * rest})
+    return rows
+
+
+def test_a_document_has_the_size_of_its_line() -> None:
+    # {"id": "a", "text": "é"}: 24 characters, one of them of two bytes.
+    assert document_bytes({"id": "a", "text": "é"}) == 25
+
+
+def test_a_document_that_is_too_large_costs_itself_alone() -> None:
+    rows = rows_of_sizes(100, MAX_DOCUMENT_BYTES + 1, MAX_DOCUMENT_BYTES)
+    small, skipped, largest = read_rows(rows, source="task")
+    assert [one.document_id for one in (small, largest) if isinstance(one, RawDocument)] == ["0", "2"]
+    assert isinstance(skipped, Skipped)
+    assert str(skipped) == (
+        "document 2: 16,777,217 bytes; at most 16,777,216 are allowed, so hand it in as several documents"
+    )
+    assert skipped.is_fault
+
+
+def test_of_rows_with_one_id_the_last_stands_and_the_others_say_so() -> None:
+    rows = [
+        {"id": DECOMPOSED, "text": "first"},
+        {"id": "other", "text": "other"},
+        {"id": f" {COMPOSED} ", "text": "second"},
+        {"id": COMPOSED, "text": "third"},
+        {"id": COMPOSED},
+    ]
+    found = last_of_each(read_rows(rows, source="task"))
+    documents = [(one.document_id, one.text) for one in found if isinstance(one, RawDocument)]
+    assert documents == [("other", "other"), (COMPOSED, "third")]
+    assert [(str(one), one.is_fault) for one in found if isinstance(one, Skipped)] == [
+        ("document 1: document 4 has the same id and stands", False),
+        ("document 3: document 4 has the same id and stands", False),
+        ("document 5: no text: 'text' and 'title' are missing or empty", True),
+    ]
+
+
+def test_ids_are_those_that_their_documents_were_given() -> None:
+    given = [DECOMPOSED, " padded ", 7]
+    documents = list(read_rows([{"id": one, "text": "x"} for one in given], source="task"))
+    ids, skipped = read_ids(given)
+    assert ids == [one.document_id for one in documents if isinstance(one, RawDocument)]
+    assert (ids, skipped) == ([COMPOSED, "padded", "7"], [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ("", "the id is empty"),
+        (None, "the id is empty"),
+        ("a\nb", "control characters"),
+        ("i" * 481, "at most 480 are allowed"),
+        (1.5, "the id is a number, not a text"),
+        (["a"], "the id is a list, not a text"),
+    ],
+)
+def test_what_is_no_id_is_left_out_with_the_reason(wrong: object, why: str) -> None:
+    ids, (skipped,) = read_ids(["first", wrong, "last"])
+    assert ids == ["first", "last"]
+    assert skipped.path == "id 2"
+    assert why in skipped.why
+
+
+def test_one_text_is_no_list_of_ids() -> None:
+    with pytest.raises(ValueError, match="a list of texts"):
+        read_ids("12")
+
+
+@pytest.mark.parametrize(
+    ("given", "taken", "metadata"),
+    [
+        ({}, "plain", {}),
+        ({"markup": "markdown"}, "markdown", {}),
+        ({"markup": "plain", "text": "## Roses\n\nare cut"}, "plain", {}),
+        ({"text": "## Roses\n\nare cut"}, "markdown", {}),
+        # A field of somebody's own that happens to have the name.
+        ({"markup": "wiki"}, "plain", {"markup": "wiki"}),
+    ],
+)
+def test_markup_is_as_it_is_said_and_else_as_it_looks(
+    given: dict[str, Any], taken: str, metadata: dict[str, Any]
+) -> None:
+    (document,) = read_rows([{"id": "a", "text": "Roses are cut.", **given}], source="task")
+    assert isinstance(document, RawDocument)
+    assert (document.markup, document.metadata) == (taken, metadata)
