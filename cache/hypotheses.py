@@ -11,25 +11,23 @@ from pydantic_core import from_json, to_json
 
 from cache.key import normalised_text
 from cache.protocol import Cache, CacheUnavailable
-from models.errors import StageFailure
+from models.written import Written
 
 TTL_S = 604_800.0
 """A week: a hypothesis depends on the model alone, on no document."""
-
-Written = tuple[str, ...] | StageFailure
 
 
 class Write(Protocol):
     """A generator's `imagine`, an expander's `expand`."""
 
-    def __call__(self, texts: Sequence[str], *, timeout_s: float) -> list[Written]: ...
+    def __call__(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Written]: ...
 
 
 class CachedTexts:
     """What `write` gave, by question and `fingerprint`: model, prompt and whatever else decides.
 
     `caches` are asked in order, the nearest first; one that is down is passed over.  Kept is only what `is_whole`
-    says is all that was asked for, never a failure.
+    says is all that was asked for, never a failure or a part.
     """
 
     def __init__(
@@ -64,7 +62,7 @@ class CachedTexts:
 
     def write(self, texts: Sequence[str], *, timeout_s: float, keep: bool = True) -> list[Written]:
         """One for each text, written anew in one call; what came whole is kept."""
-        written = self._write(texts, timeout_s=timeout_s)
+        written = list(self._write(texts, timeout_s=timeout_s))
         if keep:
             fresh = zip(texts, written, strict=True)
             self._store(

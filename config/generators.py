@@ -40,6 +40,13 @@ def _variable(name: str) -> str:
     return name
 
 
+def _prompt(text: str) -> str:
+    if text not in HYPOTHESIS_PROMPTS and "{question}" not in text:
+        named = ", ".join(HYPOTHESIS_PROMPTS)
+        raise ValueError(f"no prompt {text[:80]!r}; there are: {named}, or a text that holds {{question}}")
+    return text
+
+
 class Endpoint(Declared):
     """An OpenAI-compatible chat endpoint, where one is declared."""
 
@@ -104,10 +111,11 @@ class HydeOptions(Endpoint):
     """`feedback`: the best BM25 passages, without a language model; `openai`: hypothetical documents; else a package's."""
     generator_options: dict[str, Any] = Field(default_factory=dict)
     """Of a package's generator."""
-    prompt: str | None = Field(None, max_length=8_192)
+    prompt: Annotated[str, AfterValidator(_prompt)] | None = Field(None, max_length=8_192)
     """A name in the table, or a text that holds `{question}`.  Not given: that of the installation's language."""
     documents: int = Field(4, ge=1, le=16)
-    """Hypothetical documents a question, averaged with it (Gao et al. 2022); they are written at the same time."""
+    """Hypothetical documents a question, averaged with it (Gao et al. 2022); up to 64 of a request are written at the
+    same time."""
     fallback: Literal["feedback", "none"] = "feedback"
     """What stands in where the model is not asked or fails; `none`: the branch is left out."""
 
@@ -136,11 +144,6 @@ class HydeOptions(Endpoint):
                 raise ValueError(str(error)) from error
         elif self.generator_options:
             raise ValueError(f"the generator {self.generator!r} has no generator_options")
-        if self.prompt and "{question}" not in self.prompt and self.prompt not in HYPOTHESIS_PROMPTS:
-            named = ", ".join(HYPOTHESIS_PROMPTS)
-            raise ValueError(
-                f"no prompt {self.prompt[:80]!r}; there are: {named}, or a text that holds {{question}}"
-            )
         return self
 
 

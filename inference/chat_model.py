@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
 import time
+import weakref
+from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,8 +31,9 @@ from models.errors import (
 MAX_ANSWER_BYTES = 1_000_000
 MAX_TEXT_CHARS = 8_192
 """As much as a caller may give of a hypothetical document; the rest of a text is cut off."""
-PARALLEL = 8
-"""Prompts that are out at the same time, of one process."""
+PARALLEL = 64
+"""So many prompts of one call are out at the same time; the next go out as these come back.  Four questions with 16
+documents each, or one rewrite for each of the questions that a request may have."""
 ATTEMPTS = 3
 FIRST_PAUSE_S = 0.2
 
@@ -42,12 +48,20 @@ _FAILURES: Mapping[int, type[StageFailure]] = {
 """By HTTP status; every other one is StoreUnavailable."""
 _PASSING = frozenset({408, 409, 425, 429})
 """Worth another attempt, as is every status from 500 on."""
+_MOVED = range(300, 400)
+_CONNECTED = frozenset({"connection.connect_tcp.complete", "connection.start_tls.complete"})
+"""Of the events that `httpcore` tells a request's `trace`: those that bring a connection."""
+_STREAMED = "X-Stainless-Raw-Response"
+"""By this header of its own request the client knows that it was asked for a stream."""
 _THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
 class ChatModel:
     """Thread-safe.  `url` is the endpoint up to and with its `/v1`; `fields` stand in the body of each request in
     place of ours.  The key is shown nowhere.
+
+    What is sent, and to whom, is what is given here: no `OPENAI_...` variable of the environment counts, and no
+    redirect is followed.  Its proxies (`HTTPS_PROXY`, `NO_PROXY`) and certificates (`SSL_CERT_FILE`) do.
     """
 
     def __init__(
@@ -60,8 +74,15 @@ class ChatModel:
         max_tokens: int,
         fields: Mapping[str, Any] | None = None,
     ) -> None:
-        # Without a key of ours the client would send the one that it finds in the environment.
-        self._client = openai.OpenAI(base_url=url, api_key=api_key or "none", max_retries=0)
+        http = openai.DefaultHttpxClient(
+            verify=httpx2.create_ssl_context(),
+            follow_redirects=False,
+            event_hooks={"request": [self._make_ours]},
+        )
+        # Without a key of ours the client would look for one in the environment.
+        self._client = openai.OpenAI(base_url=url, api_key=api_key or "none", max_retries=0, http_client=http)
+        # Now, and not for the first question: the client imports this when it is first asked for it.
+        self._stream = self._client.chat.completions.with_streaming_response
         self._where = f"{model} at {urlsplit(url).netloc}"
         self._secret = api_key
         self._body: dict[str, Any] = {"temperature": temperature}
@@ -69,40 +90,80 @@ class ChatModel:
             self._body["max_tokens"] = max_tokens
         self._body.update(fields or {})
         self._model = model
-        self._pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix="chat")
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        """Of the sockets."""
 
     def complete(self, prompts: Sequence[str], *, timeout_s: float) -> list[str | StageFailure]:
         """What the model writes for each prompt, or why it did not, after `timeout_s` seconds at the latest.
 
-        Attempts are repeated within that time where it is worth it.  Nothing is raised.
+        At most `PARALLEL` prompts are out at the same time.  Attempts are repeated within that time where it is worth
+        it.  Nothing is raised.
         """
         until_s = time.monotonic() + timeout_s
-        jobs = [self._pool.submit(self._ask, prompt, until_s) for prompt in prompts]
+        jobs: list[Future[str | StageFailure | None]] = [Future() for _ in prompts]
+        waiting = deque(zip(prompts, jobs, strict=True))
+
+        def work() -> None:
+            with suppress(IndexError):
+                while True:
+                    prompt, job = waiting.popleft()
+                    job.set_result(self._ask(prompt, until_s))
+
+        # Threads of this call alone, and daemons: one that hangs holds up neither a later call nor the process' end.
+        for _ in range(min(PARALLEL, len(prompts))):
+            threading.Thread(target=work, name="chat", daemon=True).start()
         # An endpoint that sends a byte now and then, or a name server that hangs, escapes every socket's timeout.
         wait(jobs, timeout=timeout_s)
-        return [self._outcome(job, timeout_s) for job in jobs]
+        outcomes = [job.result() if job.done() else None for job in jobs]
+        if None in outcomes:
+            self._hang_up()
+        late = StoreTimeout(f"{self._where}: no answer within {timeout_s:.2f} s")
+        return [late if outcome is None else outcome for outcome in outcomes]
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._hang_up()
         self._client.close()
 
-    def _outcome(self, job: Future[str | StageFailure], timeout_s: float) -> str | StageFailure:
-        if job.cancel() or not job.done():
-            return self._late(timeout_s)
-        return job.result()
+    def _hang_up(self) -> None:
+        """Whoever still reads comes to the end.  Shut down and not closed: a number that is free again may be that of
+        another connection, from which TLS would read."""
+        with self._lock:
+            sockets = list(self._sockets)
+        for one in sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
 
-    def _late(self, timeout_s: float) -> StageFailure:
-        return StoreTimeout(f"{self._where}: no answer within {timeout_s:.2f} s")
+    def _make_ours(self, request: httpx2.Request) -> None:
+        """The client adds headers about this machine, and others that it finds in its environment."""
+        headers = {
+            "Host": request.url.netloc.decode("ascii"),
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+            "Content-Length": str(len(request.content)),
+            "User-Agent": "chorale",
+            _STREAMED: request.headers[_STREAMED],
+        }
+        if self._secret is not None:
+            headers["Authorization"] = f"Bearer {self._secret}"
+        request.headers = httpx2.Headers(headers)
+        request.extensions = {**request.extensions, "trace": self._keep_socket}
 
-    def _ask(self, prompt: str, until_s: float) -> str | StageFailure:
-        allowed_s = until_s - time.monotonic()
+    def _keep_socket(self, event: str, told: Mapping[str, Any]) -> None:
+        if event in _CONNECTED:
+            with self._lock:
+                self._sockets.add(told["return_value"].get_extra_info("socket"))
+
+    def _ask(self, prompt: str, until_s: float) -> str | StageFailure | None:
+        """None: not within that time."""
         for attempt in range(ATTEMPTS):
             try:
                 return self._ask_once(prompt, until_s)
             except StageFailure as found:
                 return found
-            except openai.APITimeoutError:
-                return self._late(allowed_s)
+            except (TimeoutError, openai.APITimeoutError):
+                return None
             except openai.APIStatusError as error:
                 failure: StageFailure = self._refusal(error)
                 pause_s = _pause_s(error.response.headers, attempt)
@@ -122,9 +183,9 @@ class ChatModel:
     def _ask_once(self, prompt: str, until_s: float) -> str:
         left_s = until_s - time.monotonic()
         if left_s <= 0:
-            raise self._late(0)
+            raise TimeoutError
         body = bytearray()
-        with self._client.chat.completions.with_streaming_response.create(
+        with self._stream.create(
             model=self._model,
             messages=[{"role": "user", "content": prompt}],
             extra_body=self._body,
@@ -135,7 +196,7 @@ class ChatModel:
                 if len(body) > MAX_ANSWER_BYTES:
                     raise InvalidAnswer(f"{self._where}: more than {MAX_ANSWER_BYTES:,} bytes")
                 if time.monotonic() > until_s:
-                    raise self._late(left_s)
+                    raise TimeoutError
         try:
             content = from_json(bytes(body))["choices"][0]["message"]["content"]
         except (ValueError, LookupError, TypeError):
@@ -148,14 +209,18 @@ class ChatModel:
         return text[:MAX_TEXT_CHARS]
 
     def _refusal(self, error: openai.APIStatusError) -> StageFailure:
+        where = f"{self._where}: HTTP {error.status_code}"
+        if error.status_code in _MOVED:
+            return NotConfigured(f"{where}: no redirect is followed; declare the url that it leads to")
         kind = _FAILURES.get(error.status_code, StoreUnavailable)
         said = ""
         if kind is NotConfigured:
             body = error.body if isinstance(error.body, Mapping) else {}
-            said = f": {str(body.get('message', ''))[:200]}"
+            said = str(body.get("message", ""))
+            # First, since a cut may leave a part of it.
             if self._secret:
                 said = said.replace(self._secret, "***")
-        return kind(f"{self._where}: HTTP {error.status_code}{said.rstrip(': ')}")
+        return kind(f"{where}: {said[:200]}".rstrip(": "))
 
 
 def _pause_s(headers: Mapping[str, str], attempt: int) -> float:

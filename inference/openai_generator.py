@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from inference.chat_model import ChatModel
 from inference.prompts import filled
 from models.errors import StageFailure
+from models.written import SomeTexts, Written
 
 
 class OpenAiGenerator:
     """Implements `HypothesisGenerator`: `documents` for each question, each asked for by itself.
 
-    Many endpoints ignore the protocol's `n`; and of several requests those that came in time count.
+    Many endpoints ignore the protocol's `n`; and of several requests those that came in time are used.
     """
 
     def __init__(self, chat: ChatModel, *, prompt: str, documents: int) -> None:
@@ -20,7 +21,7 @@ class OpenAiGenerator:
         self._prompt = prompt
         self._documents = documents
 
-    def imagine(self, texts: Sequence[str], *, timeout_s: float) -> list[tuple[str, ...] | StageFailure]:
+    def imagine(self, texts: Sequence[str], *, timeout_s: float) -> list[Written]:
         prompts = [filled(self._prompt, text) for text in texts for _ in range(self._documents)]
         written = self._chat.complete(prompts, timeout_s=timeout_s)
         return [
@@ -29,6 +30,12 @@ class OpenAiGenerator:
         ]
 
 
-def _whatever_came(written: Sequence[str | StageFailure]) -> tuple[str, ...] | StageFailure:
+def _whatever_came(written: Sequence[str | StageFailure]) -> Written:
     documents = tuple(one for one in written if isinstance(one, str))
-    return documents or next(one for one in written if isinstance(one, StageFailure))
+    first = next((one for one in written if isinstance(one, StageFailure)), None)
+    if first is None:
+        return documents
+    if not documents:
+        return first
+    said = f"{len(documents)} of {len(written)} documents: {first.detail}"
+    return SomeTexts(documents, type(first)(said))

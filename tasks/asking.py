@@ -5,7 +5,7 @@ By rule, for want of time, or since it failed lately it is not asked; what is kn
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from chorale_client.words import Reason, Stage, consequence
@@ -17,10 +17,11 @@ from inference.skip_rules import skip_rule
 from ledger.outcomes import Outcome, counts_of
 from models.envelope import Degradation
 from models.errors import StageFailure
+from models.written import SomeTexts, Written
 from tasks.writers import generator_name
 
 if TYPE_CHECKING:
-    from cache.hypotheses import CachedTexts, Written
+    from cache.hypotheses import CachedTexts
     from tasks.part import Part
 
 log = get_logger("chorale.hypothesis")
@@ -56,17 +57,17 @@ def ask(part: Part, texts: Sequence[str], options: Endpoint) -> list[Written]:
     return [written[text] for text in texts]
 
 
-def note_failures(part: Part, stage: Stage, failures: Mapping[int, StageFailure], instead: str) -> None:
+def note_failures(part: Part, stage: Stage, failures: Iterable[StageFailure], instead: str) -> None:
     """Each reason that degrades, once, with what stands in."""
-    for one in {failure.reason: failure for failure in failures.values()}.values():
+    for one in {failure.reason: failure for failure in failures}.values():
         if consequence(one.reason).degrades:
             detail = f"{part.branch.name}: {one.detail}; {instead}"[:500]
             part.degraded.append(Degradation(stage, str(one.reason), detail))
 
 
-def worst(failures: Mapping[int, StageFailure]) -> StageFailure | None:
+def worst(failures: Iterable[StageFailure]) -> StageFailure | None:
     """The first that degrades; None where all were by rule."""
-    return next((one for one in failures.values() if consequence(one.reason).degrades), None)
+    return next((one for one in failures if consequence(one.reason).degrades), None)
 
 
 def _write(part: Part, writer: CachedTexts, texts: Sequence[str], options: Endpoint) -> list[Written]:
@@ -102,7 +103,7 @@ def _count(part: Part, written: Sequence[Written]) -> None:
     else:
         fails = counts_of(failures[0].reason).branch
         outcome = Outcome(name, "failed" if fails else "says_nothing", str(failures[0].reason))
-    for one in failures:
+    for one in (*failures, *(one.failure for one in written if isinstance(one, SomeTexts))):
         if one.reason == Reason.UNAUTHORISED:
             log.error("language model refuses our key", branch=part.branch.name, error=one.detail)
             break

@@ -41,13 +41,14 @@ def expanded_texts(part: Part, kinds: frozenset[str]) -> Texts:
         if isinstance(one, StageFailure):
             failures[index] = one
         else:
+            assert isinstance(one, tuple)  # an expander has no parts
             named = zip(KINDS_OF[part.branch.kind], one, strict=True)
             more[index] = tuple(
                 Variant.model_validate({"kind": kind, "text": text, "replace": options.replace})
                 for kind, text in named
                 if text
             )
-    failed = worst(failures) if options.replace and len(failures) == len(part.questions) else None
+    failed = worst(failures.values()) if options.replace and len(failures) == len(part.questions) else None
     why = "; ".join(dict.fromkeys(f"{one.reason}: {one.detail}" for one in failures.values()))
     part.timed(
         Stage.EXPAND,
@@ -57,7 +58,9 @@ def expanded_texts(part: Part, kinds: frozenset[str]) -> Texts:
     )
     if failed is not None:
         raise failed
-    note_failures(part, Stage.EXPAND, failures, "left out" if options.replace else "without rewrites")
+    note_failures(
+        part, Stage.EXPAND, failures.values(), "left out" if options.replace else "without rewrites"
+    )
     texts = part.texts_of(kinds, more)
     if not options.replace:
         return texts

@@ -18,6 +18,7 @@ from fusion.variants import DENSE
 from inference.feedback import feedback_vector, hypothesis_vector
 from models.documents import Matrix, Vector
 from models.errors import StageFailure
+from models.written import SomeTexts
 from tasks.asking import ask, note_failures, worst
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ Passages = tuple[Matrix, list[float]]
 
 
 def search_hyde(part: Part) -> list[Ranking]:
-    """Raises the language model's failure where nothing stands in for any question."""
+    """Raises why no question has anything: the failure of feedback, or the model's where nothing stands in for it."""
     started = part.clock()
     documents: dict[int, Sequence[str]] = {
         index: question.hypothetical_documents
@@ -39,28 +40,33 @@ def search_hyde(part: Part) -> list[Ranking]:
     sources = ["given"] if documents else []
     options = part.resources.writers.options(part.branch.name)
     open_ = [index for index in range(len(part.questions)) if index not in documents]
-    failures: dict[int, StageFailure] = {}
+    failures: list[StageFailure] = []
     falls_back = True
     if isinstance(options, HydeOptions) and options.asks_a_model and open_:
         falls_back = options.fallback == "feedback"
-        written = ask(part, [part.questions[index].text for index in open_], options)
-        for index, one in zip(open_, written, strict=True):
-            if isinstance(one, StageFailure):
-                failures[index] = one
-            else:
-                documents[index] = one
-        if len(failures) < len(open_):
+        written, failures = _written(part, open_, options)
+        if written:
+            documents |= written
             sources.append(options.generator)
-        open_ = list(failures)
-        note_failures(part, Stage.HYPOTHESIS, failures, "feedback" if falls_back else "left out")
-    passages = _feedback(part, open_) if falls_back and open_ else {}
+        open_ = [index for index in open_ if index not in written]
+    passages: dict[int, Passages] = {}
+    unfed: list[StageFailure] = []
     if falls_back and open_:
-        sources.append("feedback")
+        try:
+            passages = _feedback(part, open_)
+            sources.append("feedback")
+        except StageFailure as failure:
+            unfed.append(failure)
+    note_failures(part, Stage.HYPOTHESIS, failures, "left out" if unfed or not falls_back else "feedback")
+    note_failures(part, Stage.HYPOTHESIS, unfed, "left out")
     failed = None if documents or falls_back else worst(failures)
     status = StageStatus.OK if sources else StageStatus.FAILED if failed else StageStatus.SKIPPED
-    part.timed(Stage.HYPOTHESIS, started, _said(sources, failures), status)
+    if unfed:
+        # The others say that no store was asked, and this one's breaker counts.
+        status = StageStatus.PARTIAL
+        failed = None if documents else unfed[0]
+    part.timed(Stage.HYPOTHESIS, started, _said(sources, [*failures, *unfed]), status)
     if failed is not None:
-        part.degraded.clear()
         raise failed
     texts: Texts = [
         one if index in documents or index in passages else {}
@@ -69,9 +75,25 @@ def search_hyde(part: Part) -> list[Ranking]:
     return part.search_vectors(_moved(part, texts, documents, passages), map(len, texts))
 
 
-def _said(sources: Sequence[str], failures: Mapping[int, StageFailure]) -> str:
+def _written(
+    part: Part, indices: Sequence[int], options: HydeOptions
+) -> tuple[dict[int, tuple[str, ...]], list[StageFailure]]:
+    """What the model wrote for these questions, and why it wrote nothing for the others of them; where it wrote less
+    than it was asked for, that is noted."""
+    written = ask(part, [part.questions[index].text for index in indices], options)
+    in_part = [one.failure for one in written if isinstance(one, SomeTexts)]
+    note_failures(part, Stage.HYPOTHESIS, in_part, "the documents that came are used")
+    came = {
+        index: one.texts if isinstance(one, SomeTexts) else one
+        for index, one in zip(indices, written, strict=True)
+        if not isinstance(one, StageFailure)
+    }
+    return came, [one for one in written if isinstance(one, StageFailure)]
+
+
+def _said(sources: Sequence[str], failures: Iterable[StageFailure]) -> str:
     """`openai, feedback (rule: identifier-like)`."""
-    why = dict.fromkeys(f"{failure.reason}: {failure.detail}" for failure in failures.values())
+    why = dict.fromkeys(f"{failure.reason}: {failure.detail}" for failure in failures)
     return ", ".join(sources) + (f" ({'; '.join(why)})"[:300] if why else "")
 
 

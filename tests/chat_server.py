@@ -24,7 +24,7 @@ class ChatServer(LocalHttp):
         self.answer: Answer = says("A passage that answers the question.")
         self.then: list[Answer] = []
         self.requests: list[dict[str, Any]] = []
-        self.keys: list[str | None] = []
+        self.headers: list[dict[str, str]] = []
         self.lock = threading.Lock()
         super().__init__(Handler)
 
@@ -36,11 +36,15 @@ class ChatServer(LocalHttp):
     def prompts(self) -> list[str]:
         return [body["messages"][0]["content"] for body in self.requests]
 
+    @property
+    def keys(self) -> list[str | None]:
+        return [headers.get("authorization") for headers in self.headers]
+
     def forget(self) -> None:
         """As it was in the beginning."""
         self.__dict__ |= {"answer": says("A passage that answers the question."), "then": []}
         self.requests.clear()
-        self.keys.clear()
+        self.headers.clear()
 
 
 class Handler(QuietHandler):
@@ -51,7 +55,7 @@ class Handler(QuietHandler):
         chat = self.owner
         with chat.lock:
             chat.requests.append(body)
-            chat.keys.append(self.headers.get("authorization"))
+            chat.headers.append({name.lower(): value for name, value in self.headers.items()})
             answer = chat.then.pop(0) if chat.then else chat.answer
         with suppress(ConnectionError):
             answer(self, body)
@@ -104,10 +108,11 @@ def drips(handler: Handler, body: dict[str, Any]) -> None:
         time.sleep(0.05)
 
 
-def drips_headers(handler: Handler, body: dict[str, Any]) -> None:
+def drips_headers(handler: Handler, body: dict[str, Any], *, seconds: float = 3) -> None:
     """The same within a header, where no caller gets to look at the clock."""
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
-    for _ in range(60):
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
         handler.wfile.write(b"x")
         handler.wfile.flush()
         time.sleep(0.05)

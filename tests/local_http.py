@@ -10,6 +10,8 @@ from typing import Any, Self
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
+    """More than any test asks for at the same time: one that does not fit comes a second later."""
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Callers that went away in the middle are what these tests are about."""

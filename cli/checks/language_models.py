@@ -1,4 +1,5 @@
-"""The language models that branches ask: each endpoint is asked for one short text, past every cache."""
+"""The language models that branches ask: each endpoint is asked for one short text, past every cache; and whether the
+configurations leave them their time."""
 
 from __future__ import annotations
 
@@ -21,6 +22,31 @@ _MENDS = {
     Reason.UNAVAILABLE: "start that server, or correct the branch's url in the pipeline",
     Reason.TIMEOUT: "see what that server is busy with, or raise the branch's limit_s",
 }
+
+
+def have_time(around: Surroundings) -> Iterator[Finding]:
+    """Of configurations that declare no time: who declares one, or gives one with each request, knows what it is."""
+    from chorale_client.request import Request
+
+    from tasks.asking import AFTER_S
+    from tasks.planning import reserves_ms
+
+    writers = around.resources.writers
+    request_s: float = Request.model_fields["timeout_s"].default
+    for configuration in around.pipeline.configurations.values():
+        if configuration.timeout_s is not None:
+            continue
+        budget_ms = configuration.reranker.budget_ms if configuration.reranker else 0
+        most_s = request_s - reserves_ms(request_s, budget_ms)[1] / 1000 - AFTER_S
+        for branch in around.pipeline.branches_of(configuration):
+            options = writers.options(branch.name)
+            if options is not None and options.asks_a_model and options.limit_s > most_s:
+                yield Finding(
+                    f"configuration {configuration.name!r} has no timeout_s: of the {request_s:g} s of a request that "
+                    f"gives none the language model of {branch.name} has at most {most_s:.1f} s, not its limit_s of "
+                    f"{options.limit_s:g} s",
+                    f"declare timeout_s in [configurations.{configuration.name}], above that limit_s",
+                )
 
 
 def answer(around: Surroundings) -> Iterator[Finding]:

@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         "a model is not its store",
         "ledger/outcomes.py",
-        "        if envelope is not None and _ended_before_its_store(envelope):",
+        "        if envelope is not None and ended_before_its_store(envelope):",
         "        if False:",
         "tests/unit/ledger/test_outcomes.py::"
         "test_a_language_model_counts_neither_for_nor_against_the_branch_and_its_store",

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from inference.chat_model import MAX_TEXT_CHARS, ChatModel
+from inference.chat_model import MAX_TEXT_CHARS, PARALLEL, ChatModel
 from inference.openai_expander import OpenAiExpander
 from inference.openai_generator import OpenAiGenerator
 from models.errors import (
@@ -19,6 +25,7 @@ from models.errors import (
     StoreUnavailable,
     Unauthorised,
 )
+from models.written import SomeTexts
 from tests.chat_server import Answer, ChatServer, after, cut_off, drips, drips_headers, says, sends
 
 SECRET = "sk-very-secret"
@@ -86,8 +93,63 @@ def test_without_a_key_of_its_own_none_is_taken_from_the_environment(
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     chat = ChatModel(url=server.url, model="tiny", api_key=None, temperature=0, max_tokens=0)
     chat.complete(["?"], timeout_s=5)
-    assert SECRET not in str(server.keys)
+    assert server.keys == [None]
     chat.close()
+
+
+def test_the_headers_are_ours_whatever_the_environment_says(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.forget()
+    monkeypatch.setenv("OPENAI_ORG_ID", "org")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"X-Other: {SECRET}\nAuthorization: other\nUser-Agent: other")
+    chat = ChatModel(url=server.url, model="tiny", api_key="ours", temperature=0, max_tokens=0)
+    chat.complete(["?"], timeout_s=5)
+    (headers,) = server.headers
+    length = headers.pop("content-length")
+    assert int(length) > 0
+    assert headers == {
+        "host": server.origin.removeprefix("http://"),
+        "accept": "application/json",
+        "accept-encoding": "identity",
+        "content-type": "application/json",
+        "user-agent": "chorale",
+        "authorization": "Bearer ours",
+        "x-stainless-raw-response": "stream",
+    }
+    chat.close()
+
+
+def test_the_address_is_the_declared_one_whatever_the_environment_says(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.forget()
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
+    chat = ChatModel(url=server.url, model="tiny", api_key=None, temperature=0, max_tokens=0)
+    assert chat.complete(["?"], timeout_s=5) == ["A passage that answers the question."]
+    chat.close()
+
+
+def test_the_way_to_it_is_the_environment_s_proxy(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.forget()
+    monkeypatch.setenv("HTTP_PROXY", server.url.removesuffix("/v1"))
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    chat = ChatModel(url="http://llm.example/v1", model="tiny", api_key=None, temperature=0, max_tokens=0)
+    chat.complete(["?"], timeout_s=5)
+    chat.close()
+    assert [headers["host"] for headers in server.headers] == ["llm.example"]
+
+
+def test_a_redirect_is_not_followed(server: ChatServer, chat: ChatModel) -> None:
+    server.then = [sends(307, location=f"{server.url}/chat/completions")]
+    found = failure(chat)
+    assert type(found) is NotConfigured
+    assert found.detail.endswith("HTTP 307: no redirect is followed; declare the url that it leads to")
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -139,6 +201,12 @@ def test_what_the_endpoint_says_of_a_wrong_request_is_told_without_the_key(
     assert failure(chat).detail.endswith("HTTP 404: no model tiny for ***")
 
 
+def test_where_a_long_message_is_cut_no_part_of_the_key_is_left(server: ChatServer, chat: ChatModel) -> None:
+    # 200 characters are told: of the key ten would be.
+    server.answer = sends(400, json.dumps({"error": {"message": "x" * 190 + SECRET}}).encode())
+    assert failure(chat).detail.endswith("HTTP 400: " + "x" * 190 + "***")
+
+
 def test_a_key_that_no_header_can_hold_is_not_shown(server: ChatServer) -> None:
     chat = ChatModel(url=server.url, model="tiny", api_key=f"{SECRET}\n€", temperature=0, max_tokens=0)
     assert SECRET not in failure(chat).detail
@@ -169,10 +237,109 @@ def test_what_cannot_pass_in_time_is_not(server: ChatServer, chat: ChatModel, an
     assert time.monotonic() - began_s < ROOM_S
 
 
-def test_the_documents_that_came_in_time_are_taken(server: ChatServer, chat: ChatModel) -> None:
-    server.then = [after(3, says("too late"))]
-    generator = OpenAiGenerator(chat, prompt="{question}", documents=3)
-    assert generator.imagine(["?"], timeout_s=1) == [("A passage that answers the question.",) * 2]
+@pytest.mark.parametrize(
+    ("answer", "kind", "says_why"),
+    [
+        (after(3, says("too late")), StoreTimeout, "no answer within 1.00 s"),
+        (sends(401), Unauthorised, "HTTP 401"),
+    ],
+)
+def test_the_documents_that_came_are_taken_and_what_kept_the_others_is_told(
+    server: ChatServer, chat: ChatModel, answer: Answer, kind: type[StageFailure], says_why: str
+) -> None:
+    server.then = [answer]
+    (found,) = OpenAiGenerator(chat, prompt="{question}", documents=3).imagine(["?"], timeout_s=1)
+    assert isinstance(found, SomeTexts)
+    assert found.texts == ("A passage that answers the question.",) * 2
+    assert type(found.failure) is kind
+    where = server.origin.removeprefix("http://")
+    assert found.failure.detail == f"2 of 3 documents: tiny at {where}: {says_why}"
+
+
+def test_all_documents_are_asked_for_at_the_same_time(server: ChatServer, chat: ChatModel) -> None:
+    together = threading.Barrier(16)
+
+    def waits_for_all(handler: Any, body: dict[str, Any]) -> None:
+        together.wait(timeout=5)
+        says("with all others")(handler, body)
+
+    server.answer = waits_for_all
+    found = OpenAiGenerator(chat, prompt="{question}", documents=16).imagine(["?"], timeout_s=10)
+    assert found == [("with all others",) * 16]
+
+
+def test_no_more_prompts_are_out_at_the_same_time_than_is_said(server: ChatServer, chat: ChatModel) -> None:
+    lock, full = threading.Lock(), threading.Event()
+    out = most = 0
+
+    def counts(handler: Any, body: dict[str, Any]) -> None:
+        nonlocal out, most
+        with lock:
+            out += 1
+            most = max(most, out)
+            if out == PARALLEL:
+                full.set()
+        full.wait(timeout=5)
+        time.sleep(0.3)  # for those that would be too many
+        with lock:
+            out -= 1
+        says("counted")(handler, body)
+
+    server.answer = counts
+    assert chat.complete(["?"] * (PARALLEL + 8), timeout_s=20) == ["counted"] * (PARALLEL + 8)
+    assert most == PARALLEL
+
+
+@pytest.mark.parametrize("answer", [after(3, says("too late")), drips, drips_headers])
+def test_what_is_late_says_which_limit_ran_out(server: ChatServer, chat: ChatModel, answer: Answer) -> None:
+    server.answer = answer
+    # The last ones are never sent.
+    for found in chat.complete(["?"] * (PARALLEL + 1), timeout_s=0.5):
+        assert isinstance(found, StoreTimeout)
+        assert found.detail.endswith("no answer within 0.50 s")
+
+
+def test_after_prompts_that_hang_the_next_are_answered(server: ChatServer, chat: ChatModel) -> None:
+    server.answer = drips_headers
+    chat.complete(["?"] * PARALLEL, timeout_s=0.3)
+    server.answer = says("well again")
+    began_s = time.monotonic()
+    assert chat.complete(["?"], timeout_s=5) == ["well again"]
+    assert time.monotonic() - began_s < ROOM_S
+
+
+def test_what_hangs_is_ended(server: ChatServer, chat: ChatModel) -> None:
+    server.answer = functools.partial(drips_headers, seconds=30)
+    chat.complete(["?"] * 4, timeout_s=0.3)
+    until_s = time.monotonic() + 5
+    while any(thread.name.startswith("chat") for thread in threading.enumerate()):
+        assert time.monotonic() < until_s, "threads still read"
+        time.sleep(0.05)
+
+
+ENDS_WHEN_IT_IS_TOLD = """
+import signal, sys
+from inference.chat_model import ChatModel
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
+ChatModel(url=sys.argv[1], model="tiny", api_key=None, temperature=0, max_tokens=0).complete(["?"], timeout_s=60)
+"""
+
+
+def test_what_hangs_keeps_no_process_from_its_end(server: ChatServer) -> None:
+    server.forget()
+    server.answer = functools.partial(drips_headers, seconds=60)
+    asks = [sys.executable, "-c", ENDS_WHEN_IT_IS_TOLD, server.url]
+    with subprocess.Popen(asks, cwd=Path(__file__).parents[3], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until_s = time.monotonic() + 20
+            while not server.requests:
+                assert time.monotonic() < until_s, "it asked nothing"
+                time.sleep(0.05)
+            process.terminate()
+            assert process.communicate(timeout=5)[1].strip() == "ended"
+        finally:
+            process.kill()
 
 
 def test_a_hundred_thousand_characters_are_cut_to_those_of_a_document(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from chorale_client import Answer, Chorale
 
 from tests.chat_server import ChatServer, after, says, sends
-from tests.pipeline import CORPUS, RunningPipeline
+from tests.pipeline import CORPUS, RunningPipeline, logging_to
 from tests.redis_server import RedisServer
 
 SECRET = "sk-of-the-tests"
@@ -23,6 +24,10 @@ default_configuration = "plain"
 
 [stores.local]
 kind = "embedded"
+
+[stores.away]
+kind = "http"
+options = {{ url = "http://127.0.0.1:9/search?q={{question}}", id = "id" }}
 
 [branches.bm25]
 kind = "bm25"
@@ -49,6 +54,13 @@ group = "dense"
 store = "local"
 queue = "chorale.late"
 options = {{ generator = "openai", {model}, limit_s = 1, documents = 1, fallback = "none" }}
+
+[branches.unfed]
+kind = "hyde"
+group = "dense"
+store = "local"
+queue = "chorale.late"
+options = {{ generator = "openai", {model}, documents = 1, feedback_store = "away" }}
 
 [branches.keyless]
 kind = "hyde"
@@ -93,10 +105,18 @@ def server() -> Iterator[ChatServer]:
 
 
 @pytest.fixture(scope="module")
-def running(server: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of all processes."""
+    return tmp_path_factory.mktemp("log") / "log"
+
+
+@pytest.fixture(scope="module")
+def running(
+    server: ChatServer, log: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningPipeline]:
     file = tmp_path_factory.mktemp("models") / "pipeline.toml"
     file.write_text(PIPELINE.format(model=f'url = "{server.url}", model = "tiny"'))
-    environment = {"CHORALE_BREAKER_FAILURES": str(FAILURES_THAT_OPEN)}
+    environment = {"CHORALE_BREAKER_FAILURES": str(FAILURES_THAT_OPEN), "CHORALE_LOG_FORMAT": "json"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KEY_OF_THE_TESTS", SECRET)
         with (
@@ -107,6 +127,7 @@ def running(server: ChatServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
                 pipeline_file=file,
                 environment=environment,
                 sweeper=True,
+                preload=logging_to(log),
             ) as started,
         ):
             started.index()
@@ -139,6 +160,12 @@ def stage(answer: Answer, name: str) -> tuple[str, str | None]:
 
 def missing(answer: Answer) -> list[tuple[str, str]]:
     return [(one.where, one.reason) for one in answer.degraded]
+
+
+def _lucky(handler: Any, body: dict[str, Any]) -> None:
+    """Something is written about a crust alone."""
+    text = body["messages"][0]["content"]
+    (says(BREAD) if "crust" in text else sends(404))(handler, body)
 
 
 def test_the_vector_is_that_of_what_the_model_wrote(server: ChatServer, client: Chorale) -> None:
@@ -180,6 +207,46 @@ def test_feedback_stands_in_for_a_model_that_fails_and_the_answer_says_so(
     assert ask(client, "when is the deposit returned", "bm25", "hyde", cache="use").status == "complete"
 
 
+def test_documents_that_are_missing_are_named_and_the_others_used(
+    server: ChatServer, client: Chorale
+) -> None:
+    server.answer = says(BREAD)
+    server.then = [sends(401)]
+    answer = ask(client, "the thing from the day before", "hyde", cache="use")
+    assert (answer.status, first(answer)) == ("degraded", "bread")
+    assert missing(answer) == [("hypothesis", "unauthorised")]
+    where = server.origin.removeprefix("http://")
+    assert answer.degraded[0].detail == (
+        f"hyde: 1 of 2 documents: tiny at {where}: HTTP 401; the documents that came are used"
+    )
+    # Neither the answer nor its one document was kept.
+    again = ask(client, "the thing from the day before", "hyde", cache="use")
+    assert (again.status, again.cached, len(server.requests)) == ("complete", False, 4)
+
+
+def test_feedback_that_fails_takes_no_documents_from_the_other_questions(
+    server: ChatServer, client: Chorale
+) -> None:
+    server.answer = _lucky
+    answer = ask(client, ["what has a crust and is eaten", "what has no luck"], "unfed")
+    assert [len(one.hits) > 0 for one in answer.questions] == [True, False]
+    assert missing(answer) == [("hypothesis", "not_configured"), ("hypothesis", "unavailable")]
+    assert all(one.detail.endswith("; left out") for one in answer.degraded)
+
+
+def test_feedback_that_fails_is_the_branch_s_failure_where_there_is_nothing_else(
+    server: ChatServer, client: Chorale
+) -> None:
+    server.answer = _lucky
+    answer = ask(client, "what has no luck", "bm25", "unfed")
+    assert missing(answer) == [("search.unfed", "unavailable")]
+    status, detail = stage(answer, "hypothesis")
+    # `failed` would say that the model alone did, and no store was asked.
+    assert status == "partial"
+    assert "not_configured: tiny at " in str(detail)
+    assert "; unavailable: " in str(detail)
+
+
 def test_without_a_fallback_the_branch_is_left_out(server: ChatServer, client: Chorale) -> None:
     server.answer = sends(200, b"<html>")
     answer = ask(client, "when is the deposit returned", "bm25", "strict")
@@ -187,14 +254,22 @@ def test_without_a_fallback_the_branch_is_left_out(server: ChatServer, client: C
     assert {name for hit in answer.hits for name in hit.found_by} == {"bm25"}
 
 
+@pytest.mark.parametrize("branch", ["strict", "rewritten"])
+def test_a_model_that_refuses_our_key_is_an_error_in_the_log_and_its_store_is_not_blamed(
+    server: ChatServer, client: Chorale, log: Path, branch: str
+) -> None:
+    server.answer = sends(403)
+    log.write_bytes(b"")
+    answer = ask(client, "when is the deposit returned", "vector", branch)
+    assert missing(answer) == [(f"search.{branch}", "unauthorised")]
+    errors = [line for line in map(json.loads, log.read_text().splitlines()) if line["level"] == "error"]
+    assert [(one["event"], one["branch"]) for one in errors] == [("language model refuses our key", branch)]
+
+
 def test_of_several_questions_only_those_without_documents_are_left_out(
     server: ChatServer, client: Chorale
 ) -> None:
-    def chooses(handler: Any, body: dict[str, Any]) -> None:
-        text = body["messages"][0]["content"]
-        (says(BREAD) if "crust" in text else sends(404))(handler, body)
-
-    server.answer = chooses
+    server.answer = _lucky
     answer = ask(client, ["what has a crust", "what has no luck"], "strict")
     assert [len(one.hits) > 0 for one in answer.questions] == [True, False]
     assert missing(answer) == [("hypothesis", "not_configured")]

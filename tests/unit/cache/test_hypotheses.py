@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from cache.hypotheses import CachedTexts, Written
+from cache.hypotheses import CachedTexts
 from cache.memory import MemoryCache
 from cache.protocol import CacheUnavailable
 from models.errors import StoreTimeout
+from models.written import SomeTexts, Written
 
 
 class Gone:
@@ -21,8 +22,9 @@ class Gone:
 
 
 def writes_two(texts: Sequence[str], *, timeout_s: float) -> list[Written]:
-    """Two documents for each question, one for `half`, none for `bad`."""
-    made: dict[str, Written] = {"bad": StoreTimeout("late"), "half": ("one",)}
+    """Two documents for each question, one for `half` and `some`, none for `bad`."""
+    late = StoreTimeout("late")
+    made: dict[str, Written] = {"bad": late, "half": ("one",), "some": SomeTexts(("one",), late)}
     return [made.get(text, (text, text.upper())) for text in texts]
 
 
@@ -44,8 +46,9 @@ def test_what_was_written_is_known_however_it_is_spaced() -> None:
 
 def test_failures_and_parts_are_not_kept() -> None:
     texts = cached(MemoryCache(max_entries=9))
-    assert [type(one) for one in texts.write(["bad", "half"], timeout_s=1)] == [StoreTimeout, tuple]
-    assert texts.known(["bad", "half"]) == {}
+    written = texts.write(["bad", "half", "some"], timeout_s=1)
+    assert [type(one) for one in written] == [StoreTimeout, tuple, SomeTexts]
+    assert texts.known(["bad", "half", "some"]) == {}
 
 
 def test_nothing_is_kept_where_the_request_wants_it_so() -> None:

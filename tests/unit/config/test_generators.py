@@ -43,6 +43,7 @@ def declared(tmp_path: Path, options: str, timeout_s: object = 8.0) -> None:
         (MODEL + ', api_key_env = "sk-secret"', "the name of an environment variable"),
         (MODEL + ', api_key = "sk-secret"', "unknown field; there are: url, model, api_key_env"),
         (MODEL + ', prompt = "klingon"', "there are: en, de, es, fr, it, en-science"),
+        (MODEL + ', prompt = ""', "options.prompt: no prompt ''; there are: en, de"),
         (MODEL + ', fallback = "vector"', "'feedback' or 'none'"),
         (MODEL + ", documents = 0", "greater than or equal to 1"),
         (MODEL + ", limit_s = 0.3", "least_s is above limit_s"),

@@ -1,0 +1,57 @@
+"""`chorale doctor` finds the configurations that leave a language model less time than its branch declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.checks.language_models import have_time
+from cli.surroundings import Surroundings
+from config.pipeline import load_pipeline
+from config.settings import Settings
+
+PIPELINE = """
+[stores.local]
+kind = "embedded"
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+
+[branches.hyde]
+kind = "hyde"
+group = "dense"
+store = "local"
+options = {{ generator = "openai", url = "http://127.0.0.1:9/v1", model = "m", limit_s = {limit_s} }}
+
+[configurations.best]
+method = "rrf"
+{configuration}
+"""
+
+
+def found(tmp_path: Path, *, limit_s: float, configuration: str) -> list[str]:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(PIPELINE.format(limit_s=limit_s, configuration=configuration))
+    nowhere = "redis://127.0.0.1:9/0"
+    around = Surroundings(Settings(home=tmp_path, redis_url=nowhere), load_pipeline(file), nowhere)
+    return [f"{one.what}; {one.mend}" for one in have_time(around)]
+
+
+def test_a_configuration_without_a_time_that_is_too_short_for_its_model_is_found(tmp_path: Path) -> None:
+    # 2 s, of which .06 s are for the end, .1 s for fusion and .3 s for what follows the model.
+    assert found(tmp_path, limit_s=5, configuration="") == [
+        "configuration 'best' has no timeout_s: of the 2 s of a request that gives none the language model of hyde "
+        "has at most 1.5 s, not its limit_s of 5 s; declare timeout_s in [configurations.best], above that limit_s"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "configuration"), [(5, "timeout_s = 8.0"), (1.5, ""), (5, 'branches = ["bm25"]')]
+)
+def test_one_that_leaves_it_its_time_or_asks_none_is_not(
+    tmp_path: Path, limit_s: float, configuration: str
+) -> None:
+    assert found(tmp_path, limit_s=limit_s, configuration=configuration) == []
