@@ -82,7 +82,9 @@ def rerank(
     fused: Mapping[int, FusedQuestion],
 ) -> dict[int, FusedQuestion]:
     """As the fusion worker would, within the same budget."""
-    resources.reranker(declared.name).warm()
+    reranker = resources.reranker(declared.name)
+    reranker.fetch()
+    reranker.warm()
     reranking = Reranking(resources, request, plan, declared, fused)
     limit_s = declared.budget_ms / 1000
     wanted = reranking.wanted(limit_s)

@@ -63,11 +63,11 @@ class RerankerDeclaration(Declared):
     coarse: int = Field(100, ge=1, le=1_000)
     """Over so many of them the fused scores are normalised."""
     budget_ms: int = Field(400, ge=10, le=30_000)
-    """Milliseconds it may take of a request, which the branches then do not have."""
+    """Milliseconds it may take of a request, which the branches then do not have: 400 are a fifth of the usual 2 s."""
     weight: float = Field(0.7, gt=0, le=1, strict=False)
     """Its share of the score; the fused score has the rest."""
     max_pieces: int = Field(128, ge=16, le=8_192)
-    """Word pieces of question and passage together; at 128 fifty pairs fit the budget of a MiniLM on two cores."""
+    """Word pieces of question and passage together; of pairs that long a MiniLM scores 21 in 400 ms on one core."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

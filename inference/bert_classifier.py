@@ -40,10 +40,6 @@ def classifier_graph(shape: BertShape, model_type: str, read: Read, read_head: R
     )
 
 
-def head_weights(model_type: str) -> list[str]:
-    return [f"{layer}.{part}" for layer in HEADS[model_type] for part in ("weight", "bias")]
-
-
 def _linear(build: Builder, read: Read, name: str, x: str) -> str:
     matrix: Any = read(f"{name}.weight").T
     return build.op(

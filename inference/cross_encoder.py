@@ -28,8 +28,12 @@ class CrossEncoderReranker(PairReranker):
             raise ModelMissing(
                 f"the reranker 'sentence_transformers' needs PyTorch ({error}); `make torch` installs it"
             ) from error
+        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+            raise NotConfigured(
+                f"device {self.device!r}: PyTorch finds {torch.cuda.device_count()} CUDA devices on this machine"
+            )
         torch.set_num_threads(self.threads)
-        self.weight_files()
         try:
             model, info = transformers.AutoModelForSequenceClassification.from_pretrained(
                 str(self.model.transformer),
@@ -44,9 +48,8 @@ class CrossEncoderReranker(PairReranker):
             raise NotConfigured(
                 f"{self.model.transformer} lacks {', '.join(missing[:5])}: without all its weights it ranks at random"
             )
-        if self.device is None:
-            self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        return _TorchClassifier(torch, model.to(self.device).eval(), self.device)
+        self.device = str(device)
+        return _TorchClassifier(torch, model.to(device).eval(), self.device)
 
 
 class _TorchClassifier:

@@ -28,7 +28,7 @@ class OnnxReranker(PairReranker):
             return _OnnxClassifier(self.model, path, threads=self.threads)
         except StageFailure:
             raise
-        # A damaged file, a weight too few, shapes that do not fit: their exceptions share no base class.
+        # A damaged file, shapes that do not fit: their exceptions share no base class.
         except Exception as error:
             raise ModelMissing(f"{path} cannot be loaded: {error}") from error
 
@@ -38,27 +38,27 @@ class _OnnxClassifier:
         # Not before: ONNX and its runtime take .25 s to import, and who asks for a fingerprint needs neither.
         from safetensors import safe_open
 
-        from inference.bert_classifier import classifier_graph, head_weights
-        from inference.onnx_bert import bert_session, encoder_prefix, encoder_reader
+        from inference.bert_classifier import classifier_graph
+        from inference.onnx_bert import bert_session, encoder_prefix
 
-        model_type = str(model.config["model_type"])
         with safe_open(path, "numpy") as weights:
-            # The pooler belongs to the encoder and has its prefix; a classifier never has one.
-            prefix = encoder_prefix(weights)
+            prefix, stored = encoder_prefix(weights), frozenset(weights.keys())
 
-            def stored(name: str) -> str:
-                return prefix + name if name.startswith("pooler.") else name
+            def read(name: str) -> NDArray[Any]:
+                if name not in stored:
+                    raise NotConfigured(f"{path} lacks {name}: without all its weights it ranks at random")
+                return np.asarray(weights.get_tensor(name), np.float32)
 
-            missing = [name for name in head_weights(model_type) if stored(name) not in set(weights.keys())]
-            if missing:
-                raise NotConfigured(
-                    f"{path} lacks {', '.join(missing)}: without all its weights it ranks at random"
-                )
+            def read_encoder(name: str) -> NDArray[Any]:
+                return read(prefix + name)
 
             def read_head(name: str) -> NDArray[Any]:
-                return np.asarray(weights.get_tensor(stored(name)), np.float32)
+                # The pooler belongs to the encoder and has its prefix; a classifier never has one.
+                return read(prefix + name if name.startswith("pooler.") else name)
 
-            graph = classifier_graph(classifier_shape(model), model_type, encoder_reader(weights), read_head)
+            graph = classifier_graph(
+                classifier_shape(model), str(model.config["model_type"]), read_encoder, read_head
+            )
         self._session = bert_session(graph, threads)
         self._inputs = {entry.name for entry in self._session.get_inputs()}
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from models.documents import Matrix
 from models.errors import StageFailure
+from models.written import Written
 
 
 class Embedder(Protocol):
@@ -51,7 +52,7 @@ class Embedder(Protocol):
 class HypothesisGenerator(Protocol):
     """Writes documents that could answer a question (HyDE, Gao et al. 2022)."""
 
-    def imagine(self, texts: Sequence[str], *, timeout_s: float) -> list[tuple[str, ...] | StageFailure]:
+    def imagine(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Written]:
         """Hypothetical documents for each question, at least one, or why there is none.  Raises nothing."""
         ...
 
@@ -86,7 +87,10 @@ class Reranker(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of weights, tokenizer and length: equal fingerprints give equal scores."""
+        """Hash of weights, tokenizer and length: equal fingerprints give equal scores.
+
+        Of what is loaded, or else of what is on this machine.  Raises ModelMissing, NotConfigured.
+        """
         ...
 
     def most(self, limit_s: float) -> int:
@@ -100,6 +104,13 @@ class Reranker(Protocol):
         """
         ...
 
+    def fetch(self) -> None:
+        """Bring the files onto this machine if they are not there, for as long as the network takes.
+
+        Raises ModelMissing, NotConfigured.
+        """
+        ...
+
     def warm(self) -> None:
-        """Load the weights and measure their speed; raises ModelMissing, NotConfigured."""
+        """Load the weights and measure their speed; raises ModelMissing, NotConfigured and nothing else."""
         ...

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from contextlib import contextmanager
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import ClassVar
@@ -30,15 +31,18 @@ Logits = Callable[[Ids, Ids, Ids], NDArray[np.float32]]
 """Ids, segments and mask to a logit for each row, shape (batch,)."""
 
 SHORT = 16
-"""Word pieces of a short pair: the shorter of two runs that are measured when warming; the longer is of the longest."""
+"""Word pieces of a short pair: the shorter of two that are measured when warming; the other is the longest."""
+WARM_RUNS = 3
+"""The fastest of them counts: while workers start, one or the other waits for a core."""
 
 
 class PairReranker(ABC):
-    """An `inference.protocol.Reranker`; nothing is read or fetched before `warm`, or `fingerprint`.
+    """An `inference.protocol.Reranker`; nothing is read before `warm`, or `fingerprint`, and nothing but `fetch` asks
+    the hub.
 
     `name` is a folder or a name on the hub; `max_pieces` are those of question and passage together.  `device`
-    None: the best there is.  Reading it raises ModelMissing, or NotConfigured for what is no cross-encoder with
-    one score a pair and all its weights.
+    None: the best there is.  Reading it raises NotConfigured for what is no cross-encoder with one score a pair and
+    all its weights, and ModelMissing whatever else is wrong with it.
     """
 
     DEVICES: ClassVar[tuple[str, ...]]
@@ -63,14 +67,15 @@ class PairReranker(ABC):
         self._wanted_pieces = max_pieces
         self._clock = clock
         self._description = Once(self._describe)
-        self._load_once = Once(self._load)
+        self._mark = Once(self._read_mark)
         self._logits: Logits | None = None
-        self._refusal: NotConfigured | None = None
+        self._failure: ModelMissing | NotConfigured | None = None
         self._thread = OwnThread("reranker")
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        return fingerprint(self.model, self.weight_files(), max_length=self.pieces.max_pieces)
+        with _loading(self.name):
+            return self._mark()
 
     @property
     def model(self) -> SentenceModel:
@@ -81,28 +86,38 @@ class PairReranker(ABC):
         return self._description()[1]
 
     def weight_files(self) -> list[Path]:
-        """What the logits are computed from, fetched if need be."""
-        model_folder(self.name, SAFETENSORS)
-        return safetensors_files(self.model.folder)
+        """What the logits are computed from."""
+        if files := safetensors_files(self.model.folder):
+            return files
+        raise ModelMissing(f"{self.model.folder} has no weights")
+
+    def fetch(self) -> None:
+        with _loading(self.name):
+            try:
+                _ = self.fingerprint
+            except ModelMissing:
+                model_folder(self.name, SAFETENSORS)
 
     def warm(self) -> None:
         """Load the weights and measure how fast they are here, once."""
         if self._logits is not None:
             return
         try:
-            self._thread.run(self._warm)
-        except NotConfigured as refusal:
-            self._refusal = refusal
+            with _loading(self.name):
+                self._thread.run(self._warm)
+        except (ModelMissing, NotConfigured) as failure:
+            self._failure = failure
             raise
 
     def most(self, limit_s: float) -> int:
         return max(1, int(limit_s / self.speed.expected_s(SHORT))) if self._logits else 1
 
     def score(self, pairs: Sequence[Pair], *, limit_s: float) -> PairScores:
-        if self._refusal is not None:
-            raise NotConfigured(self._refusal.detail)
         if self._logits is None:
-            raise ModelMissing(f"the reranker {self.name} is not loaded")
+            if isinstance(self._failure, NotConfigured):
+                raise NotConfigured(self._failure.detail)
+            why = f": {self._failure.detail}" if self._failure else ""
+            raise ModelMissing(f"the reranker {self.name} is not loaded{why}")
         until = self._clock() + limit_s
         rows = self.pieces.read(pairs)
         chosen = self.speed.affordable([len(row.ids) for row in rows], until - self._clock())
@@ -117,21 +132,28 @@ class PairReranker(ABC):
         return PairScores(logits, chosen, has_begun=how != "busy")
 
     def _describe(self) -> tuple[SentenceModel, PairPieces]:
-        model = read_sentence_model(model_folder(self.name))
+        model = read_sentence_model(model_folder(self.name, is_local=True))
         check_classifier(model)
         return model, PairPieces(model, max_pieces=self._wanted_pieces)
 
+    def _read_mark(self) -> str:
+        return fingerprint(self.model, self.weight_files(), max_length=self.pieces.max_pieces)
+
     def _warm(self) -> None:
-        logits = self._load_once()
+        # What could not be loaded before may be mended by now, and what is loaded replaced later.
+        self._description, self._mark = Once(self._describe), Once(self._read_mark)
+        self._mark()
+        logits = self._load()
         longest = self.pieces.max_pieces
         for length in sorted({min(SHORT, longest), longest}):
             words = ("warm", "warm " * length)
             [row] = self.pieces.read([words])
             cut = PairRow(row.ids[:length], row.segments[:length])
             rows = [cut] * max(1, min(self._run_pieces // length, self._run_pairs) // 2)
-            # The first run of a shape allocates; only the second one says how fast it is.
+            # The first run of a shape allocates; only those after it say how fast it is.
             self._run(logits, rows)
-            self._measured(logits, rows)
+            took_s = [self._timed(logits, rows)[1] for _ in range(WARM_RUNS)]
+            self.speed.learn(length, len(rows), min(took_s))
         self._logits = logits
 
     def _run_until(
@@ -172,10 +194,13 @@ class PairReranker(ABC):
             first = last
 
     def _measured(self, logits: Logits, rows: Sequence[PairRow]) -> NDArray[np.float32]:
-        begun = self._clock()
-        scores = self._run(logits, rows)
-        self.speed.learn(max(len(row.ids) for row in rows), len(rows), self._clock() - begun)
+        scores, took_s = self._timed(logits, rows)
+        self.speed.learn(max(len(row.ids) for row in rows), len(rows), took_s)
         return scores
+
+    def _timed(self, logits: Logits, rows: Sequence[PairRow]) -> tuple[NDArray[np.float32], float]:
+        begun = self._clock()
+        return self._run(logits, rows), self._clock() - begun
 
     def _run(self, logits: Logits, rows: Sequence[PairRow]) -> NDArray[np.float32]:
         ids, mask = padded([row.ids for row in rows], padding_id=self.model.padding_id)
@@ -200,6 +225,17 @@ class PairReranker(ABC):
     @abstractmethod
     def _load(self) -> Logits:
         """Raises ModelMissing, NotConfigured."""
+
+
+@contextmanager
+def _loading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (ModelMissing, NotConfigured):
+        raise
+    # Files, devices and libraries raise what they like; a worker that ended would cost more than the reranked order.
+    except Exception as error:
+        raise ModelMissing(f"{name} cannot be loaded: {type(error).__name__}: {error}") from error
 
 
 def check_classifier(model: SentenceModel) -> None:

@@ -43,17 +43,18 @@ PACKAGED = {
 """Models that need no network if their package is installed, by their name on the hub."""
 
 
-def model_folder(name: str, weights: Sequence[str] = ()) -> Path:
+def model_folder(name: str, weights: Sequence[str] = (), *, is_local: bool = False) -> Path:
     """The folder of a model: `name` is a folder, or a name on the hub.
 
-    From the hub come its description and the `weights` (SAFETENSORS, ONNX) that are not there yet.  A name
-    without an owner is one of sentence-transformers.  Raises ModelMissing.  `HF_HUB_OFFLINE` and `HF_HOME`
+    From the hub come its description and the `weights` (SAFETENSORS, ONNX) that are not there yet; nothing comes
+    where it has to be `is_local`, since the hub may be silent for minutes.  A name without an owner is one of
+    sentence-transformers.  Raises ModelMissing.  `HF_HUB_OFFLINE` and `HF_HOME`
     are the hub library's own settings and hold here.
     """
     if (folder := Path(name).expanduser()).is_dir():
         return folder
     name = name if "/" in name else f"sentence-transformers/{name}"
-    return _packaged(name) or _from_hub(name, weights)
+    return _packaged(name) or _from_hub(name, weights, is_local)
 
 
 def safetensors_files(folder: Path) -> list[Path]:
@@ -99,17 +100,23 @@ def _packaged(name: str) -> Path | None:
     return folder
 
 
-def _from_hub(name: str, weights: Sequence[str]) -> Path:
+def _from_hub(name: str, weights: Sequence[str], is_local: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
         wanted = [*DESCRIPTION, *weights]
-        return Path(snapshot_download(name, allow_patterns=wanted, ignore_patterns=list(LEFT_OUT)))
+        return Path(
+            snapshot_download(
+                name, allow_patterns=wanted, ignore_patterns=list(LEFT_OUT), local_files_only=is_local
+            )
+        )
     # Unknown names, refused ones, no network: the hub's errors are all OSErrors or ValueErrors.
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         package = f" or install the package {PACKAGED[name].package}" if name in PACKAGED else ""
-        raise ModelMissing(
-            f"no model {name}: neither a folder nor to be had from the Hugging Face hub ({reason}); "
-            f"give a folder{package}"
-        ) from error
+        hub = (
+            "fetched from the Hugging Face hub yet"
+            if is_local
+            else f"to be had from the Hugging Face hub ({reason})"
+        )
+        raise ModelMissing(f"no model {name}: neither a folder nor {hub}; give a folder{package}") from error

@@ -43,10 +43,11 @@ TEXTS_OF_THE_SWEEPER_S = 0.03
 """The sweeper ends what is nearly late: no text is worth an answer that comes after the deadline."""
 
 
-def end_joined(resources: Resources, entry: Snapshot, *, by: str) -> bool:
+def end_joined(resources: Resources, entry: Snapshot, *, by: str, joined_s: float) -> bool:
     """Fuse a joined entry and end its request; whether this was the end that counted.
 
-    `by` is `fusion` or `sweeper`.  Nothing that goes wrong in here leaves the request without an end.
+    `by` is `fusion` or `sweeper`; `joined_s` is the monotonic clock when the join was asked for, from which on the time
+    of the entry runs.  Nothing that goes wrong in here leaves the request without an end.
     """
     try:
         request = read_request(entry.request).request
@@ -62,7 +63,7 @@ def end_joined(resources: Resources, entry: Snapshot, *, by: str) -> bool:
         branch.name: _absence(entry, branch.name) for branch in plan.branches if branch.name not in envelopes
     }
     try:
-        fields = _compose(resources, entry, request, plan, envelopes, absent, by)
+        fields = _compose(resources, entry, request, plan, envelopes, absent, by, joined_s)
         fields, tail = bounded_tail(fields, resources.settings.answer_limit_bytes)
     except Exception as error:  # any answer is better than none
         log.exception("fusion failed", request_id=entry.request_id)
@@ -103,13 +104,13 @@ def _compose(
     envelopes: Mapping[str, Envelope],
     absent: Mapping[str, Degradation],
     by: str,
+    joined_s: float,
 ) -> Mapping[str, Any]:
-    started_s = time.monotonic()
     fused: Mapping[int, FusedQuestion] = {
         index: fuse_question(plan, envelopes, position, request, clock=time.monotonic)
         for position, index in enumerate(plan.asked)
     }
-    fused, texts, stages, degraded = _with_texts(resources, entry, request, plan, fused, by, started_s)
+    fused, texts, stages, degraded = _with_texts(resources, entry, request, plan, fused, by, joined_s)
     if by == "sweeper":
         detail = "no fusion worker ended it in time; answered by the sweeper"
         reason = Reason.NOT_STARTED if entry.state != "fusing" else Reason.TIMEOUT
@@ -123,7 +124,7 @@ def _compose(
         absent=absent,
         degraded=degraded,
         stages=stages,
-        took_ms=entry.since_accepted_ms + (time.monotonic() - started_s) * 1000,
+        took_ms=entry.since_accepted_ms + (time.monotonic() - joined_s) * 1000,
         clock=time.monotonic,
     )
     _place(fields["stages"], entry.since_accepted_ms)
@@ -137,10 +138,10 @@ def _with_texts(
     plan: Plan,
     fused: Mapping[int, FusedQuestion],
     by: str,
-    started_s: float,
+    joined_s: float,
 ) -> tuple[Mapping[int, FusedQuestion], dict[str, PassageText] | None, list[StageNote], list[Degradation]]:
     """The pages and their texts, reranked where that is declared; what was done, and what is missing."""
-    spent_s = time.monotonic() - started_s
+    spent_s = time.monotonic() - joined_s
     left_s = (entry.left_ms - plan.finish_reserve_ms / 2) / 1000 - spent_s
     if by == "sweeper":
         left_s = min(left_s, TEXTS_OF_THE_SWEEPER_S)
@@ -152,13 +153,13 @@ def _with_texts(
         pages, rerank_note, why = reranking.left_as_fused()
         texts, note, missing = _fetch(resources, request, plan, pages, (), left_s)
     else:
-        wanted = reranking.wanted(time_for_it_s(entry, plan, plan.rerank, spent_s=spent_s))
+        wanted = reranking.wanted(time_for_it_s(entry, request, plan, plan.rerank, spent_s=spent_s))
         texts, note, missing = _fetch(resources, request, plan, fused, wanted, left_s)
-        spent_s = time.monotonic() - started_s
+        spent_s = time.monotonic() - joined_s
         pages, rerank_note, why = reranking.ended(
             wanted,
             texts or {},
-            limit_s=time_for_it_s(entry, plan, plan.rerank, spent_s=spent_s),
+            limit_s=time_for_it_s(entry, request, plan, plan.rerank, spent_s=spent_s),
             without_texts=missing.reason if missing else Reason.DOCUMENT_MISSING,
         )
     notes = [one for one in (note, rerank_note) if one is not None]

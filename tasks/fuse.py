@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from celery import Celery
@@ -23,6 +24,7 @@ def fuse_task(task: object, request_id: str, **_: object) -> None:
     The request stands in the ledger whole: what a newer version says besides is not needed.
     """
     resources: Resources = task.app.resources  # type: ignore[attr-defined]
+    asked_s = time.monotonic()
     entry = resources.ledger.join(request_id)
     if entry is not None:
-        end_joined(resources, entry, by="fusion")
+        end_joined(resources, entry, by="fusion", joined_s=asked_s)

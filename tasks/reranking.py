@@ -20,6 +20,7 @@ from models.documents import PassageText
 from models.envelope import Degradation, StageNote
 from models.errors import StageFailure
 from models.plan import Plan, RerankPlan
+from tasks.planning import further_questions_ms
 
 if TYPE_CHECKING:
     from ledger.protocol import Snapshot
@@ -31,7 +32,8 @@ Candidates = Sequence[tuple[int, FusedHit]]
 """(The question's place in the request, hit), the most wanted first."""
 
 AFTERWARDS_S = 0.03
-"""Kept for snippets and the end: after the fusion's reserve the sweeper takes the request over."""
+"""Kept for snippets and the end, and half of what further questions take: after the fusion's reserve the sweeper takes
+the request over."""
 
 
 class Ended(NamedTuple):
@@ -54,10 +56,13 @@ def marked(resources: Resources, plan: Plan) -> Plan:
     return plan.model_copy(update={"models": {**plan.models, "reranker": mark}})
 
 
-def time_for_it_s(entry: Snapshot, plan: Plan, rerank: RerankPlan, *, spent_s: float) -> float:
+def time_for_it_s(
+    entry: Snapshot, request: Request, plan: Plan, rerank: RerankPlan, *, spent_s: float
+) -> float:
     """Seconds that a rerank may take, `spent_s` after the join: its budget, or what the end leaves of it."""
     left_ms = min(entry.left_ms - plan.finish_reserve_ms, plan.fusion_reserve_ms)
-    return min(rerank.budget_ms / 1000, left_ms / 1000 - spent_s - AFTERWARDS_S)
+    afterwards_s = AFTERWARDS_S + further_questions_ms(request) / 2 / 1000
+    return min(rerank.budget_ms / 1000, left_ms / 1000 - spent_s - afterwards_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,8 @@ class Reranking:
         limit_s: float,
     ) -> tuple[Candidates, dict[int, dict[str, float]], Degradation | None]:
         """What was to be reranked, the logits by question and passage, and why any are missing."""
-        scores = self.resources.reranker(self.rerank.name).score(
+        reranker = self.resources.reranker(self.rerank.name)
+        scores = reranker.score(
             [
                 (self.request.questions[index].text, passage_text(texts[hit.passage_id]))
                 for index, hit in pairs
@@ -146,6 +152,14 @@ class Reranking:
             why = _why(Reason.BUDGET, of_them)
         elif scores.chosen < len(pairs) or len(wanted) < len(asked):
             why = _why(Reason.ADAPTIVE, f"{scores.chosen} of {len(asked)} fit the time")
+        planned = self.plan.models.get("reranker", reranker.fingerprint)
+        if planned != reranker.fingerprint and (why is None or why.reason == Reason.ADAPTIVE):
+            # Still the best order there is, but not that of the model under whose mark it would be cached.
+            why = _why(
+                Reason.MODEL_MISSING,
+                f"planned for the model {planned}, reranked by {reranker.fingerprint}: the workers of "
+                "chorale.retrieve and chorale.fusion started with different ones",
+            )
         # What lacks a text was to be reranked too, where worse ones were.
         last = wanted.index(pairs[scores.chosen - 1]) + 1 if scores.chosen < len(pairs) else len(wanted)
         return wanted[:last], logits, why

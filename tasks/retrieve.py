@@ -29,7 +29,7 @@ from tasks.ending import end_failed
 from tasks.fanout import Fanout
 from tasks.hedging import with_hedges
 from tasks.left_out import fails_policy, give_back, left_out, not_asked, without
-from tasks.planning import UnknownName, question_keys, resolve
+from tasks.planning import NotOffered, question_keys, resolve
 from tasks.reranking import marked
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def plan_request(
         plan = resolve(
             request, resources.pipeline, accepted_at=accepted_at, generation=generation, models=models
         )
-    except UnknownName as error:
+    except NotOffered as error:
         end_failed(
             resources, request, Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error)), by="planner"
         )
@@ -70,7 +70,7 @@ def plan_request(
     plan = plan.model_copy(
         update={"stages": (*plan.stages, StageNote(Stage.PLAN, ms=(monotonic() - begun_s) * 1000).to_wire())}
     )
-    if plan.asked and request.needs_retrieval:
+    if plan.asked:
         _fan_out(resources, fanout, request, plan, flight)
         return
     fields = build_answer_tail(request, plan, {}, {}, None)
@@ -102,7 +102,7 @@ def _fan_out(resources: Resources, fanout: Fanout, request: Request, plan: Plan,
 
 def _ask_cache(resources: Resources, request: Request, plan: Plan) -> tuple[Plan, str | None]:
     """The plan with the answers that the cache knows, and what equal questions in flight have in common."""
-    if request.cache == "bypass" or not plan.asked or not request.needs_retrieval:
+    if request.cache == "bypass" or not plan.asked:
         note = StageNote(Stage.CACHE, StageStatus.SKIPPED, detail=Reason.RULE)
         return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())}), None
     begun_s = monotonic()

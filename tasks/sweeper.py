@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -125,9 +126,10 @@ class Sweeper:
         pass  # the script itself pushed the callback
 
     def _end(self, action: Action) -> None:
+        asked_s = time.monotonic()
         entry = self._resources.ledger.join(action.request_id, force=True)
         if entry is not None:
-            end_joined(self._resources, entry, by="sweeper")
+            end_joined(self._resources, entry, by="sweeper", joined_s=asked_s)
 
 
 _ACTIONS: Mapping[str, Callable[[Sweeper, Action], None]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
@@ -12,10 +13,12 @@ from chorale_client.default_time import publish_timeouts
 from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
 from structlog import get_logger
 
+from ledger.outbox import publish_outbox_limit
 from models.errors import BadIndex, ModelMissing, NotConfigured, ServiceError, StageFailure
 from tasks.backlog import drop_ended
 
 if TYPE_CHECKING:
+    from inference.protocol import Reranker
     from models.documents import NamespaceState
     from search.protocol import Store
     from tasks.resources import Resources
@@ -24,6 +27,8 @@ log = get_logger("chorale.worker")
 
 AGAIN_S = 2.0
 """Between attempts to load a model that is missing; one that is being copied is there in a while."""
+FETCH_AGAIN_S = 60.0
+"""Between attempts to have a reranker's files for its mark; the answers are whole without it, and not cached."""
 
 
 def warm(app: Celery, queues: Sequence[str]) -> bool:
@@ -47,6 +52,9 @@ def warm(app: Celery, queues: Sequence[str]) -> bool:
         _connect(resources, branch.name)
     if QUEUE_RETRIEVE in queues:
         publish_timeouts(resources.redis, resources.pipeline.timeouts_s)
+        publish_outbox_limit(resources.redis, resources.settings.outbox_limit)
+        for name in resources.pipeline.rerankers:
+            threading.Thread(target=_fetch, args=(resources.reranker(name),), name=name, daemon=True).start()
         for state in _namespaces(resources.writing_store):
             resources.publish_generation(state.name, state.generation)
             if (resources.generation(state.name) or 0) > state.generation:
@@ -90,11 +98,29 @@ def _warm_rerankers(resources: Resources) -> None:
         raise missing
 
 
+def _fetch(reranker: Reranker) -> None:
+    """From the hub, for the marks of plans: no request waits for that."""
+    while True:
+        try:
+            reranker.fetch()
+            _ = reranker.fingerprint
+            return
+        except NotConfigured:
+            return  # the fusion workers say why
+        except ModelMissing as error:
+            log.error("reranked answers are not cached", error=error.detail)
+        time.sleep(FETCH_AGAIN_S)
+
+
 def warm_models_again(
     resources: Resources, queues: Sequence[str], stop: threading.Event, *, done: Callable[[], None]
 ) -> None:
     """Try until the models are there, or `stop`; then call `done`.  What needs them is answered without meanwhile."""
     while not stop.wait(AGAIN_S):
+        if QUEUE_FUSION in queues:
+            for name in resources.pipeline.rerankers:
+                with suppress(StageFailure):
+                    resources.reranker(name).fetch()
         with suppress(ModelMissing):
             warm_models(resources, queues)
             log.info("has its model now", queues=list(queues))

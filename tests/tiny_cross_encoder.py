@@ -29,7 +29,7 @@ _HEAD_TYPES = ("roberta", "xlm-roberta", "camembert")
 def write_tiny_cross_encoder(
     folder: Path, *, labels: int = 1, without: str | None = None, broken: str | None = None, **config: Any
 ) -> Path:
-    """Write the folder; of the head the weight `without` is left out and the one named `broken` is NaN."""
+    """Write the folder; the weight `without` is left out and the one named `broken` is NaN."""
     model_type = config.get("model_type", "bert")
     prefix = "bert." if model_type == "bert" else "roberta."
     settings: dict[str, Any] = {
@@ -69,7 +69,9 @@ def write_tiny_cross_encoder(
         f"{out}.bias": random.normal(0, 0.5, (labels,)),
     }
     weights = load_file(folder / "model.safetensors")
-    weights |= {name: value.astype(np.float32) for name, value in head.items() if name != without}
+    weights |= {name: value.astype(np.float32) for name, value in head.items()}
+    if without:
+        del weights[without]
     if broken:
         weights[broken][:] = np.nan
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})

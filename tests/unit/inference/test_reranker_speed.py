@@ -17,6 +17,7 @@ from inference.reranker import PairReranker
 from tests.tiny_cross_encoder import write_tiny_cross_encoder
 
 FIFTY = [("a question", f"text word tree {'date ' * (place % 5)}") for place in range(50)]
+FIFTY_LONG = [("a question", "text " * 40) for _ in range(50)]
 LIMIT_S = 4.0
 
 
@@ -28,12 +29,15 @@ class Timed(PairReranker):
     def __init__(self, folder: Path) -> None:
         self.now_s = 0.0
         self.pair_s = 0.04
+        self.short_pair_s: float | None = None
+        """Of pairs of at most 16 word pieces, where they differ."""
         self.runs: list[int] = []
         super().__init__(str(folder), threads=1, max_pieces=32, clock=lambda: self.now_s)
 
     def _load(self) -> Any:
         def run(ids: Any, segments: Any, mask: Any) -> Any:
-            self.now_s += self.pair_s * len(ids)
+            is_short = ids.shape[1] <= 16
+            self.now_s += len(ids) * (self.short_pair_s if is_short and self.short_pair_s else self.pair_s)
             self.runs.append(len(ids))
             return np.arange(len(ids), dtype=np.float32)
 
@@ -104,10 +108,15 @@ def test_nothing_known_means_everything_fits() -> None:
     assert PairSpeed().affordable([100, 200], limit_s=0.001) == 2
 
 
-def test_each_bucket_of_lengths_has_its_own_mean_and_an_unknown_one_its_neighbours() -> None:
+def two_lengths() -> PairSpeed:
     speed = PairSpeed(weight=0.5)
     speed.learn(length=16, pairs=10, took_s=0.16)  # .001 s a piece
     speed.learn(length=100, pairs=2, took_s=0.6)  # .003
+    return speed
+
+
+def test_each_bucket_of_lengths_has_its_own_mean_and_an_unknown_one_its_neighbours() -> None:
+    speed = two_lengths()
     assert speed.expected_s(20) == pytest.approx(20 * 0.001)
     assert speed.expected_s(120) == pytest.approx(120 * 0.003)
     assert speed.expected_s(400) == pytest.approx(400 * 0.003)
@@ -115,17 +124,61 @@ def test_each_bucket_of_lengths_has_its_own_mean_and_an_unknown_one_its_neighbou
     assert speed.affordable([100, 100, 16, 100], limit_s=1) == 3
 
 
-def test_what_is_slower_for_one_length_is_so_for_all_and_so_is_what_is_fast_again() -> None:
-    speed = PairSpeed(weight=0.5)
-    speed.learn(length=16, pairs=1, took_s=0.016)
-    speed.learn(length=100, pairs=1, took_s=0.3)
+def test_what_is_slower_for_one_length_is_half_so_for_all_and_so_is_what_is_fast_again() -> None:
+    speed = two_lengths()
     speed.learn(length=100, pairs=1, took_s=0.9)  # thrice: the mean is twice
     assert speed.expected_s(100) == pytest.approx(0.6)
-    assert speed.expected_s(16) == pytest.approx(0.032)
+    assert speed.expected_s(16) == pytest.approx(0.016 * 2**0.5)
     # Long pairs are not chosen any more; short ones that are fast again make them worth trying.
-    for _ in range(20):
+    for _ in range(10):
         speed.learn(length=16, pairs=1, took_s=0.016)
-    assert speed.expected_s(100) == pytest.approx(0.3, rel=0.01)
+    assert speed.expected_s(100) == pytest.approx(0.6 / 2**0.25, rel=0.01)
+
+
+def test_a_wrong_ratio_of_two_lengths_is_unlearned_while_both_are_measured() -> None:
+    speed = PairSpeed()
+    speed.learn(length=16, pairs=1, took_s=30 * 0.016)
+    for _ in range(20):
+        speed.learn(length=100, pairs=1, took_s=0.1)
+        speed.learn(length=16, pairs=1, took_s=0.016)
+    assert speed.expected_s(16) == pytest.approx(0.016, rel=0.2)
+    assert speed.expected_s(100) == pytest.approx(0.1, rel=0.2)
+
+
+def test_what_was_not_measured_for_twenty_runs_is_not_known_any_more() -> None:
+    speed = PairSpeed()
+    speed.learn(length=16, pairs=1, took_s=30 * 0.016)
+    for _ in range(19):
+        speed.learn(length=100, pairs=1, took_s=0.1)
+    assert speed.expected_s(16) > 2 * 16 * speed.expected_s(100) / 100
+    for _ in range(2):
+        speed.learn(length=100, pairs=1, took_s=0.1)
+    assert speed.expected_s(16) == pytest.approx(16 * speed.expected_s(100) / 100)
+
+
+def test_a_stall_while_the_worker_starts_is_unlearned_though_no_short_pair_comes(tmp_path: Path) -> None:
+    reranker = Timed(write_tiny_cross_encoder(tmp_path))
+    reranker.short_pair_s = 30 * reranker.pair_s
+    reranker.warm()
+    assert reranker.most(LIMIT_S) < 10
+    for _ in range(20):
+        reranker.score(FIFTY_LONG[: reranker.most(LIMIT_S)], limit_s=LIMIT_S)
+    assert reranker.most(LIMIT_S) >= 50
+    assert reranker.score(FIFTY_LONG, limit_s=LIMIT_S).chosen == 50
+
+
+def test_one_run_of_three_that_has_to_wait_while_the_worker_starts_counts_for_nothing(tmp_path: Path) -> None:
+    reranker = Timed(write_tiny_cross_encoder(tmp_path))
+    took = iter([0.04, 30 * 0.04, 0.04, 0.04])
+    load = reranker._load()
+
+    def run(ids: Any, segments: Any, mask: Any) -> Any:
+        reranker.pair_s = next(took, 0.04)
+        return load(ids, segments, mask)
+
+    reranker._load = lambda: run  # type: ignore[method-assign]
+    reranker.warm()
+    assert reranker.most(LIMIT_S) == pytest.approx(LIMIT_S / 0.04, abs=1)
 
 
 @pytest.fixture

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +76,10 @@ def test_both_backends_give_the_scores_of_cross_encoder_itself(
         ({"labels": 3}, "gives a pair 3 scores; a reranker gives it one"),
         ({"without": "classifier.weight"}, r"lacks classifier\.weight: without all its weights"),
         ({"without": "bert.pooler.dense.bias"}, r"lacks .*pooler\.dense\.bias: without all its weights"),
+        (
+            {"without": "bert.encoder.layer.1.output.dense.bias"},
+            r"lacks bert\.encoder\.layer\.1\.output\.dense\.bias: without all its weights",
+        ),
         ({"model_type": "mpnet"}, "the reranker 'onnx' does not do the architecture 'mpnet'"),
         ({"hidden_act": "silu"}, "the reranker 'onnx' does not do the activation 'silu'"),
     ],
@@ -85,8 +93,10 @@ def test_what_is_no_whole_cross_encoder_is_refused_and_the_message_says_why(
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize("without", ["classifier.weight", "bert.pooler.dense.bias"])
-def test_pytorch_too_refuses_a_head_that_it_would_have_to_make_up(tmp_path: Path, without: str) -> None:
+@pytest.mark.parametrize(
+    "without", ["classifier.weight", "bert.pooler.dense.bias", "bert.encoder.layer.1.output.dense.bias"]
+)
+def test_pytorch_too_refuses_weights_that_it_would_have_to_make_up(tmp_path: Path, without: str) -> None:
     need("torch", "`make torch` installs it")
     write_tiny_cross_encoder(tmp_path, without=without)
     with pytest.raises(NotConfigured, match=f"lacks {without}: without all its weights"):
@@ -109,10 +119,89 @@ def test_damaged_weights_are_a_missing_model_and_mended_ones_load(tmp_path: Path
         weights.write_bytes(damaged)
         with pytest.raises(ModelMissing, match=r"model\.safetensors"):
             reranker.warm()
-        with pytest.raises(ModelMissing, match="is not loaded"):
+        with pytest.raises(ModelMissing, match=r"is not loaded: .*model\.safetensors"):
             reranker.score(PAIRS, limit_s=LIMIT_S)
     weights.write_bytes(whole)
     assert len(logits(reranker)) == len(PAIRS)
+
+
+def _config(folder: Path, said: str) -> None:
+    (folder / "config.json").write_text(said)
+
+
+def _misfit(folder: Path) -> None:
+    stated = json.loads((folder / "config.json").read_text())
+    # 32 numbers a token are not to be had for five heads.
+    _config(folder, json.dumps({**stated, "num_attention_heads": 5}))
+
+
+def _dangling(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("/nowhere")
+
+
+def _folder_for_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").mkdir()
+
+
+BROKEN: dict[str, Callable[[Path], None]] = {
+    "a config that is no object": lambda folder: _config(folder, "[]"),
+    "a config with a word for a number": lambda folder: _config(
+        folder,
+        '{"architectures": ["BertForSequenceClassification"], "num_labels": 1, "max_position_embeddings": "x"}',
+    ),
+    "a config that does not fit the weights": _misfit,
+    "weights that are a dangling link": _dangling,
+    "weights that are a folder": _folder_for_weights,
+    "no weights": lambda folder: (folder / "model.safetensors").unlink(),
+    "no tokenizer": lambda folder: (folder / "tokenizer.json").unlink(),
+}
+
+
+@pytest.mark.parametrize("backend", RERANKERS)
+@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_whatever_is_wrong_with_its_files_is_a_missing_model_and_mended_ones_load(
+    tmp_path: Path, broken: str, backend: str
+) -> None:
+    if backend == "sentence_transformers":
+        need("torch", "`make torch` installs it")
+    write_tiny_cross_encoder(tmp_path / "whole")
+    folder = shutil.copytree(tmp_path / "whole", tmp_path / "model")
+    BROKEN[broken](folder)
+    reranker = load_reranker(str(folder), backend=backend, threads=1)
+    with pytest.raises(ModelMissing) as raised:
+        reranker.warm()
+    with suppress(ModelMissing):
+        _ = reranker.fingerprint
+    with pytest.raises(ModelMissing) as said:
+        reranker.score(PAIRS, limit_s=LIMIT_S)
+    assert str(said.value) == f"the reranker {folder} is not loaded: {raised.value}"
+
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "whole", folder)
+    whole = load_reranker(str(tmp_path / "whole"), backend=backend, threads=1)
+    assert logits(reranker) == logits(whole)
+    assert reranker.fingerprint == whole.fingerprint
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_a_device_that_this_machine_does_not_have_is_refused(tmp_path: Path) -> None:
+    need("torch", "`make torch` installs it")
+    write_tiny_cross_encoder(tmp_path)
+    reranker = load_reranker(str(tmp_path), backend="sentence_transformers", threads=1, device="cuda:77")
+    with pytest.raises(NotConfigured, match=r"device 'cuda:77': PyTorch finds \d+ CUDA devices"):
+        reranker.warm()
+
+
+def test_the_mark_is_that_of_the_loaded_weights_whatever_lies_there_later(tmp_path: Path) -> None:
+    write_tiny_cross_encoder(tmp_path)
+    reranker = OnnxReranker(str(tmp_path), threads=1)
+    before = OnnxReranker(str(tmp_path), threads=1).fingerprint
+    reranker.warm()
+    write_tiny_cross_encoder(tmp_path, broken="classifier.bias")
+    assert reranker.fingerprint == before != OnnxReranker(str(tmp_path), threads=1).fingerprint
 
 
 def test_a_model_that_answers_nan_is_an_invalid_answer(tmp_path: Path) -> None:
@@ -147,7 +236,7 @@ def test_unknown_names_are_refused_with_what_there_is(tmp_path: Path) -> None:
         load_reranker(str(tmp_path), backend="onxn", threads=1)
     with pytest.raises(WrongDeclaration, match="no device 'cuda' here; there are: cpu"):
         load_reranker(str(tmp_path), backend="onnx", threads=1, device="cuda")
-    with pytest.raises(ModelMissing, match="neither a folder nor to be had"):
+    with pytest.raises(ModelMissing, match="neither a folder nor fetched from"):
         _ = load_reranker(str(tmp_path / "no/such/model"), backend="onnx", threads=1).fingerprint
 
 

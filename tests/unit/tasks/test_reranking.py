@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,20 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 from chorale_client.words import Reason
+from pydantic_core import from_json
 
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from fusion.fuse import fuse_question
-from ledger.protocol import Snapshot
+from ledger.memory import MemoryLedger
+from ledger.protocol import Callback, Part, Snapshot
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
+from tasks.ending import end_joined
 from tasks.reranking import Reranking, marked, passage_text, time_for_it_s
 from tasks.resources import Resources
 from tests.tiny_cross_encoder import write_tiny_cross_encoder
-from tests.unit.fusion.builders import branch, envelopes, hit, plan
+from tests.unit.fusion.builders import answered, branch, envelopes, hit, plan
 
 RERANK = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
 PLAN = plan((branch("bm25"),), rerank=RERANK, finish_reserve_ms=60, fusion_reserve_ms=560)
@@ -76,6 +80,24 @@ def test_with_no_time_left_nothing_is_begun(declare: Declare, tmp_path: Path) ->
     assert (ended.why.reason, ended.note.n_out) == (Reason.BUDGET, 0)
 
 
+def test_what_was_planned_for_another_model_is_reranked_and_never_kept(
+    declare: Declare, tmp_path: Path
+) -> None:
+    resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
+    resources.reranker("tiny").warm()
+    own = resources.reranker("tiny").fingerprint
+    for planned, reason in (
+        ({"reranker": "another"}, Reason.MODEL_MISSING),
+        ({"reranker": own}, None),
+        ({}, None),
+    ):
+        of_plan = PLAN.model_copy(update={"models": planned})
+        reranking = Reranking(resources, REQUEST, of_plan, RERANK, FUSED)
+        ended = reranking.ended(reranking.wanted(20), TEXTS, limit_s=20)
+        assert (ended.why and ended.why.reason, ended.note.n_out) == (reason, 6)
+        assert ended.why is None or f"planned for the model another, reranked by {own}" in ended.why.detail
+
+
 def test_hits_without_a_text_stay_below_and_the_others_are_reranked(declare: Declare, tmp_path: Path) -> None:
     resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
     resources.reranker("tiny").warm()
@@ -119,18 +141,52 @@ def snapshot(left_ms: int) -> Snapshot:
 
 
 @pytest.mark.parametrize(
-    ("left_ms", "spent_s", "expected_s"),
+    ("left_ms", "spent_s", "questions", "expected_s"),
     [
-        (2_000, 0.0, 0.4),  # the budget
-        (2_000, 0.2, 0.33),  # the sweeper takes over 560 ms after the join; 200 are spent, 30 are for the end
-        (300, 0.0, 0.21),  # 60 ms before the deadline is the end, and 30 before that
-        (80, 0.0, -0.01),
+        (2_000, 0.0, 1, 0.4),  # the budget
+        (
+            2_000,
+            0.2,
+            1,
+            0.33,
+        ),  # the sweeper takes over 560 ms after the join; 200 are spent, 30 are for the end
+        (300, 0.0, 1, 0.21),  # 60 ms before the deadline is the end, and 30 before that
+        (80, 0.0, 1, -0.01),
+        # 63 more questions, of 2.5 ms and three hits of .3 ms: half of that is for the end.
+        (2_000, 0.2, 64, 0.33 - 63 * 0.0034 / 2),
     ],
 )
 def test_the_time_for_a_rerank_is_its_budget_or_what_the_end_leaves(
-    left_ms: int, spent_s: float, expected_s: float
+    left_ms: int, spent_s: float, questions: int, expected_s: float
 ) -> None:
-    assert time_for_it_s(snapshot(left_ms), PLAN, RERANK, spent_s=spent_s) == pytest.approx(expected_s)
+    request = make_request(["a question"] * questions, top_k=3)
+    given_s = time_for_it_s(snapshot(left_ms), request, PLAN, RERANK, spent_s=spent_s)
+    assert given_s == pytest.approx(expected_s)
+
+
+@pytest.mark.parametrize(("since_s", "reason"), [(0, Reason.NOT_CONFIGURED), (10, Reason.BUDGET)])
+def test_what_was_spent_since_the_join_was_asked_for_counts(
+    declare: Declare, tmp_path: Path, since_s: float, reason: Reason
+) -> None:
+    resources = declare(tmp_path / "no/such/model")
+    resources.ledger = ledger = MemoryLedger()  # type: ignore[assignment]
+    other = RERANK.model_copy(update={"name": "of_another_version"})
+    planned = PLAN.model_copy(update={"rerank": other})
+    ledger.accept(REQUEST)
+    ledger.plan(
+        REQUEST.request_id,
+        planned.model_dump_json().encode(),
+        [Part("bm25", "chorale.bm25", limit_ms=500, resend_after_ms=500)],
+        Callback("chorale.fusion"),
+        finish_reserve_ms=planned.finish_reserve_ms,
+        fusion_reserve_ms=planned.fusion_reserve_ms,
+    )
+    ledger.report(REQUEST.request_id, "bm25", answered("bm25", hit("d0")))
+    entry = ledger.join(REQUEST.request_id)
+    assert entry is not None
+    assert end_joined(resources, entry, by="fusion", joined_s=time.monotonic() - since_s)
+    result = from_json(ledger.result(REQUEST.request_id) or b"")["result"]
+    assert [one["reason"] for one in result["degraded"] if one["where"] == "rerank"] == [reason]
 
 
 def test_the_plan_has_the_models_mark_and_without_it_nothing_is_kept(

@@ -1,0 +1,83 @@
+"""A reranker named on the hub: only `fetch` asks it; the hub library reads its address when it is imported."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inference.onnx_reranker import OnnxReranker
+from tests.model_hub import NAME, ModelHub
+from tests.tiny_cross_encoder import write_tiny_cross_encoder
+
+ROOT = Path(__file__).parents[3]
+BEGIN = f"""
+from inference.onnx_reranker import OnnxReranker
+from models.errors import ModelMissing
+reranker = OnnxReranker({NAME!r}, threads=1)
+"""
+
+
+def in_new_process(program: str, home: Path, endpoint: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", BEGIN + program],
+        cwd=ROOT,
+        env={**os.environ, "HF_HOME": str(home), "HF_ENDPOINT": endpoint},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """Takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def test_nobody_waits_for_a_hub_that_is_silent(silent: socket.socket, tmp_path: Path) -> None:
+    program = """
+for what in (lambda: reranker.fingerprint, reranker.warm):
+    try:
+        what()
+    except ModelMissing as error:
+        print(error)
+"""
+    endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+    said = in_new_process(program, tmp_path, endpoint).splitlines()
+    assert [line.partition(";")[0] for line in said] == [
+        f"no model {NAME}: neither a folder nor fetched from the Hugging Face hub yet"
+    ] * 2
+    silent.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        silent.accept()
+
+
+def test_what_was_fetched_is_there_for_who_plans_and_who_ranks(tmp_path: Path) -> None:
+    folder = write_tiny_cross_encoder(tmp_path / "model")
+    with ModelHub(folder) as hub:
+        in_new_process("reranker.fetch()", tmp_path / "home", hub.origin)
+    program = "reranker.fetch(); reranker.warm(); print(reranker.fingerprint)"
+    # The hub is gone, and who has the files does not ask for them.
+    mark = in_new_process(program, tmp_path / "home", hub.origin)
+    assert mark == OnnxReranker(str(folder), threads=1).fingerprint
+
+
+def test_a_hub_that_answers_nonsense_is_a_missing_model(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    program = """
+try:
+    reranker.fetch()
+except ModelMissing as error:
+    print("missing")
+"""
+    with ModelHub(tmp_path / "empty") as hub:
+        assert in_new_process(program, tmp_path / "home", hub.origin + "/elsewhere") == "missing"
