@@ -59,7 +59,7 @@ class AuditedBranch:
     weight: float | None
     depth: int | None
     rankings: tuple[Ranking, ...]
-    """All candidates, a ranking for each question that was searched."""
+    """All candidates, a ranking for each question that was searched; none where they were left out (`status` is `ok`)."""
 
     def envelope(self) -> Envelope:
         """What the branch left in the ledger, for fusing again."""

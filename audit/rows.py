@@ -63,8 +63,8 @@ def _request(ended: Ended) -> Row:
         "ended_by": ended.by,
         "status": answer["status"],
         "took_ms": answer.get("took_ms", ended.ended_at_ms - ended.accepted_at_ms),
-        "namespace": _option(request, "namespace"),
-        "correlation_id": _plain(request.get("correlation_id")),
+        "namespace": column_of(request, "namespace"),
+        "correlation_id": column_of(request, "correlation_id"),
         "tags": request.get("tags") or {},
         "top_k": _option(request, "top_k"),
         "configuration": _plain(plan.get("configuration", request.get("configuration"))),
@@ -114,7 +114,7 @@ def _branches(ended: Ended) -> Iterator[Row]:
 
 
 def _reported(envelope: Row) -> Row:
-    answered = envelope["status"] != EnvelopeStatus.FAILED
+    has_candidates = envelope["status"] != EnvelopeStatus.FAILED and not envelope.get("left_out")
     return {
         "status": envelope["status"],
         "reason": envelope.get("reason"),
@@ -122,7 +122,9 @@ def _reported(envelope: Row) -> Row:
         "ms": envelope.get("ms"),
         "attempt": envelope.get("attempt"),
         "generation": envelope.get("generation"),
-        "candidates": zlib.compress(to_json(_without_texts(envelope)), COMPRESSION) if answered else None,
+        "candidates": zlib.compress(to_json(_without_texts(envelope)), COMPRESSION)
+        if has_candidates
+        else None,
     }
 
 
@@ -159,6 +161,11 @@ def _hits(ended: Ended) -> Iterator[Row]:
                 "found_by": hit.get("found_by") or [],
                 "explanation": {name: hit[name] for name in EXPLANATION if hit.get(name)},
             }
+
+
+def column_of(request: Row, name: str) -> str | None:
+    """What `namespace` and `correlation_id` are in the tables."""
+    return _plain(_option(request, name))
 
 
 def _option(request: Row, name: str) -> Any:

@@ -30,6 +30,12 @@ class Run:
     configuration: str
     branches: tuple[str, ...]
     weights: Mapping[str, float] | None = None
+    is_reranked: bool = False
+
+    @property
+    def questions_a_request(self) -> int:
+        """A reranker's budget is a request's: several questions would share it, which is not what a caller sees."""
+        return 1 if self.is_reranked else QUESTIONS_A_REQUEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,8 @@ class Evaluation:
 
 
 def runs_of(pipeline: Pipeline) -> list[Run]:
-    """Each branch alone, then each configuration of several branches that ranks differently without boosts."""
+    """Each branch alone, without a reranker; then each configuration that ranks differently from these and the others,
+    boosts aside."""
     runs: list[Run] = []
     asked = {name: pipeline.branches_of(chosen) for name, chosen in pipeline.configurations.items()}
     for branch in pipeline.branches:
@@ -70,10 +77,12 @@ def runs_of(pipeline: Pipeline) -> list[Run]:
     seen: set[tuple[Any, ...]] = set()
     for name, branches in asked.items():
         chosen = pipeline.configurations[name]
-        ranking = (chosen.method, chosen.k, frozenset((one.name, one.weight) for one in branches))
-        if len(branches) > 1 and ranking not in seen:
+        weights = frozenset((one.name, one.weight) for one in branches)
+        ranking = (chosen.method, chosen.k, weights, chosen.fold, chosen.reranker)
+        if (len(branches) > 1 or chosen.reranker) and ranking not in seen:
             seen.add(ranking)
-            runs.append(Run(name, name, tuple(one.name for one in branches)))
+            names = tuple(one.name for one in branches)
+            runs.append(Run(name, name, names, is_reranked=chosen.reranker is not None))
     return runs
 
 
@@ -95,7 +104,7 @@ def evaluate(
     measure(collection.judgements, {})
     for run in runs:
         rankings: dict[str, list[str]] = {}
-        for ids in batches(collection.questions):
+        for ids in batches(collection.questions, run.questions_a_request):
             answer = ask(request_of(run, collection.namespace, [collection.questions[id_] for id_ in ids]))
             for question_id, question in zip(ids, answer.questions, strict=True):
                 rankings[question_id] = ranked_documents(question)
@@ -119,7 +128,7 @@ def ranked_documents(question: QuestionAnswer) -> list[str]:
 
 
 def request_of(run: Run, namespace: str, texts: Sequence[str]) -> Request:
-    """Boosts, cache and thresholds are off."""
+    """Boosts, cache and thresholds are off; so is a reranker where the run is not about it."""
     return make_request(
         [text[:MAX_TEXT_CHARS] for text in texts],
         namespace=namespace,
@@ -130,13 +139,14 @@ def request_of(run: Run, namespace: str, texts: Sequence[str]) -> Request:
         top_k=DEPTH,
         include=["ids"],
         boosts="off",
+        rerank=None if run.is_reranked else "off",
         cache="bypass",
         timeout_s=TIMEOUT_S,
     )
 
 
-def batches(questions: Mapping[str, str]) -> Iterator[list[str]]:
+def batches(questions: Mapping[str, str], size: int = QUESTIONS_A_REQUEST) -> Iterator[list[str]]:
     """The questions' ids, request by request."""
     ids = iter(questions)
-    while batch := list(islice(ids, QUESTIONS_A_REQUEST)):
+    while batch := list(islice(ids, size)):
         yield batch

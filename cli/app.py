@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from io import TextIOWrapper
+from typing import NoReturn
 
 import typer
 from chorale_client.errors import ChoraleError, InvalidRequest
@@ -20,6 +24,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What writing runs into; of a file that is opened the error has the name."""
+
 
 @app.callback()
 def chorale() -> None:
@@ -28,12 +35,39 @@ def chorale() -> None:
 
 
 def run() -> None:
-    """Run the command line: what the service or the client says is wrong is a sentence, never a traceback."""
+    """Run the command line: what is wrong with the service, the request or this machine is a sentence, never a
+    traceback."""
+    # What the encoding lacks is printed as a question mark.
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
     try:
-        app(prog_name="chorale")
+        try:
+            app(prog_name="chorale")
+        finally:
+            sys.stdout.flush()
     except (ServiceError, ChoraleError) as error:
-        print(f"chorale: {error}", file=sys.stderr)
-        sys.exit(WRONG_USAGE if isinstance(error, WrongDeclaration | InvalidRequest) else OTHER)
+        _end(str(error), WRONG_USAGE if isinstance(error, WrongDeclaration | InvalidRequest) else OTHER)
     except RedisError as error:
-        print(f"chorale: Redis does not answer: {error}", file=sys.stderr)
+        from cli.redis_trouble import trouble
+
+        _end(str(trouble(error)))
+    except OSError as error:
+        _end(_of_this_machine(error))
+
+
+def _of_this_machine(error: OSError) -> str:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # Python would try again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
         sys.exit(OTHER)
+    if error.errno in _OUTPUT and error.filename is None:
+        return f"the output cannot be written: {error.strerror}"
+    return f"{error.filename}: {error.strerror}" if error.filename else f"{type(error).__name__}: {error}"
+
+
+def _end(said: str, code: int = OTHER) -> NoReturn:
+    print(f"chorale: {said}", file=sys.stderr)
+    sys.exit(code)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from chorale_client.answer import Degradation
+from chorale_client.words import EnvelopeStatus
 from rich.text import Text
 
 from cli.answer_view import STATUS_STYLES, missing_lines
@@ -24,12 +25,10 @@ UNKEPT = "(text not kept)"
 
 
 def lines_table(lines: Sequence[AuditedLine]) -> Table:
-    """A row a request."""
+    """A row a request; where the terminal is narrow, the question is shortened."""
     table = plain_table("id", "accepted (UTC)", "namespace", "", "ms", "question", right=("ms",))
-    for name in ("id", "accepted (UTC)"):
-        next(column for column in table.columns if column.header == name).no_wrap = True
-    question = table.columns[-1]
-    question.no_wrap, question.overflow = True, "ellipsis"
+    for column in table.columns[:-1]:
+        column.no_wrap = True
     for line in lines:
         more = f" (and {line.questions - 1} more)" if line.questions > 1 else ""
         table.add_row(
@@ -38,7 +37,12 @@ def lines_table(lines: Sequence[AuditedLine]) -> Table:
             line.namespace,
             Text(line.status, STATUS_STYLES.get(line.status, "")),
             f"{line.took_ms:,.0f}",
-            f"{UNKEPT if line.text is None else ' '.join(line.text.split())}{more}",
+            # Not the column, whose width would then be cut no sooner than that of the others.
+            Text(
+                f"{UNKEPT if line.text is None else ' '.join(line.text.split())}{more}",
+                no_wrap=True,
+                overflow="ellipsis",
+            ),
         )
     return table
 
@@ -97,13 +101,15 @@ def branches_table(branches: Sequence[AuditedBranch]) -> Table:
         right=("ms", "candidates", "weight", "attempt"),
     )
     for branch in branches:
-        candidates = sum(len(ranking.hits) for ranking in branch.rankings)
+        candidates = f"{sum(len(ranking.hits) for ranking in branch.rankings):,}"
+        if branch.status == EnvelopeStatus.OK and not branch.rankings:
+            candidates = "not kept"
         why = ": ".join(filter(None, (branch.reason, branch.detail)))
         table.add_row(
             Text(branch.branch, "bold"),
             Text(branch.status, _BRANCH_STYLES.get(branch.status, "")),
             "" if branch.ms is None else f"{branch.ms:.1f}",
-            f"{candidates:,}",
+            candidates,
             "" if branch.weight is None else f"{branch.weight:g}",
             "" if branch.attempt is None else str(branch.attempt),
             Text(why, "yellow"),

@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
-from models.errors import ServiceError
+from models.errors import ServiceError, WrongHome
 
 
 class AlreadyRunning(ServiceError):
@@ -19,10 +20,9 @@ class AlreadyRunning(ServiceError):
 def hold_home(home: Path) -> Iterator[None]:
     """Hold the home's lock; the kernel lets it go with the process, however that ends.
 
-    Raises AlreadyRunning with the number of the process that holds it.
+    Raises AlreadyRunning with the number of the process that holds it, WrongHome where nothing can be kept there.
     """
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (home / "up.lock").open("a+") as file:
+    with _opened(home) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -36,3 +36,12 @@ def hold_home(home: Path) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def _opened(home: Path) -> TextIO:
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return (home / "up.lock").open("a+")
+    except OSError as error:
+        why = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
+        raise WrongHome(f"CHORALE_HOME={home} cannot be used ({why}): set it to a folder of yours") from error

@@ -40,6 +40,10 @@ class Status:
     outbox_entries: int
     """Ended requests that wait for the audit tables."""
     outbox_age_s: float
+    outbox_limit: int
+    """How many may wait before new requests are refused; 0: any number."""
+    outbox_refused: int
+    """Requests that were refused, and only counted, since so many waited."""
     unreadable: int
     """Outbox entries that no table took; the newest thousand are kept aside."""
     chords: str
@@ -65,6 +69,8 @@ class Status:
             "outbox": {
                 "entries": self.outbox_entries,
                 "oldest_s": self.outbox_age_s,
+                "limit": self.outbox_limit,
+                "refused": self.outbox_refused,
                 "unreadable": self.unreadable,
             },
             "chords": self.chords,
@@ -115,12 +121,14 @@ def read_status(around: Surroundings) -> Status:
     from audit.outbox import UNREADABLE, outbox_state
     from cli.liveness import in_flight, read_queues, read_workers
     from cli.namespaces import published
+    from ledger.outbox import read_outbox_bound
     from ledger.outcomes import store_name
     from tasks.app import make_app
 
     redis = around.running_redis()
     resources, settings = around.resources, around.settings
     entries, age_s = outbox_state(redis)
+    bound = read_outbox_bound(redis)
     states = resources.writing_store.namespaces()
     pipeline = around.pipeline
     names = [branch.name for branch in pipeline.branches] + [store_name(name) for name in pipeline.stores]
@@ -138,6 +146,8 @@ def read_status(around: Surroundings) -> Status:
         in_flight=in_flight(redis),
         outbox_entries=entries,
         outbox_age_s=age_s,
+        outbox_limit=bound.entries,
+        outbox_refused=bound.refused,
         unreadable=int(redis.xlen(UNREADABLE)),
         chords="lean" if make_app(resources).fanout.is_lean else "plain",
         namespaces=states,
@@ -153,7 +163,10 @@ def view(found: Status) -> list[Any]:
 
     outbox = "empty"
     if found.outbox_entries:
-        outbox = f"{found.outbox_entries:,} waiting, the oldest for {found.outbox_age_s:.1f} s"
+        most = f" of at most {found.outbox_limit:,}" if found.outbox_limit else ""
+        outbox = f"{found.outbox_entries:,}{most} waiting, the oldest for {found.outbox_age_s:.1f} s"
+    if found.outbox_refused:
+        outbox += f", {found.outbox_refused:,} requests were refused since so many waited"
     if found.unreadable:
         outbox += f", {found.unreadable:,} kept aside as unreadable"
     lines = {

@@ -22,7 +22,7 @@ from cli.supervisor import NAME, Supervisor, stop_on_signals
 from cli.worker import short_name
 from config.home import check_home
 from config.threads import VARIABLES
-from models.errors import ServiceError
+from models.errors import ServiceError, WrongDeclaration
 
 if TYPE_CHECKING:
     from config.pipeline import Pipeline
@@ -49,7 +49,15 @@ class Running:
 
 
 def worker_children(settings: Settings, pipeline: Pipeline, environment: Mapping[str, str]) -> list[Child]:
-    """As many processes for each queue as the settings say, and one sweeper; all get `environment`."""
+    """As many processes for each queue as the settings say, and one sweeper; all get `environment`.
+
+    Raises WrongDeclaration for a queue that the pipeline does not have.
+    """
+    if unknown := sorted(settings.worker_processes.keys() - set(pipeline.queues)):
+        raise WrongDeclaration(
+            f"CHORALE_WORKER_PROCESSES: no queue {', '.join(map(short_name, unknown))}; "
+            f"there are: {', '.join(map(short_name, pipeline.queues))}"
+        )
 
     def child(name: str, *arguments: str) -> Child:
         return Child(name, (sys.executable, "-m", "cli", *arguments), environment)

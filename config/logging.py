@@ -110,6 +110,8 @@ def set_up_logging(
     root.setLevel(level)
     # At INFO Celery has two lines for each task, which say nothing that the stages do not.
     logging.getLogger("celery").setLevel(max(logging.WARNING, root.level))
+    # A line for each attempt at a node that is away; the error at the end has the address and the reason.
+    logging.getLogger("elastic_transport.node_pool").setLevel(max(logging.ERROR, root.level))
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

@@ -18,6 +18,7 @@ from chorale_client.words import (
 from pydantic import BaseModel, Field, ValidationError
 
 from config import extensions
+from config.complaints import complaints
 from config.declarations import (
     BranchDeclaration,
     Choices,
@@ -151,12 +152,12 @@ class PipelineReader:
         try:
             return kind(**named, **table)
         except ValidationError as error:
-            for found in error.errors():
-                message = found["msg"]
-                if found["type"] == "extra_forbidden":
+            for place, fault, said in complaints(error, table):
+                message = said
+                if fault == "extra_forbidden":
                     fields = (field for field in kind.model_fields if field != "name")
                     message = f"unknown field; there are: {', '.join(fields)}"
-                self._complain((*path, *map(str, found["loc"])), message)
+                self._complain((*path, *place), message)
             return None
 
     def _check_name(self, path: tuple[str, ...]) -> None:

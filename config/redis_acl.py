@@ -5,7 +5,8 @@
 
 The file holds SHA-256 hashes of the passwords; a role without a password in the environment is off.  Redis judges
 each command that a script runs by the same rules.  A caller's login reads and writes the requests whose ids it knows,
-adds to moments, outbox and its queue, and can neither list keys nor read, replace or delete any of those three.
+adds to moments, outbox and its queue, and can neither list keys nor read, replace or delete any of those three; of the
+outbox it learns how long it is.
 
 What these rules cannot keep a stolen one from: entering requests, answers and entries of the outbox that nobody checks,
 XADD with a MAXLEN, since Redis has no rules for options, and filling the memory or holding the server up with a script.
@@ -32,6 +33,8 @@ from chorale_client.keys import (
     INDEXED,
     MOMENTS,
     OUTBOX,
+    OUTBOX_LIMIT,
+    OUTBOX_REFUSED,
     OVERLOAD,
     RESULT,
     SWEEPER,
@@ -61,7 +64,7 @@ _WORKING = (
     *("srem", "expire", "watch", "unwatch", "psubscribe", "punsubscribe"),
 )
 """Of planning, joining, sweeping and consuming, kombu's acknowledgements included."""
-_DRAINING = ("xadd", "xread", "xdel", "xlen", "xrange", "xtrim")
+_DRAINING = ("xadd", "xread", "xdel", "xlen", "xrange", "xtrim", "incr")
 _LOOKING = ("scan", "info")
 
 _REQUESTS = (ENTRY + "*", RESULT + "*", FLIGHT + "*")
@@ -120,7 +123,7 @@ class Role:
 
 _CALLING = Grant(("*",), ("eval", "evalsha"))
 """A script may name any key: what it does is judged command by command."""
-_AUDITING = Grant((OUTBOX,), ("xadd",))
+_AUDITING = Grant((OUTBOX, OUTBOX_REFUSED), ("xadd", "xlen", "incr"))
 
 
 def _sending_to(queue: str) -> tuple[Grant, ...]:
@@ -129,7 +132,7 @@ def _sending_to(queue: str) -> tuple[Grant, ...]:
 
 def _asking(*also_read: str) -> tuple[Grant, ...]:
     """What `chorale_client` does to ask."""
-    read = (OVERLOAD, TIMEOUTS, *also_read)
+    read = (OVERLOAD, TIMEOUTS, OUTBOX_LIMIT, *also_read)
     return (
         Grant(
             (*_REQUESTS, *(f"%R~{key}" for key in read)),
@@ -160,7 +163,11 @@ ROLES: Mapping[str, Role] = {
         ),
         Role(
             "worker",
-            (Grant((*_WORKERS, INDEXED + "*", HANDED_IN, WRITTEN + "*"), _WORK), _CALLING, _AUDITING),
+            (
+                Grant((*_WORKERS, INDEXED + "*", HANDED_IN, WRITTEN + "*", OUTBOX_LIMIT), _WORK),
+                _CALLING,
+                _AUDITING,
+            ),
             channels=_EVERYWHERE,
         ),
         Role(
@@ -185,7 +192,10 @@ ROLES: Mapping[str, Role] = {
         ),
         Role(
             "operator",  # who types `chorale index`, `status`, `doctor`, `backup`
-            (Grant((*_WORKERS, *_OUTBOXES), (*_WORK, *_DRAINING, *_LOOKING)), _CALLING),
+            (
+                Grant((*_WORKERS, *_OUTBOXES, INDEXED + "*", HANDED_IN), (*_WORK, *_DRAINING, *_LOOKING)),
+                _CALLING,
+            ),
             channels=_EVERYWHERE,
         ),
         # redis-cli, in need

@@ -178,7 +178,12 @@ def build_answer_tail(
     return {
         "v": WIRE_VERSION,
         "status": str(worst(question["status"] for question in questions)),
-        "degraded": [one.to_wire() for one in reasons if consequence(one.reason).degrades],
+        # Where the policy was not met, whatever is missing says why.
+        "degraded": [
+            one.to_wire()
+            for one in reasons
+            if searched_status == Status.FAILED or consequence(one.reason).degrades
+        ],
         "stages": waterfall(plan, envelopes, reasons, notes),
         "warnings": list(dict.fromkeys(said)),
         "cached": all(index in plan.cached for index in range(len(request.questions))),

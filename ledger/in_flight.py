@@ -142,8 +142,10 @@ class RequestInFlight:
             f'"task_id":"{request_id}","fingerprint":"{self.fingerprint}","result":{answer}}}'
         ).encode()
 
-    def outbox_fields(self, request_id: str, answer: str, by: str, now_ms: int) -> dict[bytes, bytes]:
-        """What the audit is told of the end."""
+    def outbox_fields(
+        self, request_id: str, answer: str, by: str, now_ms: int, *, is_filling: bool
+    ) -> dict[bytes, bytes]:
+        """What the audit is told of the end; without candidates where much waits for it already."""
         said = {
             "id": request_id,
             "accepted_at": str(self.accepted_at_ms),
@@ -154,4 +156,8 @@ class RequestInFlight:
             "answer": answer,
         }
         envelopes = {f"envelope:{name}".encode(): envelope for name, envelope in self.envelopes.items()}
+        for name, part in self.parts.items() if is_filling else ():
+            if part.status == EnvelopeStatus.OK:
+                brief = f'{{"v":1,"branch":"{name}","status":"ok","rankings":[],"left_out":true}}'
+                envelopes[f"envelope:{name}".encode()] = brief.encode()
         return {name.encode(): value.encode() for name, value in said.items()} | envelopes

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from chorale_client.errors import RequestIdConflict
 from chorale_client.ledger import KEPT_AFTER_DEADLINE_S, Accepted, fingerprint, head, is_refused
 from chorale_client.request import Request
-from chorale_client.unanswered import cancelled_tail, not_ended_tail, refused_tail
+from chorale_client.unanswered import cancelled_tail, not_ended_tail, refused_tail, unaudited_tail
 from chorale_client.words import EnvelopeStatus, Status
 
 from ledger.due import FOLLOWER_EVERY_MS, SWEEPER_LEASE_MS, due
 from ledger.expiring import Expiring
 from ledger.in_flight import PartInFlight, RequestInFlight
+from ledger.outbox import MemoryOutbox
 from ledger.protocol import (
     Action,
     Callback,
@@ -56,7 +57,7 @@ class MemoryLedger:
         self._acting: Expiring[str] = Expiring()
         self._moments: dict[str, int] = {}
         self.queues: defaultdict[str, deque[bytes]] = defaultdict(deque)
-        self.outbox: deque[dict[bytes, bytes]] = deque()
+        self.outbox = MemoryOutbox()
         self.retry_after_ms: int | None = None
         """While this is not None, new requests are refused."""
 
@@ -81,8 +82,12 @@ class MemoryLedger:
                     f"request_id: {request_id!r} was used for a different request; choose another id"
                 )
             one = self._new(request, accepted_at_ms=now)
-            if self.retry_after_ms is not None:
+            tail = None
+            if self.outbox.share >= 1:
+                tail = unaudited_tail(one.questions)
+            elif self.retry_after_ms is not None:
                 tail = f'"retry_after_s":{self.retry_after_ms / 1000:.3f},{refused_tail(one.questions)}'
+            if tail is not None:
                 self._end(request_id, one, "admission", tail, now)
                 result = self._results[request_id][1]
                 return Accepted(request_id, Status.REFUSED, False, now, one.deadline_ms, result=result)
@@ -258,7 +263,11 @@ class MemoryLedger:
         answer = one.answer(tail, now)
         result = one.result(request_id, answer, now)
         self._results.put(request_id, (one.fingerprint, result), until_ms=now + one.answer_ttl_ms)
-        self.outbox.append(one.outbox_fields(request_id, answer, by, now))
+        if by == "admission" and self.outbox.share >= 1:
+            self.outbox.refused += 1
+        else:
+            is_filling = self.outbox.share >= 0.5
+            self.outbox.append(one.outbox_fields(request_id, answer, by, now, is_filling=is_filling))
 
     def _release_followers(
         self,

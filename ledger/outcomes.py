@@ -74,7 +74,7 @@ def outcomes(
     of_store: dict[str, list[Outcome]] = {}
     for branch in plan.branches:
         envelope = envelopes.get(branch.name)
-        if envelope is not None and _ended_before_its_store(envelope):
+        if envelope is not None and ended_before_its_store(envelope):
             one = store = Outcome(branch.name, "says_nothing", envelope.reason or "")
         elif envelope is not None and envelope.answered:
             one = store = Outcome(branch.name, "answered", answered_after_ms=_answered_after_ms(envelope))
@@ -90,7 +90,7 @@ def outcomes(
     return (*branches, *(_of_store(name, found) for name, found in of_store.items()))
 
 
-def _ended_before_its_store(envelope: Envelope) -> bool:
+def ended_before_its_store(envelope: Envelope) -> bool:
     """A language model, which has a breaker of its own, failed or was not asked, and nothing was searched."""
     return any(
         note.stage in (Stage.HYPOTHESIS, Stage.EXPAND)

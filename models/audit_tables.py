@@ -114,7 +114,8 @@ class BranchRow(AuditTable):
     weight: Mapped[float | None]
     depth: Mapped[int | None]
     candidates: Mapped[bytes | None]
-    """zlib of the JSON list of rankings, one for each question that was searched, each with all its hits."""
+    """zlib of the JSON list of rankings, one for each question that was searched, each with all its hits.  NULL where
+    the branch failed, or where they were left out since too much waited to be written."""
 
 
 class HitRow(AuditTable):

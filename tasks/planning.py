@@ -43,24 +43,29 @@ _OPTIONS_ELSEWHERE = frozenset({"bm25", "vector", "hyde"})
 """Kinds whose options may hold a long prompt: their workers have them, and `models` has their fingerprint."""
 
 
-class UnknownName(ValueError):
-    """The request names something that this pipeline does not have; the message lists what there is."""
+QUESTION_MS = 2.5
+HIT_MS = 0.3
+"""Of a question after the first, and of a hit that is shown: some three times what they take of an idle core."""
+
+
+class NotOffered(ValueError):
+    """The request asks for something that this pipeline does not have; the message says what there is."""
 
 
 def _one_of(field: str, name: str, known: Iterable[str]) -> None:
     if name not in (names := list(known)):
-        raise UnknownName(f"{field}: no {name!r}; there are: {', '.join(names)}")
+        raise NotOffered(f"{field}: no {name!r}; there are: {', '.join(names)}")
 
 
 def configuration_of(request: Request, pipeline: Pipeline) -> Configuration:
-    """Raises UnknownName."""
+    """Raises NotOffered."""
     name = request.configuration or pipeline.default_configuration
     _one_of("configuration", name, pipeline.configurations)
     return pipeline.configurations[name]
 
 
 def branches_of(request: Request, pipeline: Pipeline) -> tuple[BranchDeclaration, ...]:
-    """The branches that this request fans out to, with its weights; raises UnknownName."""
+    """The branches that this request fans out to, with its weights; raises NotOffered."""
     configured = pipeline.branches_of(configuration_of(request, pipeline))
     names = [branch.name for branch in configured]
     for name in request.branches or ():
@@ -69,30 +74,41 @@ def branches_of(request: Request, pipeline: Pipeline) -> tuple[BranchDeclaration
         _one_of("weights", name, names)
     for name in request.require:
         _one_of("require", name, request.branches or names)
-    return tuple(
+    asked = tuple(
         branch.model_copy(update={"weight": (request.weights or {}).get(branch.name, branch.weight)})
         for branch in configured
         if request.branches is None or branch.name in request.branches
     )
+    listed = ", ".join(branch.name for branch in asked)
+    if request.min_branches > len(asked):
+        raise NotOffered(f"min_branches: at most {len(asked)}, which are asked: {listed}")
+    if not any(branch.weight for branch in asked):
+        raise NotOffered(f"weights: every weight is 0 of those that are asked ({listed}); one must be above")
+    return asked
 
 
 def reranker_of(request: Request, pipeline: Pipeline) -> RerankerDeclaration | None:
-    """What reranks this request; None: nothing, by declaration or by its own wish.  Raises UnknownName."""
+    """What reranks this request; None: nothing, by declaration or by its own wish.  Raises NotOffered."""
     configuration = configuration_of(request, pipeline)
     if request.rerank == "on" and configuration.reranker is None:
         known = [name for name, one in pipeline.configurations.items() if one.reranker is not None]
-        raise UnknownName(
+        raise NotOffered(
             f"rerank: the configuration {configuration.name!r} declares no reranker; "
             + (f"there are: {', '.join(known)}" if known else "none does")
         )
     return None if request.rerank == "off" else configuration.reranker
 
 
-def reserves_ms(timeout_s: float, rerank_budget_ms: int = 0) -> tuple[int, int]:
+def further_questions_ms(request: Request) -> float:
+    """What is kept for the questions after the first: to join and fuse them, and then to show the hits of each."""
+    return (len(request.questions) - 1) * (QUESTION_MS + HIT_MS * request.top_k)
+
+
+def reserves_ms(timeout_s: float, rerank_budget_ms: int = 0, further_ms: float = 0.0) -> tuple[int, int]:
     """What is kept at the end for the terminal write, and for fusing before it: (finish, fusion) in milliseconds."""
     timeout_ms = timeout_s * 1000
     finish = min(60.0, 0.2 * timeout_ms)
-    fusion = finish + min(rerank_budget_ms + 100.0, 0.4 * timeout_ms)
+    fusion = finish + min(rerank_budget_ms + 100.0 + further_ms, 0.4 * timeout_ms)
     return round(finish), round(fusion)
 
 
@@ -104,16 +120,16 @@ def resolve(
     generation: int | None,
     models: Mapping[str, str],
 ) -> Plan:
-    """The plan before the cache was asked: all questions with a text are to be searched.
+    """The plan before the cache was asked: all questions with a text are to be searched, where retrieval is wanted.
 
-    Raises UnknownName.
+    Raises NotOffered.
     """
     configuration = configuration_of(request, pipeline)
     method = request.fusion or configuration.method
     _one_of("fusion", method, METHODS)
     reranker = reranker_of(request, pipeline)
     finish_reserve_ms, fusion_reserve_ms = reserves_ms(
-        request.timeout_s, reranker.budget_ms if reranker else 0
+        request.timeout_s, reranker.budget_ms if reranker else 0, further_questions_ms(request)
     )
     return Plan(
         configuration=configuration.name,
@@ -143,7 +159,11 @@ def resolve(
         and RerankPlan(**reranker.model_dump(include={"name", "depth", "coarse", "budget_ms", "weight"})),
         generation=generation,
         models=dict(models),
-        asked=tuple(index for index, question in enumerate(request.questions) if question.text.strip()),
+        asked=tuple(
+            index
+            for index, question in enumerate(request.questions)
+            if request.needs_retrieval and question.text.strip()
+        ),
         now=request.now or accepted_at.isoformat(),
         cacheable=request.cache != "bypass",
         finish_reserve_ms=finish_reserve_ms,

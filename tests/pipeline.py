@@ -40,6 +40,12 @@ CORPUS = {
 }
 
 
+def logging_to(file: Path) -> str:
+    """Code for `preload`: what the processes write to stderr stands in `file`."""
+    opened = f"os.open({str(file)!r}, os.O_CREAT | os.O_WRONLY | os.O_APPEND)"
+    return f"import os; os.dup2({opened}, 2)\n"
+
+
 class RunningPipeline:
     """Starts and ends the processes; `queues` says which (all when None), `sweeper` adds `chorale sweeper`.
 

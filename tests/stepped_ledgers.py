@@ -15,6 +15,7 @@ from chorale_client.scripts import PRELUDE
 from redis import Redis
 
 from ledger.memory import MemoryLedger
+from ledger.outbox import publish_outbox_limit, read_outbox_bound
 from ledger.protocol import CallersSide, Entry, Ledger
 from ledger.redis import RedisLedger, _entry
 
@@ -98,6 +99,18 @@ class SteppedLedger(Protocol):
         """New requests are refused from now on; None: no longer."""
         ...
 
+    def bound_outbox(self, entries: int) -> None:
+        """So many may wait for the audit."""
+        ...
+
+    def take_outbox(self) -> None:
+        """The audit takes the entry that waited longest."""
+        ...
+
+    def only_counted(self) -> int:
+        """Requests that were refused since so many waited."""
+        ...
+
     def moments(self) -> dict[str, float]: ...
 
     def flights(self) -> dict[str, str]: ...
@@ -137,6 +150,15 @@ class SteppedMemory:
 
     def overload(self, retry_after_ms: int | None) -> None:
         self.ledger.retry_after_ms = retry_after_ms
+
+    def bound_outbox(self, entries: int) -> None:
+        self.ledger.outbox.limit = entries
+
+    def take_outbox(self) -> None:
+        self.ledger.outbox.popleft()
+
+    def only_counted(self) -> int:
+        return self.ledger.outbox.refused
 
     def moments(self) -> dict[str, float]:
         return {request_id: float(moment) for request_id, moment in self.ledger._moments.items()}
@@ -200,6 +222,16 @@ class SteppedRedis:
             self.client.delete(OVERLOAD)
         else:
             self.client.hset(OVERLOAD, "retry_after_ms", retry_after_ms)
+
+    def bound_outbox(self, entries: int) -> None:
+        publish_outbox_limit(self.client, entries)
+
+    def take_outbox(self) -> None:
+        ((entry, _),) = cast("list[tuple[bytes, object]]", self.client.xrange(OUTBOX, count=1))
+        self.client.xdel(OUTBOX, entry)
+
+    def only_counted(self) -> int:
+        return read_outbox_bound(self.client).refused
 
     def moments(self) -> dict[str, float]:
         found = cast("list[tuple[bytes, float]]", self.client.zrange(MOMENTS, 0, -1, withscores=True))

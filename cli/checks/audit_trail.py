@@ -14,6 +14,7 @@ from audit.outbox import UNREADABLE, outbox_state
 from audit.schema import HEAD, revision
 from cli.checks.finding import Finding
 from cli.surroundings import Surroundings
+from ledger.outbox import read_outbox_bound
 from models.audit_tables import RequestRow
 
 TAKE_A_LOCK = {
@@ -76,9 +77,13 @@ def _writing(url: URL, shown: str) -> Iterator[Finding]:
 def outbox(around: Surroundings) -> Iterator[Finding]:
     redis = around.running_redis()
     entries, age_s = outbox_state(redis)
-    if age_s > OLD_S:
+    bound = read_outbox_bound(redis)
+    is_filling = 0 < bound.entries <= 2 * entries
+    if age_s > OLD_S or is_filling:
+        most = f" of at most {bound.entries:,}" if bound.entries else ""
+        without = "; more come without their candidates, and then requests are refused" if is_filling else ""
         yield Finding(
-            f"{entries:,} ended requests wait for the audit tables, the oldest for {age_s:,.0f} s",
+            f"{entries:,}{most} ended requests wait for the audit tables, the oldest for {age_s:,.0f} s{without}",
             "see the log of `chorale sweeper`: mostly its database is locked or away",
         )
     if aside := int(redis.xlen(UNREADABLE)):

@@ -5,7 +5,7 @@
   x RequestIdConflict     this id was already used for a different request
   x NotEnded              the waiting stopped before the request ended (`wait_s` was shorter)
   x UnknownRequest        nothing is known of this id
-  x ServiceUnavailable    Redis cannot be reached
+  x ServiceUnavailable    Redis or the broker cannot be reached
 """
 
 from __future__ import annotations
@@ -24,12 +24,18 @@ class InvalidRequest(ChoraleError, ValueError):
     def from_validation(cls, error: ValidationError) -> InvalidRequest:
         """One line a field: its path, what is wrong, what is allowed."""
         lines = []
-        for found in error.errors(include_url=False):
-            where = ".".join(str(part) for part in found["loc"]) or "request"
-            message = found["msg"].removeprefix("Value error, ")
+        faults = error.errors(include_url=False)
+        for found in faults:
+            loc = found["loc"]
+            # A list whose items are wrong counts as one without them.
+            if found["type"] == "too_short" and any(
+                one["loc"][: len(loc)] == loc != one["loc"] for one in faults
+            ):
+                continue
+            message = found["msg"].removeprefix("Value error, ").replace("valid tuple", "valid list")
             if found["type"] == "extra_forbidden":
                 message = "unknown field"
-            lines.append(f"{where}: {message}")
+            lines.append(f"{'.'.join(map(str, loc)) or 'request'}: {message.replace('Tuple', 'List', 1)}")
         return cls("; ".join(lines))
 
 

@@ -7,6 +7,8 @@
 | celery-task-meta-<id>        | string     | the answer, as Celery's result; published on the same channel  |
 | chorale:outbox               | stream     | ended requests on their way to the audit tables                |
 | chorale:outbox:unreadable    | stream     | ended requests that the audit could not read; capped           |
+| chorale:outbox:limit         | string     | how many entries may wait in the outbox, where it was said     |
+| chorale:outbox:refused       | string     | how many requests were refused since so many waited            |
 | chorale:flight:<fingerprint> | string     | the request that leads a question in flight; expires with it   |
 | chorale:generation:<ns>      | string     | the corpus generation (SQL is the truth)                       |
 | chorale:indexed:<task id>    | string     | what became of documents that were handed in (JSON); expires   |
@@ -54,6 +56,8 @@ PREFIX = "chorale:"
 ENTRY = "chorale:request:"
 MOMENTS = "chorale:moments"
 OUTBOX = "chorale:outbox"
+OUTBOX_LIMIT = "chorale:outbox:limit"
+OUTBOX_REFUSED = "chorale:outbox:refused"
 FLIGHT = "chorale:flight:"
 GENERATION = "chorale:generation:"
 INDEXED = "chorale:indexed:"

@@ -21,11 +21,15 @@ from chorale_client.unanswered import (
     CANCELLED_UNTIL_QUESTIONS,
     not_ended_tail,
     refused_tail,
+    unaudited_tail,
 )
 from chorale_client.words import Status
 
 KEPT_AFTER_DEADLINE_S = 3_600
 """How long the entry of a request that nobody ended is kept; every end deletes it at once."""
+
+DEFAULT_OUTBOX_LIMIT = 10_000
+"""How many ended requests may wait for the audit tables; `scripts/prelude.lua` has it, too."""
 
 GRACE_S = 0.09
 """How long after the deadline a caller goes on waiting before it ends the request itself.
@@ -64,6 +68,11 @@ def is_refused(result: bytes) -> bool:
     return bool(from_json(result)["result"].get("status") == Status.REFUSED)
 
 
+def status_in_flight(state: str) -> Status:
+    """What callers are told of a request that has not ended: beyond `accepted`, the states are the ledger's own."""
+    return Status.ACCEPTED if state == Status.ACCEPTED else Status.RUNNING
+
+
 class CallersLedger:
     """`accept`, `wait`, `result`, `cancel` and `finish_failed`.  The Redis client must not decode responses.
 
@@ -76,7 +85,8 @@ class CallersLedger:
         self._run = Scripts(client, prelude=prelude).run
 
     def accept(self, request: Request) -> Accepted:
-        """Enter the request; a known id answers with its state.  Under overload it ends at once, as `refused`.
+        """Enter the request; a known id answers with its state.  Under overload, or where no more ended requests may wait
+        for the audit, it ends at once, as `refused`.
 
         Raises RequestIdConflict where the id belongs to a different request.
         """
@@ -115,6 +125,7 @@ class CallersLedger:
                 self._answer_ttl_ms,
                 refused_tail(len(request.questions)),
                 gives_way,
+                unaudited_tail(len(request.questions)),
             ],
         )
 

@@ -1,9 +1,14 @@
-"""One Redis address in the two spellings there are: redis-py's and Celery's."""
+"""One address of Redis, or of a broker, in the two spellings there are: ours, which is redis-py's, and Celery's."""
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+_OF_BROKERS = {"ssl_ca_certs": "ca_certs", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile"}
+"""What an address of RabbitMQ may name, in redis-py's words and in py-amqp's."""
 
 
 def socket_url(socket: Path) -> str:
@@ -11,22 +16,39 @@ def socket_url(socket: Path) -> str:
     return f"unix://{quote(str(socket))}?db=0"
 
 
-def celery_url(redis_url: str) -> str:
-    """The address that Celery takes (`broker_url`, `result_backend`) for one that redis-py takes.
+def celery_url(url: str) -> str:
+    """The address that Celery takes (`broker_url`, `result_backend`) for ours; `broker_tls` goes with it.
 
     `unix://[user:password@]/path?db=1` becomes `redis+socket://[user:password@]/path?virtual_host=1`, a
-    password among the parameters moves before the path; all others are the same to both.
+    password among the parameters moves before the path.  Over `rediss://` Celery wants to be told whether the
+    certificate is looked at, and where it is not told kombu does without.
     """
-    if not redis_url.startswith("unix://"):
-        return redis_url
-    parts = urlsplit(redis_url)
+    parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
+    if parts.scheme == "rediss" and "ssl_cert_reqs" not in options:
+        query = f"{parts.query}&ssl_cert_reqs=required".removeprefix("&")
+        return urlunsplit(parts._replace(query=query))
+    if parts.scheme == "amqps" and parts.query:
+        kept = {name: value for name, value in options.items() if not name.startswith("ssl_")}
+        return urlunsplit(parts._replace(query=urlencode(kept)))
+    if parts.scheme != "unix":
+        return url
     login = parts.netloc
     if "password" in options:
         user = quote(options.pop("username", ""), safe="")
         login = f"{user}:{quote(options.pop('password'), safe='')}@"
     options["virtual_host"] = options.pop("db", "0")
     return f"redis+socket://{login}{parts.path}?{urlencode(options)}"
+
+
+def broker_tls(url: str) -> dict[str, Any] | bool:
+    """What kombu must be given beside the address (`broker_use_ssl`, `Connection(ssl=…)`): of RabbitMQ's certificate
+    it would look at no name."""
+    parts = urlsplit(url)
+    if parts.scheme != "amqps":
+        return False
+    files = {_OF_BROKERS[name]: file for name, file in parse_qsl(parts.query) if name in _OF_BROKERS}
+    return {"server_hostname": parts.hostname, "cert_reqs": ssl.CERT_REQUIRED, **files}
 
 
 def without_password(url: str) -> str:

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from chorale_client.filters import check_filters
 from chorale_client.words import WIRE_VERSION
 
 MAX_TEXT_CHARS = 8_192
 MAX_QUESTIONS = 64
 MAX_CANDIDATES = 20_000
-MAX_FILTER_DEPTH = 8
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -48,12 +48,8 @@ def _whole_characters(value: Any) -> Any:
 
 Namespace = Annotated[str, AfterValidator(check_namespace)]
 Identifier = Annotated[str, AfterValidator(check_identifier)]
-Text = Annotated[str, BeforeValidator(_whole_characters), Field(max_length=MAX_TEXT_CHARS)]
-Label = Annotated[str, BeforeValidator(_whole_characters), Field(max_length=256)]
-
-Scalar = str | int | float | bool
-FilterValue = Scalar | list[Scalar] | dict[str, Any]
-FILTER_OPERATORS = ("gt", "gte", "lt", "lte", "exists", "not", "contains")
+Text = Annotated[str, Field(max_length=MAX_TEXT_CHARS), BeforeValidator(_whole_characters)]
+Label = Annotated[str, Field(max_length=256), BeforeValidator(_whole_characters)]
 
 Include = Literal["ids", "metadata", "snippets", "texts", "explanation", "context"]
 
@@ -104,33 +100,6 @@ class Question(_Wire):
         return value
 
 
-def is_deeper(value: object, levels: int) -> bool:
-    """Whether lists and objects are nested deeper than this in a JSON value; says so of one without an end too."""
-    inside = [value]
-    for _ in range(levels + 1):
-        inside = [
-            one
-            for outer in inside
-            if isinstance(outer, Mapping | list | tuple)
-            for one in (outer.values() if isinstance(outer, Mapping) else outer)
-        ]
-    return bool(inside)
-
-
-def check_filters(value: dict[str, FilterValue]) -> dict[str, FilterValue]:
-    for field, condition in value.items():
-        if is_deeper(condition, MAX_FILTER_DEPTH):
-            raise ValueError(f"filter {field!r}: nested deeper than {MAX_FILTER_DEPTH} levels")
-        if isinstance(condition, dict):
-            unknown = sorted(condition.keys() - set(FILTER_OPERATORS))
-            if unknown or not condition:
-                raise ValueError(
-                    f"filter {field!r}: no operator {', '.join(map(repr, unknown)) or '(none given)'}; "
-                    f"there are: {', '.join(FILTER_OPERATORS)}"
-                )
-    return value
-
-
 def _check_now(value: str) -> str:
     try:
         datetime.fromisoformat(value)
@@ -172,11 +141,12 @@ class Request(_Wire):
     weights: dict[str, Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False, strict=False)]] | None = (
         None
     )
-    """Weight by branch name, in place of the configuration's."""
+    """Weight by branch name, in place of the configuration's; one of those that are asked must be above 0."""
     fusion: str | None = None
     """A fusion method by name, in place of the configuration's."""
-    filters: Annotated[dict[str, FilterValue], AfterValidator(check_filters)] = Field(default_factory=dict)
-    """`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains}}`; all must hold."""
+    filters: Annotated[dict[str, Any], AfterValidator(check_filters)] = Field(default_factory=dict)
+    """`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains}}`; all must hold.  Values are texts, finite
+    numbers, true and false; `exists` takes true or false."""
     exclude_ids: tuple[str, ...] = Field((), max_length=1_000, strict=False)
     """Documents that are not wanted."""
     boosts: Literal["off"] | None = None
@@ -203,7 +173,7 @@ class Request(_Wire):
     require: tuple[str, ...] = Field((), strict=False)
     """Branches without which the request is `failed`."""
     min_branches: int = Field(1, ge=0)
-    """With fewer answering branches the request is `failed`."""
+    """With fewer answering branches the request is `failed`; at most as many as are asked."""
     on_missing: Literal["degrade", "fail", "empty"] = "degrade"
     """What a missing branch does to the answer."""
     hedge: bool = False

@@ -52,6 +52,9 @@ def failed_tail(request: Request, *, where: str, reason: Reason, detail: str) ->
     return _tail(Status.FAILED, len(request.questions), where=where, reason=reason, detail=detail)
 
 
+UNAUDITED_RETRY_AFTER_S = 5.0
+"""About what a database needs to start again; the drainer tries every ten seconds at the latest."""
+
 _NOT_ENDED = {
     "planned": (Stage.FUSE, Reason.NOT_STARTED),
     "fusing": (Stage.FUSE, Reason.TIMEOUT),
@@ -70,6 +73,17 @@ def refused_tail(questions: int) -> str:
     """Of a request that was not let in; `retry_after_s` comes from the ledger."""
     detail = "too much is waiting already; ask again after `retry_after_s` seconds"
     return _tail(Status.REFUSED, questions, where=Stage.PLAN, reason=Reason.OVERLOAD, detail=detail)
+
+
+@lru_cache
+def unaudited_tail(questions: int) -> str:
+    """Of a request that was not let in since its end could not be audited."""
+    detail = (
+        "as many ended requests wait for the audit tables as may (CHORALE_OUTBOX_LIMIT); "
+        "ask again after `retry_after_s` seconds"
+    )
+    refused = _tail(Status.REFUSED, questions, where=Stage.PLAN, reason=Reason.OVERLOAD, detail=detail)
+    return f'"retry_after_s":{UNAUDITED_RETRY_AFTER_S:.3f},{refused}'
 
 
 CANCELLED_UNTIL_QUESTIONS = until_questions(

@@ -13,6 +13,7 @@ from chorale_client.ledger import CallersLedger
 from redis.exceptions import AuthenticationError, NoPermissionError
 from redis.exceptions import ConnectionError as NoConnection
 
+from ledger.outbox import publish_outbox_limit, read_outbox_bound
 from tests.redis_acl import RolesPipeline, SecuredRedis, needs_tls
 
 ONE_QUEUE = """
@@ -68,6 +69,8 @@ OF_OTHERS = {
         ("SET", "chorale:generation:default", "9"),
         ("HSET", "chorale:breaker:bm25", "open_until", "9"),
         ("HSET", "chorale:timeouts", "", "60"),
+        ("SET", "chorale:outbox:limit", "0"),
+        ("SET", "chorale:outbox:refused", "0"),
         ("LPUSH", "chorale.bm25", "x"),
         ("LPUSH", "chorale.index", "x"),
         ("GET", "chorale:indexed:x"),
@@ -220,6 +223,9 @@ def test_whoever_asks_may_end_requests_in_every_way_a_caller_does(role: str) -> 
         assert ledger.finish_failed(follower, 0)
         admin.hset("chorale:overload", "retry_after_ms", 100)
         assert ledger.accept(refused_one).state == "refused"
+        publish_outbox_limit(admin, 1)
+        assert ledger.accept(make_request("Who pays?")).state == "refused"
+        assert read_outbox_bound(admin).refused == 1
         assert server.denied() == []
 
 

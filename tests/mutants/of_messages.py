@@ -44,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "a filter is not nested without end",
-        "client/chorale_client/request.py",
+        "client/chorale_client/filters.py",
         "        if is_deeper(condition, MAX_FILTER_DEPTH):",
         "        if False:",
         f"{_FAULTS}/test_bad_input.py::test_the_client_refuses_it_and_sends_nothing",

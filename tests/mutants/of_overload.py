@@ -83,6 +83,20 @@ MUTANTS = (
         "tests/integration/tasks/test_admission.py::test_where_nobody_can_plan_in_time_new_requests_are_refused_at_once",
     ),
     Mutant(
+        "the outbox is bounded",
+        "client/chorale_client/scripts/accept.lua",
+        "local is_unaudited = outbox_share() >= 1",
+        "local is_unaudited = false",
+        "tests/integration/ledger/test_scripts.py::TestOutbox::test_where_as_many_wait_as_may_a_request_is_refused_and_only_counted",
+    ),
+    Mutant(
+        "a filling outbox has no candidates",
+        "client/chorale_client/scripts/prelude.lua",
+        "  local is_filling = outbox_share() >= 0.5",
+        "  local is_filling = false",
+        "tests/integration/ledger/test_scripts.py::TestOutbox::test_from_half_of_what_may_wait_the_candidates_are_left_out_and_nothing_else",
+    ),
+    Mutant(
         "a refusal is taken back",
         "ledger/scripts/overload.lua",
         "redis.call('DEL', KEYS[2])",

@@ -99,8 +99,8 @@ MUTANTS = (
     Mutant(
         "the outbox forgets what is written",
         "audit/drainer.py",
-        "            self._write(list(batch.values()))",
-        "            self._redis.xdel(OUTBOX, *batch), self._write(list(batch.values()))",
+        "            self._write(batch)",
+        "            self._redis.xdel(OUTBOX, *batch), self._write(batch)",
         "tests/faults/test_sweepers_and_drainers.py::test_what_a_killed_drainer_had_in_hand_is_audited_once_by_the_next",
     ),
 )

@@ -136,7 +136,7 @@ MUTANTS = (
     Mutant(
         "under overload a request is refused",
         "client/chorale_client/scripts/accept.lua",
-        "if retry_after_ms then",
+        "if retry_after_ms or is_unaudited then",
         "if false then",
         "tests/integration/ledger/test_callers.py::TestRefusing::test_the_client_gives_the_refusal_at_once_and_nothing_is_enqueued",
     ),

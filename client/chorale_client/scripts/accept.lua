@@ -1,6 +1,7 @@
 -- KEYS  entry, result, moments, outbox, overload
 -- ARGV  id, request, fingerprint, head, timeout (ms), kept for (ms), answer's time to live (ms), tail of a refusal,
---       the result that gives way to this request: a refusal, or ''
+--       the result that gives way to this request: a refusal, or '',
+--       tail of a refusal where as many ended requests wait for the audit as may, with when to ask again
 -- ->    {'accepted', now, deadline} | {'known', state, accepted_at, deadline} | {'conflict'} | {'ended', result}
 --       | {'refused', now, deadline, result}
 local known = redis.call('HMGET', KEYS[1], 'fingerprint', 'state', 'accepted_at', 'deadline')
@@ -13,10 +14,11 @@ if result and result ~= ARGV[9] then return { 'ended', result } end
 local now = now_ms()
 local deadline = now + ARGV[5]
 local retry_after_ms = tonumber(redis.call('HGET', KEYS[5], 'retry_after_ms'))
-if retry_after_ms then
-  local tail = string.format('"retry_after_s":%.3f,', retry_after_ms / 1000) .. ARGV[8]
+local is_unaudited = outbox_share() >= 1
+if retry_after_ms or is_unaudited then
+  local tail = is_unaudited and ARGV[10] or string.format('"retry_after_s":%.3f,', retry_after_ms / 1000) .. ARGV[8]
   local refused = { request = ARGV[2], fingerprint = ARGV[3], head = ARGV[4], accepted_at = now, answer_ttl = ARGV[7] }
-  return { 'refused', now, deadline, write_end(ARGV[1], refused, 'admission', tail, now) }
+  return { 'refused', now, deadline, write_end(ARGV[1], refused, 'admission', tail, now, is_unaudited) }
 end
 if result then redis.call('DEL', KEYS[2]) end
 redis.call('HSET', KEYS[1], 'state', 'accepted', 'request', ARGV[2], 'fingerprint', ARGV[3], 'head', ARGV[4],

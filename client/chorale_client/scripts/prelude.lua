@@ -2,6 +2,8 @@
 
 local ENTRY, RESULT, MOMENTS, OUTBOX =
   'chorale:request:', 'celery-task-meta-', 'chorale:moments', 'chorale:outbox'
+local OUTBOX_LIMIT, OUTBOX_REFUSED = 'chorale:outbox:limit', 'chorale:outbox:refused'
+local DEFAULT_OUTBOX_LIMIT = 10000
 
 local function now_ms()
   local time = redis.call('TIME')
@@ -36,9 +38,16 @@ local function as_table(flat)
   return t
 end
 
+-- How much of what may wait for the audit does: from 0.5 on new entries have no candidates, from 1 on no request is let in.
+local function outbox_share()
+  local limit = tonumber(redis.call('GET', OUTBOX_LIMIT)) or DEFAULT_OUTBOX_LIMIT
+  return limit > 0 and redis.call('XLEN', OUTBOX) / limit or 0
+end
+
 -- The answer is put together here, so that `took_ms` is by this clock and followers get their own head.
 -- Deletions stand before writes: Redis refuses writes over `maxmemory` only to a script that has not written yet.
-local function write_end(id, entry, by, tail, now)
+-- `only_counted`: without an entry for the audit.
+local function write_end(id, entry, by, tail, now, only_counted)
   redis.call('DEL', ENTRY .. id)
   redis.call('ZREM', MOMENTS, id)
   if entry.flight and redis.call('GET', entry.flight) == id then redis.call('DEL', entry.flight) end
@@ -47,10 +56,19 @@ local function write_end(id, entry, by, tail, now)
     .. '","task_id":"' .. id .. '","fingerprint":"' .. entry.fingerprint .. '","result":' .. answer .. '}'
   redis.call('SET', RESULT .. id, result, 'PX', entry.answer_ttl)
   redis.call('PUBLISH', RESULT .. id, result)
+  if only_counted then
+    redis.call('INCR', OUTBOX_REFUSED)
+    return result
+  end
+  local is_filling = outbox_share() >= 0.5
   local fields = { 'id', id, 'accepted_at', entry.accepted_at, 'ended_at', string.format('%d', now), 'by', by,
     'request', entry.request, 'plan', entry.plan or '', 'answer', answer }
   for field, value in pairs(entry) do
     if string.sub(field, 1, 9) == 'envelope:' then
+      local branch = string.sub(field, 10)
+      if is_filling and entry['status:' .. branch] == 'ok' then
+        value = '{"v":1,"branch":"' .. branch .. '","status":"ok","rankings":[],"left_out":true}'
+      end
       fields[#fields + 1] = field
       fields[#fields + 1] = value
     end

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import pytest
-from chorale_client import Chorale, Status, UnknownRequest, make_request
+from chorale_client import Chorale, NotEnded, Status, UnknownRequest, make_request
 from chorale_client.keys import MOMENTS, OUTBOX, OVERLOAD, entry_key, result_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.words import QUEUE_RETRIEVE
@@ -94,6 +94,22 @@ class TestCancelling:
             assert client.cancel(second).status == "cancelled"
         finally:
             redis_client.config_set("maxmemory", "0")
+
+
+class TestAskingTooEarly:
+    def test_a_request_is_accepted_and_then_running(self, client: Chorale, redis_client: Redis) -> None:
+        request_id, follower = accept(redis_client), accept(redis_client)
+        with pytest.raises(NotEnded, match=f"^{request_id} is accepted; ask again$"):
+            client.answer(request_id)
+        ledger = RedisLedger(redis_client)
+        plan(ledger, make_request("bread", request_id=request_id), "bm25", flight="chorale:flight:x")
+        plan(ledger, make_request("bread", request_id=follower), "bm25", flight="chorale:flight:x")
+        ledger.join(request_id, force=True)
+        callers = CallersLedger(redis_client)
+        assert (callers.state(request_id), callers.state(follower)) == ("fusing", "following")
+        for one in (request_id, follower):
+            with pytest.raises(NotEnded, match=f"^{one} is running; ask again$"):
+                client.answer(one)
 
 
 class TestManyCallers:

@@ -14,10 +14,12 @@ from typing import Any, cast
 import pytest
 from chorale_client import Request
 from chorale_client.keys import OUTBOX, entry_key, result_key
-from chorale_client.ledger import CallersLedger
+from chorale_client.ledger import DEFAULT_OUTBOX_LIMIT, CallersLedger
+from chorale_client.scripts import PRELUDE
 from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
+from config.settings import Settings
 from ledger.redis import RedisLedger
 from tests.contracts.ledger import (
     TAIL,
@@ -30,6 +32,7 @@ from tests.contracts.ledger import (
     ok,
     plan,
 )
+from tests.contracts.ledger_outbox import OutboxContract
 from tests.contracts.ledger_policies import (
     CancellingContract,
     DecidingContract,
@@ -197,6 +200,12 @@ class TestHedging(HedgingContract): ...
 
 
 class TestRefusing(RefusingContract): ...
+
+
+class TestOutbox(OutboxContract):
+    def test_the_scripts_and_the_settings_have_one_default(self) -> None:
+        assert f"local DEFAULT_OUTBOX_LIMIT = {DEFAULT_OUTBOX_LIMIT}\n" in PRELUDE
+        assert Settings.model_fields["outbox_limit"].default == DEFAULT_OUTBOX_LIMIT
 
 
 def test_an_entry_that_nobody_ended_and_a_flight_expire(redis_client: Redis, callers: CallersLedger) -> None:

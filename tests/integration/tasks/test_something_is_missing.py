@@ -108,6 +108,20 @@ def test_a_branch_that_is_too_slow_is_left_out(faulty: RunningPipeline) -> None:
     assert ended_in_time(answer, 1)
 
 
+def test_sixty_four_questions_that_are_joined_late_end_in_time(faulty: RunningPipeline) -> None:
+    words = ["tenant", "pays", "rent", "month", "ends", "contract", "says", "landlord"]
+    texts = {f"doc{place}": (f"text {place}", " ".join(words * 40 + [str(place)])) for place in range(60)}
+    faulty.index(texts, namespace="rents")
+    questions = [f"{first} {second}" for first in words for second in words]
+    answer = faulty.client().retrieve(
+        questions, namespace="rents", branches=["bm25", "sleeps"], top_k=40, timeout_s=2.5
+    )
+
+    assert [(one.where, one.reason) for one in answer.degraded] == [("search.sleeps", "timeout")]
+    assert [len(one.hits) for one in answer.questions] == [40] * 64
+    assert answer.took_ms < 2_500
+
+
 @pytest.fixture(scope="module")
 def lacking() -> Iterator[RunningPipeline]:
     """All queues are served, and a test may take one away for a while."""

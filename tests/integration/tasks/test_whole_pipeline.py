@@ -132,7 +132,7 @@ def test_a_name_that_the_pipeline_does_not_have_is_answered_with_those_it_has(cl
 
 def test_a_request_that_needs_no_retrieval_is_skipped(client: Chorale) -> None:
     answer = client.retrieve("hello!", needs_retrieval=False)
-    assert (answer.status, answer.hits) == ("skipped", ())
+    assert (answer.status, answer.hits, answer.degraded) == ("skipped", (), ())
 
 
 def test_a_wrong_field_is_named_and_nothing_is_enqueued(client: Chorale, pipeline: RunningPipeline) -> None:

@@ -82,3 +82,9 @@ def test_bytes_that_are_no_text_make_the_entry_unreadable() -> None:
     entry = {name.encode(): value.encode() for name, value in whole_entry().items()}
     with pytest.raises(Unreadable):
         parse({**entry, b"by": b"\xff\xfe"})
+
+
+def test_an_entry_whose_fields_have_no_readable_name_is_unreadable() -> None:
+    # A caller's login may add any: the drainer sets it aside and goes on.
+    with pytest.raises(Unreadable, match="a field's name"):
+        parse({b"\xff": b"1"})

@@ -137,6 +137,14 @@ def test_a_branch_that_never_reported_has_the_answers_reason() -> None:
     assert (found["hyde"]["status"], found["hyde"]["reason"]) == ("failed", None)
 
 
+def test_candidates_that_were_left_out_are_none_of_a_branch_that_answered() -> None:
+    request = make_request()
+    entry = make_entry(request, plan=make_plan(request))
+    entry["envelope:bm25"] = '{"v":1,"branch":"bm25","status":"ok","rankings":[],"left_out":true}'
+    row = branches_by_name(rows(entry))["bm25"]
+    assert (row["status"], row["reason"], row["candidates"], row["weight"]) == ("ok", None, None, 0.3)
+
+
 def test_a_failed_branch_has_its_reason_and_no_candidates() -> None:
     request = make_request()
     failed = make_envelope("bm25").failed("bm25", "unavailable", "refused", attempt=2)

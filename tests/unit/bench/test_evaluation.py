@@ -42,6 +42,71 @@ def test_each_branch_and_each_configuration_that_ranks_differently_is_a_run() ->
     assert runs[-1].branches == ("bm25", "vector")
 
 
+RERANKING = """
+[stores.local]
+kind = "embedded"
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+[branches.vector]
+kind = "vector"
+group = "dense"
+store = "local"
+[rerankers.small]
+model = "some/model"
+[configurations.best]
+method = "rrf"
+reranker = "small"
+[configurations.plain]
+method = "rrf"
+[configurations.boosted]
+method = "rrf"
+boosts = "italian-law"
+[configurations.unfolded]
+method = "rrf"
+fold = false
+[configurations.one]
+method = "rrf"
+branches = ["bm25"]
+reranker = "small"
+[configurations.baseline]
+method = "rrf"
+branches = ["bm25"]
+"""
+
+
+def test_a_configuration_is_a_run_for_its_reranker_or_its_folding_alone(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(RERANKING)
+    runs = runs_of(load_pipeline(file))
+    # Without its boosts `boosted` is `plain`, and `baseline` is the branch.
+    assert [(run.name, run.configuration, run.is_reranked) for run in runs] == [
+        ("bm25", "best", False),
+        ("vector", "best", False),
+        ("best", "best", True),
+        ("plain", "plain", False),
+        ("unfolded", "unfolded", False),
+        ("one", "one", True),
+    ]
+
+
+def test_a_reranker_works_in_its_own_run_alone_with_its_whole_budget_for_each_question() -> None:
+    asked: list[Request] = []
+
+    def ask(request: Request) -> Answer:
+        asked.append(request)
+        return _answer(request, *(["a"] for _ in request.questions))
+
+    runs = [Run("bm25", "best", ("bm25",), {"bm25": 1.0}), Run("best", "best", ("bm25",), is_reranked=True)]
+    evaluate(COLLECTION, runs=runs, documents=0, ask=ask)
+    assert [(request.rerank, [one.text for one in request.questions]) for request in asked] == [
+        ("off", ["one", "two"]),
+        (None, ["one"]),
+        (None, ["two"]),
+    ]
+
+
 def test_answers_become_figures_by_run() -> None:
     found = evaluate(
         COLLECTION, runs=[RUN], documents=7, ask=lambda request: _answer(request, ["a"], ["x", "b"])

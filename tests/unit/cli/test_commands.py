@@ -10,6 +10,7 @@ import typer.main
 from chorale_client.errors import InvalidRequest, ServiceUnavailable
 from chorale_client.words import ENDED
 from redis.exceptions import ConnectionError as RedisAway
+from redis.exceptions import NoPermissionError
 
 import cli.__main__  # noqa: F401  (registers them)
 from cli import app as command_line
@@ -58,7 +59,17 @@ def test_every_end_of_a_request_has_an_exit_code_of_its_own() -> None:
         (ServiceUnavailable("no Redis"), 1, "chorale: no Redis\n"),
         (WrongDeclaration("a wrong setting"), 2, "chorale: a wrong setting\n"),
         (InvalidRequest("top_k: too large"), 2, "chorale: top_k: too large\n"),
-        (RedisAway("gone"), 1, "chorale: Redis does not answer: gone\n"),
+        (
+            RedisAway("gone"),
+            1,
+            "chorale: Redis does not answer (gone): start it, or correct CHORALE_REDIS_URL\n",
+        ),
+        (
+            NoPermissionError("this user has no permissions to run the 'info' command"),
+            1,
+            "chorale: Redis does not let this login do it (this user has no permissions to run the 'info' command): "
+            "put a login that may into CHORALE_REDIS_URL, such as the operator's\n",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_sentence_on_stderr(

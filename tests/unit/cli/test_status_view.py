@@ -8,7 +8,7 @@ from cli.status import Status, view
 from ledger.breakers import Breaker
 
 
-def shown(*breakers: Breaker, refusing_for_s: float | None = None) -> str:
+def shown(*breakers: Breaker, refusing_for_s: float | None = None, waiting: int = 0, refused: int = 0) -> str:
     status = Status(
         home="/home/here",
         redis="redis://localhost",
@@ -19,8 +19,10 @@ def shown(*breakers: Breaker, refusing_for_s: float | None = None) -> str:
         at_ms=100_000,
         refusing_for_s=refusing_for_s,
         in_flight=0,
-        outbox_entries=0,
-        outbox_age_s=0.0,
+        outbox_entries=waiting,
+        outbox_age_s=8.0,
+        outbox_limit=10_000,
+        outbox_refused=refused,
         unreadable=0,
         chords="lean",
         namespaces=(),
@@ -53,3 +55,10 @@ def test_what_is_half_open_waits_for_its_probe_or_has_it() -> None:
 
 def test_a_refusal_is_shown() -> None:
     assert "new requests are refused, for about 2.5 s" in shown(refusing_for_s=2.5)
+
+
+def test_how_full_the_outbox_is_is_shown_with_what_was_refused_for_it() -> None:
+    assert "outbox    empty\n" in shown()
+    assert "outbox    6,000 of at most 10,000 waiting, the oldest for 8.0 s\n" in shown(waiting=6_000)
+    full = shown(waiting=10_000, refused=17)
+    assert "10,000 waiting, the oldest for 8.0 s, 17 requests were refused since so many waited" in full

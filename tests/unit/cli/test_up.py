@@ -15,6 +15,7 @@ from cli.supervisor import Heartbeat
 from cli.up import worker_children, worker_environment
 from config.pipeline import load_pipeline
 from config.settings import Settings
+from models.errors import WrongDeclaration
 from tests.redis_server import RedisServer
 
 
@@ -32,6 +33,15 @@ def test_the_settings_say_how_many() -> None:
     settings = Settings(worker_processes={"chorale.bm25": 2, "chorale.index": 0})
     names = [child.name for child in worker_children(settings, load_pipeline(), {})]
     assert names == ["retrieve-1", "bm25-1", "bm25-2", "vector-1", "hyde-1", "fusion-1", "sweeper"]
+
+
+def test_a_queue_that_is_none_is_refused_with_those_there_are() -> None:
+    settings = Settings(worker_processes={"chorale.nosuch": 2, "chorale.bm25": 2, "chorale.bm52": 0})
+    with pytest.raises(WrongDeclaration) as raised:
+        worker_children(settings, load_pipeline(), {})
+    assert str(raised.value) == (
+        "CHORALE_WORKER_PROCESSES: no queue bm52, nosuch; there are: retrieve, bm25, vector, hyde, fusion, index"
+    )
 
 
 def test_workers_find_the_code_the_server_and_the_home() -> None:

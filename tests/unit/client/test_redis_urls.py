@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import pytest
 from celery import Celery
-from chorale_client.redis_urls import celery_url, socket_url, without_password
+from chorale_client.redis_urls import broker_tls, celery_url, socket_url, without_password
 from redis.connection import parse_url
 
 
@@ -14,7 +15,11 @@ from redis.connection import parse_url
     ("redis_url", "expected"),
     [
         ("redis://localhost:6379/2", "redis://localhost:6379/2"),
-        ("rediss://:pw@host/0", "rediss://:pw@host/0"),
+        ("rediss://:pw@host/0", "rediss://:pw@host/0?ssl_cert_reqs=required"),
+        ("rediss://host/0?ssl_ca_certs=/a.crt", "rediss://host/0?ssl_ca_certs=/a.crt&ssl_cert_reqs=required"),
+        ("rediss://host/0?ssl_cert_reqs=none", "rediss://host/0?ssl_cert_reqs=none"),
+        ("amqp://me:pw@host/here", "amqp://me:pw@host/here"),
+        ("amqps://me:p%40w@host:5671//?ssl_ca_certs=/a.crt", "amqps://me:p%40w@host:5671//"),
         ("unix:///run/redis.sock", "redis+socket:///run/redis.sock?virtual_host=0"),
         ("unix:///run/redis.sock?db=3", "redis+socket:///run/redis.sock?virtual_host=3"),
         ("unix://me:p%40w@/run/redis.sock?db=1", "redis+socket://me:p%40w@/run/redis.sock?virtual_host=1"),
@@ -23,6 +28,35 @@ from redis.connection import parse_url
 )
 def test_celery_gets_its_own_spelling(redis_url: str, expected: str) -> None:
     assert celery_url(redis_url) == expected
+
+
+def test_celery_takes_the_address_of_a_redis_over_tls_as_it_is_documented() -> None:
+    url = celery_url("rediss://worker:secret@redis.example:6379/0")
+    backend = Celery(backend=url, broker=url).backend
+    assert backend.connparams["ssl_cert_reqs"] == ssl.CERT_REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis://host/0", False),
+        ("rediss://host/0", False),
+        ("amqp://host//", False),
+        ("amqps://me:pw@Host:5671//", {"server_hostname": "host", "cert_reqs": ssl.CERT_REQUIRED}),
+        (
+            "amqps://host//?ssl_ca_certs=%2Fa.crt&ssl_certfile=/b.crt&ssl_keyfile=/b.key&ssl_cert_reqs=none",
+            {
+                "server_hostname": "host",
+                "cert_reqs": ssl.CERT_REQUIRED,
+                "ca_certs": "/a.crt",
+                "certfile": "/b.crt",
+                "keyfile": "/b.key",
+            },
+        ),
+    ],
+)
+def test_a_broker_s_certificate_is_looked_at_with_its_name(url: str, expected: object) -> None:
+    assert broker_tls(url) == expected
 
 
 @pytest.mark.parametrize("folder", ["/run/plain", "/home/a b/50%/ünï", "/tmp/q?x=1#y"])

@@ -89,6 +89,12 @@ def test_the_italian_law_preset_has_plain_factors_without_a_bound() -> None:
     )
 
 
+def test_the_clustered_pipeline_offers_what_the_default_one_does() -> None:
+    default, clustered = load_pipeline(), load_pipeline(DEFAULT_FILE.with_name("clustered.toml"))
+    assert clustered.configurations == default.configurations
+    assert clustered.default_configuration == default.default_configuration
+
+
 def test_the_smallest_file_gets_plain_rrf_over_its_branches(declares: Declares) -> None:
     pipeline = declares(SMALLEST)
     branch = pipeline.branches[0]
@@ -286,6 +292,43 @@ def test_wrong_boosts_name_their_line(text: str, says: str, declares: Declares) 
         declares(f"{SMALLEST}[boosts.mine]\n{text}\n")
     assert "pipeline.toml:9: boosts.mine" in str(error.value)
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "says"),
+    [
+        (
+            "elasticsearch",
+            'url = "nonsense"',
+            "url: an address has a scheme, a host and a port: https://host:9200",
+        ),
+        (
+            "elasticsearch",
+            'url = ["http://a:9200", "b"]',
+            "url.1: an address has a scheme, a host and a port: https://host:9200",
+        ),
+        ("elasticsearch", "url = 3", "url: Input should be a valid string or a valid list"),
+        ("elasticsearch", "speed = 3", "speed: unknown field; there are: url, api_key_env"),
+        ("http", 'url = "http://a/{question}"', "id: Field required"),
+        (
+            "http",
+            'url = "http://a/{question}"\nid = []',
+            "id: List should have at least 1 item after validation, not 0",
+        ),
+        (
+            "http",
+            'url = "http://a/{question}"\nid = "id"\nparams = { a = [1] }',
+            "params.a: Input should be a valid string or a valid integer or a valid number or a valid boolean",
+        ),
+    ],
+)
+def test_an_option_that_may_be_one_thing_or_another_has_one_complaint(
+    kind: str, options: str, says: str, declares: Declares
+) -> None:
+    with pytest.raises(WrongDeclaration) as error:
+        declares(f'{SMALLEST}[stores.far]\nkind = "{kind}"\n[stores.far.options]\n{options}\n')
+    (complaint,) = str(error.value).splitlines()
+    assert f"stores.far.options.{says}" in complaint
 
 
 def test_a_default_that_is_none_is_named(declares: Declares) -> None:

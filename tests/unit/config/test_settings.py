@@ -102,11 +102,46 @@ def test_every_wrong_variable_has_a_line(monkeypatch: pytest.MonkeyPatch) -> Non
     }
 
 
-def test_a_wrong_address_does_not_show_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CHORALE_REDIS_URL", "http://user:opensesame@here")
+UNENCODED = (
+    "{scheme}me:open/sesame@here{end}",
+    "{scheme}me:12/sesame@here{end}",
+    "{scheme}me:open#sesame@here{end}",
+    "{scheme}me:12?sesame@here{end}",
+    "{scheme}me:sesame@here:54x{end}",
+    "{scheme}me:sesame@here:66666{end}",
+)
+WRONG_ADDRESSES = [
+    ("CHORALE_REDIS_URL", "http://user:opensesame@here", "begins with one of"),
+    *[("CHORALE_REDIS_URL", url.format(scheme="redis://", end="/0"), "/ as %2F") for url in UNENCODED],
+    ("CHORALE_REDIS_URL", "unix://me:open/sesame@/run/redis.sock", "/ as %2F"),
+    ("CHORALE_REDIS_URL", "rediss://me:sesame@here/sesame", "the database of a Redis, is a number"),
+    ("CHORALE_REDIS_URL", "redis://me:sesame@here/0?sesame=1", "behind the ?"),
+    ("CHORALE_REDIS_URL", "redis://me:sesame@here/0?socket_timeout=sesame", "behind the ?"),
+    ("CHORALE_REDIS_URL", "rediss://me:sesame@here/0?ssl_cert_reqs=sesame", "behind the ?"),
+    *[("CHORALE_BROKER_URL", url.format(scheme="amqps://", end="//"), "@ as %40") for url in UNENCODED],
+    ("CHORALE_BROKER_URL", "redis://me:sesame@here/sesame", "the database of a Redis, is a number"),
+    *[
+        (variable, url, "a port")
+        for variable in ("CHORALE_AUDIT_URL", "CHORALE_DOCUMENTS_URL")
+        for url in (
+            "postgresql+psycopg://me:sesame@here:54x/rv",
+            "postgresql+psycopg://me:open@sesame@here/rv",
+        )
+    ],
+    ("CHORALE_AUDIT_URL", "sqlite://sesame.db", "three or four slashes"),
+]
+
+
+@pytest.mark.parametrize(("variable", "value", "says"), WRONG_ADDRESSES)
+def test_a_wrong_address_is_named_with_what_to_do_and_shows_nothing_of_its_password(
+    variable: str, value: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
     with pytest.raises(WrongDeclaration) as error:
         load_settings()
-    assert "opensesame" not in str(error.value)
+    assert str(error.value).startswith(f"{variable}: ")
+    assert says in str(error.value)
+    assert "sesame" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +150,16 @@ def test_a_wrong_address_does_not_show_its_password(monkeypatch: pytest.MonkeyPa
         ("CHORALE_REDIS_URL", "unix:///run/redis.sock?db=0"),
         ("CHORALE_BROKER_URL", "redis+socket:///run/redis.sock?virtual_host=0"),
         ("CHORALE_BROKER_URL", "amqps://user:word@here//"),
+        ("CHORALE_REDIS_URL", "unix://me:w%2Frd@/run/redis.sock?db=0"),
+        ("CHORALE_REDIS_URL", "unix:///run/a@b/redis.sock"),
+        ("CHORALE_REDIS_URL", "redis://here?username=me&password=w@rd"),
+        ("CHORALE_REDIS_URL", "rediss://me:w%2Frd@[::1]:6379/0?ssl_ca_certs=/etc/ssl/our-ca.crt"),
+        ("CHORALE_BROKER_URL", "amqps://me:w%23rd@here:5671/chorale?ssl_ca_certs=/etc/ssl/our-ca.crt"),
+        ("CHORALE_BROKER_URL", "amqp://me:word@here//;amqp://me:word@there//"),
         ("CHORALE_AUDIT_URL", "postgresql+psycopg://here/chorale"),
+        ("CHORALE_AUDIT_URL", "postgresql+psycopg://me:w/r#d?@[::1]:5432/chorale?sslmode=verify-full"),
+        ("CHORALE_AUDIT_URL", "postgresql:///chorale?host=/run/postgresql"),
+        ("CHORALE_AUDIT_URL", "sqlite:////data/a@b#c?/audit.db"),
     ],
 )
 def test_the_addresses_of_every_profile_are_taken(

@@ -191,6 +191,14 @@ def test_under_min_branches_the_question_fails_and_has_no_hits() -> None:
     assert fields(request(), given={})["status"] == "failed"
 
 
+@pytest.mark.parametrize("reason", Reason)
+def test_a_policy_that_was_not_met_says_why_whatever_the_reason(reason: Reason) -> None:
+    failed = {"hyde": Envelope.failed("hyde", reason)}
+    built = fields(request(require=["hyde"]), given=THREE | failed)
+    assert built["status"] == "failed"
+    assert [(one["where"], one["reason"]) for one in built["degraded"]] == [("search.hyde", str(reason))]
+
+
 def test_an_empty_question_is_skipped_beside_others_that_are_answered() -> None:
     asked = Request(questions=("notice period", " \n"))
     built = fields(asked)

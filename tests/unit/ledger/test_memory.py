@@ -19,6 +19,7 @@ from tests.contracts.ledger import (
     ok,
     plan,
 )
+from tests.contracts.ledger_outbox import OutboxContract
 from tests.contracts.ledger_policies import (
     CancellingContract,
     DecidingContract,
@@ -65,6 +66,9 @@ class TestHedging(HedgingContract): ...
 
 
 class TestRefusing(RefusingContract): ...
+
+
+class TestOutbox(OutboxContract): ...
 
 
 def test_without_a_clock_of_its_own_it_goes_by_the_machines() -> None:

@@ -10,7 +10,7 @@ from chorale_client import Request, make_request
 
 from config.pipeline import Pipeline, load_pipeline
 from models.plan import Plan, RerankPlan
-from tasks.planning import UnknownName, question_keys, reserves_ms, resolve
+from tasks.planning import NotOffered, question_keys, reserves_ms, resolve
 
 PIPELINE = load_pipeline()
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -64,10 +64,26 @@ def test_a_request_chooses_branches_weights_method_and_depth() -> None:
         ({"weights": {"x": 1.0}}, "weights: no 'x'; there are: bm25, vector, hyde"),
         ({"configuration": "best"}, "configuration: no 'best'; there are: rrf, rrf-grouped, rrf-two"),
         ({"fusion": "sum"}, "fusion: no 'sum'; there are: rrf, rrf-grouped"),
+        ({"require": ["nope"]}, "require: no 'nope'; there are: bm25, vector, hyde"),
+        ({"min_branches": 9}, "min_branches: at most 3, which are asked: bm25, vector, hyde"),
+        (
+            {"min_branches": 2, "branches": ["bm25"]},
+            "min_branches: at most 1, which are asked: bm25",
+        ),
+        (
+            {"weights": {"bm25": 0, "vector": 0, "hyde": 0}},
+            "weights: every weight is 0 of those that are asked (bm25, vector, hyde); one must be above",
+        ),
+        (
+            {"weights": {"bm25": 0}, "branches": ["bm25"]},
+            "weights: every weight is 0 of those that are asked (bm25); one must be above",
+        ),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_known_ones(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UnknownName) as raised:
+def test_what_the_pipeline_does_not_have_is_answered_with_what_it_has(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(NotOffered) as raised:
         plan_of(make_request("bread", **options))
     assert str(raised.value).startswith(message)
 
@@ -79,6 +95,15 @@ def test_an_unknown_name_is_answered_with_the_known_ones(options: dict[str, Any]
 )
 def test_time_is_kept_for_the_end_and_for_fusing(timeout_s: float, finish_ms: int, fusion_ms: int) -> None:
     assert reserves_ms(timeout_s) == (finish_ms, fusion_ms)
+
+
+def test_further_questions_are_given_time_to_be_fused_and_shown() -> None:
+    one, many = plan_of(make_request("bread")), plan_of(make_request(["bread"] * 64, timeout_s=4))
+    assert (one.finish_reserve_ms, one.fusion_reserve_ms) == (60, 160)
+    # 63 more: 2.5 ms each, and .3 for each of their five hits.
+    assert (many.finish_reserve_ms, many.fusion_reserve_ms) == (60, 160 + 63 * 4)
+    # Never more than 40 % of the time.
+    assert plan_of(make_request(["bread"] * 64, timeout_s=0.5)).fusion_reserve_ms == 60 + 200
 
 
 @pytest.fixture(scope="module")
@@ -118,9 +143,9 @@ def test_without_a_rerank_its_time_is_the_branches(reranking: Pipeline) -> None:
 
 def test_on_fails_where_no_reranker_is_declared(reranking: Pipeline) -> None:
     assert plan_in(reranking, rerank="on") == plan_in(reranking)
-    with pytest.raises(UnknownName, match="'plain' declares no reranker; there are: best"):
+    with pytest.raises(NotOffered, match="'plain' declares no reranker; there are: best"):
         plan_in(reranking, rerank="on", configuration="plain")
-    with pytest.raises(UnknownName, match="'rrf' declares no reranker; none does"):
+    with pytest.raises(NotOffered, match="'rrf' declares no reranker; none does"):
         plan_of(make_request("bread", rerank="on"))
 
 
@@ -154,8 +179,14 @@ def test_with_on_missing_fail_the_required_branches_decide(
     assert {branch.name for branch in plan.branches if branch.is_decisive} == decisive
 
 
-def test_only_questions_with_a_text_are_searched() -> None:
+def test_only_questions_with_a_text_are_searched_and_none_where_no_retrieval_is_wanted() -> None:
     assert plan_of(make_request(["bread", "", " \n", "water"])).asked == (0, 3)
+    assert plan_of(make_request(["bread", "water"], needs_retrieval=False)).asked == ()
+
+
+def test_a_policy_and_weights_that_can_be_met_are_taken() -> None:
+    assert plan_of(make_request("bread", min_branches=3)).asked == (0,)
+    assert plan_of(make_request("bread", weights={"bm25": 0, "vector": 0})).asked == (0,)
 
 
 def test_now_is_the_requests_or_the_moment_of_acceptance() -> None:

@@ -1,0 +1,112 @@
+"""What every ledger promises of requests that ended while nobody takes them to the audit tables."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chorale_client import Request
+
+from ledger.protocol import Ledger
+from models.envelope import Envelope
+from models.hits import Hit, Ranking
+from tests.contracts.ledger import TAIL, LedgerContract, a_request, failed, plan, the_result
+from tests.stepped_ledgers import SteppedLedger
+
+FOUND = Envelope("bm25", "ok", rankings=(Ranking((Hit("a#0", "a", 1.0),)),), ms=1.5)
+
+
+def end(stepped: SteppedLedger, ledger: Ledger) -> Request:
+    """A request with a branch that found something, one that found nothing and one that failed."""
+    request = a_request()
+    assert stepped.callers.accept(request).is_new
+    plan(ledger, request, "bm25", "vector", "hyde")
+    for envelope in (FOUND, Envelope("vector", "empty", ms=2.5), failed("hyde", "timeout")):
+        ledger.report(request.request_id, envelope.branch, envelope)
+    ledger.finish(request.request_id, by="fusion", tail=TAIL, is_complete=True)
+    return request
+
+
+def envelopes(stepped: SteppedLedger) -> list[dict[str, Any]]:
+    """By branch, of each entry of the outbox."""
+    return [
+        {
+            name.decode().removeprefix("envelope:"): json.loads(value)
+            for name, value in fields.items()
+            if name.startswith(b"envelope:")
+        }
+        for fields in stepped.outbox()
+    ]
+
+
+class OutboxContract(LedgerContract):
+    def test_from_half_of_what_may_wait_the_candidates_are_left_out_and_nothing_else(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        stepped.bound_outbox(4)
+        requests = [end(stepped, ledger) for _ in range(4)]
+        assert [fields[b"id"].decode() for fields in stepped.outbox()] == [one.request_id for one in requests]
+        first, second, third, fourth = envelopes(stepped)
+        assert first == second
+        assert first["bm25"] == json.loads(FOUND.to_wire())
+        brief = {"v": 1, "branch": "bm25", "status": "ok", "rankings": [], "left_out": True}
+        assert third == fourth == {**first, "bm25": brief}
+        assert Envelope.from_wire("bm25", json.dumps(brief)).status == "ok"
+
+    def test_where_as_many_wait_as_may_a_request_is_refused_and_only_counted(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        stepped.bound_outbox(2)
+        ended = [end(stepped, ledger) for _ in range(2)]
+        request = a_request(correlation_id="mine")
+        accepted = stepped.callers.accept(request)
+        assert (accepted.state, accepted.is_new) == ("refused", False)
+        assert accepted.result == stepped.callers.result(request.request_id)
+        answer = the_result(stepped, request)["result"]
+        assert (answer["status"], answer["correlation_id"], answer["retry_after_s"]) == ("refused", "mine", 5)
+        (why,) = answer["degraded"]
+        assert (why["where"], why["reason"]) == ("plan", "overload")
+        assert "CHORALE_OUTBOX_LIMIT" in why["detail"]
+        assert (len(stepped.outbox()), stepped.only_counted()) == (2, 1)
+        assert (stepped.moments(), stepped.view().entries) == ({}, {})
+        assert stepped.callers.accept(ended[0]).state == "ended", "what has ended is known"
+
+    def test_what_was_let_in_before_is_audited_all_the_same(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        stepped.bound_outbox(1)
+        first, second = a_request(), a_request()
+        for request in (first, second):
+            assert stepped.callers.accept(request).is_new
+        for request in (first, second):
+            ledger.finish(request.request_id, by="fusion", tail=TAIL, is_complete=True)
+        assert len(stepped.outbox()) == 2
+        assert stepped.only_counted() == 0
+
+    def test_under_overload_a_refusal_fills_the_outbox_no_further(self, stepped: SteppedLedger) -> None:
+        stepped.bound_outbox(2)
+        stepped.overload(1_500)
+        for _ in range(5):
+            assert stepped.callers.accept(a_request()).state == "refused"
+        assert (len(stepped.outbox()), stepped.only_counted()) == (2, 3)
+
+    def test_once_there_is_room_the_same_request_is_let_in(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        stepped.bound_outbox(1)
+        end(stepped, ledger)
+        request = a_request()
+        assert stepped.callers.accept(request).state == "refused"
+        stepped.take_outbox()
+        assert stepped.callers.accept(request).is_new
+
+    @pytest.mark.parametrize("limit", [0, None])
+    def test_without_a_bound_and_far_below_the_default_one_nothing_is_left_out(
+        self, stepped: SteppedLedger, ledger: Ledger, limit: int | None
+    ) -> None:
+        if limit is not None:
+            stepped.bound_outbox(limit)
+        for _ in range(3):
+            end(stepped, ledger)
+        assert all(one["bm25"] == json.loads(FOUND.to_wire()) for one in envelopes(stepped))

@@ -1,0 +1,115 @@
+"""What an operator gets wrong about this machine is one sentence, with the path; never a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.waiting import until
+from tests.integration.cli.commands.conftest import Called, command
+from tests.pipeline import RunningPipeline
+
+Run = Callable[..., Called]
+
+
+@pytest.mark.parametrize(
+    ("home", "why"), [("/proc/x", "No such file or directory"), ("/etc/passwd", "it is no folder")]
+)
+def test_a_home_that_cannot_be_one_is_named(alone: Run, home: str, why: str) -> None:
+    called = alone("up", CHORALE_HOME=home)
+    assert (called.returncode, called.stdout) == (1, "")
+    assert (
+        called.stderr == f"chorale: CHORALE_HOME={home} cannot be used ({why}): set it to a folder of yours\n"
+    )
+
+
+def test_a_backup_that_cannot_be_written_is_named(alone: Run, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    called = alone("backup", "/proc/bk")
+    assert (called.returncode, called.stdout) == (1, "")
+    assert called.stderr == "chorale: no backup was written to /proc/bk: No such file or directory\n"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", ["namespaces list --json", "doctor", "--help"])
+def test_an_output_that_takes_nothing_is_a_sentence(tmp_path: Path, arguments: str, unbuffered: str) -> None:
+    called = command(*arguments.split(), CHORALE_HOME=str(tmp_path), PYTHONUNBUFFERED=unbuffered)
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(**called, stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert ended.returncode == 1
+    assert ended.stderr == "chorale: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_has_gone_ends_the_output_without_a_word(tmp_path: Path, unbuffered: str) -> None:
+    called = command("doctor", "--json", CHORALE_HOME=str(tmp_path), PYTHONUNBUFFERED=unbuffered)
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ended = subprocess.run(**called, stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_what_the_terminal_cannot_show_is_a_question_mark(alone: Run, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    called = alone("doctor", PYTHONIOENCODING="ascii")
+    assert "chorale up" in called.stdout
+    # The arrow before what mends it.
+    assert "? " in called.stdout
+    assert called.stderr == ""
+
+
+FAR = """
+[stores.far]
+kind = "elasticsearch"
+options = { url = "http://127.0.0.1:1" }
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "far"
+"""
+NEAR = """
+[stores.local]
+kind = "embedded"
+[branches.vector]
+kind = "vector"
+group = "dense"
+store = "local"
+"""
+AWAY = "Elasticsearch at http://127.0.0.1:1 cannot be reached (Connection error): start it, or check the store's url"
+
+
+def test_a_server_s_wrong_address_is_one_sentence(alone: Run, tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(FAR)
+    called = alone("namespaces", "create", "law", CHORALE_PIPELINE_FILE=str(file))
+    assert (called.returncode, called.stdout, called.stderr) == (1, "", f"chorale: {AWAY}\n")
+
+
+def test_a_namespace_that_is_gone_in_part_is_to_be_deleted_again(alone: Run, tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(FAR + NEAR)
+    assert alone("namespaces", "create", "law", CHORALE_PIPELINE_FILE=str(file)).returncode == 0
+    for _ in range(2):
+        called = alone("namespaces", "delete", "law", "--yes", CHORALE_PIPELINE_FILE=str(file))
+        assert (called.returncode, called.stdout) == (1, "")
+        assert called.stderr == (
+            f"chorale: {AWAY}; other stores may have deleted their part of 'law': when that is mended, run this again\n"
+        )
+
+
+def test_nothing_is_older_than_the_clock(pipeline: RunningPipeline, chorale: Run) -> None:
+    asked = pipeline.client().retrieve("who pays for repairs?", timeout_s=10).request_id
+    until(lambda: asked[:8] in chorale("audit", "last", "100").stdout)
+    pruned = chorale("audit", "prune", "--older-than", "99999999999999d", "--yes")
+    assert (pruned.returncode, pruned.stderr) == (0, "")
+    assert pruned.stdout == "0 requests older than 99999999999999d: deleted from the trail\n"
+    wrong = chorale("audit", "prune", "--older-than", "9" * 5_000 + "d", "--yes")
+    assert wrong.returncode == 2
+    assert "is no time" in wrong.stderr

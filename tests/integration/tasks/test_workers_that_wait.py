@@ -1,0 +1,113 @@
+"""Workers that start while Redis is away, or whose login RabbitMQ refuses, wait as the sweeper does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tasks.worker import AGAIN_S
+from tests.pipeline import PYTHONPATH, RunningPipeline
+from tests.rabbitmq import own_queues
+from tests.redis_server import RedisServer
+from tests.services import need
+
+LEXICAL = """
+[stores.local]
+kind = "embedded"
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+"""
+QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.fusion"]
+
+
+@contextmanager
+def worker(home: Path, **environment: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """`chorale worker bm25`, and the file of what it says."""
+    said = home / "worker.log"
+    with said.open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cli", "worker", "bm25"],
+            env={**os.environ, "PYTHONPATH": PYTHONPATH, "CHORALE_HOME": str(home), **environment},
+            stdout=log,
+            stderr=log,
+            text=True,
+        )
+        try:
+            yield process, said
+        finally:
+            process.kill()
+            process.wait()
+
+
+def wait_for(words: str, process: subprocess.Popen[str], said: Path) -> None:
+    until = time.monotonic() + 60
+    while words not in said.read_text():
+        assert process.poll() is None, said.read_text()
+        assert time.monotonic() < until, said.read_text()
+        time.sleep(0.02)
+
+
+def test_workers_that_start_while_redis_is_away_work_when_it_is_back(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(LEXICAL)
+    with (
+        RedisServer(appendonly=True) as redis,
+        RunningPipeline(redis, queues=[], pipeline_file=file) as running,
+    ):
+        running.index()
+        redis.stop()
+        with worker(running.home, **running.environment) as (process, said):
+            wait_for("Redis does not answer", process, said)
+            for queue in QUEUES:
+                running.start(queue)
+            time.sleep(3 * AGAIN_S)
+            assert said.read_text().count("Redis does not answer") == 1
+            redis.start()
+            running.wait_ready()
+            answer = running.client().retrieve("Who pays for repairs?", timeout_s=20)
+            assert (answer.status, answer.hits[0].document_id) == ("complete", "repairs")
+            assert process.poll() is None, said.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_that_waits_for_redis_ends_at_once_when_it_is_told_to(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with worker(tmp_path, CHORALE_REDIS_URL="redis://127.0.0.1:1/0") as (process, said):
+        wait_for("Redis does not answer", process, said)
+        told_at_s = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(20) == 0
+        assert time.monotonic() - told_at_s < 2
+        assert "Traceback" not in said.read_text()
+
+
+def test_a_worker_whose_login_rabbitmq_refuses_says_so_once_and_waits(
+    tmp_path: Path, own_redis_server: RedisServer
+) -> None:
+    url = need("rabbitmq", "it is the broker that refuses the login")
+    with own_queues(url, ["chorale.bm25"]):
+        refused = f"amqp://nobody:opensesame@{url.rpartition('@')[2]}"
+        environment = {"CHORALE_REDIS_URL": own_redis_server.url, "CHORALE_BROKER_URL": refused}
+        with worker(tmp_path, **environment) as (process, said):
+            wait_for("broker takes nobody in", process, said)
+            time.sleep(2.5)
+            assert process.poll() is None, said.read_text()
+            assert said.read_text().count("broker takes nobody in") == 1
+            assert "ACCESS_REFUSED" in said.read_text()
+            assert "Traceback" not in said.read_text()
+            assert "opensesame" not in said.read_text()
+            told_at_s = time.monotonic()
+            process.terminate()
+            assert process.wait(20) == 0
+            assert time.monotonic() - told_at_s < 4

@@ -1,0 +1,100 @@
+"""What a caller gets wrong in a request is one sentence, which names the field and says what it takes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from chorale_client import InvalidRequest, make_request
+
+VALUES = "a text, a finite number, true or false"
+OPERATORS = "gt, gte, lt, lte, exists, not, contains"
+
+
+def complaint(questions: Any = "bread", **options: Any) -> str:
+    with pytest.raises(InvalidRequest) as raised:
+        make_request(questions, **options)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        (None, f"takes {VALUES}, a list of these, or {{{OPERATORS}}}, not None"),
+        (math.nan, f"takes {VALUES}, a list of these, or {{{OPERATORS}}}, not nan"),
+        (["x", -math.inf], f"takes {VALUES}, a list of these, or {{{OPERATORS}}}, not -inf"),
+        ([["x"]], f"takes {VALUES}, a list of these, or {{{OPERATORS}}}, not ['x']"),
+        ({}, f"no operator (none given); there are: {OPERATORS}"),
+        ({"like": "x"}, f"no operator 'like'; there are: {OPERATORS}"),
+        ({"exists": "maybe"}, "exists takes true or false, not 'maybe'"),
+        ({"exists": 1}, "exists takes true or false, not 1"),
+        ({"gt": math.inf}, "gt takes a finite number or an ISO 8601 date, not inf"),
+        ({"gt": 1, "lte": None}, "lte takes a finite number or an ISO 8601 date, not None"),
+        ({"gte": True}, "gte takes a finite number or an ISO 8601 date, not True"),
+        ({"lt": [1]}, "lt takes a finite number or an ISO 8601 date, not [1]"),
+        ({"contains": {"gt": 1}}, f"contains takes {VALUES}, or a list of these, not {{'gt': 1}}"),
+        ({"not": {"exists": "no"}}, "exists takes true or false, not 'no'"),
+        ({"not": None}, f"takes {VALUES}, a list of these, or {{{OPERATORS}}}, not None"),
+        ("\ud800", "half a character in '\\ud800' (surrogates not allowed)"),
+    ],
+    ids=str,
+)
+def test_a_wrong_filter_is_one_sentence(condition: Any, says: str) -> None:
+    assert complaint(filters={"b": 1, "a": condition}) == f"filters: filter 'a': {says}"
+
+
+def test_a_number_that_no_store_can_hold_is_no_filter() -> None:
+    assert "takes a text, a finite number" in complaint(filters={"a": 10**400})
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "x",
+        "",
+        1,
+        1.5,
+        True,
+        [],
+        ["x", 1, False],
+        {"gt": 1, "lte": "2024-05-01"},
+        {"exists": False},
+        {"not": ["a", "b"]},
+        {"not": {"gte": 3}},
+        {"contains": ["kiwi", 3]},
+    ],
+    ids=str,
+)
+def test_every_filter_that_means_something_is_taken_as_it_is(condition: Any) -> None:
+    assert make_request("bread", filters={"a": condition}).filters == {"a": condition}
+
+
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        ("a" * 8_193, "questions.0.text: String should have at most 8192 characters"),
+        ({"text": 3}, "questions.0.text: Input should be a valid string"),
+        ({"text": "a", "variants": 3}, "questions.0.variants: Input should be a valid list"),
+        (
+            {"text": "a", "variants": [{"kind": "x", "text": "b"}]},
+            "questions.0.variants.0.kind: Input should be 'keyword', 'semantic' or 'entity'",
+        ),
+    ],
+)
+def test_a_fault_inside_a_question_is_that_fault_alone(question: Any, says: str) -> None:
+    assert complaint(question) == says
+
+
+def test_too_few_and_too_many_are_counted_in_a_list() -> None:
+    assert complaint([]) == "questions: List should have at least 1 item after validation, not 0"
+    assert complaint(["a"] * 65) == "questions: List should have at most 64 items after validation, not 65"
+    assert complaint(branches=[]) == "branches: List should have at least 1 item after validation, not 0"
+    assert complaint(branches=[7]) == "branches.0: Input should be a valid string"
+
+
+def test_of_several_wrong_fields_each_is_named() -> None:
+    assert complaint(top_k=0, speed=1).split("; ") == [
+        "top_k: Input should be greater than or equal to 1",
+        "speed: unknown field",
+    ]
