@@ -6,6 +6,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import redis
@@ -28,6 +29,26 @@ BLOCK_MS = 1_000
 GATHER_S = 0.2
 """A pause after a batch that was not full: one transaction and two Redis commands for many requests."""
 BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 10.0
+
+# Which of these entries are not there.
+_GONE = """
+local gone = {}
+for _, entry in ipairs(ARGV) do
+  if #redis.call('XRANGE', KEYS[1], entry, entry) == 0 then gone[#gone + 1] = entry end
+end
+return gone
+"""
+
+# Unless it is gone: what was erased comes back nowhere.  Added first, which a full Redis refuses.
+_SET_ASIDE = """
+if #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) == 1 then
+  redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], '*', unpack(ARGV, 3))
+  redis.call('XDEL', KEYS[1], ARGV[1])
+end
+"""
+
+FIELDS_KEPT = 1_000
+"""Of an entry that is kept aside; Lua hands on no more than a few thousand values at once."""
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +147,7 @@ class Drainer:
     def _store(self, batch: Mapping[bytes | str, Rows]) -> dict[bytes | str, str]:
         """Write and delete the entries; returns those that the database will never take, with the reason."""
         try:
-            self._write(list(batch.values()))
+            self._write(batch)
         except Exception as error:
             if not is_about_values(error):
                 raise
@@ -136,7 +157,7 @@ class Drainer:
         refused = {}
         for entry, rows in batch.items():
             try:
-                self._write([rows])
+                self._write({entry: rows})
             except Exception as error:
                 if not is_about_values(error):
                     raise
@@ -145,18 +166,26 @@ class Drainer:
                 self._redis.xdel(OUTBOX, entry)
         return refused
 
-    def _write(self, batch: Sequence[Rows]) -> None:
-        with self._engine.begin() as connection:
-            insert_new(connection, batch)
+    def _write(self, batch: Mapping[bytes | str, Rows]) -> None:
+        """Those that are still in the outbox: what is gone from it was written by another drainer, or erased.
+
+        Looked at while the rows are in and not committed: who erases waits for that (`removing.wait_for_drainers`).
+        """
+        gone: set[bytes | str] = set()
+        while left := {entry: rows for entry, rows in batch.items() if entry not in gone}:
+            with self._engine.begin() as connection:
+                insert_new(connection, list(left.values()))
+                newly: Any = self._redis.eval(_GONE, 1, OUTBOX, *left)
+                if not newly:
+                    return
+                connection.rollback()
+            gone.update(newly)
 
     def _set_aside(self, wrong: Mapping[bytes | str, tuple[Fields, str]]) -> None:
-        moves = self._redis.pipeline(transaction=True)
         for entry, (fields, error) in wrong.items():
             log.error("audit: entry %s of the outbox is kept aside in %s: %s", entry, UNREADABLE, error)
-            kept: dict[Any, Any] = {**fields, "error": error}
-            moves.xadd(UNREADABLE, kept, maxlen=KEPT_ASIDE)
-            moves.xdel(OUTBOX, entry)
-        moves.execute()
+            kept = dict([*islice(fields.items(), FIELDS_KEPT), ("error", error)])
+            self._redis.eval(_SET_ASIDE, 2, OUTBOX, UNREADABLE, entry, KEPT_ASIDE, *chain(*kept.items()))
 
 
 def insert_new(connection: Connection, batch: Sequence[Rows]) -> int:

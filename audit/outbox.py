@@ -9,7 +9,8 @@ An entry is written by the script that ends a request.  Its fields, all strings:
     request            JSON of the Request
     plan               JSON of the Plan; empty where it was never planned
     answer             JSON of the whole answer
-    envelope:<branch>  JSON of the Envelope, for each branch that reported
+    envelope:<branch>  JSON of the Envelope, for each branch that reported; where much waits already, of one that found
+                       something only that, with `left_out`
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ UNREADABLE = f"{OUTBOX}:unreadable"
 """Entries that could not be written, with an `error`: the newest KEPT_ASIDE of them, or a few more."""
 
 KEPT_ASIDE = 1_000
+
+RawFields = Mapping[bytes, bytes] | Mapping[str, str] | Mapping[bytes | str, bytes | str]
+"""Of an entry, as a client of Redis gives them."""
+Fields = Mapping[str, bytes | str]
 
 _ENVELOPE = "envelope:"
 
@@ -62,16 +67,16 @@ class Ended:
     drainer's time, only to be written as JSON again."""
 
 
-def parse(fields: Mapping[bytes, bytes] | Mapping[str, str] | Mapping[bytes | str, bytes | str]) -> Ended:
+def parse(fields: RawFields) -> Ended:
     """Read one entry.  Raises Unreadable; an envelope that makes no sense is a failed branch."""
-    given = {_text(name): value for name, value in fields.items()}
+    given = named(fields)
     try:
         return Ended(
             request_id=_text(given["id"]),
             accepted_at_ms=int(given["accepted_at"]),
             ended_at_ms=int(given["ended_at"]),
             by=_text(given.get("by", "")),
-            request=_object(given.get("request"), "request"),
+            request=request_of(given),
             plan=_object(given.get("plan"), "plan") or None,
             answer=_object(given["answer"], "answer"),
             envelopes={
@@ -82,6 +87,22 @@ def parse(fields: Mapping[bytes, bytes] | Mapping[str, str] | Mapping[bytes | st
         )
     except KeyError as error:
         raise Unreadable(f"no field {error.args[0]!r}") from None
+    except ValueError as error:
+        raise Unreadable(str(error)) from error
+
+
+def named(fields: RawFields) -> Fields:
+    """The fields of an entry by their names; raises Unreadable."""
+    try:
+        return {_text(name): value for name, value in fields.items()}
+    except ValueError as error:
+        raise Unreadable(f"a field's name: {error}") from error
+
+
+def request_of(fields: Fields) -> dict[str, Any]:
+    """The request that ended; raises Unreadable."""
+    try:
+        return _object(fields.get("request"), "request")
     except ValueError as error:
         raise Unreadable(str(error)) from error
 

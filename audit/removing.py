@@ -9,6 +9,9 @@ from models.audit_tables import RequestRow
 AT_ONCE = 500
 """Requests a transaction: the drainer writes between two of them."""
 
+# Waits for whoever has written and not committed, and for the time it takes keeps others from beginning to.
+WAIT = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "LOCK TABLE chorale_request IN SHARE MODE"}
+
 
 def older_than(before_ms: int) -> ColumnElement[bool]:
     """Requests that were accepted before this moment, milliseconds since 1970."""
@@ -29,6 +32,12 @@ def of(
 def matching(engine: Engine, which: ColumnElement[bool]) -> int:
     with engine.connect() as connection:
         return connection.scalar(select(func.count()).select_from(RequestRow).where(which)) or 0
+
+
+def wait_for_drainers(engine: Engine) -> None:
+    """Return when whatever a drainer had written is committed; raises SQLAlchemyError where that takes too long."""
+    with engine.begin() as connection:
+        connection.exec_driver_sql(WAIT[engine.dialect.name])
 
 
 def remove(engine: Engine, which: ColumnElement[bool]) -> int:

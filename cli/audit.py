@@ -12,9 +12,10 @@ import typer
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from sqlalchemy import ColumnElement, Engine
+    from redis import Redis
+    from sqlalchemy import Engine
 
 audit = typer.Typer(
     name="audit",
@@ -110,14 +111,26 @@ def prune(
     import time
 
     from audit import removing
+    from cli.terminal import counted, stdout
 
-    before_ms = round((time.time() - age_s(older_than)) * 1000)
-    _remove(removing.older_than(before_ms), f"older than {older_than}", yes=yes, as_json=as_json)
+    # Nothing is older than 1970, and no database counts as far back as a number can be written.
+    before_ms = max(0, time.time_ns() // 1_000_000 - age_s(older_than) * 1000)
+    which, said = removing.older_than(before_ms), f"older than {older_than}"
+    with trail() as engine:
+        if not yes:
+            _confirm(removing.matching(engine, which), said, as_json=as_json)
+        removed = removing.remove(engine, which)
+    if as_json:
+        _print_json({"removed": removed})
+    else:
+        stdout().print(f"{counted(removed, 'request')} {said}: deleted from the trail")
 
 
 @audit.command()
 def erase(
-    request: Annotated[str | None, typer.Option(metavar="ID", help="This request, by its whole id.")] = None,
+    request: Annotated[
+        str | None, typer.Option(metavar="ID", help="This request, by its id or how that begins.")
+    ] = None,
     correlation: Annotated[
         str | None, typer.Option(metavar="ID", help="Every request with this correlation id.")
     ] = None,
@@ -127,9 +140,12 @@ def erase(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete what somebody wants forgotten: questions, candidates and answers of these requests.
+    """Delete what somebody wants forgotten: questions, candidates and answers of these requests, also those that wait in
+    Redis for the trail.
 
-    Answers also stand in Redis until they expire (`CHORALE_ANSWER_TTL_S`, `CHORALE_CACHE_TTL_S`), and in backups.
+    Exit code 8: Redis could not be asked, and what waits there still comes into the trail.  Requests that run meanwhile
+    come too, once they have ended.  What has not come into the trail yet is known by its whole id alone.  Answers stand in Redis until they expire (`CHORALE_ANSWER_TTL_S`,
+    `CHORALE_CACHE_TTL_S`), and in backups.
 
     Examples:
 
@@ -137,39 +153,71 @@ def erase(
 
         chorale audit erase --correlation customer-17 --yes
     """
-    from audit import removing
-
-    given = {"request": request, "correlation": correlation, "namespace": namespace}
-    ((name, value), *others) = [(name, value) for name, value in given.items() if value is not None] or [
-        ("", "")
-    ]
-    if not name or others:
-        raise typer.BadParameter("give one of --request, --correlation, --namespace", param_hint="erase")
-    which = removing.of(request_id=request, correlation_id=correlation, namespace=namespace)
-    _remove(which, f"of {name} {value}", yes=yes, as_json=as_json)
-
-
-def _remove(which: ColumnElement[bool], said: str, *, yes: bool, as_json: bool) -> None:
-    from audit import removing
+    from audit import erasing, removing
+    from cli.exit_codes import PART_DONE
     from cli.terminal import counted, stdout
 
+    given = {"request_id": request, "correlation_id": correlation, "namespace": namespace}
+    ((column, value), *others) = [(name, value) for name, value in given.items() if value] or [("", "")]
+    if not column or others:
+        raise typer.BadParameter("give one of --request, --correlation, --namespace", param_hint="erase")
     with trail() as engine:
+        waiting = _ask_outbox(lambda redis: erasing.waiting(redis, column, value))
+        in_outbox = 0 if isinstance(waiting, str) else waiting
+        if column == "request_id" and not in_outbox:
+            value = matching(engine, value) or value
+        which, said = removing.of(**{column: value}), f"of {column.removesuffix('_id')} {value}"
+        there = removing.matching(engine, which) + in_outbox
+        if not there and not isinstance(waiting, str):
+            raise NoTrail(f"nothing in the trail or on its way there is {said}")
         if not yes:
-            there = counted(removing.matching(engine, which), "request")
-            if as_json or not sys.stdin.isatty():
-                raise typer.BadParameter(f"this deletes {there}: add --yes", param_hint="--yes")
-            typer.confirm(f"Delete {there} {said}?", abort=True)
+            _confirm(there, said, as_json=as_json)
+        # In this order: see audit/erasing.py.
+        from_outbox = _ask_outbox(lambda redis: erasing.erase(redis, column, value))
+        removing.wait_for_drainers(engine)
         removed = removing.remove(engine, which)
+    is_reached = not isinstance(from_outbox, str)
     if as_json:
-        _print_json({"removed": removed})
+        _print_json({"removed": removed, "removed_from_outbox": from_outbox if is_reached else None})
     else:
-        stdout().print(f"{counted(removed, 'request')} {said}: deleted from the trail")
+        too = f", {from_outbox:,} from the outbox" if is_reached else ""
+        stdout().print(f"{counted(removed, 'request')} {said}: deleted from the trail{too}")
+    if not is_reached:
+        print(
+            f"chorale: the outbox was not reached, and what waits in it still comes into the trail; {from_outbox}",
+            file=sys.stderr,
+        )
+        raise typer.Exit(PART_DONE)
+
+
+def _ask_outbox(do: Callable[[Redis], int]) -> int | str:
+    """How many entries `do` found; a sentence where Redis cannot be asked."""
+    from redis.exceptions import RedisError
+
+    from cli.redis_trouble import trouble
+    from cli.surroundings import NotRunning, surroundings
+
+    try:
+        return do(surroundings().running_redis())
+    except NotRunning as error:
+        return str(error)
+    except RedisError as error:
+        return str(trouble(error))
+
+
+def _confirm(count: int, said: str, *, as_json: bool) -> None:
+    from cli.terminal import counted
+
+    there = counted(count, "request")
+    if as_json or not sys.stdin.isatty():
+        raise typer.BadParameter(f"this deletes {there}: add --yes", param_hint="--yes")
+    typer.confirm(f"Delete {there} {said}?", abort=True)
 
 
 def age_s(text: str) -> int:
     """Seconds; raises BadParameter naming the units."""
     number, unit = text[:-1], text[-1:]
-    if unit not in UNITS_S or not (number.isascii() and number.isdigit()):
+    if unit not in UNITS_S or not (number.isascii() and number.isdigit() and len(number) <= 18):
         units = ", ".join(f"{unit} ({seconds:,} s)" for unit, seconds in UNITS_S.items())
         raise typer.BadParameter(
             f"{text!r} is no time: a whole number and one of {units}", param_hint="--older-than"

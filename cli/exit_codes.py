@@ -11,7 +11,7 @@ OTHER: Final = 1
 """Anything that is not listed here."""
 WRONG_USAGE: Final = 2
 PART_DONE: Final = 8
-"""Of the documents to index, not all could be."""
+"""Of what was to be done, such as documents to index, not all could be."""
 
 BY_STATUS: Mapping[str, int] = {
     Status.COMPLETE: 0,

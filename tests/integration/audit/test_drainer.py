@@ -94,6 +94,16 @@ def test_an_unreadable_entry_is_kept_aside_and_the_others_are_written(
     assert caplog.text.count("kept aside") == 2
 
 
+def test_of_an_unreadable_entry_with_very_many_fields_the_first_are_kept(
+    drainer: Drainer, redis_client: redis.Redis, engine: Engine
+) -> None:
+    put(redis_client, {f"field {number}": "x" for number in range(20_000)}, whole_entry())
+    assert drainer.drain_once(1) == 2
+    assert (count(engine), redis_client.xlen(OUTBOX)) == (1, 0)
+    (kept,) = kept_aside(redis_client)
+    assert (kept[b"field 0"], kept[b"error"]) == (b"x", b"no field 'id'")
+
+
 def poisonous(what: str) -> dict[str, str]:
     request = make_request(request_id=f"poisonous-{what}")
     answer = make_answer(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -39,6 +39,75 @@ def test_what_a_customer_asked_is_erased_once_it_is_confirmed(
     assert other in ids(chorale)
 
 
+def test_a_request_is_erased_by_what_the_list_shows_of_its_id(
+    pipeline: RunningPipeline, chorale: Run
+) -> None:
+    client = pipeline.client()
+    one, alike, other = "f5334cde-1", "f5334cff-2", "0ther-3"
+    for request_id in (one, alike, other):
+        client.retrieve("who pays for repairs?", request_id=request_id, timeout_s=10)
+    until(lambda: {one, alike, other} <= ids(chorale))
+
+    several = chorale("audit", "erase", "--request", "f5334c", "--yes")
+    assert (several.returncode, several.stdout) == (1, "")
+    assert f"several ids begin with 'f5334c': {one}, {alike}" in several.stderr
+    erased = chorale("audit", "erase", "--request", "f5334cde", "--yes")
+    assert (erased.returncode, " ".join(erased.stdout.split())) == (
+        0,
+        f"1 request of request {one}: deleted from the trail, 0 from the outbox",
+    )
+    assert {one, alike, other} & ids(chorale) == {alike, other}
+
+
+@pytest.mark.parametrize("option", ["request", "correlation", "namespace"])
+@pytest.mark.parametrize("more", [(), ("--yes",), ("--yes", "--json")], ids=" ".join)
+def test_where_nothing_is_to_be_erased_that_is_said(chorale: Run, option: str, more: tuple[str, ...]) -> None:
+    called = chorale("audit", "erase", f"--{option}", "nobody-17", *more)
+    assert (called.returncode, called.stdout) == (1, "")
+    assert called.stderr == f"chorale: nothing in the trail or on its way there is of {option} nobody-17\n"
+
+
+@pytest.fixture
+def paused_sweeper(pipeline: RunningPipeline) -> Iterator[None]:
+    """It waits for the outbox when it is paused, so that it has the next entry in hand once it goes on."""
+    pipeline.pause("sweeper")
+    yield
+    pipeline.resume("sweeper")
+
+
+@pytest.mark.usefixtures("paused_sweeper")
+def test_what_no_drainer_has_written_yet_is_erased_and_does_not_come_later(
+    pipeline: RunningPipeline, chorale: Run
+) -> None:
+    client = pipeline.client()
+    forgotten = client.retrieve("who pays for repairs?", timeout_s=10).request_id
+    other = client.retrieve("when may a tenant leave?", timeout_s=10).request_id
+
+    asked = chorale("audit", "erase", "--request", forgotten)
+    assert (asked.returncode, "this deletes 1 request: add --yes" in asked.stderr) == (2, True)
+    erased = chorale("audit", "erase", "--request", forgotten, "--yes")
+    said = f"0 requests of request {forgotten}: deleted from the trail, 1 from the outbox"
+    assert (erased.returncode, " ".join(erased.stdout.split())) == (0, said)
+
+    pipeline.resume("sweeper")
+    until(lambda: other in ids(chorale))
+    assert forgotten not in ids(chorale)
+
+
+def test_without_redis_the_trail_is_cleared_and_the_outbox_is_said_not_to_be(
+    pipeline: RunningPipeline, chorale: Run
+) -> None:
+    asked = pipeline.client().retrieve("who pays for repairs?", correlation_id="gone", timeout_s=10)
+    until(lambda: asked.request_id in ids(chorale))
+    nowhere = {"CHORALE_REDIS_URL": "redis://127.0.0.1:1/0"}
+    erased = chorale("audit", "erase", "--correlation", "gone", "--yes", "--json", **nowhere)
+    assert erased.returncode == 8
+    told = json.loads(erased.stdout)
+    assert (told["removed"], told["removed_from_outbox"]) == (1, None)
+    assert "the outbox was not reached, and what waits in it still comes into the trail" in erased.stderr
+    assert asked.request_id not in ids(chorale)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -47,6 +116,7 @@ def test_what_a_customer_asked_is_erased_once_it_is_confirmed(
             "'soon' is no time: a whole number and one of m (60 s), h (3,600 s), d",
         ),
         (("erase",), "give one of --request, --correlation, --namespace"),
+        (("erase", "--request", ""), "give one of --request, --correlation, --namespace"),
         (
             ("erase", "--request", "a", "--namespace", "b"),
             "give one of --request, --correlation, --namespace",

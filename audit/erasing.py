@@ -1,0 +1,64 @@
+"""What somebody wants forgotten and the audit tables do not have yet: in the outbox, and among what was kept aside.
+
+Erased here first, then in the tables after `removing.wait_for_drainers`, nothing of it comes in later: a drainer that
+has an entry in hand looks, before it commits, whether the entry is still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import redis
+from chorale_client.keys import OUTBOX
+from pydantic_core import to_json
+
+from audit.outbox import UNREADABLE, RawFields, Unreadable, named, request_of
+from audit.rows import column_of
+
+PAGE = 64
+"""Entries that are read together, as a drainer does: those of large bulk requests can be megabytes each."""
+
+STREAMS = (OUTBOX, UNREADABLE)
+"""In the order in which an entry may move."""
+
+
+def waiting(client: redis.Redis, column: str, value: str) -> int:
+    """How many entries are of the requests whose `column` (request_id, correlation_id, namespace) has this value."""
+    return sum(1 for _ in _entries(client, column, value))
+
+
+def erase(client: redis.Redis, column: str, value: str) -> int:
+    """Delete these entries; returns how many there were."""
+    return sum(client.xdel(stream, entry) for stream, entry in _entries(client, column, value))
+
+
+def is_of(fields: RawFields, column: str, value: str) -> bool:
+    """Whether an entry is of such a request.  One that cannot be read is where the value stands anywhere in it."""
+    try:
+        given = named(fields)
+        if column == "request_id":
+            return _bytes(given["id"]) == value.encode()
+        return column_of(request_of(given), column) == value
+    except (Unreadable, KeyError, TypeError, AttributeError):
+        spellings = value.encode(), to_json(value)[1:-1]
+        return any(one in _bytes(raw) for raw in fields.values() for one in spellings)
+
+
+def _entries(client: redis.Redis, column: str, value: str) -> Iterator[tuple[str, Any]]:
+    for stream in STREAMS:
+        after = "-"
+        while page := _page(client, stream, after):
+            for entry, fields in page:
+                if is_of(fields, column, value):
+                    yield stream, entry
+            after = f"({_bytes(page[-1][0]).decode()}"
+
+
+def _page(client: redis.Redis, stream: str, after: str) -> list[tuple[Any, Any]]:
+    found: Any = client.xrange(stream, min=after, count=PAGE)
+    return list(found)
+
+
+def _bytes(value: bytes | str) -> bytes:
+    return value if isinstance(value, bytes) else value.encode()

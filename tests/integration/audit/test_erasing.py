@@ -1,0 +1,135 @@
+"""What is to be forgotten and waits for the tables comes into none of them, whatever a drainer has in hand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+from chorale_client.keys import OUTBOX
+from sqlalchemy import Engine, event
+
+from audit import erasing, removing
+from audit.database import open_database
+from audit.drainer import Drainer
+from audit.outbox import UNREADABLE
+from audit.queries import count
+from tests.audit_entries import make_request, put, whole_entry
+
+ASKED = (
+    ("a", "customer-1", "law"),
+    ("b", "customer-2", "law"),
+    ("c", "customer-1", "news"),
+    ("d", None, "default"),
+)
+"""Request, correlation id, namespace."""
+
+
+def entry_of(name: str, correlation: str | None, namespace: str) -> dict[str, str]:
+    return whole_entry(make_request("who?", request_id=name, correlation_id=correlation, namespace=namespace))
+
+
+def aside(client: redis.Redis, fields: dict[str, str]) -> None:
+    kept: dict[Any, Any] = {**fields, "error": "EOF"}
+    client.xadd(UNREADABLE, kept)
+
+
+def left(client: redis.Redis, stream: str) -> list[str]:
+    entries: Any = client.xrange(stream)
+    return [fields[b"id"].decode() for _, fields in entries]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "stays"),
+    [
+        ("request_id", "b", ["a", "c", "d"]),
+        ("correlation_id", "customer-1", ["b", "d"]),
+        ("namespace", "law", ["c", "d"]),
+        ("namespace", "default", ["a", "b", "c"]),
+        ("request_id", "nobody", ["a", "b", "c", "d"]),
+    ],
+)
+def test_what_waits_and_what_was_kept_aside_is_erased_by_one_field(
+    redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, column: str, value: str, stays: list[str]
+) -> None:
+    """Also where it takes several pages."""
+    monkeypatch.setattr(erasing, "PAGE", 1)
+    for asked in ASKED:
+        put(redis_client, entry_of(*asked))
+        aside(redis_client, {**entry_of(*asked), "answer": "{"})
+    assert erasing.waiting(redis_client, column, value) == 2 * (4 - len(stays))
+    assert erasing.erase(redis_client, column, value) == 2 * (4 - len(stays))
+    assert (left(redis_client, OUTBOX), left(redis_client, UNREADABLE)) == (stays, stays)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("request_id", "a"), ("correlation_id", "müller"), ("correlation_id", "o'hara"), ("namespace", "law")],
+)
+def test_of_what_cannot_be_read_everything_that_names_it_is_erased(
+    redis_client: redis.Redis, column: str, value: str
+) -> None:
+    torn = f'{{"v":1,"request_id":"a","correlation_id":"{value}","namespace":"law","questions":[{{"te'
+    aside(redis_client, {"request": torn})
+    aside(redis_client, {"id": "other", "request": '{"v":1,"request_id":"other","que'})
+    assert erasing.erase(redis_client, column, value) == 1
+    assert left(redis_client, UNREADABLE) == ["other"]
+
+
+def erase_everywhere(client: redis.Redis, engine: Engine) -> None:
+    erasing.erase(client, "request_id", "a")
+    removing.wait_for_drainers(engine)
+    removing.remove(engine, removing.of(request_id="a"))
+
+
+def once(do: Callable[[], None]) -> Callable[..., None]:
+    """`do` at the first of many calls."""
+    calls = iter([do])
+
+    def call(*_: object) -> None:
+        next(calls, lambda: None)()
+
+    return call
+
+
+@pytest.mark.parametrize("moment", ["before_cursor_execute", "after_cursor_execute", "commit"])
+def test_what_a_drainer_has_in_hand_when_it_is_erased_is_not_in_the_tables_afterwards(
+    redis_client: redis.Redis, engine: Engine, moment: str
+) -> None:
+    """Erased before the drainer's rows are in, after that, or once it has looked whether their entries are there."""
+    put(redis_client, entry_of(*ASKED[0]), entry_of(*ASKED[1]))
+    other = open_database(engine.url)
+    thread = threading.Thread(target=erase_everywhere, args=(redis_client, other))
+
+    def begin() -> None:
+        thread.start()
+        # For ever would be a deadlock: it waits for our commit.
+        thread.join(0.5)
+
+    event.listen(engine, moment, once(begin))
+    drainer = Drainer(redis_client, engine, keep_texts=True)
+    while drainer.drain_once(1):
+        pass
+    thread.join(20)
+    assert not thread.is_alive()
+    other.dispose()
+    assert count(engine) == 1
+    assert redis_client.xlen(OUTBOX) == 0
+
+
+def test_what_is_erased_while_a_drainer_sees_that_it_cannot_be_written_is_not_kept_aside(
+    redis_client: redis.Redis, engine: Engine
+) -> None:
+    request = make_request(request_id="a")
+    put(redis_client, {**whole_entry(request), "answer": "{"}, {**entry_of(*ASKED[1]), "answer": "{"})
+
+    class Slow(Drainer):
+        def _set_aside(self, wrong: Any) -> None:
+            erasing.erase(redis_client, "request_id", "a")
+            super()._set_aside(wrong)
+
+    assert Slow(redis_client, engine, keep_texts=True).drain_once(1) == 2
+    assert left(redis_client, UNREADABLE) == ["b"]
+    assert redis_client.xlen(OUTBOX) == 0
