@@ -1,5 +1,5 @@
-# One image for every service.  GROUPS are the files of requirements/ beside base and model; PyTorch is not among them:
-#   docker build --build-arg GROUPS="elasticsearch weaviate postgresql llm torch" .
+# One image for every service.  GROUPS are the files of requirements/ beside base and model; PyTorch is not among them.
+# docker compose takes them from IMAGE_GROUPS in .env.
 
 FROM python:3.12-slim AS packages
 ARG GROUPS="elasticsearch weaviate postgresql llm"
@@ -17,7 +17,7 @@ RUN pip install --no-deps --no-build-isolation ./client
 FROM python:3.12-slim
 # Unbuffered logs; our root on the path and never the working directory (docs/adr/0001-program-and-client.md).
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/app PYTHONSAFEPATH=1 \
-    CHORALE_HOME=/var/lib/chorale HOME=/tmp
+    CHORALE_HOME=/var/lib/chorale HF_HOME=/var/lib/chorale/models HOME=/tmp
 RUN install -d -o 10001 -g 10001 /var/lib/chorale /acl
 COPY --from=packages /opt/venv /opt/venv
 WORKDIR /app

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -42,6 +43,13 @@ def words(service: dict[str, Any]) -> list[str]:
     return command.split() if isinstance(command, str) else command
 
 
+def filled(text: str, **dotenv: str) -> str:
+    """As compose does with `${NAME}`, `${NAME:-default}` and `${NAME:?complaint}`."""
+    return re.sub(
+        r"\$\{([A-Z_]+)(?::-([^}]*)|:\?[^}]*)?\}", lambda found: dotenv.get(found[1]) or found[2] or "", text
+    )
+
+
 @cache
 def help_of(command: str) -> str:
     """The help text of one command of ours; fails where there is none."""
@@ -66,8 +74,9 @@ def test_every_queue_of_the_pipeline_has_a_service() -> None:
 
 def test_the_pipeline_of_the_services_searches_the_engines_that_are_started() -> None:
     for service in OURS.keys() - {"redis-acl"}:
-        file = Path(SERVICES[service]["environment"]["CHORALE_PIPELINE_FILE"])
-        assert ROOT / file.relative_to("/app") == ROOT / "config" / "clustered.toml"
+        assert (
+            filled(SERVICES[service]["environment"]["CHORALE_PIPELINE_FILE"]) == "/app/config/clustered.toml"
+        )
     assert {name: store.options["url"] for name, store in PIPELINE.stores.items()} == {
         "texts": "http://elasticsearch:9200",
         "vectors": "http://weaviate:8080",
@@ -125,8 +134,50 @@ def test_a_health_check_asks_for_the_worker_of_its_own_service(name: str) -> Non
 def test_every_service_of_ours_waits_for_the_engines_and_shares_the_data(name: str) -> None:
     service = SERVICES[name]
     assert service["depends_on"] == {engine: {"condition": "service_healthy"} for engine in ENGINES}
-    assert service["volumes"] == ["data:/var/lib/chorale"]
+    assert service["volumes"][0] == "data:/var/lib/chorale"
     assert "CHORALE_HOME=/var/lib/chorale" in DOCKERFILE
+
+
+@pytest.mark.parametrize("name", sorted(OURS.keys() - {"redis-acl"}))
+def test_every_service_of_ours_reads_a_folder_and_a_pipeline_file_that_the_operator_names(name: str) -> None:
+    service = SERVICES[name]
+    mount = dict(service["volumes"][1])
+    assert (filled(mount.pop("source")), mount) == (
+        "./config",
+        # Without such a folder it ends with a sentence; else an engine would make one, of root.
+        {"type": "bind", "target": "/etc/chorale", "read_only": True, "bind": {"create_host_path": False}},
+    )
+    assert filled(service["volumes"][1]["source"], CHORALE_FILES="./mine") == "./mine"
+    chosen = filled(
+        service["environment"]["CHORALE_PIPELINE_FILE"], CHORALE_PIPELINE_FILE="/etc/chorale/my.toml"
+    )
+    assert chosen == "/etc/chorale/my.toml"
+
+
+def test_models_from_the_hub_are_kept_where_every_service_finds_them() -> None:
+    variables = dict(
+        re.findall(r"(\w+)=(\S+)", DOCKERFILE.partition("FROM python")[2].rpartition("FROM ")[2])
+    )
+    kept = Path(variables["HF_HOME"])
+    assert kept.parent == Path(variables["CHORALE_HOME"])
+    # The volume is made from this folder of the image, and belongs to its owner.
+    assert re.search(rf"install -d -o 10001 -g 10001 .*{kept.parent}", DOCKERFILE)
+
+
+def test_the_groups_of_the_image_are_those_of_the_file_that_compose_reads() -> None:
+    default = re.search(r'^ARG GROUPS="(.*)"$', DOCKERFILE, re.MULTILINE)
+    assert default is not None
+    for service in OURS.values():
+        groups = service["build"]["args"]["GROUPS"]
+        assert (filled(groups), filled(groups, IMAGE_GROUPS="llm torch")) == (default[1], "llm torch")
+
+
+def test_a_setting_that_stands_under_environment_can_be_given_in_the_file_that_compose_reads() -> None:
+    # There chorale.env would not be heard.  The addresses are made of passwords.
+    for service in OURS.values():
+        for name, value in service["environment"].items():
+            if name.startswith("CHORALE_") and not name.endswith("_URL"):
+                assert filled(value, **{name: "given"}) == "given"
 
 
 @pytest.mark.parametrize("name", sorted(OURS))
@@ -167,7 +218,9 @@ def test_the_logins_of_redis_are_written_before_it_starts() -> None:
     redis = SERVICES["redis"]
     assert "--aclfile /acl/users.acl" in redis["command"]
     assert "acl:/acl:ro" in redis["volumes"]
-    assert redis["depends_on"] == {"redis-acl": {"condition": "service_completed_successfully"}}
+    # Another password is another redis-acl: redis is started anew after it, since it reads the file once.
+    written = {"condition": "service_completed_successfully", "restart": True}
+    assert redis["depends_on"] == {"redis-acl": written}
 
 
 def test_redis_keeps_everything_and_evicts_nothing() -> None:
@@ -175,6 +228,14 @@ def test_redis_keeps_everything_and_evicts_nothing() -> None:
     assert "--appendonly yes" in command
     assert "--maxmemory-policy noeviction" in command
     assert "redis:/data" in SERVICES["redis"]["volumes"]
+
+
+def test_redis_has_twice_the_memory_that_its_data_may_take() -> None:
+    redis = SERVICES["redis"]
+    maxmemory = re.search(r"--maxmemory (\S+)", redis["command"])
+    assert maxmemory is not None
+    assert (filled(maxmemory[1]), filled(redis["mem_limit"])) == ("1gb", "2g")
+    assert filled(redis["mem_limit"], REDIS_MEMORY="8g") == "8g"
 
 
 def test_no_engine_lets_in_whoever_comes() -> None:
@@ -189,7 +250,12 @@ def test_no_engine_lets_in_whoever_comes() -> None:
 
 
 def test_every_volume_is_declared() -> None:
-    used = {volume.partition(":")[0] for service in SERVICES.values() for volume in service["volumes"]}
+    used = {
+        volume.partition(":")[0]
+        for service in SERVICES.values()
+        for volume in service["volumes"]
+        if isinstance(volume, str)
+    }
     assert used == set(COMPOSE["volumes"])
 
 
@@ -216,8 +282,6 @@ def test_every_other_setting_reaches_every_service_of_ours_by_a_file_of_its_own(
     assert {name.removeprefix("CHORALE_").lower() for name in shown} <= Settings.model_fields.keys()
     # What stands under `environment` wins: it would be set in vain.
     assert not set(shown) & SERVICES["bm25"]["environment"].keys()
-    for ignored in (".gitignore", ".dockerignore"):
-        assert {".env", "chorale.env"} <= set((ROOT / ignored).read_text(encoding="utf-8").split())
 
 
 def test_no_password_has_a_default() -> None:
@@ -232,6 +296,35 @@ def test_what_the_image_copies_is_there() -> None:
     assert sources
     for source in (name for line in sources for name in line.split()):
         assert (ROOT / source).exists(), source
+
+
+def test_what_a_program_in_the_image_imports_of_ours_is_in_the_image() -> None:
+    ignored = set((ROOT / ".dockerignore").read_text(encoding="utf-8").split())
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    needed, left = set[str](), ["cli", "config", "tasks"]
+    while left:
+        needed.add(folder := left.pop())
+        left += imported_by(folder) & folders - needed - set(left)
+    assert {"audit", "bench", "search"} <= needed
+    assert needed & ignored == set()
+
+
+def imported_by(folder: str) -> set[str]:
+    """The first word of every module that code in this folder imports."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in (ROOT / folder).rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    names += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    return {name.partition(".")[0] for name in names}
+
+
+def test_what_an_operator_keeps_beside_the_code_goes_into_no_image_and_no_commit() -> None:
+    folder = re.search(r"CHORALE_FILES=\./(\w+) and", (ROOT / ".env.example").read_text(encoding="utf-8"))
+    assert folder is not None
+    for ignored in (".gitignore", ".dockerignore"):
+        assert {".env", "chorale.env", f"{folder[1]}/", "*.secret"} <= set(
+            (ROOT / ignored).read_text("utf-8").split()
+        )
 
 
 def test_the_image_has_the_clients_of_the_engines_and_no_torch() -> None:
@@ -249,3 +342,24 @@ def test_the_image_is_made_in_stages_and_what_installs_stays_behind() -> None:
     assert "pip install" in first
     assert "pip" not in last
     assert "COPY --from=packages /opt/venv /opt/venv" in last
+
+
+def test_the_page_makes_a_folder_with_a_pipeline_file_that_the_services_read(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^    ((?:mkdir mine|sed -i \"s\|).*)$", page, re.MULTILINE)
+    assert len(commands) == 3
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "clustered.toml").write_text("")
+    (tmp_path / ".env").write_text((ROOT / ".env.example").read_text(encoding="utf-8"))
+    subprocess.run(["sh", "-ec", "\n".join(commands)], cwd=tmp_path, check=True)
+    dotenv = dict(re.findall(r"^([A-Z_]+)=(.*)$", (tmp_path / ".env").read_text(), re.MULTILINE))
+    service = SERVICES["bm25"]
+    folder = filled(service["volumes"][1]["source"], **dotenv)
+    inside = Path(filled(service["environment"]["CHORALE_PIPELINE_FILE"], **dotenv))
+    assert (tmp_path / folder / inside.relative_to(service["volumes"][1]["target"])).exists()
+
+
+def test_flower_without_a_container_is_for_this_machine() -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"celery -A tasks\.app flower.*", page)
+    assert "--address=127.0.0.1" in line

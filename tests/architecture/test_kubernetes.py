@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import re
 import shutil
@@ -26,6 +27,10 @@ RESOURCES: list[dict[str, Any]] = [
     if resource
 ]
 PIPELINE = load_pipeline(FOLDER / "pipeline.toml")
+PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+needs_kubectl = pytest.mark.skipif(
+    shutil.which("kubectl") is None, reason="without kubectl: what is there is read, unrendered"
+)
 
 
 def of_kind(kind: str) -> dict[str, dict[str, Any]]:
@@ -99,6 +104,7 @@ def test_no_container_is_root_or_can_write_its_image(name: str) -> None:
         "/var/lib/chorale",
         "/tmp",
         "/etc/chorale",
+        "/etc/chorale-certificates",
     }
 
 
@@ -138,13 +144,16 @@ def test_kubernetes_adds_no_variables_that_look_like_settings(name: str) -> None
     assert PODS[name]["enableServiceLinks"] is False
 
 
-def test_what_is_known_of_near_duplicates_outlives_the_one_index_worker() -> None:
-    spec = DEPLOYMENTS[INDEX]["spec"]
-    (home,) = (one for one in PODS[INDEX]["volumes"] if one["name"] == "home")
-    claim = of_kind("PersistentVolumeClaim")[home["persistentVolumeClaim"]["claimName"]]["spec"]
-    # A volume of one node, and a file that two would overwrite: the old one ends before the new one starts.
-    assert claim["accessModes"] == ["ReadWriteOnce"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+@pytest.mark.parametrize("name", sorted(PODS))
+def test_no_pod_keeps_anything(name: str) -> None:
+    (home,) = (one for one in PODS[name]["volumes"] if one["name"] == "home")
+    assert home == {"name": "home", "emptyDir": {}}
+    assert of_kind("PersistentVolumeClaim") == {}
+    # So that a new one can start beside the old one.
+    assert "strategy" not in DEPLOYMENTS[name]["spec"]
+
+
+def test_a_namespace_is_written_by_one_so_that_workers_of_indexing_are_not_scaled() -> None:
     assert INDEX not in of_kind("ScaledObject")
 
 
@@ -161,6 +170,17 @@ def test_every_variable_is_a_setting_or_a_secret_and_no_secret_stands_here(name:
     assert key == f"redis-url-{role}"
 
 
+@pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
+def test_there_is_a_place_for_further_secrets_and_certificates_which_need_not_be_there(name: str) -> None:
+    *_, last = CONTAINERS[name]["envFrom"]
+    # The last one wins.
+    assert last == {"secretRef": {"name": "chorale-more", "optional": True}}
+    (files,) = (one["secret"] for one in PODS[name]["volumes"] if one["name"] == "certificates")
+    assert files == {"secretName": "chorale-certificates", "optional": True}
+    (mount,) = (one for one in CONTAINERS[name]["volumeMounts"] if one["name"] == "certificates")
+    assert (mount["mountPath"], mount["readOnly"]) == ("/etc/chorale-certificates", True)
+
+
 def test_every_key_of_the_secret_is_listed_where_it_is_to_be_made() -> None:
     asked = {
         one["valueFrom"]["secretKeyRef"]["key"]
@@ -169,10 +189,34 @@ def test_every_key_of_the_secret_is_listed_where_it_is_to_be_made() -> None:
         if "secretKeyRef" in one["valueFrom"]
     }
     head = (FOLDER / "services.yaml").read_text("utf-8").partition("---")[0]
-    listed = re.findall(r"[a-z]+(?:-[a-z0-9]+)+", head.replace("\n# ", " ").partition("Secret chorale:")[2])
+    keys = head.replace("\n# ", " ").partition("Secret chorale:")[2].partition("\n#")[0]
+    listed = re.findall(r"[a-z]+(?:-[a-z0-9]+)+", keys)
     assert set(listed) == asked
-    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
-    assert set(re.findall(r"--from-literal=([a-z0-9-]+)=", page)) == asked
+    assert set(re.findall(r"^    ([a-z0-9-]+)=", PAGE, re.MULTILINE)) == asked
+    # A word of a command line is seen by everybody on the machine, and kept by the shell.
+    assert "--from-literal" not in PAGE
+
+
+@needs_kubectl
+def test_the_secrets_are_made_by_the_commands_of_the_page(tmp_path: Path) -> None:
+    lines = "\n".join(re.findall(r"^    ([a-z0-9-]+=.*)$", PAGE, re.MULTILINE))
+    (tmp_path / "chorale.secret").write_text(lines)
+    (tmp_path / "more.secret").write_text("CHORALE_BROKER_URL=amqps://chorale:a=b@rabbitmq:5671/chorale\n")
+    (tmp_path / "our-ca.crt").write_text("-----BEGIN CERTIFICATE-----\n")
+    commands = re.findall(r"^    kubectl (create secret .*)$", PAGE, re.MULTILINE)
+    made = {}
+    for command in commands:
+        words = ["kubectl", *command.split(), "--dry-run=client", "--output=yaml"]
+        said = subprocess.run(words, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+        secret = yaml.safe_load(said)
+        assert secret["metadata"]["namespace"] == KUSTOMIZATION["namespace"]
+        made[secret["metadata"]["name"]] = {
+            key: base64.b64decode(value).decode() for key, value in secret["data"].items()
+        }
+    assert made.keys() == {"chorale", "chorale-more", "chorale-certificates"}
+    assert made["chorale"]["redis-url-worker"].startswith("rediss://worker:")
+    assert made["chorale-more"] == {"CHORALE_BROKER_URL": "amqps://chorale:a=b@rabbitmq:5671/chorale"}
+    assert made["chorale-certificates"].keys() == {"our-ca.crt"}
 
 
 @pytest.mark.parametrize("name", sorted(QUEUES.keys() - {INDEX}))
@@ -180,12 +224,29 @@ def test_workers_of_a_queue_are_scaled_by_how_many_wait_and_for_how_long(name: s
     scaler = of_kind("ScaledObject")[name]["spec"]
     assert scaler["scaleTargetRef"] == {"name": name}
     assert 1 <= scaler["minReplicaCount"] < scaler["maxReplicaCount"]
+    # KEDA's cooldownPeriod counts before the step from one to none alone.
+    behaviour = scaler["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert behaviour["scaleDown"]["stabilizationWindowSeconds"] < 300
     asked = {trigger["metadata"]["valueLocation"]: trigger for trigger in scaler["triggers"]}
-    assert asked.keys() == {"length", "age_s"}
+    # Messages are shared out among the workers; how long the oldest has waited is not.
+    assert {figure: trigger.get("metricType") for figure, trigger in asked.items()} == {
+        "length": None,
+        "age_s": "Value",
+    }
     for trigger in asked.values():
         assert trigger["type"] == "metrics-api"
-        assert trigger["metadata"]["url"] == f"http://chorale-queue-figures:9100/{QUEUES[name]}"
+        assert trigger["metadata"]["url"] == url_of(name, KUSTOMIZATION["namespace"])
         assert float(trigger["metadata"]["targetValue"]) > 0
+
+
+def url_of(name: str, namespace: str) -> str:
+    """Of the figures of its queue, as KEDA can ask from any namespace."""
+    return f"http://chorale-queue-figures.{namespace}.svc:9100/{QUEUES[name]}"
+
+
+def test_how_many_workers_there_are_is_said_where_no_scaler_says_it() -> None:
+    said = {name for name, one in DEPLOYMENTS.items() if "replicas" in one["spec"]}
+    assert said == DEPLOYMENTS.keys() - of_kind("ScaledObject").keys()
 
 
 def test_a_service_finds_pods_that_there_are() -> None:
@@ -195,16 +256,32 @@ def test_a_service_finds_pods_that_there_are() -> None:
     assert all(service["spec"]["selector"] in labels for service in services.values())
 
 
-def test_kustomize_renders_all_of_it() -> None:
-    if shutil.which("kubectl") is None:
-        pytest.skip("without kubectl: what is there is read above, unrendered")
-    rendered = subprocess.run(
-        ["kubectl", "kustomize", str(FOLDER)], check=True, capture_output=True, text=True
+def rendered(folder: Path) -> list[dict[str, Any]]:
+    said = subprocess.run(
+        ["kubectl", "kustomize", str(folder)], check=True, capture_output=True, text=True
     ).stdout
-    resources = list(yaml.safe_load_all(rendered))
+    return list(yaml.safe_load_all(said))
+
+
+@needs_kubectl
+def test_kustomize_renders_all_of_it() -> None:
+    resources = rendered(FOLDER)
     kinds = [one["kind"] for one in resources]
     assert kinds.count("ConfigMap") == 2
     assert len(kinds) == len(RESOURCES) + 2
     for one in resources:
         if one["kind"] != "ScaledObject":
             kubernetes_validate.validate(one, VERSIONS[-1], strict=True)
+
+
+@needs_kubectl
+def test_another_namespace_is_written_in_one_place(tmp_path: Path) -> None:
+    shutil.copytree(FOLDER, tmp_path, dirs_exist_ok=True)
+    file = tmp_path / "kustomization.yaml"
+    before = f"namespace: {KUSTOMIZATION['namespace']}"
+    file.write_text(file.read_text("utf-8").replace(before, "namespace: search-2"))
+    resources = rendered(tmp_path)
+    assert {one["metadata"]["namespace"] for one in resources} == {"search-2"}
+    for scaler in (one for one in resources if one["kind"] == "ScaledObject"):
+        urls = {trigger["metadata"]["url"] for trigger in scaler["spec"]["triggers"]}
+        assert urls == {url_of(scaler["metadata"]["name"], "search-2")}

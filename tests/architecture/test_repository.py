@@ -10,13 +10,16 @@ from pathlib import Path
 
 import chorale_client.words
 import pytest
-from chorale_client.words import REASONS, TASK_FUSE, TASK_INDEX, TASK_RETRIEVE
+from chorale_client.words import REASONS
+
+from config.pipeline import BRANCH_KINDS
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "client").glob("*.md")])
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+TASKS = [value for name, value in vars(chorale_client.words).items() if name.startswith("TASK_")]
 ENUMS = [
     kind for kind in vars(chorale_client.words).values() if isinstance(kind, EnumMeta) and kind is not StrEnum
 ]
@@ -132,9 +135,14 @@ def test_the_glossary_says_of_each_reason_what_the_code_does() -> None:
     assert [row for row in rows if row not in GLOSSARY.splitlines()] == []
 
 
-@pytest.mark.parametrize("task", [TASK_RETRIEVE, TASK_FUSE, TASK_INDEX, "chorale.search.<kind>"])
+@pytest.mark.parametrize("task", TASKS)
 def test_every_task_is_in_the_glossary(task: str) -> None:
-    assert f"`{task}`" in GLOSSARY
+    assert f"\n| `{task.format(kind='<kind>')}` | `chorale." in GLOSSARY
+
+
+def test_every_kind_of_branch_is_in_the_glossary() -> None:
+    (branch,) = (row for row in GLOSSARY.splitlines() if row.startswith("| branch |"))
+    assert [kind for kind in BRANCH_KINDS if f"`{kind}`" not in branch] == []
 
 
 def test_the_licence_is_the_one_that_is_declared() -> None:
