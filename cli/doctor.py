@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FINDINGS = 1
 """Exit code."""
+LONGEST_ERROR = 300
+"""Characters of an error that nobody foresaw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ def checks() -> Mapping[str, Check]:
         "shared databases": databases.shared,
         "stores": stores.answer,
         "language models": language_models.answer,
+        "language models' time": language_models.have_time,
         "documents": corpus.store_is_readable,
         "model": corpus.model,
         "rerankers": corpus.rerankers,
@@ -118,17 +121,33 @@ def examine(around: Surroundings, given: Mapping[str, Check]) -> list[Examined]:
     """Every check, whatever the others come to."""
     from redis import RedisError
 
+    from cli.checks.finding import Finding
+    from cli.redis_trouble import trouble
+
     examined = []
     for name, check in given.items():
+        findings: list[Finding] = []
+        skipped = None
         try:
-            examined.append(Examined(name, tuple(check(around))))
-        except (ServiceError, RedisError) as error:
-            examined.append(Examined(name, skipped=str(error)))
+            findings.extend(check(around))
+        except ServiceError as error:
+            skipped = str(error)
+        except RedisError as error:
+            skipped = str(trouble(error))
+        except Exception as error:  # of this one check
+            said = f"{type(error).__name__}: {error}".partition("\n")[0][:LONGEST_ERROR]
+            findings.append(
+                Finding(
+                    f"this check failed: {said}", "mend what that names; if it is nothing of yours, report it"
+                )
+            )
+        examined.append(Examined(name, tuple(findings), skipped))
     return examined
 
 
 def show(console: Console, found: list[Examined], capabilities: Sequence[str]) -> None:
     """What was found, and what may be done with the stores; of a healthy installation a single line."""
+    from rich.padding import Padding
     from rich.text import Text
 
     from cli.terminal import plain_table
@@ -141,9 +160,11 @@ def show(console: Console, found: list[Examined], capabilities: Sequence[str]) -
     if table.row_count:
         console.print(table)
         console.print()
-    skipped = [one.name for one in found if one.skipped]
-    if skipped:
-        console.print(Text(f"not looked at for that reason: {', '.join(skipped)}", "dim"))
+    skipped = [one for one in found if one.skipped]
+    for why in dict.fromkeys(one.skipped for one in skipped):
+        names = ", ".join(one.name for one in skipped if one.skipped == why)
+        console.print(Text(f"not looked at: {names}", "dim"))
+        console.print(Padding(Text(str(why), "dim"), (0, 0, 0, 2)))
     may = f" · {' '.join(capabilities)}"
     findings = sum(len(one.findings) for one in found)
     healthy = sum(not one.findings and not one.skipped for one in found)

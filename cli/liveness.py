@@ -72,14 +72,16 @@ def read_queues(
     redis: Redis, queues: Sequence[str], *, broker_url: str | None = None, workers: Sequence[Worker] = ()
 ) -> list[Waiting]:
     """Length, age and workers of each; `broker_url` is Celery's broker where that is another server than `redis`,
-    and a broker that does not answer says nothing.  Raises RedisError."""
-    from kombu.exceptions import KombuError
+    and one that does not answer, or refuses us, says nothing.  Raises RedisError."""
+    from chorale_client.publisher import BROKER_ERRORS
 
     from tasks.queues import QueueState, queue_states, with_workers
 
     try:
         states = queue_states(redis, queues, broker_url=broker_url)
-    except (OSError, KombuError):
+    except BROKER_ERRORS:
+        if broker_url is None:
+            raise
         states = dict.fromkeys(queues, QueueState(None))
     serving = Counter(queue for worker in workers for queue in worker.queues)
     counted = with_workers(states, {queue: serving[queue] for queue in queues} if workers else {})

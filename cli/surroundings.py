@@ -19,7 +19,11 @@ ANSWER_LIMIT_S = 2.0
 
 
 class NotRunning(ServiceError):
-    """No installation runs here; the message says how to start one."""
+    """No installation runs here, or its Redis cannot be used; `what` is wrong, and `mend` what to do about it."""
+
+    def __init__(self, what: str, mend: str = "") -> None:
+        super().__init__(f"{what}: {mend}" if mend else what)
+        self.what, self.mend = what, mend
 
 
 @dataclass(frozen=True)
@@ -39,36 +43,37 @@ class Surroundings:
         nowhere = f"unix://{self.settings.home}/redis.sock"
         return Resources(self.settings, self.pipeline, self.redis_url or nowhere)
 
-    @cached_property
+    @property
     def redis(self) -> Redis | None:
-        """A client of the Redis, if it answers."""
+        """A client of the Redis, if it takes us in."""
+        return None if isinstance(self._asked, NotRunning) else self._asked
+
+    def running_redis(self) -> Redis:
+        """The client; raises NotRunning with what to do where there is none."""
+        if isinstance(self._asked, NotRunning):
+            raise self._asked
+        return self._asked
+
+    @cached_property
+    def _asked(self) -> Redis | NotRunning:
         from redis import Redis, RedisError
 
         if self.redis_url is None:
-            return None
+            return NotRunning(
+                f"nothing runs on {self.settings.home}",
+                "start it with `chorale up` in another terminal, or set CHORALE_REDIS_URL",
+            )
         client = Redis.from_url(
             self.redis_url, socket_timeout=ANSWER_LIMIT_S, socket_connect_timeout=ANSWER_LIMIT_S
         )
         try:
             client.ping()
-        except RedisError:
-            return None
+        except RedisError as error:
+            from cli.redis_trouble import trouble
+
+            found = trouble(error, self.redis_url)
+            return NotRunning(found.what, found.mend)
         return client
-
-    def running_redis(self) -> Redis:
-        """The client; raises NotRunning with what to do where there is none."""
-        if self.redis is not None:
-            return self.redis
-        if self.redis_url is None:
-            raise NotRunning(
-                f"nothing runs on {self.settings.home}: start it with `chorale up` in another terminal, "
-                "or set CHORALE_REDIS_URL"
-            )
-        from chorale_client.redis_urls import without_password
-
-        raise NotRunning(
-            f"the Redis at {without_password(self.redis_url)} does not answer: start it, or check CHORALE_REDIS_URL"
-        )
 
 
 def surroundings() -> Surroundings:

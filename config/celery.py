@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from chorale_client.redis_urls import celery_url
+from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.words import QUEUE_INDEX
 from kombu import Exchange, Queue
 
@@ -57,6 +57,7 @@ def celery_settings(
         }
     return {
         "broker_url": broker,
+        "broker_use_ssl": broker_tls(broker_url or redis_url),
         "result_backend": f"{BACKEND}+{backend_url}",
         "task_queues": [Queue(name, Exchange(name, type="direct"), routing_key=name) for name in queues],
         # A misspelt queue is an error here, not a list that nobody reads.

@@ -12,19 +12,18 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from chorale_client.ledger import DEFAULT_OUTBOX_LIMIT
 from chorale_client.words import QUEUE_BRANCH
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from config.addresses import check_broker, check_database, check_redis
 from models.errors import WrongDeclaration
 
 PREFIX = "CHORALE_"
 _NOT_SETTINGS = ("CHORALE_TEST_", "CHORALE_SERVICES")
 """Variables of the test-suite's servers, which are no settings."""
 
-_REDIS_SCHEMES = ("redis", "rediss", "unix")
-_BROKER_SCHEMES = ("redis", "rediss", "redis+socket", "rediss+socket", "amqp", "amqps", "pyamqp")
-_AUDIT_SCHEMES = ("sqlite", "postgresql")
 _SECRET = frozenset({"redis_url", "broker_url", "audit_url", "documents_url"})
 """May hold a password: never quoted in an error."""
 
@@ -38,13 +37,6 @@ def _default_home() -> Path:
 def _cores() -> int:
     """The cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _check_scheme(url: str, schemes: tuple[str, ...]) -> str:
-    scheme = url.partition("://")[0] if "://" in url else ""
-    if scheme not in schemes and scheme.partition("+")[0] not in schemes:
-        raise ValueError(f"an address begins with one of: {', '.join(f'{name}://' for name in schemes)}")
-    return url
 
 
 class Settings(BaseSettings):
@@ -131,6 +123,10 @@ class Settings(BaseSettings):
     a process of its own for it."""
     drain: bool = True
     """`chorale sweeper` also moves ended requests from Redis into the audit tables. Off: another process does."""
+    outbox_limit: int = Field(DEFAULT_OUTBOX_LIMIT, ge=0, le=10_000_000)
+    """Ended requests that may wait in Redis for the audit tables; 0: any number. From half of it on they wait without
+    their candidates (usually 6 KB each instead of 41), and at it new requests are refused and only counted. The default
+    is about a quarter of a gigabyte, of the one that `docker-compose.yml` gives Redis."""
     breaker_failures: int = Field(5, ge=0, le=1_000)
     """Failures in a row after which a branch or a store is not asked for a while; 0: never. One or two are
     chance, and every further one costs a request its whole time."""
@@ -180,17 +176,17 @@ class Settings(BaseSettings):
     @field_validator("redis_url")
     @classmethod
     def _is_redis(cls, value: str | None) -> str | None:
-        return value and _check_scheme(value, _REDIS_SCHEMES)
+        return value and check_redis(value)
 
     @field_validator("broker_url")
     @classmethod
     def _is_broker(cls, value: str | None) -> str | None:
-        return value and _check_scheme(value, _BROKER_SCHEMES)
+        return value and check_broker(value)
 
     @field_validator("audit_url", "documents_url")
     @classmethod
     def _is_database(cls, value: str | None) -> str | None:
-        return value and _check_scheme(value, _AUDIT_SCHEMES)
+        return value and check_database(value)
 
     @field_validator("log_level", mode="before")
     @classmethod

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chorale_client.keys import MOMENTS, entry_key
-from chorale_client.redis_urls import celery_url
+from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.words import TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
 from kombu import Connection
 from redis import Redis
@@ -46,7 +46,7 @@ class QueueState:
 
 class Queues(Protocol):
     def states(self) -> dict[str, QueueState]:
-        """By queue.  Raises RedisError, or what kombu's transport raises for a broker that is away."""
+        """By queue.  Raises RedisError, or where the broker is another server `chorale_client.publisher.BROKER_ERRORS`."""
         ...
 
     def close(self) -> None: ...
@@ -169,7 +169,9 @@ class DeclaredQueues:
     """Any broker, through kombu; remembers what it saw, since a broker of this kind shows no message."""
 
     def __init__(self, broker_url: str, queues: Sequence[str]) -> None:
-        self._connection = Connection(celery_url(broker_url), connect_timeout=CONNECT_LIMIT_S)
+        self._connection = Connection(
+            celery_url(broker_url), ssl=broker_tls(broker_url), connect_timeout=CONNECT_LIMIT_S
+        )
         # The virtual transports count no consumers.
         self._counts_workers = not is_redis(celery_url(broker_url))
         self._queues = list(queues)

@@ -1,10 +1,12 @@
 """Celery's consumer, which comes back to a broker within a moment of its return.
 
-Celery itself waits two seconds after the first attempt that failed, then four, six: longer than a request lives.
+Celery itself waits two seconds after the first attempt that failed, then four, six: longer than a request lives.  Where
+RabbitMQ refuses the login it would end, with a traceback.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from celery.worker.consumer import Consumer
@@ -26,15 +28,23 @@ class ReconnectingConsumer(Consumer):  # type: ignore[misc]  # Celery has no typ
         def tell_once(error: Exception, _interval_s: float) -> None:
             if not said:
                 said.append(str(error))
-                log.warning("broker does not answer", broker=conn.as_uri(), error=said[0][:200])
+                log.warning("broker takes nobody in", broker=conn.as_uri(), error=said[0][:200])
 
-        conn.ensure_connection(
-            tell_once,
-            interval_start=FIRST_S,
-            interval_step=STEP_S,
-            interval_max=LONGEST_S,
-            callback=maybe_shutdown,
-        )
+        while True:
+            try:
+                conn.ensure_connection(
+                    tell_once,
+                    interval_start=FIRST_S,
+                    interval_step=STEP_S,
+                    interval_max=LONGEST_S,
+                    callback=maybe_shutdown,
+                )
+                break
+            except (*conn.connection_errors, *conn.channel_errors) as error:
+                # What kombu does not try again: a login or virtual host that is refused.
+                tell_once(error, LONGEST_S)
+                maybe_shutdown()
+                time.sleep(LONGEST_S)
         if said:
             log.info("broker answers again")
         return super().ensure_connected(conn)

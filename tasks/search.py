@@ -17,6 +17,7 @@ from structlog import get_logger
 
 from fusion.collapse import collapse_ranking
 from fusion.variants import DENSE, LEXICAL
+from ledger.outcomes import ended_before_its_store
 from ledger.protocol import Started
 from models.envelope import Envelope, StageNote
 from models.errors import InvalidAnswer, StageFailure
@@ -104,7 +105,11 @@ def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
         log.exception("branch failed", branch=name)
         reason, detail = Reason.ERROR, f"{type(error).__name__}: {error}"
     stages = (*part.notes, _whole(part, name, begun_s, (), StageStatus.FAILED)) if part else ()
-    return Envelope.failed(name, reason, detail, ms=(time.monotonic() - begun_s) * 1000, stages=stages)
+    envelope = Envelope.failed(name, reason, detail, ms=(time.monotonic() - begun_s) * 1000, stages=stages)
+    if part and reason == Reason.UNAUTHORISED and not ended_before_its_store(envelope):
+        # Once for each question that the breaker lets through.
+        log.error("store refuses our key", branch=name, store=part.branch.store, error=detail)
+    return envelope
 
 
 def _whole(

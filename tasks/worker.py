@@ -1,19 +1,23 @@
-"""One worker process: models and indexes are warm before it takes its first message."""
+"""One worker process: models and indexes are warm before it takes its first message, and Redis is waited for."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import os
+import signal
 import socket
+import sys
 import threading
+import time
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from celery import Celery, signals
 from celery.platforms import SecurityWarning
 from chorale_client.words import QUEUE_INDEX
+from redis.exceptions import RedisError
 from structlog import get_logger
 
 from config.logging import set_up_logging
@@ -27,6 +31,11 @@ from tasks.sweeper import Sweeper
 from tasks.warming import warm, warm_models_again
 
 log = get_logger("chorale.worker")
+
+AGAIN_S = 0.5
+"""Between attempts to begin while Redis is away."""
+
+Made = TypeVar("Made")
 
 
 @contextlib.contextmanager
@@ -48,8 +57,25 @@ def _keep_logging(**_: object) -> None:
     """Logging was set up before."""
 
 
+def when_redis_answers(do: Callable[[], Made]) -> Made:
+    """What `do` returns, tried until Redis does not fail it."""
+    is_away = False
+    while True:
+        try:
+            made = do()
+        except RedisError as error:
+            if not is_away:
+                log.warning("Redis does not answer", error=str(error)[:200])
+            is_away = True
+            time.sleep(AGAIN_S)
+        else:
+            if is_away:
+                log.info("Redis answers")
+            return made
+
+
 def run_worker(queues: Sequence[str], *, name: str) -> None:
-    """Work on these queues until told to stop (see `tasks.stopping`).
+    """Work on these queues until told to stop (see `tasks.stopping`); before the first message that is at once.
 
     Raises WrongDeclaration for a queue that the pipeline does not have.
     """
@@ -64,13 +90,18 @@ def run_worker(queues: Sequence[str], *, name: str) -> None:
     warnings.filterwarnings("ignore", category=SecurityWarning)
     # Somebody listens, so Celery leaves the levels and handlers as they are.
     signals.setup_logging.connect(_keep_logging, weak=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Until Celery has its own: the first process of a container heeds no signal that it has no handler for.
+        signal.signal(number, lambda *_: sys.exit(0))
     app = make_app(resources, queues=tuple(queues))
+    # Before there are signs of life, the last of which would be waited for.
+    when_redis_answers(resources.redis.ping)
     hung_after_s = None if QUEUE_INDEX in queues else HUNG_AFTER_S
     heartbeat = Heartbeat(resources.redis, name, queues, hung_after_s=hung_after_s)
     heartbeat.start()
     stop = threading.Event()
     try:
-        is_warm = warm(app, queues)
+        is_warm = when_redis_answers(lambda: warm(app, queues))
         with sweeping(app) if settings.sweeper_threads else contextlib.nullcontext():
             worker = app.Worker(
                 hostname=f"{name}@{socket.gethostname()}",

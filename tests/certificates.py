@@ -9,13 +9,13 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Of 127.0.0.1, signed by itself, so it is its own authority too; PEM files."""
+    """Signed by itself, so it is its own authority too; PEM files."""
 
     file: Path
     key_file: Path
 
     @classmethod
-    def make(cls, folder: Path, name: str = "server") -> Certificate:
+    def make(cls, folder: Path, name: str = "server", *, of: str = "IP:127.0.0.1") -> Certificate:
         made = cls(folder / f"{name}.crt", folder / f"{name}.key")
         command = [
             "openssl",
@@ -27,7 +27,7 @@ class Certificate:
             "ec_paramgen_curve:prime256v1",
             "-nodes",
         ]
-        command += ["-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+        command += ["-days", "2", "-subj", f"/CN={of.partition(':')[2]}", "-addext", f"subjectAltName={of}"]
         command += ["-keyout", str(made.key_file), "-out", str(made.file)]
         subprocess.run(command, check=True, capture_output=True)
         return made

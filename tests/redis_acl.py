@@ -36,8 +36,7 @@ class SecuredRedis(RedisServer):
 
     def url_of(self, role: str) -> str:
         return (
-            f"rediss://{role}:{self.passwords[role]}@127.0.0.1:{self.tls_port}/0"
-            f"?ssl_cert_reqs=required&ssl_ca_certs={self.ca_file}"
+            f"rediss://{role}:{self.passwords[role]}@127.0.0.1:{self.tls_port}/0?ssl_ca_certs={self.ca_file}"
         )
 
     @property

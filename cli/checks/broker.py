@@ -12,12 +12,12 @@ def reachable(around: Surroundings) -> Iterator[Finding]:
     url = around.settings.broker_url
     if url is None:
         return
-    from chorale_client.redis_urls import celery_url, without_password
+    from chorale_client.redis_urls import broker_tls, celery_url, without_password
     from kombu import Connection
 
     from tasks.queues import CONNECT_LIMIT_S
 
-    with Connection(celery_url(url), connect_timeout=CONNECT_LIMIT_S) as connection:
+    with Connection(celery_url(url), ssl=broker_tls(url), connect_timeout=CONNECT_LIMIT_S) as connection:
         try:
             connection.ensure_connection(max_retries=1, interval_start=0, reraise_as_library_errors=False)
         except (OSError, *connection.connection_errors, *connection.channel_errors) as error:

@@ -26,8 +26,7 @@ def reachable(around: Surroundings) -> Iterator[Finding]:
     try:
         around.running_redis()
     except NotRunning as error:
-        what, _, mend = str(error).partition(": ")
-        yield Finding(what, mend)
+        yield Finding(error.what, error.mend)
 
 
 def version(around: Surroundings) -> Iterator[Finding]:

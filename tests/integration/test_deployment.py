@@ -1,6 +1,7 @@
 """What docker-compose.yml starts, started by hand: the same words, variables and logins, at the tests' servers' addresses.
 
-Redis is one of its own, with the logins that the file `config.redis_acl` makes, over TLS.
+Redis is one of its own, with the logins that the file `config.redis_acl` makes, over TLS: at an address as docs/deploy.md
+has it, with an authority that the machine trusts.
 """
 
 from __future__ import annotations
@@ -42,16 +43,22 @@ READY_LIMIT_S = 100.0
 class Composed:
     """Runs services as an engine would; `replaced` has the addresses inside of its network, and ours."""
 
-    def __init__(self, folder: Path, dotenv: Mapping[str, str], replaced: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, dotenv: Mapping[str, str], replaced: Mapping[str, str], *, trusted: Path
+    ) -> None:
         self.home = folder / "home"
         self.home.mkdir()
-        self._dotenv, self._replaced = dotenv, replaced
+        self._dotenv, self._replaced, self._trusted = dotenv, replaced, trusted
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def environment(self, name: str) -> dict[str, str]:
         given = {key: self._filled(value) for key, value in SERVICES[name]["environment"].items()}
         image = {"CHORALE_HOME": str(self.home), "PYTHONPATH": PYTHONPATH, "PYTHONSAFEPATH": "1"}
-        return {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **image, **given}
+        machine = {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "SSL_CERT_FILE": str(self._trusted),
+        }
+        return {**machine, **image, **given}
 
     def words(self, name: str, words: Any = None) -> list[str]:
         found = SERVICES[name]["command"] if words is None else words
@@ -146,16 +153,15 @@ def composed(
             "WEAVIATE_API_KEY": "unused-here",
             **{f"REDIS_{role.upper()}_PASSWORD": word for role, word in secured.passwords.items()},
         }
-        tls = f"?ssl_cert_reqs=required&ssl_ca_certs={secured.ca_file}"
         replaced = {
             "/app/config/clustered.toml": str(file),
             "postgresql+psycopg://chorale:unused-here@postgresql:5432/chorale": database,
             "redis://": "rediss://",
-            "@redis:6379/0": f"@127.0.0.1:{secured.tls_port}/0{tls}",
+            "@redis:6379/0": f"@127.0.0.1:{secured.tls_port}/0",
             "--port=5555": f"--port={free_port()}",
             "--address=0.0.0.0": "--address=127.0.0.1",
         }
-        made = Composed(folder, dotenv, replaced)
+        made = Composed(folder, dotenv, replaced, trusted=secured.ca_file)
         try:
             yield made
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from chorale_client.keys import OUTBOX
+from rich.console import Console
 
 from audit.database import open_database
 from audit.outbox import UNREADABLE
@@ -21,10 +23,11 @@ from audit.schema import VERSION_TABLE, upgrade
 from cli.checks import redis_server
 from cli.checks.celery_settings import RULES
 from cli.checks.finding import Finding
-from cli.doctor import Examined, checks, examine
+from cli.doctor import Examined, checks, examine, show
 from cli.surroundings import Surroundings
 from config.pipeline import DEFAULT_FILE, load_pipeline
 from config.settings import Settings
+from ledger.outbox import publish_outbox_limit
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.conftest import Called
@@ -132,7 +135,40 @@ def test_without_a_redis_only_that_is_found_and_the_rest_is_not_looked_at(tmp_pa
     ]
 
     away = replace(around, redis_url="redis://:secret@localhost:1/0")
-    assert the_finding(away, "redis answers").what == "the Redis at redis://***@localhost:1/0 does not answer"
+    assert the_finding(away, "redis answers").what == (
+        "the Redis at redis://***@localhost:1/0 does not answer (Connection refused)"
+    )
+
+
+def test_a_check_that_fails_unforeseen_is_found_by_its_name_and_costs_no_other(bare: Surroundings) -> None:
+    def fails(_: Surroundings) -> Iterator[Finding]:
+        yield Finding("seen before", "do it")
+        raise LookupError("no such thing\nand more")
+
+    first, second = examine(bare, {"odd": fails, "redis version": checks()["redis version"]})
+    assert [one.what for one in first.findings] == [
+        "seen before",
+        "this check failed: LookupError: no such thing",
+    ]
+    assert second == Examined("redis version")
+
+
+def test_each_reason_for_which_checks_were_not_made_is_said_once() -> None:
+    found = [
+        Examined("a", skipped="Redis is away"),
+        Examined("b"),
+        Examined("c", skipped="a login may not"),
+        Examined("d", skipped="Redis is away"),
+    ]
+    console = Console(file=io.StringIO(), width=80)
+    show(console, found, [])
+    shown = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [line.rstrip() for line in shown[:4]] == [
+        "not looked at: a, d",
+        "  Redis is away",
+        "not looked at: c",
+        "  a login may not",
+    ]
 
 
 @pytest.mark.parametrize("own_redis_server", [{"maxmemory": "100mb"}], indirect=True)
@@ -199,8 +235,19 @@ def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
     client.xadd(OUTBOX, {"id": "old"}, id="1-0")
     client.xadd(UNREADABLE, {"id": "odd"})
     old, aside = findings(bare, "outbox")
-    assert old.what.startswith("1 ended requests wait for the audit tables, the oldest for ")
+    assert old.what.startswith(
+        "1 of at most 10,000 ended requests wait for the audit tables, the oldest for "
+    )
     assert aside.what.startswith("1 ended requests could not be written")
+
+    client.delete(OUTBOX, UNREADABLE)
+    publish_outbox_limit(client, 4)
+    client.xadd(OUTBOX, {"id": "young"})
+    assert found(bare, "outbox") == {"outbox": Examined("outbox")}
+    client.xadd(OUTBOX, {"id": "younger"})
+    (filling,) = findings(bare, "outbox")
+    assert filling.what.startswith("2 of at most 4 ended requests wait for the audit tables")
+    assert filling.what.endswith("; more come without their candidates, and then requests are refused")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +12,7 @@ import pytest
 
 from cli.checks.finding import Finding
 from cli.doctor import checks, examine
+from cli.status import read_status
 from cli.surroundings import Surroundings
 from config.pipeline import load_pipeline
 from config.settings import Settings
@@ -71,6 +72,7 @@ max_pieces = 32
 [configurations.rrf]
 method = "rrf"
 reranker = "tiny"
+timeout_s = 8.0
 """
 HOSTS = 'import os, socket\nsocket.gethostname = lambda: "host-of-" + os.environ["CHORALE_TEST_PROCESS"]'
 """Each process says that it runs on a host of its own."""
@@ -264,7 +266,12 @@ def test_a_broker_that_refuses_us_or_is_not_there_is_found(
     host = str(healthy.settings.broker_url).rpartition("@")[2]
     url = f"amqp://{wrong}{host if wrong.endswith('@') else '//'}"
     away = replace(healthy, settings=healthy.settings.model_copy(update={"broker_url": url}))
-    found = the_finding(away, "broker")
+    with closing(away.resources.writing_store):
+        wrong_ones = {one.name: one for one in examine(away, checks()) if one.findings or one.skipped}
+        queues = read_status(away).queues
+    assert wrong_ones.keys() == {"broker"}
+    (found,) = wrong_ones["broker"].findings
     assert found.what.startswith("the broker at amqp://***@")
     assert said in found.what
     assert "CHORALE_BROKER_URL" in found.mend
+    assert {one.length for one in queues} == {None}

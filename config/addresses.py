@@ -1,0 +1,72 @@
+"""Addresses of servers in settings: read at the start, so that a wrong one is a sentence.
+
+What is raised is a ValueError that says what to do, and nothing of the address, which may hold a password.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+_REDIS = ("redis", "rediss", "unix")
+_BROKERS = ("redis", "rediss", "redis+socket", "rediss+socket", "amqp", "amqps", "pyamqp")
+_DATABASES = ("sqlite", "postgresql")
+_DATABASE = re.compile(r"[\w+]+://([^:/]*(:[^@]*)?@)?(\[[^/?]+\]|[^/:?@]+)?(:\d{1,5})?([/?].*)?")
+"""As SQLAlchemy reads an address, which takes a second to import."""
+_UNREADABLE = (
+    "the address cannot be read: in a user or password write / as %2F, # as %23, ? as %3F, @ as %40, : as %3A and "
+    "% as %25; a port, and the database of a Redis, is a number"
+)
+
+
+def check_redis(url: str) -> str:
+    """For `field_validator`, as the others."""
+    from redis import Redis, RedisError
+
+    _check_server(url, _REDIS)
+    try:
+        Redis.from_url(url).connection_pool.make_connection()
+    except (ValueError, TypeError, RedisError):
+        raise ValueError(
+            "what stands behind the ? is none of redis-py's options, or has a wrong value"
+        ) from None
+    return url
+
+
+def check_broker(url: str) -> str:
+    return _check_server(url, _BROKERS)
+
+
+def check_database(url: str) -> str:
+    _check_scheme(url, _DATABASES)
+    if url.startswith("sqlite"):
+        if url.partition("://")[2][:1] not in ("", "/"):
+            raise ValueError("three or four slashes follow sqlite:")
+    elif not _DATABASE.fullmatch(url):
+        raise ValueError(_UNREADABLE)
+    return url
+
+
+def _check_scheme(url: str, schemes: tuple[str, ...]) -> None:
+    scheme = url.partition("://")[0] if "://" in url else ""
+    if scheme not in schemes and scheme.partition("+")[0] not in schemes:
+        raise ValueError(f"an address begins with one of: {', '.join(f'{name}://' for name in schemes)}")
+
+
+def _check_server(url: str, schemes: tuple[str, ...]) -> str:
+    """As redis-py and kombu read it."""
+    _check_scheme(url, schemes)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise ValueError(_UNREADABLE) from None
+    behind = url.partition("://")[2].removeprefix(parts.netloc)
+    # A password that begins with digits, as in redis://me:12/34@here, looks like a port.
+    is_cut = (
+        bool(parts.netloc) and "@" in behind and "@" not in parts.netloc and "password=" not in parts.query
+    )
+    is_redis = parts.scheme in ("redis", "rediss")
+    if is_cut or (is_redis and not re.fullmatch(r"(/\d*)?", parts.path)):
+        raise ValueError(_UNREADABLE)
+    return url

@@ -1,0 +1,109 @@
+"""`chorale status` and `chorale doctor` where Redis refuses the login, or TLS does not come about: each in its words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.doctor import checks, examine
+from cli.surroundings import NotRunning, Surroundings
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from tests.integration.cli.commands.conftest import Called
+from tests.redis_acl import SecuredRedis, needs_tls
+from tests.redis_server import RedisServer, free_port
+
+Run = Callable[..., Called]
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[SecuredRedis]:
+    needs_tls()
+    with SecuredRedis() as server:
+        yield server
+
+
+def refusal(home: Path, url: str) -> NotRunning:
+    around = Surroundings(Settings(home=home, redis_url=url), load_pipeline(), url)
+    with pytest.raises(NotRunning) as refused:
+        around.running_redis()
+    # The one thing to mend, and every other check that needs Redis says the same.
+    found = {one.name: one for one in examine(around, checks())}
+    (finding,) = found["redis answers"].findings
+    assert (finding.what, finding.mend) == (refused.value.what, refused.value.mend)
+    assert found["redis memory"].skipped == str(refused.value)
+    assert not [one for one in found.values() for said in one.findings if "this check failed" in said.what]
+    return refused.value
+
+
+def test_a_wrong_password_is_a_refused_login(secured: SecuredRedis, tmp_path: Path) -> None:
+    wrong = refusal(tmp_path, secured.url.replace(secured.passwords["worker"], "opensesame-opensesame"))
+    assert wrong.what.startswith(f"the Redis at rediss://***@127.0.0.1:{secured.tls_port}/0?ssl_")
+    assert "refuses the login (invalid username-password pair" in wrong.what
+    assert wrong.mend == "correct user and password in CHORALE_REDIS_URL"
+    assert "opensesame" not in str(wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "what", "mend"),
+    [
+        ("", "is not trusted (self-signed certificate)", "?ssl_ca_certs="),
+        ("?ssl_ca_certs=/nowhere.crt", "does not come about (No such file or directory)", "are there"),
+        ("?ssl_ca_certs={key_file}", "does not come about (", "hold certificates"),
+    ],
+)
+def test_a_certificate_s_trouble_is_told_from_a_server_that_is_away(
+    secured: SecuredRedis, tmp_path: Path, options: str, what: str, mend: str
+) -> None:
+    address = secured.url.partition("?")[0]
+    found = refusal(tmp_path, address + options.format(key_file=secured.folder / "server.key"))
+    assert what in found.what
+    assert mend in found.mend
+
+
+def test_a_name_that_the_certificate_does_not_have_is_said(secured: SecuredRedis, tmp_path: Path) -> None:
+    found = refusal(tmp_path, secured.url.replace("127.0.0.1", "localhost"))
+    assert "certificate is not valid for 'localhost'" in found.what
+    assert found.mend.endswith("and the host as the certificate does")
+
+
+def test_an_address_without_tls_for_a_server_with_it_and_the_other_way_round(
+    secured: SecuredRedis, tmp_path: Path
+) -> None:
+    plain = secured.url.partition("?")[0].replace("rediss://", "redis://")
+    assert "rediss://" in refusal(tmp_path, plain).mend
+    with RedisServer(port=free_port()) as server:
+        over_tls = server.tcp_url.replace("redis://", "rediss://")
+        assert refusal(tmp_path, over_tls).mend.endswith("CHORALE_REDIS_URL begins with redis://")
+
+
+def test_a_login_that_may_not_look_is_told_so_and_which_to_use(secured: SecuredRedis, alone: Run) -> None:
+    for role in ("caller", "worker"):
+        found = alone("status", CHORALE_REDIS_URL=secured.url_of(role))
+        assert (found.returncode, found.stdout) == (1, "")
+        assert found.stderr.startswith("chorale: Redis does not let this login do it (")
+        assert found.stderr.endswith(
+            ": put a login that may into CHORALE_REDIS_URL, such as the operator's\n"
+        )
+
+
+def test_doctor_with_a_worker_s_login_says_why_it_did_not_look(secured: SecuredRedis, alone: Run) -> None:
+    shown = alone("doctor", CHORALE_REDIS_URL=secured.url_of("worker"))
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert (
+        "not looked at: redis version, redis memory, redis evictions, redis durability "
+        "Redis does not let this login do it (this user has no permissions to run the 'info' command): put a login "
+    ) in " ".join(shown.stdout.split())
+
+    said = json.loads(alone("doctor", "--json", CHORALE_REDIS_URL=secured.url_of("worker")).stdout)
+    whys = {one["check"]: one["why"] for one in said["checks"] if one["status"] == "skipped"}
+    assert "'info' command" in whys["redis version"]
+    assert "'scan' command" in whys["workers"]
+
+
+def test_the_operator_s_login_may_look_at_everything(secured: SecuredRedis, alone: Run) -> None:
+    said = json.loads(alone("doctor", "--json", CHORALE_REDIS_URL=secured.url_of("operator")).stdout)
+    assert [one["check"] for one in said["checks"] if one["status"] == "skipped"] == []

@@ -1,0 +1,28 @@
+"""A client whose login RabbitMQ refuses."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+from chorale_client import Chorale
+
+from tests.redis_server import RedisServer
+from tests.services import need
+
+
+def test_a_question_is_accepted_and_the_log_says_why_it_was_not_published(
+    own_redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = need("rabbitmq", "it is the broker that refuses the login")
+    refused = Chorale(own_redis_server.url, broker_url=f"amqp://nobody:opensesame@{url.rpartition('@')[2]}")
+    with caplog.at_level(logging.WARNING, "chorale_client"):
+        request_id = refused.send("bread")
+        until = time.monotonic() + 10
+        while not caplog.messages:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    assert caplog.messages[0].startswith(f"not published, which the sweeper makes good: {request_id}: ")
+    assert "ACCESS_REFUSED" in caplog.messages[0]
+    assert "opensesame" not in caplog.text
