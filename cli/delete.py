@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from tasks.indexing import IndexReport
+    from tasks.indexing_run import IndexReport
 
 
 def delete(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cli.surroundings import Surroundings
-    from tasks.indexing import IndexReport
+    from tasks.indexing_run import IndexReport
 
 SHOWN_FAULTS = 20
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chorale_client import Chorale
@@ -14,10 +13,10 @@ from chorale_client.words import QUEUE_INDEX
 
 from cli.liveness import read_workers
 from cli.surroundings import NotRunning
-from ingest.hashes import revision_hash
+from cli.writing import known
 from ingest.items import RawDocument, Skipped
 from models.errors import ServiceError
-from tasks.indexing import BATCH_CHARACTERS, IndexReport, Progress
+from tasks.indexing_run import IndexingRun, IndexReport, Progress
 
 if TYPE_CHECKING:
     from chorale_client.indexed import Indexed
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from cli.surroundings import Surroundings
 
-BATCH_DOCUMENTS = 64
 IDS_A_MESSAGE = 1_000
 AT_ONCE = 16
 """Messages that are with the workers at a time: enough for several of them, and little is left behind by Ctrl-C."""
@@ -53,13 +51,18 @@ def index_by_workers(
     """
     redis = around.running_redis()
     check_index_worker(redis)
-    run = _Sending(around, redis, namespace, source, progress, total_documents)
-    for item in items:
-        run.take(item)
-    run.send()
-    run.wait_for(0)
+    store = around.resources.writing_store
+    state = known(store, namespace)
+    before = store.revisions(namespace, source) if state else {}
+    run = IndexingRun(source, before, progress, total_documents)
+    run.report.generation = state.generation if state else 0
+    sending = _Sending(around, redis, namespace, run)
+    for batch in run.batches(items):
+        sending.upsert([item for item, _ in batch])
+    sending.wait_for(0)
     if prune:
-        run.prune()
+        sending.delete(run.gone())
+        sending.wait_for(0)
     return run.report
 
 
@@ -72,72 +75,32 @@ def check_index_worker(redis: Redis) -> None:
 
 
 class _Sending:
-    """One run: what is to be sent next, what is with the workers, and what they said."""
+    """What of one run is with the workers, and what they said."""
 
-    def __init__(
-        self,
-        around: Surroundings,
-        redis: Redis,
-        namespace: str,
-        source: str,
-        progress: Callable[[Progress], None],
-        total_documents: int,
-    ) -> None:
+    def __init__(self, around: Surroundings, redis: Redis, namespace: str, run: IndexingRun) -> None:
         assert around.redis_url is not None
         self._client = Chorale(around.redis_url, broker_url=around.settings.broker_url)
         self._redis = redis
-        self._namespace, self._source = namespace, source
-        self._progress, self._total = progress, total_documents
-        store = around.resources.writing_store
-        is_there = any(state.name == namespace for state in store.namespaces())
-        self._known: Mapping[str, str] = store.revisions(namespace, source) if is_there else {}
-        self._seen: set[str] = set()
-        self._rows: list[dict[str, Any]] = []
-        self._characters = 0
+        self._namespace, self._run = namespace, run
         self._with_workers: deque[str] = deque()
-        self._began_s = time.monotonic()
-        self.report = IndexReport(generation=store.generation(namespace) if is_there else 0)
 
-    def take(self, item: RawDocument | Skipped) -> None:
-        if isinstance(item, Skipped):
-            self.report.skipped.append(item)
-        elif item.document_id in self._seen:
-            why = f"the id {item.document_id!r} was there before in this run; the first one is kept"
-            self.report.skipped.append(Skipped(item.path, why, item.line))
-        else:
-            self._seen.add(item.document_id)
-            if self._known.get(item.document_id) == revision_hash(item):
-                self.report.unchanged += 1
-                self._tell()
-                return
+    def upsert(self, items: Iterable[RawDocument]) -> None:
+        rows = []
+        for item in items:
             row = _row(item)
             if len(item.text) > MAX_DOCUMENT_BYTES // 4 and document_bytes(row) > MAX_DOCUMENT_BYTES:
                 why = f"more than {MAX_DOCUMENT_BYTES:,} bytes, which is too much for a message; --where here takes it"
-                self.report.skipped.append(Skipped(item.path, why, item.line))
-                return
-            self._rows.append(row)
-            self._characters += len(item.text)
-            if len(self._rows) >= BATCH_DOCUMENTS or self._characters >= BATCH_CHARACTERS:
-                self.send()
+                self._run.report.skipped.append(Skipped(item.path, why, item.line))
+            else:
+                rows.append(row)
+        if rows:
+            self.wait_for(AT_ONCE - 1)
+            self._with_workers.append(self._client.upsert(self._namespace, rows, source=self._run.source))
 
-    def send(self) -> None:
-        if not self._rows:
-            return
-        self.wait_for(AT_ONCE - 1)
-        self._with_workers.append(self._client.upsert(self._namespace, self._rows, source=self._source))
-        self._rows, self._characters = [], 0
-
-    def prune(self) -> None:
-        """Delete what was not read again, but what may still be in a file that could not be read."""
-        spared = tuple(skipped.spares for skipped in self.report.skipped if skipped.spares is not None)
-        unseen = self._known.keys() - self._seen
-        gone = sorted(document_id for document_id in unseen if not document_id.startswith(spared))
-        self.report.spared = len(unseen) - len(gone)
-        for start in range(0, len(gone), IDS_A_MESSAGE):
-            self._with_workers.append(
-                self._client.delete(self._namespace, gone[start : start + IDS_A_MESSAGE])
-            )
-        self.wait_for(0)
+    def delete(self, ids: Sequence[str]) -> None:
+        for start in range(0, len(ids), IDS_A_MESSAGE):
+            part = ids[start : start + IDS_A_MESSAGE]
+            self._with_workers.append(self._client.delete(self._namespace, part))
 
     def wait_for(self, left: int) -> None:
         """Until no more than so many messages are with the workers."""
@@ -153,25 +116,17 @@ class _Sending:
     def _add(self, done: Indexed) -> None:
         if done.error is not None:
             raise NotIndexed(done.error)
-        report = self.report
+        report = self._run.report
         report.added += done.added
         report.replaced += done.replaced
         report.unchanged += done.unchanged
         report.deleted += done.deleted
-        report.passages += done.passages
         report.unwritten |= done.unwritten
         report.generation = max(report.generation, done.generation)
         for said in done.skipped:
             where, _, why = said.partition(": ")
             report.skipped.append(Skipped(where, why))
-        self._tell()
-
-    def _tell(self) -> None:
-        report = self.report
-        took_s = max(time.monotonic() - self._began_s, 1e-9)
-        documents = report.added + report.replaced + report.unchanged
-        left_s = max(0, self._total - documents) * took_s / documents if documents else None
-        self._progress(Progress(documents, report.passages, report.passages / took_s, left_s))
+        self._run.tell(done.passages)
 
 
 def _row(item: RawDocument) -> dict[str, Any]:

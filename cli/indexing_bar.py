@@ -11,7 +11,7 @@ from rich.progress import Progress as Bar
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tasks.indexing import Progress
+    from tasks.indexing_run import Progress
 
 
 class IndexingBar:

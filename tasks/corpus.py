@@ -15,7 +15,8 @@ from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
 from models.errors import NotEverywhere
 from search.embedded.analysis import ANALYSER
-from tasks.indexing import IndexReport, Progress, index_documents
+from tasks.indexing import index_documents
+from tasks.indexing_run import IndexReport, Progress
 
 log = get_logger("chorale.index")
 
@@ -58,7 +59,8 @@ def index_corpus(
 
     `rebuild` drops the namespace first; of several stores it builds a new one beside it and puts that in its place.
     What a crash or a failure kept from some store is written at the end.  Of the documents of a message, those that
-    a later one has written are left out; they are embedded `ahead` of the time in which the namespace is held.  Raises what `tasks.indexing.index_documents` raises.
+    a later one has written are left out; they are embedded `ahead` of the time in which the namespace is held.  Raises
+    what `tasks.indexing.index_documents` raises.
     """
     store = resources.writing_store
     embedder: Embedder = ahead or resources.indexing_embedder

@@ -11,7 +11,8 @@ from inference.protocol import Embedder
 from ingest.hashes import revision_hash
 from ingest.items import RawDocument, Skipped
 from models.documents import Matrix, Vector
-from tasks.indexing import BATCH_CHARACTERS, splitter_of
+from tasks.indexing import splitter_of
+from tasks.indexing_run import BATCH_CHARACTERS
 
 AHEAD_CHARACTERS = 4 * BATCH_CHARACTERS
 """Of a larger message the rest is embedded batch by batch as it is written, so that a crash loses little."""

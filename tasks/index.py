@@ -24,7 +24,7 @@ from tasks.write_order import KEPT_S, WriteOrder
 
 if TYPE_CHECKING:
     from tasks.embedded_ahead import EmbeddedAhead
-    from tasks.indexing import IndexReport
+    from tasks.indexing_run import IndexReport
     from tasks.resources import Resources
 
 log = get_logger("chorale.index")

@@ -15,7 +15,7 @@ from chorale_client.errors import InvalidRequest, NotEnded
 
 from ingest.items import RawDocument
 from tasks.corpus import index_corpus
-from tasks.indexing import IndexReport
+from tasks.indexing_run import IndexReport
 from tests.pipeline import PYTHONPATH, ROOT, RunningPipeline
 from tests.redis_server import RedisServer
 from tests.two_engines import shared_engines, texts_and_vectors

@@ -18,7 +18,7 @@ from cli.exit_codes import BY_STATUS
 from cli.indexing_bar import duration, note
 from cli.terminal import counted
 from models.errors import WriterBusy, WrongDeclaration
-from tasks.indexing import Progress
+from tasks.indexing_run import Progress
 
 GROUP = typer.main.get_group(command_line.app)
 
