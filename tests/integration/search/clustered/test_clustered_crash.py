@@ -1,0 +1,59 @@
+"""A writer that is killed, wherever it was."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+from search.embedded.store import EmbeddedStore
+from tests.clustered_stores import MANIFEST, NS, a_document, opened, shown
+from tests.failing_store import FailingStore
+
+FORK = multiprocessing.get_context("fork")
+
+
+def write_and_die(url: str, folder: Path, place: int) -> None:
+    """In a process of its own, which is killed on the way."""
+    texts, vectors = FailingStore(folder / "texts"), FailingStore(folder / "vectors")
+    store = opened(url, texts, vectors)
+
+    def kill(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    places = (
+        (store.table, "put"),
+        (texts, "before_write"),
+        (store.table, "record"),
+        (store.table, "raise_generation"),
+        # Last, so that what one store shows and the other does not is left.
+        (vectors, "before_write"),
+    )
+    target, name = places[place]
+    setattr(target, name, kill)
+    store.upsert(NS, [a_document(f"d{number}", revision=str(place + 2)) for number in range(5)])
+
+
+def test_a_writer_that_is_killed_anywhere_loses_nothing_and_doubles_nothing(
+    url: str, tmp_path: Path, texts: EmbeddedStore, vectors: FailingStore
+) -> None:
+    store = opened(url, texts, vectors)
+    store.create(NS, MANIFEST)
+    store.upsert(NS, [a_document(f"d{number}", passages=2) for number in range(5)])
+    store.close()
+    for place in range(5):
+        process = FORK.Process(target=write_and_die, args=(url, tmp_path, place))
+        process.start()
+        process.join(30)
+        assert process.exitcode == -signal.SIGKILL
+    kept = store.revisions(NS, "tests")
+    # The first was killed before its batch was in the table, the others after.
+    assert kept == {f"d{number}": "6" for number in range(5)}
+    before = store.generation(NS)
+    assert store.settle(NS) == {}
+    assert shown(texts) == shown(vectors) == kept
+    assert [one.namespaces()[0].passages for one in (store, texts, vectors)] == [5, 5, 5]
+    assert store.generation(NS) == texts.generation(NS) == vectors.generation(NS) > before
+    assert store.settle(NS) == {}
+    store.close()

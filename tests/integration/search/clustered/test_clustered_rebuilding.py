@@ -1,0 +1,116 @@
+"""A namespace of several stores that is built anew beside the one that is searched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from ingest.near_duplicates import NearDuplicates
+from models.documents import Manifest
+from models.errors import (
+    NotEverywhere,
+    StoreUnavailable,
+)
+from models.near_duplicate_tables import near_duplicates_metadata
+from search.clustered.rebuilding import Rebuilding
+from search.clustered.snapshot import copy_table, still, table_from
+from search.clustered.store import ClusteredStore
+from search.embedded.store import EmbeddedStore
+from tests.clustered_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
+from tests.failing_store import FailingStore
+
+
+def test_a_rebuild_is_not_seen_before_it_is_whole_and_goes_on_after_an_interruption(
+    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+) -> None:
+    store.upsert(NS, [a_document("old")])
+    other = Manifest(splitter="s2", language="it", analyser="a", embedder="e2", dimension=DIMENSION)
+    begun = store.rebuilding(NS, other)
+    begun.upsert(NS, [a_document("a"), a_document("gone")])
+    assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"old": "1"}
+    again = store.rebuilding(NS, other)
+    assert again.revisions(NS, "tests") == {"a": "1", "gone": "1"}
+    again.upsert(NS, [a_document("b")])
+    again.delete(NS, ["gone"])
+    vectors.failure = StoreUnavailable("away")
+    again.finish()
+    assert shown(texts) == {"a": "1", "b": "1"}
+    assert set(store.unwritten(NS)) == {"a", "b", "gone"}
+    vectors.failure = None
+    assert store.settle(NS) == {}
+    assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "1", "b": "1"}
+    assert [one.namespaces()[0].manifest for one in (store, texts, vectors)] == [other] * 3
+    assert texts.generation(NS) == vectors.generation(NS) == store.generation(NS)
+
+
+def test_one_that_was_begun_with_other_settings_begins_anew(store: ClusteredStore) -> None:
+    store.rebuilding(NS, MANIFEST).upsert(NS, [a_document("a")])
+    other = Manifest(splitter="s2", language="en", analyser="a", embedder="e", dimension=DIMENSION)
+    assert store.rebuilding(NS, other).revisions(NS, "tests") == {}
+
+
+def test_what_a_store_that_waits_for_its_rebuild_does_not_do_is_said(
+    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.upsert(NS, [a_document("a"), a_document("b")])
+
+    def away(namespace: str) -> bool:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(vectors, "drop", away)
+        anew = store.rebuilding(NS, MANIFEST)
+        anew.upsert(NS, [a_document("a"), a_document("b")])
+        anew.finish()
+    with pytest.raises(NotEverywhere) as raised:
+        store.delete(NS, ["a"])
+    assert raised.value.failures == {"a": "vectors: the store could not be built anew yet"}
+    with pytest.raises(NotEverywhere) as raised:
+        store.upsert(NS, [a_document("c")])
+    assert raised.value.failures == {"c": "vectors: the store could not be built anew yet"}
+    assert (shown(texts), shown(vectors)) == ({"b": "1", "c": "1"}, {"a": "1", "b": "1"})
+    assert store.settle(NS) == {}
+    assert shown(texts) == shown(vectors) == {"b": "1", "c": "1"}
+
+
+def test_a_store_without_a_rebuild_of_its_own_is_filled_again_after_a_restore(
+    tmp_path: Path, texts: EmbeddedStore, vectors: FailingStore
+) -> None:
+    table, copy, restored = (tmp_path / f"{name}.db" for name in ("documents", "copy", "restored"))
+    before = opened(f"sqlite:///{table}", texts, vectors)
+    before.create(NS, MANIFEST)
+    before.upsert(NS, [a_document("a"), a_document("b")])
+    with still(table, []) as (source, _):
+        copy_table(source, copy)
+    before.close()
+    assert not hasattr(vectors, "rebuild")
+    table_from(copy, restored, generations={}, to_rebuild=["vectors"])
+    store = opened(f"sqlite:///{restored}", texts, vectors)
+    assert store.settle(NS) == {}
+    assert shown(vectors) == {"a": "1", "b": "1"}
+    store.close()
+
+
+def test_near_duplicates_of_a_namespace_in_the_making_are_its_own_and_take_the_place_of_the_old_ones(
+    store: ClusteredStore,
+) -> None:
+    def assigned(to: ClusteredStore | Rebuilding, name: str) -> str | None:
+        groups = NearDuplicates(lambda: to.notes(NS))
+        return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
+
+    def rows() -> list[int | None]:
+        with store.table._database.reading() as connection:
+            tables = near_duplicates_metadata.sorted_tables
+            return [connection.scalar(select(func.count()).select_from(table)) for table in tables]
+
+    assert (assigned(store, "a"), assigned(store, "b")) == (None, "a")
+    made = store.rebuilding(NS, MANIFEST)
+    assert (assigned(made, "new"), assigned(store, "c"), assigned(made, "newer")) == (None, "a", "new")
+    made.finish()
+    assert assigned(store, "d") == "new"
+    # One group of three documents, and its 16 bands.
+    assert sorted(count or 0 for count in rows()) == [1, 1, 3, 16]
+    store.drop(NS)
+    assert rows() == [0, 0, 0, 0]

@@ -1,0 +1,250 @@
+"""Several stores written as one: what they show, and what fails in one of them."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import create_engine, func, select
+
+from models.documents import Document, Manifest, Passage
+from models.errors import (
+    BadIndex,
+    InvalidAnswer,
+    ManifestMismatch,
+    NotEverywhere,
+    StageFailure,
+    StoreUnavailable,
+    WriterBusy,
+)
+from search.clustered.database import Database
+from search.clustered.store import ClusteredStore
+from search.clustered.table import DocumentTable
+from search.embedded.store import EmbeddedStore
+from tests.clustered_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
+from tests.databases import empty_database
+from tests.failing_store import FailingStore
+
+
+def test_every_store_shows_a_batch_under_one_generation(
+    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+) -> None:
+    texts.raise_generation(NS, 6)
+    generation = store.upsert(
+        NS, [a_document("a"), a_document("b", passages=2), a_document("a", revision="2")]
+    )
+    assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "2", "b": "1"}
+    # One store had been at 6: its batch made it 7.
+    assert generation == texts.generation(NS) == vectors.generation(NS) == store.generation(NS) == 7
+    (state,) = store.namespaces()
+    assert (state.name, state.documents, state.passages, state.generation) == (NS, 2, 3, 7)
+    assert state.manifest == MANIFEST
+    assert store.unwritten(NS) == {}
+
+
+def test_what_one_store_refuses_is_in_the_others_and_is_written_once_it_takes_it(
+    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+) -> None:
+    vectors.refused = {"b": "too large"}
+    with pytest.raises(NotEverywhere) as raised:
+        store.upsert(NS, [a_document("a"), a_document("b")])
+    assert raised.value.failures == {"b": "vectors: too large"} == store.unwritten(NS)
+    assert raised.value.generation == 1
+    assert (shown(texts), shown(vectors)) == ({"a": "1", "b": "1"}, {"a": "1"})
+    assert store.settle(NS) == {"b": "vectors: too large"}
+    assert store.generation(NS) == 1
+    vectors.refused = {}
+    vectors.written.clear()
+    assert store.settle(NS) == {}
+    assert vectors.written == [["b"]]
+    assert shown(vectors) == {"a": "1", "b": "1"}
+    assert store.generation(NS) == texts.generation(NS) == vectors.generation(NS) == 2
+
+
+def test_a_document_comes_back_from_the_table_as_it_was(store: ClusteredStore, vectors: FailingStore) -> None:
+    vectors.failure = StoreUnavailable("away")
+    document = a_document("a", "rent is \x00 due \ud800", passages=3)
+    bare = Document("bare", "tests", "", (Passage("bare#0", 0, "no vector"),))
+    with pytest.raises(NotEverywhere):
+        store.upsert(NS, [document, bare])
+    kept = {
+        change.document_id: change.document for change in store.table.changes(store.known(NS), ["a", "bare"])
+    }
+    assert repr(kept["a"]) == repr(document)
+    assert kept["bare"] == bare
+
+
+def test_a_store_that_is_away_is_tried_three_times_and_then_left_alone(
+    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+) -> None:
+    vectors.failure = StoreUnavailable("connection refused")
+    for name in ("a", "b"):
+        with pytest.raises(NotEverywhere, match="vectors: connection refused"):
+            store.upsert(NS, [a_document(name)])
+    assert vectors.written == [["a"], ["a"], ["a"]]
+    assert shown(texts) == {"a": "1", "b": "1"}
+    vectors.failure = None
+    assert store.settle(NS) == {}
+    assert vectors.written[3:] == [["a", "b"]]
+    assert shown(vectors) == shown(texts)
+
+
+def test_a_failure_that_passes_is_not_reported(store: ClusteredStore, vectors: FailingStore) -> None:
+    def recovers() -> None:
+        vectors.failure = StoreUnavailable("for a moment") if len(vectors.written) == 1 else None
+
+    vectors.before_write = recovers
+    assert store.upsert(NS, [a_document("a")]) == 1
+    assert len(vectors.written) == 2
+
+
+def test_one_document_that_a_store_cannot_take_keeps_no_other_from_it(
+    store: ClusteredStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def choke() -> None:
+        vectors.failure = StageFailure("cannot say which") if "d3" in vectors.written[-1] else None
+
+    vectors.before_write = choke
+    with pytest.raises(NotEverywhere) as raised:
+        store.upsert(NS, [a_document(f"d{number}") for number in range(8)])
+    assert raised.value.failures == {"d3": "vectors: cannot say which"}
+    assert sorted(shown(vectors)) == [f"d{number}" for number in range(8) if number != 3]
+
+
+def test_deletes_and_replacements_reach_every_store(
+    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+) -> None:
+    store.upsert(NS, [a_document("a", passages=3), a_document("b"), a_document("c")])
+    vectors.failure = StoreUnavailable("away")
+    with pytest.raises(NotEverywhere) as raised:
+        store.delete(NS, ["b", "b", "unknown"])
+    assert raised.value.failures == {"b": "vectors: away"}
+    with pytest.raises(NotEverywhere):
+        store.upsert(NS, [a_document("a", revision="2")])
+    assert store.revisions(NS, "tests") == shown(texts) == {"a": "2", "c": "1"}
+    assert shown(vectors) == {"a": "1", "b": "1", "c": "1"}
+    vectors.failure = None
+    assert store.settle(NS) == {}
+    assert shown(vectors) == {"a": "2", "c": "1"}
+    assert set(vectors.vectors(NS, ["a#0", "a#1", "a#2", "b#0"])) == {"a#0"}
+    assert store.table.changes(store.known(NS), ["b"]) == []
+    assert store.delete(NS, ["c", "unknown"]) == 1
+    assert shown(texts) == shown(vectors) == {"a": "2"}
+
+
+def test_a_deleted_document_that_comes_back_is_there(
+    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+) -> None:
+    store.upsert(NS, [a_document("a")])
+    vectors.failure = StoreUnavailable("away")
+    with pytest.raises(NotEverywhere):
+        store.delete(NS, ["a"])
+    vectors.failure = None
+    store.settle(NS)
+    store.upsert(NS, [a_document("a", revision="2")])
+    assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "2"}
+
+
+def test_a_store_that_is_declared_later_is_given_everything(
+    store: ClusteredStore, url: str, texts: EmbeddedStore, tmp_path: Path
+) -> None:
+    store.upsert(NS, [a_document(f"d{number:03}") for number in range(300)])
+    new = FailingStore(tmp_path / "new")
+    later = ClusteredStore({"texts": texts, "new": new}, DocumentTable(Database(url)))
+    assert later.settle(NS) == {}
+    assert shown(new) == shown(texts)
+    assert [len(batch) for batch in new.written if batch] == [256, 44]
+    later.close()
+
+
+def test_one_writer_a_namespace(store: ClusteredStore, url: str, tmp_path: Path) -> None:
+    other = opened(url, EmbeddedStore(tmp_path / "1"), EmbeddedStore(tmp_path / "2"))
+    with store.exclusive(NS), store.exclusive(NS):
+        with pytest.raises(WriterBusy, match="law"):
+            other.upsert(NS, [a_document("a")])
+        in_thread: list[BaseException] = []
+
+        def write() -> None:
+            try:
+                store.upsert(NS, [a_document("a")])
+            except WriterBusy as error:
+                in_thread.append(error)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join()
+        assert len(in_thread) == 1
+    other.close()
+    assert store.upsert(NS, [a_document("a")]) == 1
+
+
+def test_whoever_lost_the_connection_that_held_the_namespace_writes_nothing_more(tmp_path: Path) -> None:
+    with empty_database("postgresql", tmp_path) as url:
+        database, server = Database(url, writer_wait_s=0.2), create_engine(url, isolation_level="AUTOCOMMIT")
+        table, other = DocumentTable(database), DocumentTable(Database(url, writer_wait_s=0.2))
+        with table.exclusive(NS):
+            table.raise_generation(NS, 1)
+            with database.writing(NS) as connection:
+                backend = connection.scalar(select(func.pg_backend_pid()))
+            with server.connect() as administrator:
+                administrator.execute(select(func.pg_terminate_backend(backend)))
+            for generation in (2, 3, 4):
+                with pytest.raises(StoreUnavailable):
+                    table.raise_generation(NS, generation)
+            with other.exclusive(NS):
+                assert other.raise_generation(NS, 10) == 10
+                with pytest.raises(StoreUnavailable, match="held namespace 'law' is lost"):
+                    table.raise_generation(NS, 11)
+        with table.exclusive(NS):
+            assert table.raise_generation(NS, 11) == 11
+        for one in (table, other):
+            one.close()
+        server.dispose()
+
+
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    store: ClusteredStore, vectors: FailingStore
+) -> None:
+    wrong = Document("a", "tests", "A", (Passage("a#0", 0, "x", vector=np.ones(2, np.float32)),))
+    with pytest.raises(InvalidAnswer, match="dimension 4"):
+        store.upsert(NS, [a_document("b"), wrong])
+    with pytest.raises(ManifestMismatch, match="language"):
+        store.create(NS, Manifest("s", "it", "a", "e", DIMENSION))
+    with pytest.raises(BadIndex, match="`chorale namespaces list`"):
+        store.upsert("nowhere", [a_document("a")])
+    assert vectors.written == []
+    assert store.upsert(NS, []) == 0
+
+
+def test_a_namespace_that_is_dropped_and_made_again_never_repeats_a_generation(
+    store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
+) -> None:
+    before = store.upsert(NS, [a_document("a")])
+    assert store.drop(NS)
+    assert not store.drop(NS)
+    assert store.namespaces() == texts.namespaces() == vectors.namespaces() == []
+    store.create(NS, MANIFEST)
+    assert store.upsert(NS, [a_document("b")]) > before
+    assert shown(vectors) == store.revisions(NS, "tests") == {"b": "1"}
+
+
+def test_a_database_of_no_kind_or_that_does_not_answer_is_named_without_its_password() -> None:
+    database = Database("postgresql://user:secret@127.0.0.1:1/x")
+    with pytest.raises(StoreUnavailable) as raised, database.reading():
+        pass
+    assert "user:***@127.0.0.1:1" in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_documents_are_asked_for_by_their_ids(store: ClusteredStore) -> None:
+    store.upsert(NS, [a_document("a", revision="7"), a_document("b"), a_document("gone")])
+    store.delete(NS, ["gone"])
+    asked = ["a", "gone", "never"]
+    assert store.held(NS, asked) == store.held(NS, asked, source="tests") == {"a": "7"}
+    assert store.held(NS, asked, source="elsewhere") == {}
+    made = store.rebuilding(NS, MANIFEST)
+    assert made.held(NS, asked) == {}
+    made.upsert(NS, [a_document("a", revision="8")])
+    assert (made.held(NS, asked), store.held(NS, asked)) == ({"a": "8"}, {"a": "7"})
