@@ -33,7 +33,7 @@ def joined(counts: list[int]) -> int:
     return sum(counts)
 
 
-def ends(asked: Signature, wait_s: float = 30) -> str:
+def ends(asked: Signature, wait_s: float = 15) -> str:
     result = asked.apply_async()
     until = time.monotonic() + wait_s
     try:

@@ -167,7 +167,7 @@ class TestRefusing:
         self, client: Chorale, redis_client: Redis
     ) -> None:
         redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
-        answer = client.retrieve("bread", timeout_s=30)
+        answer = client.retrieve("bread", timeout_s=3)
         assert (answer.status, answer.retry_after_s, answer.hits) == (Status.REFUSED, 1.5, ())
         assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "overload")]
         assert client.answer(answer.request_id) == answer

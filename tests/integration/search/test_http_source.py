@@ -346,11 +346,11 @@ def test_a_failure_is_one_sentence_and_comes_in_time(
 
 def test_after_a_failure_the_next_question_is_answered(server: SearchServer, opens: Opens) -> None:
     source = opens(connections=1)
-    server.answer = drips(600, 0.05, headers=True)
+    server.answer = drips(200, 0.05, headers=True)
     with pytest.raises(StoreTimeout):
         found(source, timeout_s=0.2)
     server.answer = says({"items": PAGES})
-    assert ids(found(source, timeout_s=8)) == ["wiki/7", "wiki/keys"], "its only thread is free again"
+    assert ids(found(source, timeout_s=4)) == ["wiki/7", "wiki/keys"], "its only thread is free again"
 
 
 def test_one_question_that_fails_fails_the_branch_at_once(server: SearchServer, opens: Opens) -> None:

@@ -23,14 +23,14 @@ reranker = OnnxReranker({NAME!r}, threads=1)
 """
 
 
-def in_new_process(program: str, home: Path, endpoint: str) -> str:
+def in_new_process(program: str, home: Path, endpoint: str, *, within_s: float = 30) -> str:
     done = subprocess.run(
         [sys.executable, "-c", BEGIN + program],
         cwd=ROOT,
         env={**os.environ, "HF_HOME": str(home), "HF_ENDPOINT": endpoint},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=within_s,
         check=True,
     )
     return done.stdout.strip()
@@ -52,7 +52,7 @@ for what in (lambda: reranker.fingerprint, reranker.warm):
         print(error)
 """
     endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
-    said = in_new_process(program, tmp_path, endpoint).splitlines()
+    said = in_new_process(program, tmp_path, endpoint, within_s=12).splitlines()
     assert [line.partition(";")[0] for line in said] == [
         f"no model {NAME}: neither a folder nor fetched from the Hugging Face hub yet"
     ] * 2
