@@ -8,23 +8,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, Engine, func, inspect, select, text
+from sqlalchemy import URL, Connection, Engine, func, select
 from sqlalchemy.exc import OperationalError
 
 from audit.database import open_database
 from models.errors import ServiceError
+from models.schema import Schema
 
-HEAD = "0001"
-"""The newest revision in `migrations/versions`; a database that has it is left alone, Alembic not loaded."""
+SCHEMA = Schema(
+    name="the audit database",
+    newest="0001",
+    revisions=Path(__file__).parent / "revisions",
+    version_table="chorale_audit_version",
+)
 
-VERSION_TABLE = "chorale_audit_version"
-
-_MIGRATIONS = Path(__file__).parent / "migrations"
 _ADVISORY_LOCK = 0x63686F72616C65  # "chorale"
-
-
-class SchemaTooNew(ServiceError):
-    """The audit database was written by a newer version; start that one, or use another database."""
 
 
 class SchemaBusy(ServiceError):
@@ -32,7 +30,7 @@ class SchemaBusy(ServiceError):
 
 
 def upgrade(url: str | URL, *, wait_s: float = 60.0) -> None:
-    """Bring the database at `url` to HEAD, making it where there is none.
+    """Bring the database at `url` to its newest schema, making it where there is none.
 
     Safe to call from any number of processes at once: one works, the rest wait up to `wait_s`.  Killed in the
     middle it leaves the old schema.  Raises SchemaTooNew and SchemaBusy.
@@ -40,36 +38,9 @@ def upgrade(url: str | URL, *, wait_s: float = 60.0) -> None:
     engine = open_database(url)
     try:
         with LOCKS[engine.dialect.name](engine, wait_s) as connection:
-            found = revision(connection)
-            if found != HEAD:
-                _migrate(connection, found)
+            SCHEMA.bring_up(connection)
     finally:
         engine.dispose()
-
-
-def revision(connection: Connection) -> str | None:
-    """The revision that the database has; None for an empty one."""
-    if not inspect(connection).has_table(VERSION_TABLE):
-        return None
-    found: str | None = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))
-    return found
-
-
-def _migrate(connection: Connection, found: str | None) -> None:
-    from alembic import command
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if found is not None and found not in known:
-        raise SchemaTooNew(
-            f"the audit database {connection.engine.url.render_as_string()} has schema {found}, and this "
-            f"version knows none after {HEAD}; start the newer version that wrote it, or use another database"
-        )
-    command.upgrade(config, "head")
 
 
 @contextmanager

@@ -250,7 +250,7 @@ def trail() -> Iterator[Engine]:
 
     from audit.database import database_url, open_database
     from audit.drainer import cause
-    from audit.schema import HEAD, revision
+    from audit.schema import SCHEMA
     from cli.surroundings import surroundings
 
     url = database_url(surroundings().settings.audit_database_url)
@@ -261,10 +261,10 @@ def trail() -> Iterator[Engine]:
     engine = open_database(url)
     try:
         with engine.connect() as connection:
-            found = revision(connection)
-        if found != HEAD:
+            found = SCHEMA.revision(connection)
+        if found != SCHEMA.newest:
             raise NoTrail(
-                f"the audit database {shown} has schema {found or 'none'} instead of {HEAD}: "
+                f"the audit database {shown} has schema {found or 'none'} instead of {SCHEMA.newest}: "
                 "`chorale sweeper` of this version brings an older one up to date"
             )
         yield engine

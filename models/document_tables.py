@@ -24,12 +24,7 @@ from sqlalchemy import (
 
 documents_metadata = MetaData()
 
-FORMAT = 1
-"""Of these tables; a program refuses a format that it does not know."""
-
 _Key = BigInteger().with_variant(Integer, "sqlite")
-
-format_table = Table("chorale_stored_format", documents_metadata, Column("format", Integer, primary_key=True))
 
 generation_table = Table(
     "chorale_stored_generation",

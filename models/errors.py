@@ -15,7 +15,7 @@
   x WriterBusy            another process is writing this namespace
   x PartlyWritten         some documents of a batch were not written; the others are
     + NotEverywhere         they are kept, and some store does not show them yet
-  x SchemaTooNew          the audit database was written by a newer version (audit.schema)
+  x SchemaTooNew          tables of the audit or of documents were made by a newer version (models.schema)
   x SchemaBusy            another process is changing the audit database's schema (audit.schema)
 
 A stage failure of one branch is data, never an exception that leaves a task: it becomes an envelope.

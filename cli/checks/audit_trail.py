@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from audit.database import database_url, open_database
 from audit.drainer import cause
 from audit.outbox import UNREADABLE, outbox_state
-from audit.schema import HEAD, revision
+from audit.schema import SCHEMA
 from cli.checks.finding import Finding
 from cli.surroundings import Surroundings
 from ledger.outbox import read_outbox_bound
@@ -38,7 +38,7 @@ def schema(around: Surroundings) -> Iterator[Finding]:
     engine = open_database(url)
     try:
         with engine.connect() as connection:
-            found = revision(connection)
+            found = SCHEMA.revision(connection)
     except SQLAlchemyError as error:
         yield Finding(
             f"the audit database {shown} cannot be read: {cause(error)}",
@@ -47,11 +47,13 @@ def schema(around: Surroundings) -> Iterator[Finding]:
         return
     finally:
         engine.dispose()
-    if found is None or found < HEAD:
-        yield Finding(f"the audit database {shown} has schema {found or 'none'} instead of {HEAD}", mend)
-    elif found > HEAD:
+    if found is None or found < SCHEMA.newest:
         yield Finding(
-            f"the audit database {shown} has schema {found}, and this version knows none after {HEAD}",
+            f"the audit database {shown} has schema {found or 'none'} instead of {SCHEMA.newest}", mend
+        )
+    elif found > SCHEMA.newest:
+        yield Finding(
+            f"the audit database {shown} has schema {found}, and this version knows none after {SCHEMA.newest}",
             "use the newer version that wrote it, or another database",
         )
     else:

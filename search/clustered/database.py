@@ -10,19 +10,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, make_url, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from models.document_tables import FORMAT, document_table, documents_metadata, format_table
 from models.errors import BadIndex, StoreUnavailable, WriterBusy, WrongDeclaration
-from models.near_duplicate_tables import near_duplicates_metadata
+from models.schema import Schema, SchemaTooNew
 from search.embedded.locks import WriterLock
+
+SCHEMA = Schema(
+    name="the documents' database",
+    newest="0001",
+    revisions=Path(__file__).parent / "revisions",
+    version_table="chorale_stored_version",
+)
 
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _CONNECT = {"sqlite": {"timeout": 30.0}, "postgresql": {"connect_timeout": 5, "tcp_user_timeout": 10_000}}
 _POLL_S = 0.02
-_SCHEMA = ""
-"""Locked like a namespace, whose names are never empty."""
+_SCHEMA_LOCK = ""
+"""Held like a namespace, whose names are never empty."""
 
 
 class Database:
@@ -109,24 +115,16 @@ class Database:
         return WriterLock(path, f"namespace {namespace!r}").held(wait_s=self._wait_s)
 
     def _prepare(self) -> None:
-        """Make the tables where there are none; raises BadIndex where another version made them."""
+        """Make the tables, or bring them up to date; raises BadIndex where a newer version made them."""
         if self._is_prepared:
             return
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-        with self._locked(_SCHEMA), self.writing(_SCHEMA) as connection:
-            documents_metadata.create_all(connection)
-            near_duplicates_metadata.create_all(connection)
-            for index in document_table.indexes:
-                index.create(connection, checkfirst=True)
-            found = connection.scalar(select(format_table.c.format))
-            if found is None:
-                connection.execute(insert(format_table).values(format=FORMAT))
-            elif found != FORMAT:
-                raise BadIndex(
-                    f"the documents' tables in {self.address} have format {found}, and this version knows {FORMAT}: "
-                    "start the version that made them, or use another database"
-                )
+        with self._locked(_SCHEMA_LOCK), self.writing(_SCHEMA_LOCK) as connection:
+            try:
+                SCHEMA.bring_up(connection)
+            except SchemaTooNew as error:
+                raise BadIndex(str(error)) from None
         self._is_prepared = True
 
     @contextmanager

@@ -13,10 +13,10 @@ from chorale_client.keys import OUTBOX
 from cli.checks.audit_trail import schema
 from cli.status import read_status
 from cli.surroundings import Surroundings
+from tests.database_process import line_of, started
 from tests.failpoints import PROCESS
 from tests.faults.readers import audited, in_outbox
 from tests.faults.waiting import is_whole, until
-from tests.integration.audit.process import line_of, started
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
 

@@ -13,7 +13,7 @@ WITHOUT_A_PIPELINE = (
     "tests/wire/",
     "tests/integration/inference/",
     "tests/integration/ledger/",
-    "tests/integration/search/test_clustered_store.py",
+    "tests/integration/search/clustered/",
     "tests/integration/search/test_http_source.py",
     "tests/integration/tasks/test_breaker_states.py",
     "tests/integration/tasks/test_queues.py",
@@ -27,3 +27,8 @@ QUICK = [mutant for mutant in ALL if mutant.test.startswith(WITHOUT_A_PIPELINE)]
 def test_a_broken_guarantee_turns_its_test_red(mutant: Mutant) -> None:
     noticed, how = run(mutant)
     assert noticed, how
+
+
+@pytest.mark.parametrize("place", WITHOUT_A_PIPELINE)
+def test_every_place_without_a_pipeline_has_its_mutants(place: str) -> None:
+    assert [mutant for mutant in ALL if mutant.test.startswith(place)], "its tests may have moved"

@@ -15,7 +15,7 @@ from audit.outbox import UNREADABLE, outbox_state
 from audit.queries import count, show
 from models.audit_tables import BranchRow, HitRow, QuestionRow
 from tests.audit_entries import ACCEPTED_AT_MS, make_answer, make_request, put, whole_entry
-from tests.integration.audit.process import until
+from tests.database_process import until
 from tests.redis_server import RedisServer
 
 

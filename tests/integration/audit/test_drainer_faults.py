@@ -21,7 +21,7 @@ from audit.outbox import UNREADABLE
 from audit.queries import count, last
 from audit.schema import upgrade
 from tests.audit_entries import make_request, put, whole_entry
-from tests.integration.audit.process import line_of, started, until
+from tests.database_process import line_of, started, until
 from tests.redis_server import RedisServer
 
 

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from audit.database import open_database
 from audit.outbox import UNREADABLE
-from audit.schema import VERSION_TABLE, upgrade
+from audit.schema import SCHEMA, upgrade
 from cli.checks import redis_server
 from cli.checks.celery_settings import RULES
 from cli.checks.finding import Finding
@@ -266,7 +266,7 @@ def test_an_audit_database_that_is_missing_old_new_or_none_is_found(
     engine = open_database(audit_url)
     for revision, said in (("0000", "has schema 0000 instead of"), ("9999", "knows none after")):
         with engine.begin() as connection:
-            connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'")
+            connection.exec_driver_sql(f"UPDATE {SCHEMA.version_table} SET version_num = '{revision}'")
         assert said in the_finding(bare, "audit database").what
     engine.dispose()
     for file in bare.settings.home.glob("audit.db*"):

@@ -16,8 +16,8 @@ from cli.checks.audit_trail import schema
 from cli.surroundings import Surroundings
 from config.pipeline import load_pipeline
 from config.settings import Settings
+from tests.database_process import line_of, started
 from tests.databases import empty_database
-from tests.integration.audit.process import line_of, started
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

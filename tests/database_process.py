@@ -1,6 +1,6 @@
-"""What other processes do to the audit database: migrate, drain, hold it, and die at the worst moment.
+"""What other processes do to a database: bring its schema up, drain into it, hold it, and die at the worst moment.
 
-Run as `python -m tests.integration.audit.process ACTION ADDRESS...`; start it with `started`.
+Run as `python -m tests.database_process ACTION ADDRESS...`; start it with `started`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,15 @@ from sqlalchemy import Engine, event
 from audit.database import open_database
 from audit.drainer import Drainer
 from audit.schema import LOCKS, upgrade
+from search.clustered.database import Database
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[1]
 
 
 @contextmanager
 def started(action: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The running process, its output readable line by line; killed at the end."""
-    command = [sys.executable, "-m", "tests.integration.audit.process", action, *arguments]
+    command = [sys.executable, "-m", "tests.database_process", action, *arguments]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
     ) as process:
@@ -59,14 +60,22 @@ def die(*_: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def migrate(url: str) -> None:
-    """Announce itself, wait for a line, then upgrade: so that several start at once."""
+def documents(url: str) -> None:
+    with closing(Database(url)) as database, database.reading():
+        pass
+
+
+BRING_UP = {"audit": upgrade, "documents": documents}
+
+
+def migrate(what: str, url: str) -> None:
+    """Announce itself, wait for a line, then bring the schema up: so that several start at once."""
     say("ready")
     sys.stdin.readline()
-    upgrade(url)
+    BRING_UP[what](url)
 
 
-def migrate_and_die(url: str, table: str) -> None:
+def migrate_and_die(what: str, url: str, table: str) -> None:
     """Die right after `table` was made."""
 
     def look(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
@@ -75,7 +84,7 @@ def migrate_and_die(url: str, table: str) -> None:
 
     # Every engine, as the one that upgrades is made inside.
     event.listen(Engine, "after_cursor_execute", look)
-    upgrade(url)
+    BRING_UP[what](url)
 
 
 class DiesBeforeDeleting(redis.Redis):

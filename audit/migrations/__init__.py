@@ -1,1 +1,0 @@
-"""Alembic's environment of the audit tables; `audit.schema.upgrade` runs it."""

@@ -1,0 +1,1 @@
+"""Alembic's environment of every schema of ours; `models.schema.Schema` runs it."""

@@ -1,0 +1,58 @@
+"""A schema of SQL tables that Alembic brings up to date, one revision after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+from models.errors import ServiceError
+
+
+class SchemaTooNew(ServiceError):
+    """The tables were made by a newer version; start that one, or use another database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    name: str
+    """What has it, as errors call it."""
+    newest: str
+    """The last of `revisions`; a database that has it is left alone, Alembic not loaded."""
+    revisions: Path
+    """The folder with one file for each."""
+    version_table: str
+
+    def revision(self, connection: Connection) -> str | None:
+        """The revision that the database has; None where it has no table of this schema."""
+        if not inspect(connection).has_table(self.version_table):
+            return None
+        found: str | None = connection.scalar(text(f"SELECT version_num FROM {self.version_table}"))
+        return found
+
+    def bring_up(self, connection: Connection) -> None:
+        """Make or change the tables, in the caller's transaction and under its lock.  Raises SchemaTooNew."""
+        found = self.revision(connection)
+        if found == self.newest:
+            return
+        from alembic import command
+        from alembic.config import Config
+        from alembic.script import ScriptDirectory
+
+        config = Config()
+        config.set_main_option("script_location", _option(Path(__file__).parent / "migrations"))
+        config.set_main_option("version_locations", _option(self.revisions))
+        config.set_main_option("path_separator", "newline")
+        config.attributes.update(connection=connection, version_table=self.version_table)
+        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+        if found is not None and found not in known:
+            raise SchemaTooNew(
+                f"{self.name} {connection.engine.url.render_as_string()} has schema {found}, and this version knows none "
+                f"after {self.newest}; start the newer version that wrote it, or use another database"
+            )
+        command.upgrade(config, "head")
+
+
+def _option(folder: Path) -> str:
+    return str(folder).replace("%", "%%")

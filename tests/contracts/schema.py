@@ -1,0 +1,99 @@
+"""What every schema of SQL tables keeps, on SQLite and on PostgreSQL: brought up to date once, whoever starts when and
+dies where."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Engine, MetaData, create_engine, inspect, text
+
+from models.schema import Schema
+from tests.database_process import BRING_UP, line_of, started
+from tests.databases import empty_database
+
+
+class SchemaContract:
+    what: ClassVar[str]
+    """In the table of `tests.database_process`."""
+    schema: ClassVar[Schema]
+    declared: ClassVar[MetaData]
+    a_table_in_the_middle: ClassVar[str]
+    refusal: ClassVar[type[Exception]]
+
+    @pytest.fixture(params=["sqlite", "postgresql"])
+    def url(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+        with empty_database(request.param, tmp_path) as url:
+            yield url
+
+    @pytest.fixture
+    def engine(self, url: str) -> Iterator[Engine]:
+        engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+        yield engine
+        engine.dispose()
+
+    def bring_up(self, url: str) -> None:
+        BRING_UP[self.what](url)
+
+    def differences(self, engine: Engine) -> list[object]:
+        """What Alembic would have to change to come from the database to the declared tables."""
+        options = {
+            "include_name": lambda name, kind, _: kind != "table" or name != self.schema.version_table,
+            "compare_server_default": True,
+        }
+        with engine.connect() as connection:
+            return list(compare_metadata(MigrationContext.configure(connection, opts=options), self.declared))
+
+    def test_the_revisions_lead_exactly_to_the_declared_tables(self, url: str, engine: Engine) -> None:
+        self.bring_up(url)
+        assert self.differences(engine) == []
+        with engine.connect() as connection:
+            assert self.schema.revision(connection) == self.schema.newest
+
+    def test_a_column_too_many_would_be_seen(self, url: str, engine: Engine) -> None:
+        self.bring_up(url)
+        with engine.begin() as connection:
+            connection.execute(text(f"ALTER TABLE {self.a_table_in_the_middle} ADD COLUMN colour VARCHAR"))
+        assert len(self.differences(engine)) == 1
+
+    def test_processes_that_start_at_once_all_find_the_newest_schema(self, url: str, engine: Engine) -> None:
+        with ExitStack() as stack:
+            processes = [stack.enter_context(started("migrate", self.what, url)) for _ in range(2)]
+            assert [line_of(process) for process in processes] == ["ready"] * 2
+            for process in processes:
+                process.communicate("go\n", timeout=30)
+            assert [process.returncode for process in processes] == [0, 0]
+        assert self.differences(engine) == []
+
+    def test_killed_in_the_middle_it_leaves_the_old_schema_and_the_next_one_completes_it(
+        self, url: str, engine: Engine
+    ) -> None:
+        with started("migrate_and_die", self.what, url, self.a_table_in_the_middle) as process:
+            assert process.wait(30) == -signal.SIGKILL
+        assert inspect(engine).get_table_names() == []
+        self.bring_up(url)
+        assert self.differences(engine) == []
+
+    def test_brought_up_again_it_stays_as_it_is(self, url: str, engine: Engine) -> None:
+        self.bring_up(url)
+        with engine.begin() as connection:
+            connection.execute(text(f"DROP TABLE {self.a_table_in_the_middle}"))
+        self.bring_up(url)
+        assert not inspect(engine).has_table(self.a_table_in_the_middle)
+
+    def test_a_newer_schema_is_refused_with_what_to_do(self, url: str, engine: Engine) -> None:
+        self.bring_up(url)
+        with engine.begin() as connection:
+            connection.execute(text(f"UPDATE {self.schema.version_table} SET version_num = '9999'"))
+        said = rf"{self.schema.name} .*has schema 9999, and this version knows none after .*start the newer version"
+        with pytest.raises(self.refusal, match=said) as refused:
+            self.bring_up(url)
+        assert ":chorale@" not in str(refused.value), "the password stays out of the message"
+        with engine.connect() as connection:
+            assert self.schema.revision(connection) == "9999"
