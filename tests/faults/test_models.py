@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from chorale_client import Answer
 from chorale_client.keys import HEARTBEAT
 
 from tests.failpoints import PROCESS
@@ -121,6 +122,12 @@ def is_ready(pipeline: RunningPipeline, name: str) -> bool:
     return b'"ready": true' in (pipeline.redis.get(HEARTBEAT + name) or b"")
 
 
+def ask_once_more(pipeline: RunningPipeline, without_the_model: list[Answer]) -> None:
+    answer = pipeline.client().retrieve(QUESTION, timeout_s=20)
+    if any("model_missing" in warning for warning in answer.warnings):
+        without_the_model.append(answer)
+
+
 def start_again(pipeline: RunningPipeline, name: str) -> None:
     pipeline.kill(name)
     pipeline.start(name)
@@ -159,11 +166,13 @@ def test_requests_are_planned_where_the_planner_lacks_the_model(whole: RunningPi
     try:
         start_again(whole, "chorale.retrieve")
 
-        for _ in range(2):
-            answer = whole.client().retrieve(QUESTION, timeout_s=20)
+        # While it starts or is slow, a sweeper plans, in a process that has the model.
+        planned_there: list[Answer] = []
+        until(lambda: len(planned_there) == 2 or ask_once_more(whole, planned_there), limit_s=60)
+
+        for answer in planned_there:
             assert (answer.status, answer.cached) == ("complete", False)
             assert [hit.document_id for hit in answer.hits] == expected
-            assert any("model_missing" in warning for warning in answer.warnings)
         assert not is_ready(whole, "chorale.retrieve")
     finally:
         mend(model(whole))
