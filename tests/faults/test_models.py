@@ -122,10 +122,11 @@ def is_ready(pipeline: RunningPipeline, name: str) -> bool:
     return b'"ready": true' in (pipeline.redis.get(HEARTBEAT + name) or b"")
 
 
-def ask_once_more(pipeline: RunningPipeline, without_the_model: list[Answer]) -> None:
+def ask_once_more(pipeline: RunningPipeline, without_the_model: list[Answer]) -> list[Answer]:
     answer = pipeline.client().retrieve(QUESTION, timeout_s=20)
     if any("model_missing" in warning for warning in answer.warnings):
         without_the_model.append(answer)
+    return without_the_model
 
 
 def start_again(pipeline: RunningPipeline, name: str) -> None:
@@ -168,7 +169,7 @@ def test_requests_are_planned_where_the_planner_lacks_the_model(whole: RunningPi
 
         # While it starts or is slow, a sweeper plans, in a process that has the model.
         planned_there: list[Answer] = []
-        until(lambda: len(planned_there) == 2 or ask_once_more(whole, planned_there), limit_s=60)
+        until(lambda: len(ask_once_more(whole, planned_there)) == 2, limit_s=60)
 
         for answer in planned_there:
             assert (answer.status, answer.cached) == ("complete", False)
