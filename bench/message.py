@@ -25,7 +25,6 @@ from search.clustered.database import Database
 from search.clustered.store import ClusteredStore
 from search.clustered.table import DocumentTable
 from search.protocol import Store
-from tasks.corpus import settle
 from tasks.indexing import index_documents
 
 NAMESPACE, SOURCE = "bench", "task"
@@ -95,7 +94,7 @@ def index(store: ClusteredStore, items: Iterable[RawDocument]) -> float:
             manifest=MANIFEST,
             source=SOURCE,
         )
-        settle(cast("Store", store), NAMESPACE)
+        store.settle(NAMESPACE)
     return time.monotonic() - began_s
 
 

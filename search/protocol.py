@@ -14,6 +14,8 @@ from models.documents import Document, Manifest, Matrix, NamespaceState, Passage
 from models.hits import Ranking
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sqlalchemy import Connection
 
 Filters = Mapping[str, Any]
@@ -185,5 +187,73 @@ class Store(Searches, Lists, Writes, Protocol):
     def close(self) -> None: ...
 
 
-class HoldingStore(Store, Holds, Protocol):
-    """An embedded store, or all stores of an installation as one."""
+class WritingStore(Holds, Protocol):
+    """What an installation's documents are indexed into: an embedded store, or all its stores as one."""
+
+    def exclusive(self, namespace: str) -> AbstractContextManager[None]:
+        """Hold a namespace that exists for several writes in a row; raises WriterBusy where another process does."""
+        ...
+
+    def raise_generation(self, namespace: str, least: int) -> None:
+        """Let the generation be no less than `least`, which readers were told."""
+        ...
+
+    def warm(self, namespace: str | None = None) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Begun(Holds, Protocol):
+    """A namespace in the making beside the one that is searched, written like a store."""
+
+    def finish(self) -> object:
+        """Put it in that one's place."""
+        ...
+
+
+@runtime_checkable
+class BuildsBeside(Protocol):
+    """Stores that make a namespace anew while the old one is searched."""
+
+    def rebuilding(self, namespace: str, manifest: Manifest) -> Begun: ...
+
+
+@runtime_checkable
+class Settles(Protocol):
+    """Several stores as one, some of which may be behind."""
+
+    def settle(self, namespace: str) -> dict[str, str]:
+        """Write again what not every store shows yet; why documents still are not everywhere, by their ids."""
+        ...
+
+
+@runtime_checkable
+class MakesRoom(Protocol):
+    """Stores in files, which may be damaged."""
+
+    def make_room(self) -> Path | None:
+        """Let a new corpus be made where the old one cannot be read or is gone; where a damaged file is now."""
+        ...
+
+
+@runtime_checkable
+class Rebuilds(Protocol):
+    """Servers that build a namespace anew of given documents, beside running searches."""
+
+    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
+        """Returns the new generation; raises PartlyWritten."""
+        ...
+
+
+@runtime_checkable
+class RaisesGeneration(Protocol):
+    """Stores whose generation can be set, so that all of several say the same."""
+
+    def raise_generation(self, namespace: str, least: int) -> object: ...
+
+
+@runtime_checkable
+class Deactivates(Protocol):
+    """Stores that close a namespace until it is asked again."""
+
+    def deactivate(self, namespace: str) -> object: ...

@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from models.errors import BadIndex, StoreUnavailable, WriterBusy, WrongDeclaration
 from models.schema import Schema, SchemaTooNew
-from search.embedded.locks import WriterLock
+from search.locks import WriterLock
 
 SCHEMA = Schema(
     name="the documents' database",
@@ -32,7 +32,7 @@ _SCHEMA_LOCK = ""
 
 
 class Database:
-    """Thread-safe.  Nothing is connected before it is used; every failure of the database is StoreUnavailable."""
+    """Thread-safe.  Nothing is connected before it is used; every failure of the database is DatabaseUnavailable."""
 
     def __init__(self, url: str, *, writer_wait_s: float = 5.0) -> None:
         """Raises WrongDeclaration for what is no address of a database."""
@@ -132,10 +132,15 @@ class Database:
         try:
             yield
         except SQLAlchemyError as error:
-            said = " ".join(str(getattr(error, "orig", None) or error).split())[:200]
-            raise StoreUnavailable(
-                f"the documents' database {self.address} does not answer: {said}"
+            # Of libpq's words the first line: the others say it again for each address of the host.
+            said = str(getattr(error, "orig", None) or error).partition("\n")[0]
+            raise DatabaseUnavailable(
+                f"the documents' database {self.address} cannot be used: {said[:500]}"
             ) from error
+
+
+class DatabaseUnavailable(StoreUnavailable):
+    """It does not answer, or lets nobody in."""
 
 
 class _Held:

@@ -13,6 +13,7 @@ from models.errors import PartlyWritten, ServiceError
 from search.checks import check_documents, why_not
 from search.clustered.table import Build, Change, DocumentTable, Told
 from search.clustered.writes import StoreWriter
+from search.protocol import Rebuilds
 
 log = get_logger("chorale.index")
 
@@ -121,7 +122,6 @@ def rebuild_store(
 
     False where the store could not be: then it shows the old one, or part of the new.
     """
-    anew: Callable[[str, Manifest, Iterable[Document]], int] | None = getattr(writer.store, "rebuild", None)
     failures: dict[str, str] = {}
     given: list[Change] = []
 
@@ -135,16 +135,16 @@ def rebuild_store(
                     yield change.document
 
     try:
-        if anew is None:
+        if isinstance(writer.store, Rebuilds):
+            try:
+                writer.store.rebuild(build.name, build.manifest, documents())
+            except PartlyWritten as error:
+                failures = error.failures
+        else:
             # First, so that a crash on the way leaves nothing that seems to be written.
             table.mark_all_behind(build, writer.name)
             writer.store.drop(build.name)
             writer.store.create(build.name, build.manifest)
-        else:
-            try:
-                anew(build.name, build.manifest, documents())
-            except PartlyWritten as error:
-                failures = error.failures
     except ServiceError as error:
         log.error("a store was not built anew", store=writer.name, namespace=build.name, why=str(error)[:500])
         return False

@@ -21,7 +21,7 @@ from search.clustered.rebuilding import Rebuilding, rebuild_store, taken
 from search.clustered.table import Build, Change, DocumentTable
 from search.clustered.verifying import Difference, difference
 from search.clustered.writes import StoreWriter
-from search.protocol import Store
+from search.protocol import RaisesGeneration, Store
 
 _BATCH = 256
 _WAITS = "the store could not be built anew yet"
@@ -254,10 +254,9 @@ class ClusteredStore:
         generation = max([least, *own.values()])
         for name, found in own.items():
             store = self.stores[name]
-            raise_generation = getattr(store, "raise_generation", None)
-            if found < generation and raise_generation is not None:
+            if found < generation and isinstance(store, RaisesGeneration):
                 try:
-                    raise_generation(namespace, generation)
+                    store.raise_generation(namespace, generation)
                 except ServiceError:
                     continue
         return self.table.raise_generation(namespace, generation)

@@ -22,6 +22,7 @@ from elasticsearch import Elasticsearch
 
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure
+from search.analysis import analyser
 from search.checks import built_differently, check_documents, check_manifest, same_manifest, why_not
 from search.elasticsearch import lookups
 from search.elasticsearch.bulk import Action, send
@@ -42,7 +43,6 @@ from search.elasticsearch.layout import (
     template,
 )
 from search.elasticsearch.namespaces import Namespaces
-from search.embedded.analysis import analyser
 
 _REBUILD_BATCH = 256
 

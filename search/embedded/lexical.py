@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from models.errors import BadIndex, StoreUnavailable
 from models.hits import Hit
-from search.embedded.analysis import analyser
+from search.analysis import analyser
 from search.embedded.cut import cut
 from search.embedded.deadline import Deadline
 from search.embedded.rows import Rows

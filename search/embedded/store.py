@@ -17,9 +17,9 @@ import numpy as np
 from models.documents import Document, Manifest, Matrix, NamespaceState, PassageText, Vector
 from models.errors import BadIndex, ServiceError
 from models.hits import Ranking
+from search.analysis import question_terms
 from search.checks import check_questions
 from search.embedded import lookups
-from search.embedded.analysis import question_terms
 from search.embedded.corpus import Corpus, Pulse
 from search.embedded.deadline import Deadline
 from search.embedded.matrix import search_matrix

@@ -23,15 +23,15 @@ from sqlalchemy import Connection, delete, insert, update
 from models.corpus_tables import document_table, namespace_table, passage_table
 from models.documents import Document, Manifest
 from models.near_duplicate_tables import near_duplicates_metadata
+from search.analysis import analyser, indexed_text
 from search.checks import check_documents, check_manifest, same_manifest
-from search.embedded.analysis import analyser, indexed_text
 from search.embedded.corpus import Corpus, Pulse
 from search.embedded.lexical import check_index, create_index, write_index
-from search.embedded.locks import WriterLock
 from search.embedded.matrix import STORED
 from search.embedded.reader import manifest_from, unknown_namespace
 from search.embedded.rows import TOMBSTONE_BATCHES
 from search.embedded.transactions import Transactions
+from search.locks import WriterLock
 
 _SQL_WAIT_S = 30.0
 """For other namespaces' batches: SQLite takes one transaction at a time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.errors import WrongDeclaration
-from search.embedded.analysis import (
+from search.analysis import (
     LANGUAGES,
     MAX_TERMS,
     analyser,

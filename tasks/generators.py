@@ -25,7 +25,7 @@ KINDS_OF = {"bm25": tuple(sorted(LEXICAL)), "vector": tuple(sorted(DENSE))}
 """Which variants a branch of each kind asks for."""
 
 
-class Writers:
+class Generators:
     """Thread-safe.  `shared` is the cache of all processes; `language` chooses the prompt where none is declared."""
 
     def __init__(self, pipeline: Pipeline, *, language: str, shared: Cache) -> None:
@@ -38,13 +38,15 @@ class Writers:
         self._language = language
         self._shared = shared
         self._made: dict[str, CachedTexts] = {}
+        self.document_s = 0.0
+        """Seconds to embed a document that was written, lately; 0 before the first."""
         self._lock = threading.Lock()
 
     def options(self, branch: str) -> Endpoint | None:
         """What this process's own declaration says of the branch; None where it knows none, or none of that sort."""
         return self._options.get(branch)
 
-    def writer(self, branch: str) -> CachedTexts:
+    def of(self, branch: str) -> CachedTexts:
         """Raises NotConfigured: without its key, or without the `openai` package."""
         with self._lock:
             if branch not in self._made:
@@ -59,6 +61,16 @@ class Writers:
             for name, options in self._options.items()
             if options.asks_a_model
         }
+
+    @property
+    def feedback_stores(self) -> list[str]:
+        """Where the passages come from that stand in for documents, of each `hyde` branch that takes any."""
+        return [
+            options.feedback_store or self._branches[name].store
+            for name, options in self._options.items()
+            if isinstance(options, HydeOptions)
+            and (options.fallback == "feedback" or not options.asks_a_model)
+        ]
 
     def _prompt(self, options: Endpoint) -> str:
         if isinstance(options, HydeOptions):
