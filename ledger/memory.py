@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 
 from chorale_client.errors import RequestIdConflict
-from chorale_client.ledger import KEPT_AFTER_DEADLINE_S, Accepted, fingerprint, head, is_refused
+from chorale_client.ledger import KEPT_AFTER_DEADLINE_S, SHORTEST_S, Accepted, fingerprint, head, is_refused
 from chorale_client.request import Request
 from chorale_client.unanswered import cancelled_tail, not_ended_tail, refused_tail, unaudited_tail
 from chorale_client.words import EnvelopeStatus, Status
@@ -67,7 +67,7 @@ class MemoryLedger:
             kept.forget(now)
         return now
 
-    def accept(self, request: Request) -> Accepted:
+    def accept(self, request: Request, *, within_s: float | None = None) -> Accepted:
         """Enter the request, or refuse it; raises RequestIdConflict where its id belongs to a different one."""
         with self._lock:
             now, request_id, mark = self._now(), request.request_id, fingerprint(request)
@@ -81,7 +81,7 @@ class MemoryLedger:
                 raise RequestIdConflict(
                     f"request_id: {request_id!r} was used for a different request; choose another id"
                 )
-            one = self._new(request, accepted_at_ms=now)
+            one = self._new(request, accepted_at_ms=now, within_s=within_s)
             tail = None
             if self.outbox.share >= 1:
                 tail = unaudited_tail(one.questions)
@@ -96,14 +96,17 @@ class MemoryLedger:
             self._moments[request_id] = min(now + 100, one.end_at_ms)
             return Accepted(request_id, Status.ACCEPTED, True, now, one.deadline_ms)
 
-    def _new(self, request: Request, *, accepted_at_ms: int) -> RequestInFlight:
+    def _new(
+        self, request: Request, *, accepted_at_ms: int, within_s: float | None = None
+    ) -> RequestInFlight:
+        timeout_s = request.timeout_s if within_s is None else max(within_s, SHORTEST_S)
         return RequestInFlight(
             request=request.model_dump_json().encode(),
             questions=len(request.questions),
             fingerprint=fingerprint(request),
             head=head(request),
             accepted_at_ms=accepted_at_ms,
-            deadline_ms=accepted_at_ms + round(request.timeout_s * 1000),
+            deadline_ms=accepted_at_ms + round(timeout_s * 1000),
             answer_ttl_ms=self._answer_ttl_ms,
         )
 

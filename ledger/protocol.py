@@ -162,8 +162,10 @@ class Ledger(Protocol):
 class CallersSide(Protocol):
     """What a caller does; `chorale_client.ledger.CallersLedger` does it in Redis."""
 
-    def accept(self, request: Request) -> Accepted:
+    def accept(self, request: Request, *, within_s: float | None = None) -> Accepted:
         """Enter the request; a known id answers with its state.  Under overload it ends at once, as `refused`.
+
+        `within_s` is what its caller has left of `timeout_s`, where that is less.
 
         Raises RequestIdConflict where the id belongs to a different request.
         """

@@ -31,6 +31,9 @@ KEPT_AFTER_DEADLINE_S = 3_600
 DEFAULT_OUTBOX_LIMIT = 10_000
 """How many ended requests may wait for the audit tables; `scripts/prelude.lua` has it, too."""
 
+SHORTEST_S = 0.05
+"""No request ends sooner, however long its caller took to reach Redis."""
+
 GRACE_S = 0.09
 """How long after the deadline a caller goes on waiting before it ends the request itself.
 
@@ -84,16 +87,19 @@ class CallersLedger:
         self._answer_ttl_ms = int(answer_ttl_s * 1000)
         self._run = Scripts(client, prelude=prelude).run
 
-    def accept(self, request: Request) -> Accepted:
+    def accept(self, request: Request, *, within_s: float | None = None) -> Accepted:
         """Enter the request; a known id answers with its state.  Under overload, or where no more ended requests may wait
         for the audit, it ends at once, as `refused`.
+
+        `within_s` is what its caller has left of `timeout_s`, where that is less.
 
         Raises RequestIdConflict where the id belongs to a different request.
         """
         mark = fingerprint(request)
-        answer = self._accept(request, mark)
+        timeout_ms = round(1000 * (request.timeout_s if within_s is None else max(within_s, SHORTEST_S)))
+        answer = self._accept(request, mark, timeout_ms)
         if _has_ended_as(mark, answer) and is_refused(answer[1]):
-            answer = self._accept(request, mark, gives_way=answer[1])
+            answer = self._accept(request, mark, timeout_ms, gives_way=answer[1])
         outcome = answer[0].decode()
         if outcome == "accepted":
             return Accepted(request.request_id, Status.ACCEPTED, True, int(answer[1]), int(answer[2]))
@@ -109,9 +115,8 @@ class CallersLedger:
             f"request_id: {request.request_id!r} was used for a different request; choose another id"
         )
 
-    def _accept(self, request: Request, mark: str, *, gives_way: bytes = b"") -> Any:
+    def _accept(self, request: Request, mark: str, timeout_ms: int, *, gives_way: bytes = b"") -> Any:
         request_id = request.request_id
-        timeout_ms = round(request.timeout_s * 1000)
         return self._run(
             "accept",
             [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX, OVERLOAD],

@@ -117,6 +117,13 @@ class AcceptingContract(LedgerContract):
         assert (again.is_new, again.state) == (False, "accepted")
         assert (again.accepted_at_ms, again.deadline_ms) == (first.accepted_at_ms, first.deadline_ms)
 
+    def test_of_a_caller_who_took_long_to_come_it_ends_in_the_time_that_is_left(
+        self, stepped: SteppedLedger
+    ) -> None:
+        for left_s, ends_after_ms in ((7.5, 7_500), (0.01, 50), (-3, 50)):
+            accepted = stepped.callers.accept(a_request(), within_s=left_s)
+            assert accepted.deadline_ms - accepted.accepted_at_ms == ends_after_ms
+
     def test_an_id_used_for_something_else_is_refused_also_after_the_end(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
