@@ -30,6 +30,10 @@ def _address(url: str) -> str:
         raise ValueError("an address is http://HOST/v1 or https://HOST/v1")
     if "@" in parts.netloc:
         raise ValueError("no key belongs in an address: name its variable in api_key_env")
+    if "#" in url:
+        raise ValueError("an address has no fragment (#)")
+    if parts.path.rstrip("/").endswith("/chat/completions"):
+        raise ValueError("an address ends before /chat/completions, which each request adds")
     return url
 
 
@@ -51,7 +55,7 @@ class Endpoint(Declared):
     """An OpenAI-compatible chat endpoint, where one is declared."""
 
     url: Annotated[str, AfterValidator(_address)] | None = None
-    """Up to and with its `/v1`."""
+    """Up to and with its `/v1`; a query (`?api-version=...`) goes with each request."""
     model: str | None = Field(None, min_length=1, max_length=256)
     api_key_env: Annotated[str, AfterValidator(_variable)] | None = None
     """The environment variable that holds the key; without it none is sent."""

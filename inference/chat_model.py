@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 import time
@@ -13,13 +12,14 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import openai
 from pydantic_core import from_json
 
 from models.errors import (
+    Declined,
     InvalidAnswer,
     NotConfigured,
     StageFailure,
@@ -48,17 +48,18 @@ _FAILURES: Mapping[int, type[StageFailure]] = {
 """By HTTP status; every other one is StoreUnavailable."""
 _PASSING = frozenset({408, 409, 425, 429})
 """Worth another attempt, as is every status from 500 on."""
+_TELLING = frozenset({402, 429})
+"""Their message says whether to wait or to pay."""
 _MOVED = range(300, 400)
 _CONNECTED = frozenset({"connection.connect_tcp.complete", "connection.start_tls.complete"})
 """Of the events that `httpcore` tells a request's `trace`: those that bring a connection."""
 _STREAMED = "X-Stainless-Raw-Response"
 """By this header of its own request the client knows that it was asked for a stream."""
-_THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
 class ChatModel:
-    """Thread-safe.  `url` is the endpoint up to and with its `/v1`; `fields` stand in the body of each request in
-    place of ours.  The key is shown nowhere.
+    """Thread-safe.  `url` is the endpoint up to and with its `/v1`, with a query where each request is to have it;
+    `fields` stand in the body of each request in place of ours.  The key is shown nowhere.
 
     What is sent, and to whom, is what is given here: no `OPENAI_...` variable of the environment counts, and no
     redirect is followed.  Its proxies (`HTTPS_PROXY`, `NO_PROXY`) and certificates (`SSL_CERT_FILE`) do.
@@ -79,11 +80,18 @@ class ChatModel:
             follow_redirects=False,
             event_hooks={"request": [self._make_ours]},
         )
-        # Without a key of ours the client would look for one in the environment.
-        self._client = openai.OpenAI(base_url=url, api_key=api_key or "none", max_retries=0, http_client=http)
+        parts = urlsplit(url)
+        self._client = openai.OpenAI(
+            base_url=parts._replace(query="").geturl(),
+            default_query=dict(parse_qsl(parts.query, keep_blank_values=True)),
+            # Without a key of ours the client would look for one in the environment.
+            api_key=api_key or "none",
+            max_retries=0,
+            http_client=http,
+        )
         # Now, and not for the first question: the client imports this when it is first asked for it.
         self._stream = self._client.chat.completions.with_streaming_response
-        self._where = f"{model} at {urlsplit(url).netloc}"
+        self._where = f"{model} at {parts.netloc}"
         self._secret = api_key
         self._body: dict[str, Any] = {"temperature": temperature}
         if max_tokens:
@@ -197,30 +205,52 @@ class ChatModel:
                     raise InvalidAnswer(f"{self._where}: more than {MAX_ANSWER_BYTES:,} bytes")
                 if time.monotonic() > until_s:
                     raise TimeoutError
+        return self._text(bytes(body))[:MAX_TEXT_CHARS]
+
+    def _text(self, body: bytes) -> str:
         try:
-            content = from_json(bytes(body))["choices"][0]["message"]["content"]
-        except (ValueError, LookupError, TypeError):
+            choice = from_json(body)["choices"][0]
+            content, refusal = choice["message"]["content"], choice["message"].get("refusal")
+            finished = choice.get("finish_reason")
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise InvalidAnswer(
                 f"{self._where}: no chat completion in the {len(body):,} bytes of its answer"
             ) from None
-        text = _THOUGHTS.sub("", content).strip() if isinstance(content, str) else ""
-        if not text:
-            raise InvalidAnswer(f"{self._where}: an empty text")
-        return text[:MAX_TEXT_CHARS]
+        if refusal or finished == "content_filter":
+            raise Declined(f"{self._where}: the question was declined: {self._told(refusal or finished)}")
+        # Where the template opens the thoughts, the model only closes them.
+        text = content.rpartition("</think>")[2].strip() if isinstance(content, str) else ""
+        if text and "<think>" not in text:
+            return text
+        what = "thoughts without an end" if text else "an empty text"
+        if finished == "length":
+            limit = self._body.get("max_tokens")
+            what += f", cut at max_tokens {limit}" if limit else ", cut at the endpoint's own max_tokens"
+            what += ": raise max_tokens, or lower the model's reasoning by `fields`"
+        elif finished not in (None, "stop"):
+            what += f" ({self._told(finished)})"
+        raise InvalidAnswer(f"{self._where}: {what}")
 
     def _refusal(self, error: openai.APIStatusError) -> StageFailure:
         where = f"{self._where}: HTTP {error.status_code}"
         if error.status_code in _MOVED:
             return NotConfigured(f"{where}: no redirect is followed; declare the url that it leads to")
         kind = _FAILURES.get(error.status_code, StoreUnavailable)
-        said = ""
-        if kind is NotConfigured:
-            body = error.body if isinstance(error.body, Mapping) else {}
-            said = str(body.get("message", ""))
-            # First, since a cut may leave a part of it.
-            if self._secret:
-                said = said.replace(self._secret, "***")
-        return kind(f"{where}: {said[:200]}".rstrip(": "))
+        said: object = None
+        # Of a key that they refuse endpoints quote a part.
+        if kind is NotConfigured or error.status_code in _TELLING:
+            said = error.body
+            if isinstance(said, Mapping):
+                said = said.get("message") or said.get("detail")
+        return kind(f"{where}: {self._told(said or '')}".rstrip(": "))
+
+    def _told(self, said: object) -> str:
+        """What an endpoint said, without our key."""
+        text = str(said)
+        # First, since a cut may leave a part of it.
+        if self._secret:
+            text = text.replace(self._secret, "***")
+        return text[:200]
 
 
 def _pause_s(headers: Mapping[str, str], attempt: int) -> float:

@@ -7,6 +7,7 @@
     + BadIndex              bad_index
     + Unauthorised          unauthorised
     + InvalidAnswer         invalid_answer
+      . Declined              it would not answer this question
     + ModelMissing          model_missing
     + NotConfigured         not_configured
   x WrongDeclaration      a pipeline file or setting is wrong; the start stops
@@ -70,6 +71,10 @@ class InvalidAnswer(StageFailure):
     """The store or model answered nonsense: NaN, a wrong length, not JSON."""
 
     reason = Reason.INVALID_ANSWER
+
+
+class Declined(InvalidAnswer):
+    """The language model would not answer this question, by a filter or by its own word: it is well all the same."""
 
 
 class ModelMissing(StageFailure):

@@ -16,9 +16,9 @@ from config.generators import Endpoint
 from inference.skip_rules import skip_rule
 from ledger.outcomes import Outcome, counts_of
 from models.envelope import Degradation
-from models.errors import StageFailure
+from models.errors import Declined, StageFailure
 from models.written import SomeTexts, Written
-from tasks.writers import generator_name
+from tasks.generators import generator_name
 
 if TYPE_CHECKING:
     from cache.hypotheses import CachedTexts
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = get_logger("chorale.hypothesis")
 
 AFTER_S = 0.3
-"""Kept for what follows: embedding what was written, or feedback in its stead, and the search itself."""
+"""Kept for what follows: feedback where nothing was written, and the search itself."""
 
 
 class NotAsked(StageFailure):
@@ -38,8 +38,9 @@ class NotAsked(StageFailure):
         self.reason = reason
 
 
-def ask(part: Part, texts: Sequence[str], options: Endpoint) -> list[Written]:
-    """One for each text; nothing is raised."""
+def ask(part: Part, texts: Sequence[str], options: Endpoint, *, embedding_s: float = 0.0) -> list[Written]:
+    """One for each text; nothing is raised.  `embedding_s` are kept for what will be written, though never more than
+    half of the time: some of it is better than nothing."""
     written: dict[str, Written] = {}
     for text in texts:
         rule = skip_rule(text, skip_identifiers=options.skip_identifiers, max_words=options.max_words)
@@ -47,11 +48,11 @@ def ask(part: Part, texts: Sequence[str], options: Endpoint) -> list[Written]:
             written[text] = NotAsked(Reason.RULE, rule)
     if wanted := [text for text in dict.fromkeys(texts) if text not in written]:
         try:
-            writer = part.resources.writers.writer(part.branch.name)
+            generator = part.resources.generators.of(part.branch.name)
             if part.request.cache == "use":
-                written |= writer.known(wanted)
+                written |= generator.known(wanted)
             if missing := [text for text in wanted if text not in written]:
-                written |= zip(missing, _write(part, writer, missing, options), strict=True)
+                written |= zip(missing, _write(part, generator, missing, options, embedding_s), strict=True)
         except StageFailure as failure:
             written |= {text: failure for text in wanted if text not in written}
     return [written[text] for text in texts]
@@ -70,14 +71,17 @@ def worst(failures: Iterable[StageFailure]) -> StageFailure | None:
     return next((one for one in failures if consequence(one.reason).degrades), None)
 
 
-def _write(part: Part, writer: CachedTexts, texts: Sequence[str], options: Endpoint) -> list[Written]:
-    allowed_s = min(options.limit_s, part.left_s - AFTER_S)
+def _write(
+    part: Part, generator: CachedTexts, texts: Sequence[str], options: Endpoint, embedding_s: float
+) -> list[Written]:
+    left_s = part.left_s - AFTER_S
+    allowed_s = min(options.limit_s, max(left_s - embedding_s, left_s / 2))
     if allowed_s < options.least_s:
         detail = f"{max(0.0, allowed_s):.2f} s for the language model, which wants {options.least_s:g} s"
         return [NotAsked(Reason.BUDGET, detail) for _ in texts]
     if (said := _open_breaker(part, allowed_s)) is not None:
         return [NotAsked(Reason.BREAKER_OPEN, said) for _ in texts]
-    written = writer.write(texts, timeout_s=allowed_s, keep=part.request.cache != "bypass")
+    written = generator.write(texts, timeout_s=allowed_s, keep=part.request.cache != "bypass")
     _count(part, written)
     return written
 
@@ -101,8 +105,10 @@ def _count(part: Part, written: Sequence[Written]) -> None:
     if len(failures) < len(written):
         outcome = Outcome(name, "answered")
     else:
-        fails = counts_of(failures[0].reason).branch
-        outcome = Outcome(name, "failed" if fails else "says_nothing", str(failures[0].reason))
+        # What it declines is a matter of the question.
+        counted = [one for one in failures if counts_of(one.reason).branch and not isinstance(one, Declined)]
+        told = (counted or failures)[0]
+        outcome = Outcome(name, "failed" if counted else "says_nothing", str(told.reason))
     for one in (*failures, *(one.failure for one in written if isinstance(one, SomeTexts))):
         if one.reason == Reason.UNAUTHORISED:
             log.error("language model refuses our key", branch=part.branch.name, error=one.detail)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from chorale_client.reading import read_request, stand_in
 from chorale_client.request import Request
 from chorale_client.unanswered import failed_tail
-from chorale_client.words import Reason, Stage, StageStatus, Status
+from chorale_client.words import Reason, RerankStage, Stage, StageStatus, Status
 from pydantic_core import to_json
 from redis.exceptions import RedisError
 from structlog import get_logger
@@ -258,12 +258,21 @@ def _keep(
         key: to_json({"generation": plan.generation, "answer": fields["questions"][index]})
         for index, key in question_keys(request, plan).items()
         if fields["questions"][index]["status"] == Status.COMPLETE
+        and not _is_reranked_in_part(fields["questions"][index], plan)
     }
     try:
         if values and resources.generation(plan.namespace) == plan.generation:
             resources.answers.put_many(values, ttl_s=resources.settings.cache_ttl_s)
     except CacheUnavailable as error:
         log.warning("answer not cached", request_id=request.request_id, error=str(error))
+
+
+def _is_reranked_in_part(question: Mapping[str, Any], plan: Plan) -> bool:
+    """Whether the page shows a hit that a faster model, or fewer questions beside it, would have had reranked."""
+    return plan.rerank is not None and any(
+        hit["rank"] <= plan.rerank.depth and hit["rerank"]["stage"] == RerankStage.COARSE_ONLY
+        for hit in question["hits"]
+    )
 
 
 def _log(request: Request, fields: Mapping[str, Any], took_ms: int) -> None:

@@ -10,7 +10,7 @@ from chorale_client.words import Stage, StageStatus
 from config.generators import ExpansionOptions
 from models.errors import StageFailure
 from tasks.asking import ask, note_failures, worst
-from tasks.writers import KINDS_OF
+from tasks.generators import KINDS_OF
 
 if TYPE_CHECKING:
     from tasks.part import Part, Texts
@@ -22,7 +22,7 @@ def expanded_texts(part: Part, kinds: frozenset[str]) -> Texts:
     A question that has variants of these kinds already is not rewritten.  With `replace` a question without
     rewrites is left out; raises the model's failure where that is every one.
     """
-    options = part.resources.writers.options(part.branch.name)
+    options = part.resources.generators.options(part.branch.name)
     texts = part.texts_of(kinds)
     if not isinstance(options, ExpansionOptions) or not options.asks_a_model:
         return texts

@@ -33,14 +33,14 @@ from models.errors import BadIndex, NotConfigured, ServiceError, WrongDeclaratio
 from search.embedded.store import EmbeddedStore
 from tasks.elasticsearch import open_elasticsearch
 from tasks.extensions import add_methods, open_store
+from tasks.generators import Generators
 from tasks.http_source import open_http_source
 from tasks.weaviate import open_weaviate
-from tasks.writers import Writers
 
 if TYPE_CHECKING:
     from inference.protocol import Embedder, Reranker
     from search.clustered.store import ClusteredStore
-    from search.protocol import HoldingStore, Searches, Store
+    from search.protocol import Searches, Store, WritingStore
 
 STORES: Mapping[str, Callable[[Settings, StoreDeclaration, Collection[str]], Searches]] = {
     "embedded": lambda settings, declared, kinds: EmbeddedStore(
@@ -149,9 +149,9 @@ class Resources:
         return CachedQuestions(self.embedder.questions)
 
     @cached_property
-    def writers(self) -> Writers:
+    def generators(self) -> Generators:
         """The language models of the branches that ask one."""
-        return Writers(self.pipeline, language=self.settings.language, shared=RedisCache(self.redis))
+        return Generators(self.pipeline, language=self.settings.language, shared=RedisCache(self.redis))
 
     @property
     def threads_for_a_model(self) -> int:
@@ -209,15 +209,15 @@ class Resources:
         return [self.pipeline.stores[name].kind for name in self.written_stores] not in ([], ["embedded"])
 
     @property
-    def writing_store(self) -> HoldingStore:
+    def writing_store(self) -> WritingStore:
         """What documents are indexed into: all stores that can be written, as one; raises BadIndex.
 
         An embedded store alone is itself; servers, or several stores, have the table of documents beside them.
         """
         if self.has_document_table:
-            return cast("HoldingStore", self.clustered)
+            return self.clustered
         if names := self.written_stores:
-            return cast("HoldingStore", self.store(names[0]))
+            return cast("WritingStore", self.store(names[0]))
         raise BadIndex(
             f"no store of the pipeline takes documents; there are: {', '.join(self.capabilities) or 'none'}; "
             "declare one of kind 'embedded', or of another kind that can be written"
@@ -293,9 +293,8 @@ class Resources:
         Raises BadIndex, WriterBusy.
         """
         store, told = self.writing_store, self.generation(namespace)
-        raise_generation: Callable[[str, int], None] | None = getattr(store, "raise_generation", None)
-        if raise_generation is not None and told is not None and store.generation(namespace) < told:
-            raise_generation(namespace, told + 1)
+        if told is not None and store.generation(namespace) < told:
+            store.raise_generation(namespace, told + 1)
 
     def publish_generation(self, namespace: str, generation: int) -> None:
         """Copy the generation, once every store shows it; an older one than Redis has is not copied."""
@@ -309,4 +308,8 @@ class Resources:
         found = {"embedder": embedder.fingerprint}
         if embedder.question_fingerprint != embedder.fingerprint:
             found["questions"] = embedder.question_fingerprint
-        return found | self.writers.fingerprints
+        if stores := self.generators.feedback_stores:
+            settings = self.settings
+            said = (settings.feedback_alpha, settings.feedback_passages, *stores)
+            found["feedback"] = " ".join(map(str, said))
+        return found | self.generators.fingerprints

@@ -20,7 +20,7 @@ from tasks.backlog import drop_ended
 if TYPE_CHECKING:
     from inference.protocol import Reranker
     from models.documents import NamespaceState
-    from search.protocol import Store
+    from search.protocol import Writes
     from tasks.resources import Resources
 
 log = get_logger("chorale.worker")
@@ -134,7 +134,7 @@ def _warm(resources: Resources, name: str) -> None:
     store = resources.store(name)
     namespaces: Sequence[str | None] = [None]
     if f"{name}:write" in resources.capabilities:
-        namespaces = [state.name for state in _namespaces(cast("Store", store))]
+        namespaces = [state.name for state in _namespaces(cast("Writes", store))]
     for namespace in namespaces:
         try:
             store.warm(namespace)
@@ -156,15 +156,15 @@ def _rise_beyond(resources: Resources, namespace: str) -> None:
 
 def _connect(resources: Resources, branch: str) -> None:
     """Make the client of the branch's language model, which takes a second; without its key its requests are told."""
-    options = resources.writers.options(branch)
+    options = resources.generators.options(branch)
     if options is not None and options.asks_a_model:
         try:
-            resources.writers.writer(branch)
+            resources.generators.of(branch)
         except NotConfigured as error:
             log.error("works without its language model", branch=branch, error=error.detail)
 
 
-def _namespaces(store: Store) -> Sequence[NamespaceState]:
+def _namespaces(store: Writes) -> Sequence[NamespaceState]:
     try:
         return store.namespaces()
     except StageFailure as error:

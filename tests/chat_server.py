@@ -25,6 +25,7 @@ class ChatServer(LocalHttp):
         self.then: list[Answer] = []
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
         self.lock = threading.Lock()
         super().__init__(Handler)
 
@@ -45,6 +46,7 @@ class ChatServer(LocalHttp):
         self.__dict__ |= {"answer": says("A passage that answers the question."), "then": []}
         self.requests.clear()
         self.headers.clear()
+        self.paths.clear()
 
 
 class Handler(QuietHandler):
@@ -55,6 +57,7 @@ class Handler(QuietHandler):
         chat = self.owner
         with chat.lock:
             chat.requests.append(body)
+            chat.paths.append(self.path)
             chat.headers.append({name.lower(): value for name, value in self.headers.items()})
             answer = chat.then.pop(0) if chat.then else chat.answer
         with suppress(ConnectionError):

@@ -31,7 +31,7 @@ def have_time(around: Surroundings) -> Iterator[Finding]:
     from tasks.asking import AFTER_S
     from tasks.planning import reserves_ms
 
-    writers = around.resources.writers
+    generators = around.resources.generators
     request_s: float = Request.model_fields["timeout_s"].default
     for configuration in around.pipeline.configurations.values():
         if configuration.timeout_s is not None:
@@ -39,7 +39,7 @@ def have_time(around: Surroundings) -> Iterator[Finding]:
         budget_ms = configuration.reranker.budget_ms if configuration.reranker else 0
         most_s = request_s - reserves_ms(request_s, budget_ms)[1] / 1000 - AFTER_S
         for branch in around.pipeline.branches_of(configuration):
-            options = writers.options(branch.name)
+            options = generators.options(branch.name)
             if options is not None and options.asks_a_model and options.limit_s > most_s:
                 yield Finding(
                     f"configuration {configuration.name!r} has no timeout_s: of the {request_s:g} s of a request that "
@@ -50,10 +50,10 @@ def have_time(around: Surroundings) -> Iterator[Finding]:
 
 
 def answer(around: Surroundings) -> Iterator[Finding]:
-    writers = around.resources.writers
+    generators = around.resources.generators
     endpoints: dict[tuple[object, ...], tuple[Endpoint, list[str]]] = {}
     for branch in around.pipeline.branches:
-        options = writers.options(branch.name)
+        options = generators.options(branch.name)
         if options is not None and options.asks_a_model:
             # A package's generator knows by itself whom to ask.
             key = (branch.name,) if options.is_foreign else (options.url, options.model, options.api_key_env)
@@ -72,7 +72,7 @@ def _ask(options: Endpoint) -> None:
     """Raises the StageFailure that a request's branch would have."""
     from config.generators import HydeOptions
     from tasks.extensions import open_generator
-    from tasks.writers import open_chat
+    from tasks.generators import open_chat
 
     said: object
     if isinstance(options, HydeOptions) and options.is_foreign:

@@ -11,7 +11,7 @@ MUTANTS = (
     Mutant(
         "no second copy of vector",
         "tasks/hypothesis.py",
-        "        one if index in documents or index in passages else {}",
+        "        one if index in imagined or index in passages else {}",
         "        one",
         f"{_PIPELINE}::test_a_question_without_documents_or_passages_is_no_second_copy_of_vector",
     ),
@@ -39,8 +39,8 @@ MUTANTS = (
     Mutant(
         "the key is shown nowhere",
         "inference/chat_model.py",
-        '                said = said.replace(self._secret, "***")',
-        "                pass",
+        '            text = text.replace(self._secret, "***")',
+        "            pass",
         f"{_GENERATOR}::test_what_the_endpoint_says_of_a_wrong_request_is_told_without_the_key",
     ),
     Mutant(

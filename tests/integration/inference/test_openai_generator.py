@@ -18,6 +18,7 @@ from inference.chat_model import MAX_TEXT_CHARS, PARALLEL, ChatModel
 from inference.openai_expander import OpenAiExpander
 from inference.openai_generator import OpenAiGenerator
 from models.errors import (
+    Declined,
     InvalidAnswer,
     NotConfigured,
     StageFailure,
@@ -131,6 +132,15 @@ def test_the_address_is_the_declared_one_whatever_the_environment_says(
     chat.close()
 
 
+def test_what_its_address_asks_for_goes_with_each_request(server: ChatServer) -> None:
+    server.forget()
+    url = f"{server.url}/?api-version=preview&tag="
+    chat = ChatModel(url=url, model="tiny", api_key=None, temperature=0, max_tokens=0)
+    assert chat.complete(["?"], timeout_s=5) == ["A passage that answers the question."]
+    assert server.paths == ["/v1/chat/completions?api-version=preview&tag="]
+    chat.close()
+
+
 def test_the_way_to_it_is_the_environment_s_proxy(
     server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +209,32 @@ def test_what_the_endpoint_says_of_a_wrong_request_is_told_without_the_key(
     said = {"error": {"message": f"no model tiny for {SECRET}"}}
     server.answer = sends(404, json.dumps(said).encode())
     assert failure(chat).detail.endswith("HTTP 404: no model tiny for ***")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (400, {"error": "the context is too long"}, "the context is too long"),
+        (400, {"detail": "max_tokens is too large"}, "max_tokens is too large"),
+        (402, {"error": {"message": f"no credits for {SECRET}"}}, "no credits for ***"),
+        (
+            429,
+            {"error": {"message": "the quota is spent", "code": "insufficient_quota"}},
+            "the quota is spent",
+        ),
+    ],
+)
+def test_whatever_form_an_endpoints_message_has_it_is_told(
+    server: ChatServer, chat: ChatModel, status: int, body: object, said: str
+) -> None:
+    server.answer = sends(status, json.dumps(body).encode(), retry_after="30")
+    assert failure(chat).detail.endswith(f"HTTP {status}: {said}")
+
+
+def test_what_is_said_of_a_key_is_not_told(server: ChatServer, chat: ChatModel) -> None:
+    # Endpoints quote a part of it.
+    server.answer = sends(401, json.dumps({"error": {"message": f"wrong key {SECRET[:8]}***"}}).encode())
+    assert failure(chat).detail.endswith("HTTP 401")
 
 
 def test_where_a_long_message_is_cut_no_part_of_the_key_is_left(server: ChatServer, chat: ChatModel) -> None:
@@ -349,9 +385,67 @@ def test_a_hundred_thousand_characters_are_cut_to_those_of_a_document(
     assert chat.complete(["?"], timeout_s=5) == ["x" * MAX_TEXT_CHARS]
 
 
-def test_a_models_thoughts_are_no_part_of_its_text(server: ChatServer, chat: ChatModel) -> None:
-    server.answer = says("<think>What\ncould it be?</think>\n\nA passage.")
+@pytest.mark.parametrize(
+    "written",
+    [
+        "<think>What\ncould it be?</think>\n\nA passage.",
+        "What could it be?</think>A passage.",  # opened by the model's template
+        "<think>One.</think>Two.</think> A passage.",
+    ],
+)
+def test_a_models_thoughts_are_no_part_of_its_text(server: ChatServer, chat: ChatModel, written: str) -> None:
+    server.answer = says(written)
     assert chat.complete(["?"], timeout_s=5) == ["A passage."]
+
+
+@pytest.mark.parametrize(
+    ("choice", "says_what"),
+    [
+        (
+            {"message": {"content": "<think>\nOkay, they ask"}, "finish_reason": "length"},
+            "thoughts without an end, cut at max_tokens 64: raise max_tokens, or lower the model's reasoning "
+            "by `fields`",
+        ),
+        ({"message": {"content": '<think>{"keyword": "tea"}'}}, "thoughts without an end"),
+        (
+            {"message": {"content": "", "reasoning_content": "Okay"}, "finish_reason": "length"},
+            "an empty text, cut at max_tokens 64: raise max_tokens, or lower the model's reasoning by `fields`",
+        ),
+        ({"message": {"content": None}, "finish_reason": "tool_calls"}, "an empty text (tool_calls)"),
+    ],
+)
+def test_thoughts_alone_are_no_text_and_what_to_do_is_said(
+    server: ChatServer, chat: ChatModel, choice: dict[str, Any], says_what: str
+) -> None:
+    server.answer = sends(200, json.dumps({"choices": [choice]}).encode())
+    found = failure(chat)
+    assert type(found) is InvalidAnswer
+    assert found.detail.endswith(f": {says_what}")
+    (expansion,) = OpenAiExpander(chat, kinds=("keyword",)).expand(["tea"], timeout_s=5)
+    assert repr(expansion) == repr(found)
+
+
+@pytest.mark.parametrize(
+    ("choice", "says_why"),
+    [
+        ({"message": {"content": "I"}, "finish_reason": "content_filter"}, "content_filter"),
+        ({"message": {"content": None}, "finish_reason": "content_filter"}, "content_filter"),
+        (
+            {
+                "message": {"content": None, "refusal": f"I cannot help with {SECRET}."},
+                "finish_reason": "stop",
+            },
+            "I cannot help with ***.",
+        ),
+    ],
+)
+def test_a_model_that_declines_the_question_says_why(
+    server: ChatServer, chat: ChatModel, choice: dict[str, Any], says_why: str
+) -> None:
+    server.answer = sends(200, json.dumps({"choices": [choice]}).encode())
+    found = failure(chat)
+    assert type(found) is Declined
+    assert found.detail.endswith(f": the question was declined: {says_why}")
 
 
 @pytest.mark.parametrize(

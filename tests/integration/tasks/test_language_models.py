@@ -321,6 +321,23 @@ def test_a_model_that_failed_lately_is_not_asked(server: ChatServer, client: Cho
     assert len(server.requests) == asked
 
 
+def test_questions_that_the_model_declines_keep_it_from_no_other(
+    running: RunningPipeline, server: ChatServer, client: Chorale
+) -> None:
+    declined = {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}
+    declines = sends(200, json.dumps(declined).encode())
+    server.answer = declines
+    for _ in range(FAILURES_THAT_OPEN + 1):
+        assert missing(ask(client, "is bread baked", "hyde")) == [("hypothesis", "invalid_answer")]
+    assert list(running.redis.scan_iter("chorale:breaker:*")) == []
+    # One that failed does count, whatever the model said of another question.
+    server.answer = lambda handler, body: (
+        declines if "bread" in body["messages"][0]["content"] else sends(200, b"<html>")
+    )(handler, body)
+    ask(client, ["is bread baked", "is water wet"], "hyde")
+    assert list(running.redis.scan_iter("chorale:breaker:*")) == [b"chorale:breaker:generator:hyde"]
+
+
 def test_a_question_without_documents_or_passages_is_no_second_copy_of_vector(
     server: ChatServer, client: Chorale
 ) -> None:

@@ -235,6 +235,31 @@ def test_slowed_ten_times_and_more_it_falls_to_a_few_and_is_back_at_fifty_when_i
     assert recovered(pipeline).status == "complete"
 
 
+def test_a_page_that_was_reranked_in_part_for_want_of_speed_is_not_kept_and_a_whole_one_is(
+    pipeline: RunningPipeline,
+) -> None:
+    recovered(pipeline)
+    pipeline.redis.set(FAULT, "slow:0.1")
+
+    def slowed(top_k: int) -> Answer:
+        found = (ask(pipeline, cache="use", top_k=top_k) for _ in range(30))
+        return next(one for one in found if one.cached or rerank_line(one).detail == "adaptive")
+
+    # Four fifths of half a second at .1 s a pair: four, and never none.
+    assert not slowed(20).cached
+    first_alone = next(one for _ in range(100) if (one := slowed(1)).cached)
+    assert [hit.rerank and hit.rerank.stage for hit in first_alone.hits] == ["reranked"]
+    # By the one process of the fusion, before the other.
+    assert not slowed(20).cached
+
+    pipeline.redis.delete(FAULT)
+    recovered(pipeline)
+    # Beyond the depth of fifty none is ever reranked.
+    deep = next(one for _ in range(100) if (one := ask(pipeline, cache="use", top_k=59)).cached)
+    stages = [hit.rerank and hit.rerank.stage for hit in deep.hits]
+    assert stages == ["reranked"] * 50 + ["coarse_only"] * 9
+
+
 @pytest.mark.parametrize(("fault", "reason"), [("raise", "error"), ("nan", "invalid_answer")])
 def test_a_reranker_that_fails_costs_the_reranked_order_alone(
     pipeline: RunningPipeline, fused: Answer, fault: str, reason: str

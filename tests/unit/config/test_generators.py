@@ -40,6 +40,9 @@ def declared(tmp_path: Path, options: str, timeout_s: object = 8.0) -> None:
         ('url = "https://llm.example/v1"', "without a language model there is no url"),
         (MODEL.replace("https", "ftp"), "an address is http://HOST/v1"),
         (MODEL.replace("llm.", "user:sk-secret@llm."), "no key belongs in an address"),
+        (MODEL.replace("/v1", "/v1/chat/completions"), "an address ends before /chat/completions"),
+        (MODEL.replace("/v1", "/v1/chat/completions/?a=b"), "an address ends before /chat/completions"),
+        (MODEL.replace("/v1", "/v1#secret"), "an address has no fragment (#)"),
         (MODEL + ', api_key_env = "sk-secret"', "the name of an environment variable"),
         (MODEL + ', api_key = "sk-secret"', "unknown field; there are: url, model, api_key_env"),
         (MODEL + ', prompt = "klingon"', "there are: en, de, es, fr, it, en-science"),
@@ -58,6 +61,7 @@ def test_a_wrong_option_names_its_line_and_shows_no_key(tmp_path: Path, options:
 
 
 def test_a_right_one_is_read(tmp_path: Path) -> None:
+    declared(tmp_path, MODEL.replace("/v1", "/openai/v1/?api-version=preview"))
     declared(tmp_path, MODEL + ', prompt = "Say {question}", temperature = 1, limit_s = 3')
 
 

@@ -30,8 +30,8 @@ def resources_of(model: Path, **settings: Any) -> Resources:
 def test_answers_depend_on_one_model_where_both_sides_have_one_precision(model: Path) -> None:
     exact = resources_of(model)
     fast = resources_of(model, embedder_document_precision="int8", embedder_question_precision="int8")
-    assert exact.fingerprints.keys() == fast.fingerprints.keys() == {"embedder"}
-    assert exact.fingerprints != fast.fingerprints
+    assert exact.fingerprints.keys() == fast.fingerprints.keys() == {"embedder", "feedback"}
+    assert exact.fingerprints["embedder"] != fast.fingerprints["embedder"]
 
 
 def test_the_precision_of_questions_is_recorded_where_it_is_another(model: Path) -> None:
@@ -41,7 +41,41 @@ def test_the_precision_of_questions_is_recorded_where_it_is_another(model: Path)
     assert mixed.fingerprints == {
         "embedder": exact.fingerprints["embedder"],
         "questions": fast.fingerprints["embedder"],
+        "feedback": "0.6 3 local",
     }
+
+
+HYDE = """
+[stores.local]
+kind = "embedded"
+
+[stores.texts]
+kind = "embedded"
+options = { folder = "texts" }
+
+[branches.hyde]
+kind = "KIND"
+group = "dense"
+store = "local"
+OPTIONS
+
+[configurations.one]
+method = "rrf"
+"""
+
+
+def test_answers_depend_on_how_passages_stand_in_for_documents(model: Path, tmp_path: Path) -> None:
+    def feedback(kind: str = "hyde", options: str = "", **settings: Any) -> str | None:
+        file = tmp_path / "pipeline.toml"
+        file.write_text(HYDE.replace("KIND", kind).replace("OPTIONS", options))
+        home = Settings(home=tmp_path, embedder=str(model), **settings)
+        return Resources(home, load_pipeline(file), "redis://nowhere").fingerprints.get("feedback")
+
+    assert feedback() == "0.6 3 local"
+    assert feedback(feedback_alpha=1.0) == "1.0 3 local"
+    assert feedback(feedback_passages=1) == "0.6 1 local"
+    assert feedback(options='options = { feedback_store = "texts" }') == "0.6 3 texts"
+    assert feedback("vector") is None
 
 
 def test_cached_questions_are_those_of_the_questions_precision(model: Path) -> None:
