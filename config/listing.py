@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from config.declarations import Declared
 
@@ -14,3 +14,10 @@ class ListingOptions(Declared):
     """A metadata field; documents without it come last."""
     descending: bool = True
     """The newest, or largest, first."""
+
+    @field_validator("order_by")
+    @classmethod
+    def _is_metadata(cls, value: str) -> str:
+        if value in ("document_id", "source"):
+            raise ValueError(f"{value!r} is no metadata, though filters know it")
+        return value

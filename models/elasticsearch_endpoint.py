@@ -68,10 +68,13 @@ class ElasticsearchEndpoint(BaseModel):
     @field_validator("analyser")
     @classmethod
     def _has_the_name(cls, value: str | dict[str, Any]) -> str | dict[str, Any]:
-        if isinstance(value, dict) and "chorale" not in value.get("analyzer", {}):
-            raise ValueError(
-                "a definition has an analyser named chorale: { analyzer = { chorale = { ... } } }"
-            )
+        if isinstance(value, dict):
+            analysers = value.get("analyzer")
+            own = analysers.get("chorale") if isinstance(analysers, dict) else None
+            if not (isinstance(own, dict) and own):
+                raise ValueError(
+                    "a definition has an analyser named chorale: { analyzer = { chorale = { ... } } }"
+                )
         return value
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class WeaviateEndpoint(BaseModel):
@@ -38,6 +38,14 @@ class WeaviateEndpoint(BaseModel):
     """HNSW: edges of a vector; fixed once the collection is there."""
     flat_search_cutoff: int = Field(40_000, ge=0, le=10_000_000)
     """Namespaces and filters with fewer passages are searched exactly, by looking at each vector."""
+
+    @model_validator(mode="after")
+    def _has_two_ports(self) -> WeaviateEndpoint:
+        if self.grpc_address == (self.host, self.port):
+            raise ValueError(
+                f"grpc_port {self.grpc_port} is that of the url: declare gRPC's own, or the grpc_host that it is at"
+            )
+        return self
 
     @property
     def host(self) -> str:

@@ -94,6 +94,7 @@ class WeaviateServer(OwnServer):
             # Its only node waits for others five times as long otherwise.
             "RAFT_TIMEOUTS_MULTIPLIER": "1",
             "LOG_LEVEL": "error",
+            "USE_INVERTED_SEARCHABLE": "false",
             "AUTHENTICATION_APIKEY_ENABLED": "true",
             "AUTHENTICATION_APIKEY_ALLOWED_KEYS": key,
             "AUTHENTICATION_APIKEY_USERS": "admin",

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any
 
 from models.documents import Manifest
+from search.analysis import MAX_TERMS, analyser, indexed_text, prepared, question_terms
 from search.elasticsearch.conditions import Clause
-from search.embedded.analysis import MAX_TERMS, analyser, indexed_text, prepared, question_terms
 
 OWN = "chorale"
 TEXT = "text"
@@ -76,4 +76,7 @@ class Words:
         beyond = next(islice(_WORD.finditer(whole), MAX_TERMS, None), None)
         if beyond is not None:
             whole = whole[: beyond.start()]
-        return {"match": {TEXT: {"query": whole}}} if _WORD.search(whole) else None
+        if not _WORD.search(whole):
+            return None
+        # Of a synonym of several words it would make a phrase, which fails without positions.
+        return {"match": {TEXT: {"query": whole, "auto_generate_synonyms_phrase_query": False}}}

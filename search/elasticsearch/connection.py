@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
 from elastic_transport import JsonSerializer, NodeConfig, Urllib3HttpNode
@@ -16,7 +18,7 @@ from urllib3.exceptions import ReadTimeoutError
 
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from search.elasticsearch.deadline import Deadline
-from search.elasticsearch.failures import Passing, translated
+from search.elasticsearch.failures import Passing, all_busy, translated
 
 _ATTEMPTS = 4
 _FIRST_PAUSE_S = 0.05
@@ -77,7 +79,7 @@ class _TimedPool:
             response.close()
             raise
         response.release_conn()
-        return _Read(response.status, response.headers, b"".join(pieces))
+        return _read(response, b"".join(pieces))
 
     def close(self) -> None:
         self._pool.close()
@@ -88,6 +90,18 @@ class _Read:
 
     def __init__(self, status: int, headers: Any, data: bytes) -> None:
         self.status, self.headers, self.data = status, headers, data
+
+
+def _read(response: Any, data: bytes) -> _Read:
+    """An error that is no JSON comes from a proxy: as plain text, so that the client goes by its status."""
+    if not 200 <= response.status < 300:
+        try:
+            json.loads(data)
+        except ValueError:
+            headers = response.headers.copy()
+            headers["content-type"] = "text/plain"
+            return _Read(response.status, headers, data.decode(errors="replace").encode())
+    return _Read(response.status, response.headers, data)
 
 
 class _Node(Urllib3HttpNode):
@@ -134,16 +148,32 @@ class Connection:
         """What `call` answers; what failed for a passing reason is tried again while there is time."""
         pause_s = _FIRST_PAUSE_S
         for attempt in range(1, _ATTEMPTS + 1):
-            left_s = deadline.check()
             try:
-                with translated(self.address):
-                    return call(self._client.options(request_timeout=left_s)).body
+                return self._attempt(call, deadline)
             except Passing:
                 if attempt == _ATTEMPTS or deadline.left_s <= pause_s:
                     raise
             time.sleep(pause_s)
             pause_s *= 2
         raise AssertionError("the last attempt returns or raises")
+
+    def _attempt(self, call: Call, deadline: Deadline) -> Any:
+        """Given up at the deadline, of which a name server, or a header that drips, knows nothing."""
+        left_s = deadline.check()
+        answering = self._threads.submit(self._answer, call, deadline)
+        try:
+            return answering.result(left_s)
+        except TimeoutError:
+            has_begun = not answering.cancel()
+            raise deadline.over() if has_begun else all_busy(self.address) from None
+
+    def _answer(self, call: Call, deadline: Deadline) -> Any:
+        with translated(self.address):
+            return call(self._client.options(request_timeout=deadline.check())).body
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.endpoint.connections, thread_name_prefix="elasticsearch")
 
     def bulk_client(self) -> Elasticsearch:
         """For the bulk helper, which has its own way of trying again."""
@@ -152,4 +182,5 @@ class Connection:
         )
 
     def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.close()

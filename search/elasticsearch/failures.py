@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from elastic_transport import ConnectionError as NoConnection
 from elastic_transport import ConnectionTimeout, SerializationError, TlsError, TransportError
 from elasticsearch import ApiError, UnsupportedProductError
+from urllib3.exceptions import EmptyPoolError
 
 from models.errors import (
     BadIndex,
@@ -22,6 +24,10 @@ from models.errors import (
 
 PASSING = frozenset({429, 502, 503, 504})
 """Statuses of a server that is busy or starting."""
+
+_NO_ANALYSER = re.compile(
+    r"analyzer \[.*\] has not been configured|failed to find .*(analyzer|tokenizer|filter)"
+)
 
 
 class MissingIndex(BadIndex):
@@ -48,6 +54,8 @@ def translated(address: str) -> Iterator[None]:
             f"no TLS with Elasticsearch at {address} ({str(error)[:200]}): check the scheme, ca_file and client_cert_file"
         ) from error
     except NoConnection as error:
+        if any(isinstance(one, EmptyPoolError) for one in error.errors):
+            raise all_busy(address) from error
         # A server that misses the caller's certificate says so only by hanging up (TLS 1.3).
         declared = "url and client_cert_file" if address.startswith("https") else "url"
         raise Passing(
@@ -103,7 +111,18 @@ def failure(address: str, status: int, body: Any) -> StageFailure:
         return StoreUnavailable(f"Elasticsearch at {address} failed ({status}): {reason}")
     if not (isinstance(body, Mapping) and "error" in body):
         return _stranger(address)
+    if _NO_ANALYSER.search(reason):
+        return BadIndex(
+            f"the store's `analyser` is not on the server at {address}: use `chorale`, one that it has, or a "
+            f"definition: {reason}"
+        )
     return BadIndex(f"Elasticsearch at {address} refuses the request ({status} {kind}): {reason}")
+
+
+def all_busy(address: str) -> StoreTimeout:
+    return StoreTimeout(
+        f"no connection to Elasticsearch at {address} came free in time: raise the store's `connections`"
+    )
 
 
 def _stranger(address: str) -> InvalidAnswer:
@@ -114,7 +133,7 @@ def _told(body: Any) -> tuple[str, str]:
     """Type and reason, of the innermost cause."""
     error = body.get("error", body) if isinstance(body, Mapping) else body
     if not isinstance(error, Mapping):
-        return "", str(error)[:300]
+        return "", " ".join(str(error).split())[:300]
     cause = error
     while isinstance(inner := cause.get("caused_by"), Mapping):
         cause = inner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import html
 import math
 import re
@@ -19,6 +20,11 @@ from search.filters import compile_filters, elements, unknown_field_warning
 from search.http.json_path import at
 
 _TAG = re.compile(r"<[^<>]*>")
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+"""One escape of JSON, or a pair of them that is one character."""
 _ID_CHARS = 512
 _TITLE_CHARS = 500
 _WHOLE = 2**53
@@ -50,7 +56,7 @@ class AnswerReader:
         """
         endpoint = self._endpoint
         try:
-            answer = from_json(raw, allow_inf_nan=False)
+            answer = _parsed(raw.removeprefix(codecs.BOM_UTF8))
         except ValueError as error:
             raise InvalidAnswer(f"{endpoint.address} answers no JSON: {error}"[:300]) from error
         found = answer if endpoint.hits is None else at(answer, endpoint.hits)
@@ -138,6 +144,17 @@ class AnswerReader:
         if not isinstance(value, str):
             return ""
         return html.unescape(_TAG.sub("", value)) if self._endpoint.text_is_html else value
+
+
+def _parsed(raw: bytes) -> Any:
+    """Half a character, which JavaScript and Java write where they cut a text, becomes U+FFFD; raises ValueError."""
+    try:
+        return from_json(raw, allow_inf_nan=False)
+    except ValueError:
+        whole = _ESCAPE.sub(lambda found: rb"\ufffd" if found["half"] else found[0], raw)
+        if whole == raw:
+            raise
+        return from_json(whole, allow_inf_nan=False)
 
 
 def _filtered(

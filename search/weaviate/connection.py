@@ -37,6 +37,7 @@ _STRANGERS = (404, 405)
 
 _PROBE_S = 0.05
 _FIRST_LOOK_S = 0.2
+_LAST_LOOK_S = 0.2
 
 # It logs the objects that were refused, which are the documents.
 logging.getLogger("weaviate-client").setLevel(logging.CRITICAL)
@@ -147,7 +148,14 @@ class Connection:
     def _silence(self, timeout_s: float) -> StageFailure:
         """The client tries again where nobody answers, until the time is over: look which of the two it was."""
         url = self.endpoint.url
-        if (error := self._unreachable()) is not None:
+        # Not in the caller's thread, since a name server may take its time.
+        looking = asyncio.run_coroutine_threadsafe(asyncio.to_thread(self._unreachable), self._running())
+        try:
+            error = looking.result(_LAST_LOOK_S)
+        except TimeoutError:
+            looking.cancel()
+            error = None
+        if error is not None:
             return StoreUnavailable(unreachable(url, str(error)))
         return StoreTimeout(
             f"Weaviate at {url} did not answer within {timeout_s:g} s: is it busy, or is `grpc_port` another server's?"

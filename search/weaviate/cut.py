@@ -13,13 +13,14 @@ _MORE = 16
 
 
 async def best(
-    search: Callable[[int], Awaitable[list[Hit]]], depth: int
+    search: Callable[[int], Awaitable[list[Hit]]], depth: int, *, least_hits: int = 0
 ) -> tuple[tuple[Hit, ...], int | None]:
     """The hits of the best `depth` documents, and how many documents match in all where that came to be known.
 
-    `search` is asked for more and more passages until none that is missing could belong to them.
+    `search` is asked for more and more passages, from `least_hits` on, until none that is missing could belong to
+    them.
     """
-    limit = min(2 * depth + _MORE, MOST_HITS)
+    limit = min(max(2 * depth + _MORE, least_hits), MOST_HITS)
     while True:
         found = await search(limit)
         is_all = len(found) < limit

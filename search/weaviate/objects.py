@@ -10,7 +10,7 @@ from typing import Any
 from weaviate.classes.data import DataObject
 
 from models.documents import Document, Manifest, Passage
-from search.embedded.analysis import analyser, indexed_text
+from search.analysis import analyser, indexed_text
 from search.weaviate.facets import facets
 
 BUCKETS = 4_096

@@ -14,8 +14,8 @@ from weaviate.collections.classes.filters import FilterReturn
 
 from models.documents import Matrix
 from models.hits import Hit, Ranking
+from search.analysis import question_terms
 from search.checks import check_questions
-from search.embedded.analysis import question_terms
 from search.filters import unknown_field_warning
 from search.protocol import Filters
 from search.weaviate import conditions
@@ -43,6 +43,8 @@ class Search:
     depth: int
     filters: Filters | None
     exclude_ids: Sequence[str]
+    least_hits: int = 0
+    """So many passages are asked for at the least (`search.weaviate.pruning`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ async def _rankings(held: Objects, search: Search, questions: Sequence[_Ask | No
     async def ranking(ask: _Ask | None) -> Ranking:
         if ask is None:
             return Ranking((), 0)
-        return Ranking(*await best(partial(ask, where), search.depth))
+        return Ranking(*await best(partial(ask, where), search.depth, least_hits=search.least_hits))
 
     return list(await asyncio.gather(*map(ranking, questions)))
 

@@ -13,6 +13,7 @@ from models.weaviate_endpoint import WeaviateEndpoint
 from search.protocol import Filters
 from search.weaviate import listing, lookups, reader, registry
 from search.weaviate.connection import Client, Connection
+from search.weaviate.pruning import Pruning
 from search.weaviate.reader import Fusion, Search
 from search.weaviate.registry import Entry, Namespace
 from search.weaviate.schema import Objects
@@ -30,6 +31,7 @@ class WeaviateStore:
     def __init__(self, endpoint: WeaviateEndpoint, *, key: str | None = None) -> None:
         self._endpoint = endpoint
         self._connection = Connection(endpoint, key=key)
+        self._pruning = Pruning(endpoint, key=key)
         self._writer = Writer(self._connection)
 
     def search_text(
@@ -42,8 +44,11 @@ class WeaviateStore:
         exclude_ids: Sequence[str] = (),
         timeout_s: float = 2.0,
     ) -> list[Ranking]:
-        search = Search(depth, filters, exclude_ids)
-        return self._ask(namespace, lambda found, held: reader.by_text(found, held, search, texts), timeout_s)
+        async def work(found: Namespace, held: Objects) -> list[Ranking]:
+            search = Search(depth, filters, exclude_ids, await self._pruning.least_hits())
+            return await reader.by_text(found, held, search, texts)
+
+        return self._ask(namespace, work, timeout_s)
 
     def search_vectors(
         self,
@@ -75,13 +80,12 @@ class WeaviateStore:
         timeout_s: float = 2.0,
     ) -> list[Ranking]:
         """BM25 and vectors, fused by Weaviate itself; scores depend on how many passages it looks at."""
-        how = Fusion(alpha, fusion)
-        search = Search(depth, filters, exclude_ids)
-        return self._ask(
-            namespace,
-            lambda found, held: reader.by_both(found, held, search, how, texts, vectors),
-            timeout_s,
-        )
+
+        async def work(found: Namespace, held: Objects) -> list[Ranking]:
+            search = Search(depth, filters, exclude_ids, await self._pruning.least_hits())
+            return await reader.by_both(found, held, search, Fusion(alpha, fusion), texts, vectors)
+
+        return self._ask(namespace, work, timeout_s)
 
     def list_documents(
         self,

@@ -22,8 +22,8 @@ from weaviate.exceptions import WeaviateInsertManyAllFailedError, WeaviateQueryE
 
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure, StoreUnavailable
+from search.analysis import analyser
 from search.checks import check_documents, check_manifest, same_manifest, why_not
-from search.embedded.analysis import analyser
 from search.weaviate import registry, schema
 from search.weaviate.connection import Client, Connection
 from search.weaviate.failures import failure_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -115,6 +116,20 @@ class TextContract(Searching):
         (once,) = store.search_text("ns", ["common"], depth=10)
         (thrice,) = store.search_text("ns", ["common common common"], depth=10)
         assert thrice.hits[0].score == pytest.approx(3 * once.hits[0].score, rel=1e-4)
+
+    def test_a_shallow_ranking_is_the_beginning_of_a_deep_one(self, store: Store) -> None:
+        chance = random.Random(11)
+
+        def text(words: int) -> str:
+            return " ".join(f"w{chance.randrange(60)}" for _ in range(words))
+
+        texts = [text(chance.choice([3, 20, 60])) for _ in range(2_000)]
+        store.upsert("ns", [document(f"d{i:04}", text) for i, text in enumerate(texts)])
+        questions = [text(words) for words in (1, 2, 3, 8)]
+        deep = store.search_text("ns", questions, depth=1_000, timeout_s=30)
+        for depth in (1, 10, 100):
+            shallow = store.search_text("ns", questions, depth=depth, timeout_s=30)
+            assert [ranking.hits[:depth] for ranking in shallow] == [ranking.hits[:depth] for ranking in deep]
 
     def test_the_title_is_searched_with_the_text(self, store: Store) -> None:
         store.upsert("ns", [document("a", "nothing else", title="Zebra"), document("b", "nothing else")])

@@ -118,6 +118,20 @@ MUTANTS = (
         "tests/integration/search/test_elasticsearch_failures.py::test_an_answer_that_drips_costs_no_more_than_the_time_given",
     ),
     Mutant(
+        "a slow name server is not waited for",
+        "search/elasticsearch/connection.py",
+        "            return answering.result(left_s)",
+        "            return answering.result()",
+        "tests/integration/search/test_elasticsearch_failures.py::test_a_slow_name_server_costs_no_more_than_the_time_given",
+    ),
+    Mutant(
+        "a server that prunes wrongly is asked for all",
+        "search/weaviate/pruning.py",
+        "            self._least_hits = MOST_HITS if prunes else 0",
+        "            self._least_hits = 0",
+        "tests/integration/search/test_weaviate_store.py::TestWeaviateStore::test_a_shallow_ranking_is_the_beginning_of_a_deep_one",
+    ),
+    Mutant(
         "what passes is asked again",
         "search/elasticsearch/connection.py",
         "            except Passing:",

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from chorale_client.words import Reason
@@ -113,11 +117,48 @@ def test_an_answer_that_drips_costs_no_more_than_the_time_given(prefix: str) -> 
 
     with Impostor(drip) as server, TcpProxy(("127.0.0.1", int(server.url.rsplit(":", 1)[1]))) as slow:
         slow.delay_s = 0.05
-        with opened(prefix, url=f"http://127.0.0.1:{slow.port}", timeout_s=0.5) as store:
-            started = time.monotonic()
-            with pytest.raises(StoreTimeout):
-                count(store, timeout_s=0.5)
-            assert time.monotonic() - started < 1.5
+        with opened(prefix, url=f"http://127.0.0.1:{slow.port}", connections=1) as store:
+            for _ in range(2):  # the second finds the only connection free
+                started = time.monotonic()
+                with pytest.raises(StoreTimeout, match="did not answer"):
+                    count(store, timeout_s=0.5)
+                assert time.monotonic() - started < 1.5
+
+
+def test_a_slow_name_server_costs_no_more_than_the_time_given(
+    prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, answered = socket.getaddrinfo, threading.Event()
+
+    def slow(*asked: Any, **options: Any) -> Any:
+        answered.wait(10)
+        return found(*asked, **options)
+
+    with opened(prefix) as store:
+        monkeypatch.setattr(socket, "getaddrinfo", slow)
+        started = time.monotonic()
+        with pytest.raises(StoreTimeout, match="did not answer within"):
+            count(store, timeout_s=0.3)
+        assert time.monotonic() - started < 2
+        answered.set()
+        assert count(store) == 200
+
+
+def test_threads_that_wait_for_a_connection_wait_no_longer_than_their_time(
+    prefix: str, proxy: TcpProxy
+) -> None:
+    with (
+        opened(prefix, url=f"http://127.0.0.1:{proxy.port}", connections=1) as store,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        count(store)
+        proxy.stall()
+        started = time.monotonic()
+        waiting = [threads.submit(count, store, timeout_s) for timeout_s in (1, 0.5)]
+        said = [str(one.exception()) for one in waiting]
+        assert time.monotonic() - started < 2
+        assert all(isinstance(one.exception(), StoreTimeout) for one in waiting)
+    assert "raise the store's `connections`" in said[1]
 
 
 def told(status: int, kind: str, reason: str) -> Answer:
@@ -152,6 +193,11 @@ def told(status: int, kind: str, reason: str) -> Answer:
         ((200, b"{no json", PRODUCT), InvalidAnswer, "no JSON"),
         ((200, b'{"a": 1}', PRODUCT), InvalidAnswer, "shape that is not known"),
         ((200, b"[]", PRODUCT), InvalidAnswer, "shape that is not known"),
+        ((503, b"<a>\n</a>", {"content-type": "application/xml"}), StoreUnavailable, "starting.*<a> </a>"),
+        ((502, b"x\xff", {}), StoreUnavailable, "busy or starting"),
+        ((429, b"<html>", PRODUCT), StoreUnavailable, "busy or starting.*<html>"),
+        ((401, b"<a/>", {"content-type": "application/xml"}), Unauthorised, "check api_key_env"),
+        ((301, b"<a/>", {"content-type": "application/xml"}), InvalidAnswer, "not Elasticsearch 8 or 9"),
     ],
 )
 def test_what_the_server_says_is_one_clear_sentence(
@@ -225,8 +271,11 @@ def test_a_server_that_forbids_is_asked_once() -> None:
     assert len(server.asked) == 1
 
 
-def test_a_busy_server_is_asked_again_within_the_time() -> None:
-    with Impostor(lambda *_: told(503, "x", "starting")) as server:
+@pytest.mark.parametrize(
+    "answer", [told(503, "x", "starting"), (504, b"<a/>", {"content-type": "application/xml"})]
+)
+def test_a_busy_server_is_asked_again_within_the_time(answer: Answer) -> None:
+    with Impostor(lambda *_: answer) as server:
         store = ElasticsearchStore(ElasticsearchEndpoint(url=server.url))
         with pytest.raises(StoreUnavailable):
             count(store, timeout_s=5)

@@ -152,8 +152,11 @@ def test_another_analyser_or_no_vectors_is_another_way_to_build(
 
 
 def test_an_analyser_that_the_server_has_not_is_named(prefix: str) -> None:
-    with opened(prefix, analyser="klingon") as store, pytest.raises(BadIndex, match="klingon"):
-        store.create("ns", MANIFEST)
+    unknown_part = {"analyzer": {"chorale": {"type": "custom", "tokenizer": "klingon"}}}
+    for analyser in ("klingon", unknown_part):
+        said = r"`analyser` is not on the server.*use `chorale`.*klingon"
+        with opened(prefix, analyser=analyser) as store, pytest.raises(BadIndex, match=said):
+            store.create("ns", MANIFEST)
     with opened(prefix, analyser="klingon") as store:
         assert store.namespaces() == []
 

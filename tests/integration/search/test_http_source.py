@@ -253,6 +253,16 @@ def test_html_becomes_text(server: SearchServer, opens: Opens) -> None:
     assert found(opens()).texts["wiki/1#wiki"].text == "<em>Rent</em> &lt; 5"
 
 
+def test_half_a_character_costs_that_character_and_a_byte_order_mark_nothing(
+    server: SearchServer, opens: Opens
+) -> None:
+    name = rb"\ud83d \ud83d\ude00 \\ud83d \uDE00 \u00e9"
+    server.answer = sends(200, b'\xef\xbb\xbf{"items": [{"id": "a\\ud83d", "name": "%s"}]}' % name)
+    ranking = found(opens())
+    assert ids(ranking) == ["wiki/a\ufffd"]
+    assert ranking.texts["wiki/a\ufffd#wiki"].title == "\ufffd \N{GRINNING FACE} \\ud83d \ufffd é"
+
+
 def test_long_texts_are_cut(server: SearchServer, opens: Opens) -> None:
     server.answer = says({"items": [{"id": 1, "name": "n" * 5_000, "extract": "x" * 5_000}]})
     text = found(opens(text_chars=100)).texts["wiki/1#wiki"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from config.pipeline import StoreDeclaration
 from models.errors import (
@@ -24,7 +27,7 @@ from tasks.weaviate import open_weaviate
 from tests.certificates import Certificate
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.redis_server import free_port
-from tests.weaviate_server import WeaviateServer
+from tests.weaviate_server import WeaviateServer, shared_weaviate
 
 KEY = "the-administrators-key"
 
@@ -54,6 +57,34 @@ def calls(store: WeaviateStore) -> list[Callable[[], object]]:
         lambda: store.vectors("ns", ["a#0"], timeout_s=0.5),
         lambda: store.generation("ns", timeout_s=0.5),
     ]
+
+
+def test_a_server_that_prunes_wrongly_is_named_once_and_one_that_does_not_is_not(
+    store: WeaviateStore,
+) -> None:
+    with capture_logs() as logs:
+        store.search_text("ns", ["pear"], depth=1)
+    assert logs == []
+    with shared_weaviate() as other:
+        other.create("ns", MANIFEST)
+        with capture_logs() as logs:
+            for _ in range(2):
+                other.search_text("ns", ["pear"], depth=1)
+                other.search_hybrid("ns", ["pear"], questions(EAST), alpha=0.5, fusion="ranked", depth=1)
+    (said,) = logs
+    assert "USE_INVERTED_SEARCHABLE=false" in said["event"]
+
+
+def test_a_slow_name_server_costs_no_more_than_the_time_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait(10))
+    store = WeaviateStore(WeaviateEndpoint(url="http://localhost:8080"))
+    started = time.monotonic()
+    with pytest.raises(StoreTimeout):
+        store.search_text("ns", ["pear"], depth=3, timeout_s=0.3)
+    assert time.monotonic() - started < 2
+    answered.set()
+    store.close()
 
 
 def test_a_paused_server_is_a_timeout_in_time_and_serves_again(

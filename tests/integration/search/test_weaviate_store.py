@@ -147,6 +147,19 @@ class TestHybrid:
                 )
                 assert ranking.hits[0].document_id == first, (fusion, alpha)
 
+    def test_words_alone_are_in_the_order_of_the_text_search(self, store: WeaviateStore) -> None:
+        chance = random.Random(11)
+        texts = [" ".join(f"w{chance.randrange(60)}" for _ in range(20)) for _ in range(1_000)]
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document(f"d{i:04}", text) for i, text in enumerate(texts)])
+        (deep,) = store.search_text("ns", ["w1 w2 w3"], depth=1_000, timeout_s=30)
+        (ranking,) = store.search_hybrid(
+            "ns", ["w1 w2 w3"], questions(EAST), alpha=0.0, fusion="ranked", depth=10, timeout_s=30
+        )
+        scores = {hit.passage_id: hit.score for hit in deep.hits}
+        # Among equal ones the order is Weaviate's.
+        assert [scores[hit.passage_id] for hit in ranking.hits] == [hit.score for hit in deep.hits[:10]]
+
     def test_a_question_without_a_term_is_its_vector_alone(self, store: WeaviateStore) -> None:
         store.create("ns", MANIFEST)
         store.upsert("ns", [document("a", "pear"), document("b", "pear", vectors=(NORTH,))])

@@ -338,6 +338,13 @@ def test_a_default_that_is_none_is_named(declares: Declares) -> None:
         declares('default_configuration = "x"\n' + SMALLEST)
 
 
+@pytest.mark.parametrize("name", ["document_id", "source"])
+def test_a_listing_is_in_the_order_of_metadata(name: str, declares: Declares) -> None:
+    listing = f'[branches.new]\nkind = "document"\ngroup = "l"\nstore = "local"\noptions = {{ order_by = "{name}" }}\n'
+    with pytest.raises(WrongDeclaration, match=rf"order_by: .*{name!r} is no metadata"):
+        declares(SMALLEST + listing)
+
+
 def test_hyde_takes_only_generators_that_there_are(declares: Declares) -> None:
     hyde = (
         '[branches.hyde]\nkind = "hyde"\ngroup = "d"\nstore = "local"\noptions = { generator = "oracle" }\n'
