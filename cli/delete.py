@@ -28,12 +28,15 @@ def delete(
 
     from cli.exit_codes import PART_DONE
     from cli.surroundings import surroundings
-    from cli.writing import check_namespace
+    from cli.writing import check_namespace, order_of
     from tasks.corpus import delete_documents
 
     check_namespace(namespace)
     wanted = list(dict.fromkeys(ids))
-    report = delete_documents(surroundings().resources, wanted, namespace=namespace)
+    around = surroundings()
+    report = delete_documents(
+        around.resources, wanted, namespace=namespace, order=order_of(around, namespace)
+    )
     deleted = report.deleted
     if as_json:
         print(

@@ -86,6 +86,7 @@ def index(
     from cli.writing import check_namespace
     from ingest.identity import checked_source, default_source
     from ingest.read import read_documents
+    from search.protocol import BuildsBeside
 
     check_namespace(namespace)
     fields = _fields(map_ or ())
@@ -111,10 +112,10 @@ def index(
                 around, items, paths, namespace=namespace, source=named, prune=prune, rebuild=rebuild, yes=yes
             )
     except KeyboardInterrupt:
-        is_beside = hasattr(around.resources.writing_store, "rebuilding")
+        is_beside = isinstance(around.resources.writing_store, BuildsBeside)
         again = "the same command without --rebuild" if rebuild and not is_beside else "the same command"
         if by_workers:
-            said = "what was sent is still indexed by the workers"
+            said = "what was sent stays with the workers"
         elif rebuild and is_beside:
             said = "what was committed stays"
         else:
@@ -145,45 +146,45 @@ def _index(
     yes: bool,
 ) -> IndexReport:
     from cli.indexing_bar import IndexingBar
-    from cli.terminal import counted, stderr
-    from cli.writing import known
+    from cli.terminal import stderr
+    from cli.writing import known, order_of
     from ingest.read import estimated_documents
-    from tasks.corpus import alone, index_corpus, make_room, manifest_for
+    from tasks.corpus import index_corpus, make_room
 
     resources = around.resources
     store = resources.writing_store
     with IndexingBar(stderr()) as bar:
+        if rebuild:
+            if (kept := make_room(store)) is not None:
+                bar.say(f"the corpus was damaged and is now {kept}: index its other namespaces again too")
+            if not yes and (state := known(store, namespace)) is not None:
+                _check_sources(state.documents - len(store.revisions(namespace, source)), namespace, source)
+        bar.say("looking at the files")
+        total = estimated_documents(paths)
         bar.say("reading the model")
-        manifest = manifest_for(resources, resources.embedder)
-        is_beside = rebuild and hasattr(store, "rebuilding")
-        if rebuild and (kept := make_room(store)) is not None:
-            bar.say(f"the corpus was damaged and is now {kept}: index its other namespaces again too")
-        if rebuild and (state := known(store, namespace)) is not None:
-            others = state.documents - len(store.revisions(namespace, source))
-            if others and not yes:
-                raise OtherSources(
-                    f"--rebuild drops namespace {namespace!r} with {counted(others, 'document')} of other sources than "
-                    f"{source!r}: add --yes, and index them again afterwards"
-                )
-            if not is_beside:
-                with alone(store, namespace):
-                    store.drop(namespace)
-        if not is_beside:
-            store.create(namespace, manifest)
-        with alone(store, namespace):
-            bar.say("looking at the files")
-            total = estimated_documents(paths)
-            bar.say(f"indexing into {namespace}", total=total)
-            return index_corpus(
-                resources,
-                items,
-                namespace=namespace,
-                source=source,
-                prune=prune,
-                rebuild=is_beside,
-                progress=lambda so_far: bar.show(so_far, total),
-                total_documents=total,
-            )
+        resources.embedder.warm()
+        bar.say(f"indexing into {namespace}", total=total)
+        return index_corpus(
+            resources,
+            items,
+            namespace=namespace,
+            source=source,
+            prune=prune,
+            rebuild=rebuild,
+            progress=lambda so_far: bar.show(so_far, total),
+            total_documents=total,
+            order=order_of(around, namespace),
+        )
+
+
+def _check_sources(others: int, namespace: str, source: str) -> None:
+    from cli.terminal import counted
+
+    if others:
+        raise OtherSources(
+            f"--rebuild drops namespace {namespace!r} with {counted(others, 'document')} of other sources than "
+            f"{source!r}: add --yes, and index them again afterwards"
+        )
 
 
 def _hand_over(
@@ -206,6 +207,7 @@ def _hand_over(
             prune=prune,
             progress=lambda so_far: bar.show(so_far, total),
             total_documents=total,
+            say=bar.tell,
         )
 
 
@@ -224,6 +226,8 @@ def _fields(given: Sequence[str]) -> Mapping[str, str]:
 def _wire(report: IndexReport, namespace: str, source: str, took_s: float) -> dict[str, Any]:
     from chorale_client.words import WIRE_VERSION
 
+    from tasks.indexing_run import skipped_to_wire
+
     return {
         "v": WIRE_VERSION,
         "namespace": namespace,
@@ -236,10 +240,7 @@ def _wire(report: IndexReport, namespace: str, source: str, took_s: float) -> di
         "passages": report.passages,
         "generation": report.generation,
         "took_s": round(took_s, 3),
-        "skipped": [
-            {"path": one.path, "line": one.line, "why": one.why, "is_fault": one.is_fault}
-            for one in report.skipped
-        ],
+        "skipped": [skipped_to_wire(one) for one in report.skipped],
         **({"unwritten": report.unwritten} if report.unwritten else {}),
     }
 

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections import deque
+import json
+import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chorale_client import Chorale
 from chorale_client.documents import MAX_DOCUMENT_BYTES, document_bytes
-from chorale_client.errors import NotEnded
+from chorale_client.errors import NoRoom
+from chorale_client.indexed import Indexed
 from chorale_client.words import QUEUE_INDEX
 
-from cli.liveness import read_workers
-from cli.surroundings import NotRunning
+from cli.sent_messages import SentMessages, index_queue
 from cli.writing import known
 from ingest.items import RawDocument, Skipped
 from models.errors import ServiceError
-from tasks.indexing_run import IndexingRun, IndexReport, Progress
+from tasks.indexing_run import IndexingRun, IndexReport, Progress, skipped_from_wire
 
 if TYPE_CHECKING:
-    from chorale_client.indexed import Indexed
-    from redis import Redis
-
+    from cli.sent_messages import Told
     from cli.surroundings import Surroundings
 
 IDS_A_MESSAGE = 1_000
 AT_ONCE = 16
 """Messages that are with the workers at a time: enough for several of them, and little is left behind by Ctrl-C."""
-LOOK_FOR_WORKERS_S = 5.0
+BYTES_AT_ONCE = 64 * 1024 * 1024
+"""Of them, in the broker's memory; a single message may be 45 MB."""
+
+FOR_ROOM_S = 1.0
+"""Between attempts to send while others' documents fill the broker."""
 
 
 class NotIndexed(ServiceError):
-    """The workers refused what was sent; the message is theirs."""
+    """The workers refused what was sent, and say why, or it was lost."""
 
 
 def index_by_workers(
@@ -43,20 +47,25 @@ def index_by_workers(
     prune: bool,
     progress: Callable[[Progress], None],
     total_documents: int,
+    say: Callable[[str], None],
 ) -> IndexReport:
     """Send what is new or changed, wait until every store shows it, and report.
 
-    What was sent stays in the queue whatever becomes of this process.  Raises NotRunning where no worker of
-    `chorale.index` is alive, NotIndexed, and what the client raises.
+    What was sent stays in the queue whatever becomes of this process; what an earlier run has sent is waited for, since
+    it will be in the table that this one compares with.  Raises NotRunning where no worker of `chorale.index` is alive,
+    NotIndexed, RedisError, and what the client raises.
     """
     redis = around.running_redis()
-    check_index_worker(redis)
+    if (trouble := index_queue(around, redis).trouble) is not None:
+        raise trouble
+    sent = SentMessages(around, redis, namespace=namespace, source=source, say=say)
+    sent.wait_for_earlier()
     store = around.resources.writing_store
     state = known(store, namespace)
     before = store.revisions(namespace, source) if state else {}
     run = IndexingRun(source, before, progress, total_documents)
     run.report.generation = state.generation if state else 0
-    sending = _Sending(around, redis, namespace, run)
+    sending = _Sending(around, namespace, run, sent)
     for batch in run.batches(items):
         sending.upsert([item for item, _ in batch])
     sending.wait_for(0)
@@ -66,23 +75,13 @@ def index_by_workers(
     return run.report
 
 
-def check_index_worker(redis: Redis) -> None:
-    if not any(QUEUE_INDEX in worker.queues for worker in read_workers(redis)):
-        raise NotRunning(
-            f"no worker of {QUEUE_INDEX} is alive",
-            "start one with `chorale worker index`, or let this process do it with --where here",
-        )
-
-
 class _Sending:
-    """What of one run is with the workers, and what they said."""
+    """Sends what one run has for the workers, and adds up what they say."""
 
-    def __init__(self, around: Surroundings, redis: Redis, namespace: str, run: IndexingRun) -> None:
+    def __init__(self, around: Surroundings, namespace: str, run: IndexingRun, sent: SentMessages) -> None:
         assert around.redis_url is not None
         self._client = Chorale(around.redis_url, broker_url=around.settings.broker_url)
-        self._redis = redis
-        self._namespace, self._run = namespace, run
-        self._with_workers: deque[str] = deque()
+        self._around, self._namespace, self._run, self._sent = around, namespace, run, sent
 
     def upsert(self, items: Iterable[RawDocument]) -> None:
         rows = []
@@ -94,26 +93,45 @@ class _Sending:
             else:
                 rows.append(row)
         if rows:
-            self.wait_for(AT_ONCE - 1)
-            self._with_workers.append(self._client.upsert(self._namespace, rows, source=self._run.source))
+            size_bytes = _message_bytes(rows)
+            self.wait_for(AT_ONCE - 1, BYTES_AT_ONCE - size_bytes)
+            upsert = partial(self._client.upsert, self._namespace, rows, source=self._run.source)
+            self._hand_in(upsert, size_bytes)
 
     def delete(self, ids: Sequence[str]) -> None:
         for start in range(0, len(ids), IDS_A_MESSAGE):
             part = ids[start : start + IDS_A_MESSAGE]
-            self._with_workers.append(self._client.delete(self._namespace, part))
+            self._hand_in(partial(self._client.delete, self._namespace, part))
 
-    def wait_for(self, left: int) -> None:
-        """Until no more than so many messages are with the workers."""
-        while len(self._with_workers) > left:
+    def _hand_in(self, send: Callable[[], str], size_bytes: int = 0) -> None:
+        """As soon as there is room for it."""
+        while True:
             try:
-                done = self._client.wait_visible(self._with_workers[0], wait_s=LOOK_FOR_WORKERS_S)
-            except NotEnded:
-                check_index_worker(self._redis)
-                continue
-            self._with_workers.popleft()
-            self._add(done)
+                return self._sent.add(send(), size_bytes)
+            except NoRoom as refused:
+                if len(self._sent):
+                    self.wait_for(len(self._sent) - 1)
+                elif (
+                    refused.waiting
+                    and index_queue(self._around, self._around.running_redis()).trouble is None
+                ):
+                    time.sleep(FOR_ROOM_S)
+                else:
+                    raise
 
-    def _add(self, done: Indexed) -> None:
+    def wait_for(self, messages: int, size_bytes: int = BYTES_AT_ONCE) -> None:
+        """Until no more than so many messages, of so many bytes, are with the workers; an only one may be larger."""
+        while len(self._sent) > messages or (len(self._sent) and self._sent.bytes > size_bytes):
+            for told in self._sent.wait():
+                self._add(told)
+
+    def _add(self, told: Told | None) -> None:
+        if told is None:
+            raise NotIndexed(
+                f"a message was lost: it is not in {QUEUE_INDEX} any more, no worker has it in hand, and none told what "
+                "became of it; the same command sends it again"
+            )
+        done = Indexed.from_wire(told)
         if done.error is not None:
             raise NotIndexed(done.error)
         report = self._run.report
@@ -123,10 +141,18 @@ class _Sending:
         report.deleted += done.deleted
         report.unwritten |= done.unwritten
         report.generation = max(report.generation, done.generation)
-        for said in done.skipped:
-            where, _, why = said.partition(": ")
-            report.skipped.append(Skipped(where, why))
+        if (left_out := told.get("left_out")) is not None:
+            report.skipped += map(skipped_from_wire, left_out)
+        else:
+            # A worker of before says it in texts alone.
+            texts = (said.partition(": ") for said in done.skipped)
+            report.skipped += [Skipped(where, why) for where, _, why in texts]
         self._run.tell(done.passages)
+
+
+def _message_bytes(rows: Sequence[dict[str, Any]]) -> int:
+    """About: JSON in ASCII, in Base64."""
+    return len(json.dumps(rows, default=str)) * 4 // 3
 
 
 def _row(item: RawDocument) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +42,10 @@ class IndexingBar:
     def say(self, what: str, *, total: int | None = None) -> None:
         """What is being done, and about how many documents there are of it."""
         self._bar.update(self._task, description=what, total=total)
+
+    def tell(self, what: str) -> None:
+        """A line that stays, also where nobody looks."""
+        self._bar.console.print(Text(what), soft_wrap=True)
 
     def show(self, so_far: Progress, total: int) -> None:
         # The number of documents is an estimate, and a bar does not go beyond its end.

@@ -27,6 +27,8 @@ class Worker:
     """Since its last sign of life."""
     wire: int | None
     """Version of the wire format that it writes."""
+    tasks: tuple[str, ...] = ()
+    """Ids of what it has in hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ def read_workers(redis: Redis) -> list[Worker]:
                     pid=said.get("pid"),
                     age_s=max(0.0, now_ms - float(said["at"])) / 1000,
                     wire=said.get("wire"),
+                    tasks=tuple(said.get("tasks", ())),
                 )
             )
         except (ValueError, KeyError, TypeError):

@@ -106,13 +106,13 @@ def create(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: A
     from cli.surroundings import surroundings
     from cli.terminal import counted, stdout
     from cli.writing import known, publish
-    from tasks.corpus import alone, manifest_for
+    from tasks.corpus import manifest_for
 
     resources = surroundings().resources
     store = resources.writing_store
     before = known(store, namespace)
     store.create(namespace, manifest_for(resources, resources.embedder))
-    with alone(store, namespace):
+    with store.exclusive(namespace):
         # Readers may have been told of one of that name.
         resources.rise_beyond(namespace)
         publish(resources, namespace)
@@ -144,7 +144,6 @@ def delete(
 
     from cli.surroundings import surroundings
     from cli.terminal import counted, stdout
-    from tasks.corpus import alone
 
     around = surroundings()
     state = _known(around, namespace)
@@ -155,7 +154,7 @@ def delete(
             )
         typer.confirm(f"Delete {namespace} with {counted(state.documents, 'document')}?", abort=True)
     store = around.resources.writing_store
-    with alone(store, namespace):
+    with store.exclusive(namespace):
         try:
             store.drop(namespace)
         except StageFailure as error:
@@ -185,16 +184,17 @@ def deactivate(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_jso
     from cli.surroundings import surroundings
     from cli.terminal import stdout
     from models.errors import NotConfigured
+    from search.protocol import Deactivates
 
     around = surroundings()
     _known(around, namespace)
     stores = {name: around.resources.store(name) for name in around.resources.written_stores}
-    closing = {name: store.deactivate for name, store in stores.items() if hasattr(store, "deactivate")}
+    closing = {name: store for name, store in stores.items() if isinstance(store, Deactivates)}
     if not closing:
         kinds = ", ".join(f"{name} ({around.pipeline.stores[name].kind})" for name in stores)
         raise NotConfigured(f"no store here closes namespaces, those of kind weaviate do; there are: {kinds}")
-    for close in closing.values():
-        close(namespace)
+    for store in closing.values():
+        store.deactivate(namespace)
     if as_json:
         print(json.dumps({"v": WIRE_VERSION, "namespace": namespace, "stores": list(closing)}))
     else:

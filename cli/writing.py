@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from redis.exceptions import RedisError
 
 if TYPE_CHECKING:
+    from cli.surroundings import Surroundings
     from models.documents import NamespaceState
-    from search.protocol import Store
+    from search.protocol import Writes
     from tasks.resources import Resources
+    from tasks.write_order import WriteOrder
 
 
-def known(store: Store, namespace: str) -> NamespaceState | None:
+def known(store: Writes, namespace: str) -> NamespaceState | None:
     return next((state for state in store.namespaces() if state.name == namespace), None)
 
 
@@ -23,6 +25,16 @@ def publish(resources: Resources, namespace: str) -> None:
     if state is not None:
         with suppress(RedisError):
             resources.publish_generation(namespace, state.generation)
+
+
+def order_of(around: Surroundings, namespace: str) -> WriteOrder | None:
+    """Of a command that writes now: what was handed in before, and waits, does not write over it.  None where no Redis
+    answers, in which nothing waits."""
+    from chorale_client.handed_in import next_stamp
+
+    from tasks.write_order import WriteOrder
+
+    return None if around.redis is None else WriteOrder(around.redis, namespace, next_stamp(around.redis))
 
 
 def check_namespace(value: str) -> str:

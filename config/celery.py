@@ -12,6 +12,10 @@ from kombu import Exchange, Queue
 BACKEND = "tasks.backend:LedgerBackend"
 CONSUMER = "tasks.intake:Consumer"
 
+VISIBILITY_TIMEOUT_S = 60
+"""After which Redis gives a message to another worker, where its own has not said that it is at it
+(`tasks.messages_in_hand`).  Above the lease of Celery's own chord, which is 21 s."""
+
 
 def is_redis(broker_url: str) -> bool:
     return broker_url.partition("://")[0] in ("redis", "rediss", "redis+socket", "rediss+socket")
@@ -45,9 +49,8 @@ def celery_settings(
             # The ledger keeps what it sent and sends it again; a broker's own redelivery takes over a minute, and
             # loses what a worker had popped and not yet marked when it died.
             "ack_emulation": acknowledged,
-            # Above the lease of Celery's own chord (21 s) and the longest list of questions; swept every 5 s instead
-            # of every 100.
-            "visibility_timeout": 60,
+            "visibility_timeout": VISIBILITY_TIMEOUT_S,
+            # Swept every 5 s instead of every 100.
             "unacked_restore_interval": 5,
             "unacked_restore_throttle": 1,
             "socket_timeout": redis_socket_timeout_s,

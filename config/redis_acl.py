@@ -32,11 +32,13 @@ from chorale_client.keys import (
     HEARTBEAT,
     INDEXED,
     MOMENTS,
+    NOT_DONE,
     OUTBOX,
     OUTBOX_LIMIT,
     OUTBOX_REFUSED,
     OVERLOAD,
     RESULT,
+    SENT,
     SWEEPER,
     TIMEOUTS,
     WRITTEN,
@@ -60,12 +62,15 @@ _PUBLISHING = ("lpush", "llen", "sadd", "smembers", "multi", "exec")
 _WORKING = (
     *("zadd", "zrem"),
     *("mget", "hexists", "zcard", "zscore", "zrange", "zrangebyscore", "zrevrangebyscore"),
+    *("zremrangebyscore", "unlink"),
     *("brpop", "rpop", "rpush", "llen", "lindex", "lrange", "ltrim", "lrem"),
     *("srem", "expire", "watch", "unwatch", "psubscribe", "punsubscribe"),
 )
 """Of planning, joining, sweeping and consuming, kombu's acknowledgements included."""
 _DRAINING = ("xadd", "xread", "xdel", "xlen", "xrange", "xtrim", "incr")
 _LOOKING = ("scan", "info")
+_ROOM = "info|memory"
+"""Documents are handed in where there is room for them."""
 
 _REQUESTS = (ENTRY + "*", RESULT + "*", FLIGHT + "*")
 _STATE = (
@@ -79,6 +84,7 @@ _STATE = (
     TIMEOUTS,
     CACHE + "*",
 )
+_INDEXING = (INDEXED + "*", SENT + "*", HANDED_IN, NOT_DONE + "*", WRITTEN + "*")
 _QUEUES = ("chorale.*", "_kombu.*", "unacked*")
 _REMOTE_CONTROL = ("*.celery.pidbox", "_kombu.binding*.celeryev", "_kombu.binding*celery.pidbox")
 _EVENTS = ("/0.celeryev/*", "/0.celeryev", "/0.celery.pidbox")
@@ -158,13 +164,18 @@ ROLES: Mapping[str, Role] = {
         # a caller that hands in documents, too
         Role(
             "writer",
-            (*_asking(INDEXED + "*"), *_sending_to(QUEUE_INDEX), Grant((HANDED_IN,), ("get", "set"))),
+            (
+                *_asking(INDEXED + "*"),
+                *_sending_to(QUEUE_INDEX),
+                Grant((HANDED_IN,), ("get", "set", _ROOM)),
+                Grant((NOT_DONE + "*",), ("zadd", "zrem", "expire")),
+            ),
             channels=(RESULT + "*",),
         ),
         Role(
             "worker",
             (
-                Grant((*_WORKERS, INDEXED + "*", HANDED_IN, WRITTEN + "*", OUTBOX_LIMIT), _WORK),
+                Grant((*_WORKERS, *_INDEXING, OUTBOX_LIMIT), _WORK),
                 _CALLING,
                 _AUDITING,
             ),
@@ -193,7 +204,7 @@ ROLES: Mapping[str, Role] = {
         Role(
             "operator",  # who types `chorale index`, `status`, `doctor`, `backup`
             (
-                Grant((*_WORKERS, *_OUTBOXES, INDEXED + "*", HANDED_IN), (*_WORK, *_DRAINING, *_LOOKING)),
+                Grant((*_WORKERS, *_OUTBOXES, *_INDEXING), (*_WORK, *_DRAINING, *_LOOKING)),
                 _CALLING,
             ),
             channels=_EVERYWHERE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
@@ -14,7 +14,8 @@ from ingest.near_duplicates import NearDuplicates
 from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
 from models.errors import NotEverywhere
-from search.embedded.analysis import ANALYSER
+from search.analysis import ANALYSER
+from search.protocol import BuildsBeside, MakesRoom, Settles
 from tasks.indexing import index_documents
 from tasks.indexing_run import IndexReport, Progress
 
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from inference.protocol import Embedder
-    from search.clustered.rebuilding import Rebuilding
-    from search.protocol import Store
+    from search.protocol import WritingStore
     from tasks.embedded_ahead import EmbeddedAhead
     from tasks.resources import Resources
     from tasks.write_order import WriteOrder
@@ -58,14 +58,15 @@ def index_corpus(
     """Index what is new or changed in a namespace, as its one writer; readers are told after each batch.
 
     `rebuild` drops the namespace first; of several stores it builds a new one beside it and puts that in its place.
-    What a crash or a failure kept from some store is written at the end.  Of the documents of a message, those that
-    a later one has written are left out; they are embedded `ahead` of the time in which the namespace is held.  Raises
-    what `tasks.indexing.index_documents` raises.
+    What a crash or a failure kept from some store is written at the end.  What is handed in earlier than `order` says
+    writes over nothing of this run; `items` that are a sequence, such as a message, go without those that a later one
+    has written.  They are embedded `ahead` of the time in which the namespace is held.  Raises what
+    `tasks.indexing.index_documents` raises.
     """
     store = resources.writing_store
     embedder: Embedder = ahead or resources.indexing_embedder
     manifest = manifest_for(resources, embedder)
-    anew = rebuilding(store, namespace, manifest) if rebuild else None
+    anew = store.rebuilding(namespace, manifest) if rebuild and isinstance(store, BuildsBeside) else None
     if rebuild and anew is None:
         make_room(store)
         store.drop(namespace)
@@ -83,9 +84,9 @@ def index_corpus(
         items = list(items)
         ids = [item.document_id for item in items if isinstance(item, RawDocument)]
         ahead.take(items, store.held(namespace, ids, source=source))
-    with alone(store, namespace):
-        if order is not None:
-            items = _not_overtaken(list(items), order)
+    with store.exclusive(namespace):
+        if order is not None and isinstance(items, Sequence):
+            items = _not_overtaken(items, order)
         report = index_documents(
             items,
             store=anew or store,
@@ -100,12 +101,12 @@ def index_corpus(
             total_documents=total_documents,
             committed=tell,
         )
-        if order is not None:
-            order.keep([item.document_id for item in items if isinstance(item, RawDocument)])
         if anew is not None:
             anew.finish()
-        if (still := settle(store, namespace)) is not None:
-            report.unwritten = still
+        if order is not None:
+            order.keep(report.looked_at)
+        if isinstance(store, Settles):
+            report.unwritten = store.settle(namespace)
             report.generation = store.generation(namespace)
         # Also where nothing changed: readers may have been told otherwise.
         tell(report.generation)
@@ -121,7 +122,7 @@ def delete_documents(
     """
     store, report = resources.writing_store, IndexReport()
     wanted = list(dict.fromkeys(ids))
-    with alone(store, namespace):
+    with store.exclusive(namespace):
         if order is not None:
             overtaken = order.overtaken(wanted)
             report.skipped += [_overtaken(document_id) for document_id in wanted if document_id in overtaken]
@@ -132,7 +133,8 @@ def delete_documents(
         if order is not None:
             order.keep(wanted)
         report.deleted = len(there)
-        report.unwritten = settle(store, namespace) or {}
+        if isinstance(store, Settles):
+            report.unwritten = store.settle(namespace)
         groups = NearDuplicates(
             lambda: store.notes(namespace), threshold=resources.settings.near_duplicate_threshold
         )
@@ -158,34 +160,9 @@ def _overtaken(document_id: str) -> Skipped:
     return Skipped(document_id, "overtaken: what was handed in later stands", is_fault=False)
 
 
-def rebuilding(store: Store, namespace: str, manifest: Manifest) -> Rebuilding | None:
-    """The namespace in the making, where it can be built anew beside the one that is searched."""
-    of_store: Callable[[str, Manifest], Rebuilding] | None = getattr(store, "rebuilding", None)
-    return None if of_store is None else of_store(namespace, manifest)
-
-
-def settle(store: Store, namespace: str) -> dict[str, str] | None:
-    """Write again what not every store shows yet; why documents still are not everywhere, by their ids.
-
-    None of a store that is alone, whose batches are whole or not there.
-    """
-    of_store: Callable[[str], dict[str, str]] | None = getattr(store, "settle", None)
-    return None if of_store is None else of_store(namespace)
-
-
-def make_room(store: Store) -> Path | None:
+def make_room(store: WritingStore) -> Path | None:
     """Make room for a new corpus where the old one cannot be read; where that is kept."""
-    of_store: Callable[[], Path | None] | None = getattr(store, "make_room", None)
-    kept = None if of_store is None else of_store()
+    kept = store.make_room() if isinstance(store, MakesRoom) else None
     if kept is not None:
         log.error("the corpus was damaged: its namespaces have to be indexed again", kept=str(kept))
     return kept
-
-
-def alone(store: Store, namespace: str) -> AbstractContextManager[None]:
-    """Hold a namespace that exists for several writes; raises WriterBusy where another process writes it.
-
-    A store of servers has no such lock, nor need of one: its server puts writes in order.
-    """
-    exclusive: Callable[[str], AbstractContextManager[None]] | None = getattr(store, "exclusive", None)
-    return nullcontext() if exclusive is None else exclusive(namespace)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from celery import signals
+from celery.worker import state
 from chorale_client.keys import HEARTBEAT
 from chorale_client.words import WIRE_VERSION
 from redis import Redis
@@ -65,6 +66,8 @@ class Heartbeat:
             "pid": os.getpid(),
             "queues": self._queues,
             "wire": WIRE_VERSION,
+            # What of its queues it has in hand.
+            "tasks": list(state.requests),
             "about": self.about,
         }
         self._client.set(self._key, json.dumps(sign), ex=KEPT_S)

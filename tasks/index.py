@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
 
 from celery import Celery
 from celery.exceptions import Reject
 from chorale_client.confirmed import send_confirmed
-from chorale_client.handed_in import next_stamp
-from chorale_client.keys import INDEXED
+from chorale_client.handed_in import KEPT_S, stamp_of_message
+from chorale_client.keys import INDEXED, NOT_DONE, waiting_key
 from chorale_client.reading import refusal
 from chorale_client.request import check_namespace
 from chorale_client.words import QUEUE_INDEX, TASK_DELETE, TASK_INDEX, WIRE_VERSION
 from kombu.exceptions import KombuError
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 from redis.exceptions import RedisError
 from structlog import get_logger
 
 from models.errors import ModelMissing, StoreTimeout, StoreUnavailable, WriterBusy
-from tasks.write_order import KEPT_S, WriteOrder
+from tasks.write_order import WriteOrder
 
 if TYPE_CHECKING:
     from tasks.embedded_ahead import EmbeddedAhead
@@ -109,22 +110,32 @@ def _do(
     handed_in: int | None,
     work: Callable[[Resources, WriteOrder], IndexReport],
 ) -> None:
+    from tasks.indexing_run import skipped_to_wire  # here, as in `index_task`
+
     resources: Resources = task.app.resources
     context = {"task_id": task.request.id, "namespace": str(namespace)[:80]}
     try:
         if (why := refusal(v)) is not None:
             raise ValueError(why)
-        handed_in = next_stamp(resources.redis) if handed_in is None else int(handed_in)
-        order = WriteOrder(resources.redis, check_namespace(namespace), handed_in)
+        check_namespace(namespace)
+        if handed_in is None:
+            handed_in = stamp_of_message(resources.redis, namespace, task.request.id)
+        elif _is_told(resources, task.request.id, handed_in):
+            # It came twice, and is not kept in order any more.
+            return
+        order = WriteOrder(resources.redis, namespace, int(handed_in))
         report = _patiently(lambda: work(resources, order))
     except Exception as error:
         said = str(error)[:500] or type(error).__name__
         if isinstance(error, _PASSING) and not _is_old(resources, handed_in):
             log.warning("not indexed yet", **context, error=said)
+            # Before another worker can have it.
+            _tell_why_it_waits(resources, task.request.id, said)
             _put_back(task, handed_in)
             return
         log.error("not indexed", **context, error=said, kind=type(error).__name__)
-        _tell(resources, task.request.id, {"namespace": context["namespace"], "error": said})
+        told = {"namespace": context["namespace"], "handed_in": handed_in, "error": said}
+        _tell(resources, task.request.id, told)
         return
     for skipped in report.skipped:
         log.warning("document skipped", **context, why=str(skipped))
@@ -135,12 +146,20 @@ def _do(
     }
     told = {
         "namespace": namespace,
+        "handed_in": handed_in,
         "generation": report.generation,
         **counts,
         "skipped": [str(skipped) for skipped in report.skipped],
+        "left_out": [skipped_to_wire(skipped) for skipped in report.skipped],
         "unwritten": report.unwritten,
     }
     _tell(resources, task.request.id, told)
+
+
+def _is_told(resources: Resources, task_id: str, handed_in: int) -> bool:
+    # By the stamp too: a program without our client may use an id again.
+    told = resources.redis.get(INDEXED + task_id)
+    return told is not None and from_json(cast("bytes", told)).get("handed_in") == handed_in
 
 
 def _patiently(work: Callable[[], IndexReport]) -> IndexReport:
@@ -182,8 +201,17 @@ def _put_back(task: Any, handed_in: int | None) -> None:
         raise Reject(str(error), requeue=True) from error
 
 
+def _tell_why_it_waits(resources: Resources, task_id: str, why: str) -> None:
+    with suppress(RedisError):
+        resources.redis.set(waiting_key(task_id), to_json({"v": WIRE_VERSION, "waiting": why}), ex=KEPT_S)
+
+
 def _tell(resources: Resources, task_id: str, told: dict[str, Any]) -> None:
     try:
-        resources.redis.set(INDEXED + task_id, to_json({"v": WIRE_VERSION, **told}), ex=TOLD_FOR_S)
+        with resources.redis.pipeline(transaction=False) as trip:
+            trip.set(INDEXED + task_id, to_json({"v": WIRE_VERSION, **told}), ex=TOLD_FOR_S)
+            trip.delete(waiting_key(task_id))
+            trip.zrem(NOT_DONE + told["namespace"], task_id)
+            trip.execute()
     except RedisError as error:
         log.warning("nobody is told what was indexed", task_id=task_id, error=str(error)[:200])

@@ -131,6 +131,7 @@ def _commit(writer: _Writer, batch: list[tuple[RawDocument, str]]) -> None:
 def _prune(writer: _Writer) -> None:
     report = writer.run.report
     if gone := writer.run.gone():
+        report.looked_at.update(gone)
         writer.near_duplicates.forget(gone)
         try:
             report.deleted = writer.store.delete(writer.namespace, gone)

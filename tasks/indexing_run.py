@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ingest.hashes import revision_hash
 from ingest.items import RawDocument, Skipped
@@ -24,7 +25,7 @@ class Progress:
     """Embedded so far."""
     passages_per_s: float
     remaining_s: float | None
-    """Time left, if the number of documents was said."""
+    """Time left, if the number of documents was said and some of them were new."""
 
 
 @dataclass(slots=True)
@@ -44,11 +45,22 @@ class IndexReport:
     """Embedded in this run."""
     generation: int = 0
     """The corpus generation at the end."""
+    looked_at: set[str] = field(default_factory=set)
+    """Ids of what was read, whether or not it had changed, and of what was pruned."""
 
     @property
     def has_faults(self) -> bool:
         """Something could not be read that should have been, or not be written (exit code 8)."""
         return bool(self.unwritten) or any(skipped.is_fault for skipped in self.skipped)
+
+
+def skipped_to_wire(one: Skipped) -> dict[str, Any]:
+    """JSON."""
+    return {"path": one.path, "line": one.line, "why": one.why, "is_fault": one.is_fault}
+
+
+def skipped_from_wire(said: Mapping[str, Any]) -> Skipped:
+    return Skipped(said["path"], said["why"], said["line"], is_fault=said["is_fault"])
 
 
 @dataclass(slots=True)
@@ -61,7 +73,6 @@ class IndexingRun:
     progress: Callable[[Progress], None] | None = None
     total_documents: int | None = None
     report: IndexReport = field(default_factory=IndexReport)
-    _seen: set[str] = field(default_factory=set)
     _began_s: float = field(default_factory=time.monotonic)
 
     def batches(
@@ -81,11 +92,11 @@ class IndexingRun:
                 raise ValueError(
                     f"{item.path}: a document of the source {item.source!r}, not of {self.source!r}"
                 )
-            if item.document_id in self._seen:
+            if item.document_id in self.report.looked_at:
                 why = f"the id {item.document_id!r} was there before in this run; the first one is kept"
                 self.report.skipped.append(Skipped(item.path, why, item.line))
                 continue
-            self._seen.add(item.document_id)
+            self.report.looked_at.add(item.document_id)
             revision = revision_hash(item)
             if self.known.get(item.document_id) == revision:
                 self.report.unchanged += 1
@@ -102,7 +113,7 @@ class IndexingRun:
     def gone(self) -> list[str]:
         """The known documents that were not there any more; those whose file could not be read are spared."""
         spared = tuple(skipped.spares for skipped in self.report.skipped if skipped.spares is not None)
-        unseen = self.known.keys() - self._seen
+        unseen = self.known.keys() - self.report.looked_at
         gone = sorted(document_id for document_id in unseen if not document_id.startswith(spared))
         self.report.spared = len(unseen) - len(gone)
         return gone
@@ -113,8 +124,9 @@ class IndexingRun:
         if self.progress is None:
             return
         took_s = max(time.monotonic() - self._began_s, 1e-9)
-        done = self.report.added + self.report.replaced + self.report.unchanged
+        written = self.report.added + self.report.replaced
+        done = written + self.report.unchanged
         remaining_s = None
-        if self.total_documents is not None and done:
-            remaining_s = max(0, self.total_documents - done) * took_s / done
+        if self.total_documents is not None and written:
+            remaining_s = max(0, self.total_documents - done) * took_s / written
         self.progress(Progress(done, self.report.passages, self.report.passages / took_s, remaining_s))

@@ -16,6 +16,7 @@ from kombu import Connection as KombuConnection
 from kombu.transport import redis
 from structlog import get_logger
 
+from tasks.messages_in_hand import QoS
 from tasks.reconnecting import ReconnectingConsumer
 
 log = get_logger("chorale.intake")
@@ -77,6 +78,8 @@ class Consumer(ReconnectingConsumer):
 
 
 class Channel(redis.Channel):
+    QoS = QoS
+
     def _brpop_read(self, **options: Any) -> Any:
         try:
             return super()._brpop_read(**options)  # type: ignore[no-untyped-call]  # kombu has few

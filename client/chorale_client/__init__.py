@@ -5,6 +5,7 @@ from chorale_client.client import Chorale, make_request
 from chorale_client.errors import (
     ChoraleError,
     InvalidRequest,
+    NoRoom,
     NotEnded,
     RequestIdConflict,
     ServiceUnavailable,
@@ -31,6 +32,7 @@ __all__ = [
     # Errors
     "ChoraleError",
     "InvalidRequest",
+    "NoRoom",
     "NotEnded",
     "RequestIdConflict",
     "ServiceUnavailable",

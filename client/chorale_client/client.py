@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, cast
@@ -19,8 +20,8 @@ from redis.exceptions import ConnectionError, RedisError, ResponseError, Timeout
 from chorale_client.answer import Answer
 from chorale_client.default_time import DefaultTimes
 from chorale_client.documents import checked_documents, checked_list
-from chorale_client.errors import InvalidRequest, NotEnded, ServiceUnavailable, UnknownRequest
-from chorale_client.handed_in import next_stamp
+from chorale_client.errors import InvalidRequest, NoRoom, NotEnded, ServiceUnavailable, UnknownRequest
+from chorale_client.handed_in import forget_message, stamp_of_message
 from chorale_client.indexed import Indexed
 from chorale_client.keys import INDEXED, result_key
 from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, status_in_flight
@@ -116,7 +117,7 @@ class Chorale:
             try:
                 with self._listening(request_id) as channel:
                     if accepted is None:
-                        accepted = self._enqueue(request)
+                        accepted = self._enqueue(request, ends_at_s - GRACE_S - time.monotonic())
                         result = accepted.result
                     else:
                         result = self._ledger.result(request_id)
@@ -185,14 +186,15 @@ class Chorale:
         `markup` beside them says `plain` or `markdown`, where headings in the text are not to decide.
         Returns the ticket that `wait_visible` takes, when the broker has them; a few hundred at a time make good
         messages.  Of what is handed in about one document, `upsert` or `delete`, the last stands.  Raises
-        InvalidRequest, ServiceUnavailable: then hand them in again, which does no harm where they were taken.
+        InvalidRequest, ServiceUnavailable: then hand them in again, which does no harm where they were taken; and
+        NoRoom, which is one, where too much waits for the index workers.
         """
         return self._hand_in(TASK_INDEX, namespace, documents=checked_documents(documents), source=source)
 
     def delete(self, namespace: str, ids: Sequence[str]) -> str:
         """Let documents be deleted, from every store; the ticket is for `wait_visible`.
 
-        Raises InvalidRequest, ServiceUnavailable.
+        Raises InvalidRequest, ServiceUnavailable, NoRoom.
         """
         return self._hand_in(TASK_DELETE, namespace, ids=checked_list("ids", ids))
 
@@ -215,21 +217,28 @@ class Chorale:
             check_namespace(namespace)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
+        ticket = uuid.uuid4().hex
+        work |= {"namespace": namespace, "v": WIRE_VERSION}
         with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
-            work["handed_in"] = next_stamp(self._redis)
+            work["handed_in"] = stamp_of_message(self._redis, namespace, ticket)
         try:
-            return self._publisher.hand_in(task, namespace=namespace, v=WIRE_VERSION, **work)
+            self._publisher.hand_in(task, ticket, work)
+        except NoRoom:
+            forget_message(self._redis, namespace, ticket)
+            raise
         except (EncodeError, TypeError, ValueError) as error:
+            forget_message(self._redis, namespace, ticket)
             raise InvalidRequest(f"documents are JSON values: {error}") from None
         except (KombuError, RedisError, OSError) as error:
             raise ServiceUnavailable(f"the broker has not taken it: {error}") from error
+        return ticket
 
     def _in_its_time(self, request: Request) -> Request:
         with self._limit.until(time.monotonic() + LOOKUP_S):
             return self._default_times.applied(request)
 
-    def _enqueue(self, request: Request) -> Accepted:
-        accepted = self._ledger.accept(request)
+    def _enqueue(self, request: Request, within_s: float | None = None) -> Accepted:
+        accepted = self._ledger.accept(request, within_s=within_s)
         if accepted.is_new:
             # It is accepted: what cannot be published now, the sweeper sends in a moment.
             self._publisher.send(request.request_id, within_s=request.timeout_s)
@@ -240,11 +249,15 @@ class Chorale:
     @contextmanager
     def _listening(self, request_id: str) -> Iterator[PubSub]:
         channel = cast("PubSub | None", getattr(self._local, "channel", None))
-        if channel is None or self._local.pid != os.getpid():
+        is_new = channel is None or self._local.pid != os.getpid()
+        if channel is None or is_new:
             channel = self._local.channel = self._redis.pubsub(ignore_subscribe_messages=True)
             self._local.pid = os.getpid()
         try:
             channel.subscribe(result_key(request_id))
+            if is_new:
+                # Connects for the commands, too: what that takes is known before the request is accepted.
+                self._redis.ping()
             yield channel
         except RedisError:
             self._local.__dict__.clear()

@@ -5,7 +5,8 @@
   x RequestIdConflict     this id was already used for a different request
   x NotEnded              the waiting stopped before the request ended (`wait_s` was shorter)
   x UnknownRequest        nothing is known of this id
-  x ServiceUnavailable    Redis or the broker cannot be reached
+  * ServiceUnavailable    Redis or the broker cannot be reached
+    x NoRoom              too many documents wait for the index workers
 """
 
 from __future__ import annotations
@@ -58,3 +59,14 @@ class UnknownRequest(ChoraleError):
 
 class ServiceUnavailable(ChoraleError):
     """Redis or the broker cannot be reached; the text says so where the request was accepted all the same."""
+
+
+class NoRoom(ServiceUnavailable):
+    """Documents were not taken, since their broker, a Redis, keeps the rest of its memory for requests."""
+
+    def __init__(self, percent: int, waiting: int) -> None:
+        super().__init__(
+            f"Redis has no room for these documents: {percent} % of its memory is in use, and {waiting:,} messages wait "
+            "for the index workers; hand them in again later, or fewer at a time"
+        )
+        self.waiting = waiting

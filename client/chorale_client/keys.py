@@ -12,9 +12,15 @@
 | chorale:flight:<fingerprint> | string     | the request that leads a question in flight; expires with it   |
 | chorale:generation:<ns>      | string     | the corpus generation (SQL is the truth)                       |
 | chorale:indexed:<task id>    | string     | what became of documents that were handed in (JSON); expires   |
+| chorale:indexed:<task id>:waiting | string | why documents that were put back are not indexed yet (JSON);  |
+|                              |            | expires                                                        |
+| chorale:sent:<ns>:<source>   | set        | messages of a source whose outcome `chorale index` has not     |
+|                              |            | read; expires                                                  |
 | chorale:handed_in            | string     | when documents were last handed in (µs by the server's clock)  |
-| chorale:written:<ns>         | sorted set | when each document was handed in that was written or deleted   |
-|                              |            | by message, of the last day; expires                           |
+| chorale:not_done:<ns>        | sorted set | messages with documents that are not done, by when they were   |
+|                              |            | handed in (µs); expires                                        |
+| chorale:written:<ns>         | sorted set | documents that were written or deleted while an older message  |
+|                              |            | was not done, by when they were handed in (µs); expires        |
 | chorale:cache:<key>          | string     | answers of single questions, and vectors                       |
 | chorale:heartbeat:<worker>   | string     | a worker's sign of life (JSON); expires                        |
 | chorale:sweeper              | string     | which sweeper acts at present; expires after 80 ms             |
@@ -61,7 +67,9 @@ OUTBOX_REFUSED = "chorale:outbox:refused"
 FLIGHT = "chorale:flight:"
 GENERATION = "chorale:generation:"
 INDEXED = "chorale:indexed:"
+SENT = "chorale:sent:"
 HANDED_IN = "chorale:handed_in"
+NOT_DONE = "chorale:not_done:"
 WRITTEN = "chorale:written:"
 CACHE = "chorale:cache:"
 HEARTBEAT = "chorale:heartbeat:"
@@ -75,6 +83,11 @@ RESULT = "celery-task-meta-"
 
 def entry_key(request_id: str) -> str:
     return ENTRY + request_id
+
+
+def waiting_key(ticket: str) -> str:
+    """Another key than the outcome's, which ends a waiting."""
+    return f"{INDEXED}{ticket}:waiting"
 
 
 def result_key(request_id: str) -> str:

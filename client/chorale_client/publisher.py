@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,6 +18,7 @@ from redis.exceptions import RedisError
 
 from chorale_client.confirmed import send_confirmed
 from chorale_client.redis_urls import broker_tls, celery_url
+from chorale_client.room import check_room
 from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ class Publisher:
 
     def __init__(self, broker_url: str) -> None:
         self._app = _sending_app(broker_url)
+        self._is_redis = celery_url(broker_url).startswith("redis")
         self._thread = _new_thread()
         self._pid = os.getpid()
 
@@ -42,23 +43,24 @@ class Publisher:
             self._thread, self._pid = _new_thread(), os.getpid()
         self._thread.submit(self._send, request_id, time.monotonic() + within_s)
 
-    def hand_in(self, task: str, **kwargs: Any) -> str:
-        """Send work to the index workers; returns the task's id when the broker has it.
+    def hand_in(self, task: str, ticket: str, work: dict[str, Any]) -> None:
+        """Send work to the index workers, and return when the broker has it; the ticket is the task's id.
 
-        Raises KombuError, RedisError, OSError.
+        Raises NoRoom where documents would fill the broker, which RabbitMQ itself sees to; KombuError, RedisError, OSError.
         """
-        ticket = uuid.uuid4().hex
+        if self._is_redis:
+            with self._app.producer_or_acquire() as producer:
+                check_room(producer.channel.client, QUEUE_INDEX, work)
         send_confirmed(
             self._app,
             task,
-            kwargs=kwargs,
+            kwargs=work,
             task_id=ticket,
             queue=QUEUE_INDEX,
             ignore_result=True,
             argsrepr="()",
             kwargsrepr="{}",
         )
-        return ticket
 
     def _send(self, request_id: str, until_s: float) -> None:
         if time.monotonic() > until_s:

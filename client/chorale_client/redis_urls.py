@@ -43,8 +43,12 @@ def celery_url(url: str) -> str:
 
 def broker_tls(url: str) -> dict[str, Any] | bool:
     """What kombu must be given beside the address (`broker_use_ssl`, `Connection(ssl=…)`): of RabbitMQ's certificate
-    it would look at no name."""
+    it would look at no name, and Flower reads nothing else, what stands in a Redis' address neither."""
     parts = urlsplit(url)
+    if parts.scheme == "rediss":
+        from kombu.utils.url import parse_url
+
+        return dict(parse_url(celery_url(url))["ssl"])
     if parts.scheme != "amqps":
         return False
     files = {_OF_BROKERS[name]: file for name, file in parse_qsl(parts.query) if name in _OF_BROKERS}

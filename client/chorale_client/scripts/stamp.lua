@@ -1,8 +1,14 @@
 -- A stamp that is later than every other, though the clock is set back.
--- KEYS  the last one     -> microseconds
+-- KEYS  the last one, messages of the namespace that are not done     ARGV  message's ticket, kept for (s)
+--       of who writes without a message: the last one alone
+-- ->    microseconds
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local last = tonumber(redis.call('GET', KEYS[1]) or '0')
 if now <= last then now = last + 1 end
 redis.call('SET', KEYS[1], string.format('%.0f', now))
+if KEYS[2] then
+  redis.call('ZADD', KEYS[2], string.format('%.0f', now), ARGV[1])
+  redis.call('EXPIRE', KEYS[2], ARGV[2])
+end
 return now

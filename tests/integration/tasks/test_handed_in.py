@@ -16,8 +16,9 @@ import redis
 from celery import Celery
 from chorale_client import Chorale
 from chorale_client.documents import MAX_DOCUMENT_BYTES
-from chorale_client.handed_in import next_stamp
-from chorale_client.keys import HANDED_IN, WRITTEN
+from chorale_client.errors import NoRoom
+from chorale_client.handed_in import KEPT_S, next_stamp, stamp_of_message
+from chorale_client.keys import HANDED_IN, NOT_DONE, WRITTEN
 
 import tasks.corpus
 import tasks.index
@@ -27,7 +28,7 @@ from models.errors import ModelMissing, StoreUnavailable
 from search.embedded.store import EmbeddedStore
 from tasks.app import make_app
 from tasks.resources import Resources
-from tasks.write_order import KEPT_S, WriteOrder
+from tasks.write_order import WriteOrder
 from tests.redis_server import RedisServer
 
 QUEUE = "chorale.index"
@@ -186,7 +187,7 @@ def test_a_message_that_comes_again_writes_over_nothing_later(app: Celery, clien
     app.resources.redis.lpush(QUEUE, again)
     work(app)
     assert shown(app) == set()
-    assert client.wait_visible(ticket).skipped == ["tea: overtaken: what was handed in later stands"]
+    assert client.wait_visible(ticket).added == 1, "as it was told before"
 
 
 def test_a_message_that_says_not_when_it_was_handed_in_counts_as_it_comes(
@@ -206,14 +207,63 @@ def test_stamps_go_on_though_the_clock_is_set_back(redis_client: redis.Redis) ->
     assert [next_stamp(redis_client) for _ in range(3)] == [ahead + 1, ahead + 2, ahead + 3]
 
 
-def test_what_was_written_more_than_a_day_ago_is_forgotten(redis_client: redis.Redis) -> None:
-    now, day = next_stamp(redis_client), KEPT_S * 1_000_000
-    WriteOrder(redis_client, "docs", now - day - 1).keep(["old"])
-    WriteOrder(redis_client, "docs", now - day + 1_000_000).keep(["young"])
-    WriteOrder(redis_client, "docs", now).keep(["new"])
-    assert redis_client.zrange(WRITTEN + "docs", 0, -1) == [b"young", b"new"]
+def kept(client: redis.Redis) -> list[bytes]:
+    return cast("list[bytes]", client.zrange(WRITTEN + "docs", 0, -1))
+
+
+def test_what_was_written_is_kept_only_while_an_older_message_is_not_done(redis_client: redis.Redis) -> None:
+    older, later = (stamp_of_message(redis_client, "docs", ticket) for ticket in ("older", "later"))
+    WriteOrder(redis_client, "docs", later).keep(["tea"])
+    assert kept(redis_client) == [b"tea"]
     assert 0 < redis_client.ttl(WRITTEN + "docs") <= KEPT_S
-    assert WriteOrder(redis_client, "docs", now - 1).overtaken(["young", "new", "never"]) == {"new"}
+    assert WriteOrder(redis_client, "docs", older).overtaken(["tea", "never"]) == {"tea"}
+
+    WriteOrder(redis_client, "docs", older).keep(["rent"])
+    assert kept(redis_client) == [b"tea"]
+    redis_client.zrem(NOT_DONE + "docs", "older")
+    WriteOrder(redis_client, "docs", later).keep(["milk"])
+    assert kept(redis_client) == []
+
+
+def test_what_is_done_in_order_leaves_nothing_in_redis(app: Celery, client: Chorale) -> None:
+    client.upsert("docs", [TEA])
+    client.upsert("docs", [RENT])
+    work(app)
+    client.delete("docs", ["tea"])
+    work(app)
+    assert not app.resources.redis.exists(NOT_DONE + "docs", WRITTEN + "docs")
+
+
+def test_a_message_that_was_lost_is_waited_for_a_day(redis_client: redis.Redis) -> None:
+    now, day = next_stamp(redis_client), KEPT_S * 1_000_000
+    redis_client.zadd(NOT_DONE + "docs", {"lost": now - day + 1_000_000})
+    WriteOrder(redis_client, "docs", now).keep(["tea"])
+    assert kept(redis_client) == [b"tea"]
+
+    redis_client.zadd(NOT_DONE + "docs", {"lost": now - day - 1})
+    WriteOrder(redis_client, "docs", now).keep(["rent"])
+    assert kept(redis_client) == []
+
+
+def test_documents_fill_no_redis_that_requests_live_in() -> None:
+    with RedisServer(maxmemory="8mb") as server:
+        client, redis_client = Chorale(server.url), server.client()
+
+        def hand_in_all() -> None:
+            for number in range(100):
+                client.upsert("docs", [TEA | {"text": f"{number:06}" * 20_000}])
+
+        with pytest.raises(NoRoom, match=r"^Redis has no room for these documents: ") as refused:
+            hand_in_all()
+        waiting = redis_client.llen(QUEUE)
+        assert 10 < waiting == refused.value.waiting < 40
+        assert f"and {waiting} messages wait for the index workers" in str(refused.value)
+        assert redis_client.info("memory")["used_memory"] < 0.75 * 8 * 1024 * 1024
+        with pytest.raises(NoRoom):
+            client.upsert("docs", [TEA | {"text": "x" * 3_000_000}])
+        assert redis_client.zcard(NOT_DONE + "docs") == waiting, "what was not taken is not waited for"
+        redis_client.delete(QUEUE)
+        assert client.upsert("docs", [TEA])
 
 
 def test_a_document_is_deleted_by_the_id_that_it_was_handed_in_with(app: Celery, client: Chorale) -> None:

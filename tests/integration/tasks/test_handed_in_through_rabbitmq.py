@@ -100,6 +100,18 @@ def test_what_is_handed_in_is_indexed_or_deleted_also_where_it_was_put_back(
         assert waiting(broker) == 0
 
 
+def test_documents_that_wait_in_rabbitmq_need_no_room_in_redis(url: str, broker: Connection) -> None:
+    with RedisServer() as server:
+        redis_client = server.client()
+        redis_client.setrange("others", 100_000_000, b"x")
+        # More than three quarters are in use.
+        redis_client.config_set("maxmemory", redis_client.info("memory")["used_memory"] * 5 // 4)
+        client = Chorale(server.url, broker_url=url)
+        client.upsert("docs", [TEA])
+        client.delete("docs", ["tea"])
+    assert waiting(broker) == 2
+
+
 def test_a_network_that_falls_silent_is_told_to_who_hands_in(
     url: str, broker: Connection, proxy: TcpProxy, redis_server: RedisServer
 ) -> None:

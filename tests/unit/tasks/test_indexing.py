@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -326,6 +327,21 @@ def test_a_message_asks_for_the_documents_at_hand_alone(store: EmbeddedStore, in
     report = index([raw("a", "new"), raw("b"), raw("d")], store=counting)
     assert (report.added, report.replaced, report.unchanged) == (1, 1, 1)
     assert report.generation == store.generation("n") == 2
+
+
+def test_unchanged_documents_say_nothing_of_the_time_left(index: Index) -> None:
+    """They pass at the rate of reading, those that are left at that of the model."""
+    told: list[Progress] = []
+    documents = [raw(str(n)) for n in range(6)]
+    index(documents[:4])
+    begun_s = time.monotonic()
+    index(documents, batch_documents=1, progress=told.append, total_documents=6)
+    took_s = time.monotonic() - begun_s
+    known = [each for each in told if each.remaining_s is not None]
+    assert [each.documents for each in told if each.remaining_s is None] == [1, 2, 3, 4, 4]
+    # Of 6 documents, 5 are done, one of them at the model's rate: as long again as it took so far.
+    assert known[0].documents == 5
+    assert 0 < (known[0].remaining_s or 0) < took_s
 
 
 def test_progress_counts_documents_and_passages_up_to_the_whole(index: Index) -> None:

@@ -10,18 +10,39 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kombu import Queue
 
-from tests.faults.waiting import until
+from cli.liveness import read_workers
 from tests.integration.cli.commands.conftest import Called, command
 from tests.pipeline import RunningPipeline
+from tests.rabbitmq import own_queues
 from tests.redis_server import RedisServer
+from tests.services import need
+from tests.waiting import until
 
 Run = Callable[..., Called]
+
+SLOWLY = """
+import time
+import tasks.corpus
+
+index_corpus = tasks.corpus.index_corpus
+
+def slowly(*args, namespace, **options):
+    if namespace == "slow":
+        time.sleep(3)
+    return index_corpus(*args, namespace=namespace, **options)
+
+tasks.corpus.index_corpus = slowly
+"""
 
 
 @pytest.fixture(scope="module")
 def pipeline() -> Iterator[RunningPipeline]:
-    with RedisServer() as server, RunningPipeline(server, queues=["chorale.index"]) as running:
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, queues=["chorale.index"], preload=SLOWLY) as running,
+    ):
         yield running
 
 
@@ -92,6 +113,33 @@ def test_without_a_worker_it_says_which_one_to_start(alone: Run, tmp_path: Path)
     assert "no worker of chorale.index is alive: start one with `chorale worker index`" in called.stderr
 
 
+def test_workers_of_another_broker_are_not_waited_for(chorale: Run, tmp_path: Path) -> None:
+    url = need("rabbitmq", "what becomes of documents that nobody takes from it is not tested")
+    (tmp_path / "a.txt").write_text("Roses.")
+    note = ("index", str(tmp_path / "a.txt"), "--where", "workers", "-n", "elsewhere")
+    with own_queues(url, ["chorale.index"]) as broker:
+        never_declared = chorale(*note, CHORALE_BROKER_URL=url)
+        Queue("chorale.index", channel=broker.channel()).declare()
+        declared = chorale(*note, CHORALE_BROKER_URL=url)
+    for called in (never_declared, declared):
+        assert (called.returncode, called.stdout) == (1, "")
+        assert called.stderr == (
+            "chorale: no worker takes anything from chorale.index at this command's broker: give it the "
+            "CHORALE_BROKER_URL of the workers, which are alive\n"
+        )
+
+
+def test_a_worker_s_sign_of_life_names_what_it_has_in_hand(pipeline: RunningPipeline) -> None:
+    def in_hand() -> set[str]:
+        return {task for worker in read_workers(pipeline.redis) for task in worker.tasks}
+
+    client = pipeline.client()
+    ticket = client.upsert("slow", [{"id": "a", "text": "Snails crawl."}])
+    until(lambda: in_hand() == {ticket})
+    assert client.wait_visible(ticket).added == 1
+    until(lambda: not in_hand())
+
+
 def test_what_the_workers_refuse_is_said_as_they_say_it(chorale: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Roses.")
     note = ("index", str(tmp_path / "a.txt"), "--source", "notes", "-n", "refused")
@@ -125,6 +173,6 @@ def test_an_interrupted_command_leaves_the_workers_at_it(pipeline: RunningPipeli
         said = running.communicate(timeout=60)[1]
     assert running.returncode == 8
     assert said == (
-        "interrupted: what was sent is still indexed by the workers; the same command goes on from there\n"
+        "interrupted: what was sent stays with the workers; the same command goes on from there\n"
     )
     until(lambda: written() == documents)

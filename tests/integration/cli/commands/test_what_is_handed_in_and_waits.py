@@ -1,0 +1,114 @@
+"""What an operator writes while documents that were handed in wait for the index worker."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chorale_client import NoRoom
+
+from search.embedded.store import EmbeddedStore
+from tests.integration.cli.commands.conftest import Called, command
+from tests.pipeline import RunningPipeline
+from tests.redis_server import RedisServer
+from tests.waiting import until
+
+Run = Callable[..., Called]
+QUEUE = "chorale.index"
+OVERTAKEN = "overtaken: what was handed in later stands"
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> Iterator[RunningPipeline]:
+    with RedisServer() as server, RunningPipeline(server, queues=[QUEUE]) as running:
+        yield running
+
+
+@contextmanager
+def nobody_at_work(pipeline: RunningPipeline) -> Iterator[None]:
+    worker = pipeline.processes[QUEUE]
+    worker.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        worker.send_signal(signal.SIGCONT)
+
+
+def page(name: str, text: str) -> dict[str, Any]:
+    return {"id": f"pages/{name}", "title": name, "text": text}
+
+
+def texts(pipeline: RunningPipeline, namespace: str) -> dict[str, str]:
+    store = EmbeddedStore(pipeline.resources.settings.corpus_dir)
+    ids = [f"{document_id}#0" for document_id in store.revisions(namespace, "pages")]
+    return {found.document_id: found.text for found in store.texts(namespace, ids).values()}
+
+
+def test_what_a_command_has_deleted_no_older_message_brings_back(
+    pipeline: RunningPipeline, chorale: Run
+) -> None:
+    client = pipeline.client()
+    client.wait_visible(client.upsert("deleted", [page("a", "Roses."), page("b", "Moles.")], source="pages"))
+    with nobody_at_work(pipeline):
+        waiting = [page("a", "Roses and thorns."), page("b", "Moles dig.")]
+        ticket = client.upsert("deleted", waiting, source="pages")
+        assert chorale("delete", "pages/a", "-n", "deleted").stdout == "deleted: 1 deleted\n"
+    assert client.wait_visible(ticket).skipped == [f"pages/a: {OVERTAKEN}"]
+    assert texts(pipeline, "deleted") == {"pages/b": "Moles dig."}
+
+
+@pytest.mark.parametrize("how", ["--prune", "--rebuild"])
+def test_what_a_command_has_indexed_no_older_message_writes_over(
+    pipeline: RunningPipeline, chorale: Run, tmp_path: Path, how: str
+) -> None:
+    client, namespace = pipeline.client(), f"here{how}"
+    before = [page("same.txt", "Moss."), page("new.txt", "Roses."), page("gone.txt", "Moles.")]
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "same.txt").write_text("Moss.")
+    ours = ("index", str(folder), "-n", namespace, "--where", "here", "--json")
+    assert chorale(*ours).returncode == 0
+    client.wait_visible(client.upsert(namespace, before[1:], source="pages"))
+    with nobody_at_work(pipeline):
+        older = [one | {"text": "What stood there before."} for one in before]
+        ticket = client.upsert(namespace, older, source="pages")
+        (folder / "new.txt").write_text("Roses and thorns.")
+        called = chorale(*ours, how)
+        assert (called.returncode, json.loads(called.stdout)["source"]) == (0, "pages"), called.stderr
+    expected = {"pages/same.txt", "pages/new.txt"} | ({"pages/gone.txt"} if how == "--prune" else set())
+    assert set(client.wait_visible(ticket).skipped) == {f"{one}: {OVERTAKEN}" for one in expected}
+    found = texts(pipeline, namespace)
+    assert (found["pages/same.txt"], found["pages/new.txt"]) == ("Moss.", "Roses and thorns.")
+
+
+def test_who_indexes_by_workers_waits_for_room(pipeline: RunningPipeline, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Roses.")
+    client, redis = pipeline.client(), pipeline.redis
+    redis.config_set("maxmemory", redis.info("memory")["used_memory"] + 6_000_000)
+    try:
+        with nobody_at_work(pipeline):
+            # Nothing to index in them: they only wait.
+            with suppress(NoRoom):
+                while True:
+                    client.upsert("full", [{"id": "", "text": "x" * 100_000}])
+            called = command(
+                "index", str(tmp_path), "-n", "room", "--where", "workers", **pipeline.environment
+            )
+            with subprocess.Popen(**called, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+                with pytest.raises(subprocess.TimeoutExpired):
+                    running.wait(6)
+                waiting = redis.llen(QUEUE)
+                pipeline.processes[QUEUE].send_signal(signal.SIGCONT)
+                said, complained = running.communicate(timeout=60)
+        assert waiting > 10
+        assert (running.returncode, complained) == (0, "")
+        assert "1 added" in said
+        until(lambda: redis.llen(QUEUE) == 0)
+    finally:
+        redis.config_set("maxmemory", "0")

@@ -1,0 +1,282 @@
+"""What becomes of a `chorale index` whose messages are put back, lost, overtaken, or left behind by an earlier run."""
+
+from __future__ import annotations
+
+import json
+import time
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import redis
+from celery import Celery
+from chorale_client import Chorale
+from chorale_client.keys import HEARTBEAT, INDEXED, SENT, waiting_key
+
+import cli.index_by_workers
+import cli.sent_messages
+import tasks.corpus
+import tasks.index
+import tasks.indexing_run
+from cli.index_by_workers import NotIndexed, index_by_workers
+from cli.surroundings import NotRunning, Surroundings
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from ingest.items import RawDocument, Skipped
+from models.errors import StoreUnavailable
+from tasks.app import make_app
+from tasks.indexing_run import BATCH_DOCUMENTS, IndexReport
+from tests.redis_server import RedisServer
+from tests.waiting import until
+
+QUEUE = "chorale.index"
+LOOK_S, GIVE_UP_S, LOST_S = 0.02, 2.0, 0.4
+SOURCE = "wiki"
+
+Index = Callable[..., "Future[IndexReport]"]
+
+
+def page(name: str, text: str = "Moles dig.") -> RawDocument:
+    return RawDocument(f"wiki/{name}", SOURCE, name, text, path=name)
+
+
+@pytest.fixture
+def around(redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path) -> Surroundings:
+    return Surroundings(Settings(home=tmp_path), load_pipeline(), redis_server.url)
+
+
+@pytest.fixture
+def app(around: Surroundings, monkeypatch: pytest.MonkeyPatch) -> Celery:
+    monkeypatch.setattr(tasks.index, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(tasks.index, "PAUSE_S", 0.0)
+    return make_app(around.resources)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def index(
+    around: Surroundings, said: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Index]:
+    """Start a run, which looks and gives up sooner than in earnest, while a worker is alive."""
+    monkeypatch.setattr(cli.sent_messages, "LOOK_FOR_WORKERS_S", LOOK_S)
+    monkeypatch.setattr(cli.sent_messages, "GIVE_UP_S", GIVE_UP_S)
+    monkeypatch.setattr(cli.sent_messages, "LOST_AFTER_S", LOST_S)
+    alive(redis_client)
+    with ThreadPoolExecutor(1) as pool:
+
+        def run(items: Iterable[RawDocument | Skipped], *, prune: bool = False) -> Future[IndexReport]:
+            return pool.submit(
+                index_by_workers, around, items, namespace="docs", source=SOURCE, prune=prune,
+                progress=lambda _: None, total_documents=1, say=said.append,
+            )  # fmt: skip
+
+        yield run
+        # So that no run goes on.
+        gone(redis_client)
+
+
+def alive(client: redis.Redis, *in_hand: str) -> None:
+    seconds, _ = client.time()
+    beat = {"at": seconds * 1000, "ready": True, "queues": [QUEUE], "tasks": in_hand}
+    client.set(HEARTBEAT + "index-1", json.dumps(beat))
+
+
+def gone(client: redis.Redis) -> None:
+    client.delete(HEARTBEAT + "index-1")
+
+
+def sent(client: redis.Redis, messages: int = 1) -> None:
+    until(lambda: client.llen(QUEUE) == messages)
+
+
+def ticket(client: redis.Redis) -> str:
+    (message,) = client.lrange(QUEUE, 0, -1)
+    return str(json.loads(message)["headers"]["id"])
+
+
+def work(app: Celery, *, last_first: bool = False) -> None:
+    """Do every message that waits now, once, as a worker would."""
+    client = app.resources.redis
+    waiting = [json.loads(message) for message in client.lrange(QUEUE, 0, -1)]
+    alive(client, *(message["headers"]["id"] for message in waiting))
+    client.delete(QUEUE)
+    for message in waiting if last_first else reversed(waiting):
+        args, kwargs, _ = json.loads(b64decode(message["body"]))
+        headers = message["headers"]
+        app.tasks[headers["task"]].apply(args=args, kwargs=kwargs, task_id=headers["id"]).get()
+    alive(client)
+
+
+def shown(app: Celery) -> set[str]:
+    return set(app.resources.writing_store.revisions("docs", SOURCE))
+
+
+def test_what_is_no_fault_for_the_workers_is_none_for_the_command(
+    app: Celery, index: Index, around: Surroundings, redis_client: redis.Redis
+) -> None:
+    running = index([page("a: b")])
+    sent(redis_client)
+    later = {"id": "wiki/a: b", "text": "Moles sleep."}
+    Chorale(around.redis_url or "").upsert("docs", [later], source=SOURCE)
+    work(app, last_first=True)
+    report = running.result(30)
+    assert report.skipped == [
+        Skipped("wiki/a: b", "overtaken: what was handed in later stands", is_fault=False)
+    ]
+    assert not report.has_faults
+
+
+def test_workers_of_before_say_what_they_left_out_in_a_text(
+    app: Celery, index: Index, redis_client: redis.Redis
+) -> None:
+    running = index([page("a")])
+    sent(redis_client)
+    told = {"v": 1, "namespace": "docs", "skipped": ["document 1: no text"]}
+    redis_client.set(INDEXED + ticket(redis_client), json.dumps(told))
+    report = running.result(30)
+    assert (report.skipped, report.has_faults) == ([Skipped("document 1", "no text")], True)
+
+
+def test_a_worker_that_is_started_anew_is_waited_for(
+    app: Celery, index: Index, said: list[str], redis_client: redis.Redis
+) -> None:
+    running = index([page("a")])
+    sent(redis_client)
+    gone(redis_client)
+    until(lambda: said)
+    assert said == ["no worker of chorale.index is alive: waiting for one"]
+    work(app)
+    assert running.result(30).added == 1
+
+
+def test_a_worker_that_stays_away_ends_the_command_and_what_was_sent_stays(
+    index: Index, redis_client: redis.Redis
+) -> None:
+    running = index([page("a")])
+    sent(redis_client)
+    gone(redis_client)
+    with pytest.raises(
+        NotRunning, match=r"no worker of chorale.index is alive.* what was sent stays in the queue"
+    ):
+        running.result(30)
+    assert redis_client.llen(QUEUE) == 1
+
+
+def test_why_a_message_is_put_back_is_said_once(
+    app: Celery, index: Index, said: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the documents' database does not answer")
+
+    running = index([page("a")])
+    sent(redis_client)
+    known = ticket(redis_client)
+    with monkeypatch.context() as patched:
+        patched.setattr(tasks.corpus, "index_corpus", fails)
+        for _ in range(2):
+            work(app)
+            until(lambda: said)
+            time.sleep(3 * LOOK_S)
+    assert said == ["not indexed yet: the documents' database does not answer"]
+    work(app)
+    assert running.result(30).added == 1
+    assert not redis_client.exists(waiting_key(known))
+
+
+def test_a_message_that_is_lost_ends_the_command(index: Index, redis_client: redis.Redis) -> None:
+    running = index([page("a")])
+    sent(redis_client)
+    redis_client.delete(QUEUE)
+    with pytest.raises(NotIndexed, match="the same command sends it again"):
+        running.result(30)
+
+
+def test_a_message_that_a_worker_has_in_hand_is_not_lost(
+    app: Celery, index: Index, redis_client: redis.Redis
+) -> None:
+    running = index([page("a")])
+    sent(redis_client)
+    (message,) = redis_client.lrange(QUEUE, 0, -1)
+    alive(redis_client, ticket(redis_client))
+    redis_client.delete(QUEUE)
+    time.sleep(LOST_S * 2)
+    assert not running.done()
+    redis_client.lpush(QUEUE, message)
+    work(app)
+    assert running.result(30).added == 1
+
+
+def interrupted(pages: Iterable[RawDocument]) -> Iterator[RawDocument]:
+    """After a whole message."""
+    yield from pages
+    raise KeyboardInterrupt
+
+
+def left_behind(index: Index) -> list[RawDocument]:
+    pages = [page(str(number)) for number in range(BATCH_DOCUMENTS)]
+    with pytest.raises(KeyboardInterrupt):
+        index(interrupted(pages)).result(30)
+    return pages
+
+
+def test_what_an_interrupted_run_sent_is_in_the_table_before_the_next_one_compares(
+    app: Celery, index: Index, said: list[str], redis_client: redis.Redis
+) -> None:
+    pages = left_behind(index)
+    sent(redis_client)
+    running = index(pages[1:], prune=True)
+    until(lambda: said)
+    assert said == ["waiting for what an earlier run has sent"]
+    work(app)
+    sent(redis_client)
+    work(app)
+    report = running.result(30)
+    assert (report.unchanged, report.added, report.deleted) == (BATCH_DOCUMENTS - 1, 0, 1)
+    assert shown(app) == {one.document_id for one in pages[1:]}
+    assert not redis_client.exists(f"{SENT}docs:{SOURCE}")
+
+
+@pytest.mark.parametrize("what", ["its message", "its outcome"])
+def test_what_an_earlier_run_sent_and_is_lost_is_sent_again(
+    app: Celery, index: Index, redis_client: redis.Redis, what: str
+) -> None:
+    pages = left_behind(index)
+    sent(redis_client)
+    if what == "its outcome":
+        known = ticket(redis_client)
+        work(app)
+        redis_client.delete(INDEXED + known)
+    redis_client.delete(QUEUE)
+    running = index(pages)
+    if what == "its message":
+        sent(redis_client)
+        work(app)
+    report = running.result(30)
+    assert (report.added, report.unchanged) == (
+        (BATCH_DOCUMENTS, 0) if what == "its message" else (0, BATCH_DOCUMENTS)
+    )
+
+
+def test_no_more_is_with_the_workers_than_their_redis_should_hold(
+    app: Celery, index: Index, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks.indexing_run, "BATCH_CHARACTERS", 1)
+    pages = [page(str(number), "Moles dig. " * 1_000) for number in range(5)]
+    index(pages[:1])
+    sent(redis_client)
+    (message,) = redis_client.lrange(QUEUE, 0, -1)
+    work(app)
+    monkeypatch.setattr(cli.index_by_workers, "BYTES_AT_ONCE", int(2.5 * len(message)))
+    running = index(pages[1:])
+    for messages in (2, 2):
+        sent(redis_client, messages)
+        time.sleep(0.2)
+        assert redis_client.llen(QUEUE) == messages
+        work(app)
+    assert running.result(30).added == 4
