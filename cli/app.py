@@ -48,7 +48,7 @@ def run() -> None:
     except (ServiceError, ChoraleError) as error:
         _end(str(error), WRONG_USAGE if isinstance(error, WrongDeclaration | InvalidRequest) else OTHER)
     except RedisError as error:
-        from cli.redis_trouble import trouble
+        from config.redis_trouble import trouble
 
         _end(str(trouble(error)))
     except OSError as error:

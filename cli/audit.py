@@ -194,8 +194,8 @@ def _ask_outbox(do: Callable[[Redis], int]) -> int | str:
     """How many entries `do` found; a sentence where Redis cannot be asked."""
     from redis.exceptions import RedisError
 
-    from cli.redis_trouble import trouble
     from cli.surroundings import NotRunning, surroundings
+    from config.redis_trouble import trouble
 
     try:
         return do(surroundings().running_redis())

@@ -37,11 +37,11 @@ class Examined:
 def checks() -> Mapping[str, Check]:
     """All of them, by what they are about."""
     from cli.checks import (
+        addresses,
         audit_trail,
         broker,
         celery_settings,
         corpus,
-        databases,
         environment,
         language_models,
         redis_server,
@@ -60,11 +60,13 @@ def checks() -> Mapping[str, Check]:
         "redis clock": redis_server.clock,
         "redis keys": redis_server.strangers,
         "broker": broker.reachable,
+        "broker's consumers": broker.consumers,
         "workers": workers.queues_are_served,
         "wire versions": workers.wire_versions,
         "package versions": reports.versions,
         "same settings": reports.settings,
         "same pipeline": reports.declarations,
+        "same addresses": addresses.same,
         "same folder": reports.folders,
         "same model": reports.models,
         "celery settings": celery_settings.workers,
@@ -74,7 +76,7 @@ def checks() -> Mapping[str, Check]:
         "sweeper": workers.sweeper,
         "outbox": audit_trail.outbox,
         "audit database": audit_trail.schema,
-        "shared databases": databases.shared,
+        "shared databases": addresses.shared,
         "stores": stores.answer,
         "language models": language_models.answer,
         "language models' time": language_models.have_time,
@@ -122,7 +124,7 @@ def examine(around: Surroundings, given: Mapping[str, Check]) -> list[Examined]:
     from redis import RedisError
 
     from cli.checks.finding import Finding
-    from cli.redis_trouble import trouble
+    from config.redis_trouble import trouble
 
     examined = []
     for name, check in given.items():

@@ -69,7 +69,7 @@ class Surroundings:
         try:
             client.ping()
         except RedisError as error:
-            from cli.redis_trouble import trouble
+            from config.redis_trouble import trouble
 
             found = trouble(error, self.redis_url)
             return NotRunning(found.what, found.mend)

@@ -1,4 +1,4 @@
-"""Addresses of servers in settings: read at the start, so that a wrong one is a sentence.
+"""Addresses of servers in settings: read at the start, so that a wrong one is a sentence, and compared.
 
 What is raised is a ValueError that says what to do, and nothing of the address, which may hold a password.
 """
@@ -6,13 +6,16 @@ What is raised is a ValueError that says what to do, and nothing of the address,
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 _REDIS = ("redis", "rediss", "unix")
 _BROKERS = ("redis", "rediss", "redis+socket", "rediss+socket", "amqp", "amqps", "pyamqp")
 _DATABASES = ("sqlite", "postgresql")
 _DATABASE = re.compile(r"[\w+]+://([^:/]*(:[^@]*)?@)?(\[[^/?]+\]|[^/:?@]+)?(:\d{1,5})?([/?].*)?")
 """As SQLAlchemy reads an address, which takes a second to import."""
+_DATABASE_LOGIN = re.compile(r"^[^:/]*(:[^@]*)?@")
+_MEANT = ("host", "port", "dbname", "options", "virtual_host")
+"""What behind a ? says which server or database it is; a schema stands in PostgreSQL's `options`."""
 _UNREADABLE = (
     "the address cannot be read: in a user or password write / as %2F, # as %23, ? as %3F, @ as %40, : as %3A and "
     "% as %25; a port, and the database of a Redis, is a number"
@@ -45,6 +48,19 @@ def check_database(url: str) -> str:
     elif not _DATABASE.fullmatch(url):
         raise ValueError(_UNREADABLE)
     return url
+
+
+def of_server(url: str) -> str:
+    """Which server, database or virtual host is meant, to be shown and compared: without login, driver and TLS."""
+    scheme, _, rest = url.partition("://")
+    if scheme.startswith("sqlite"):
+        return f"sqlite://{rest.partition('?')[0]}"
+    if scheme.startswith("postgresql"):
+        url = f"postgresql://{_DATABASE_LOGIN.sub('', rest)}"
+    parts = urlsplit(url)
+    meant = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name in _MEANT])
+    host = parts.netloc.rpartition("@")[2].lower()
+    return f"{parts.scheme}://{host}{parts.path}{f'?{meant}' if meant else ''}"
 
 
 def _check_scheme(url: str, schemes: tuple[str, ...]) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import hashlib
 import platform
 import socket
+from dataclasses import replace
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
+from config.addresses import of_server
+from config.declarations import BranchDeclaration, Pipeline, StoreDeclaration
 from config.settings import Settings
 from tasks.resources import Resources
+
+Declaration = TypeVar("Declaration", StoreDeclaration, BranchDeclaration)
 
 PACKAGES = ("chorale-client", "celery", "kombu", "redis")
 
@@ -21,6 +26,14 @@ SHARED_SETTINGS = frozenset(
     }
 )  # fmt: skip
 """Settings that all processes of an installation must have alike; none of them holds a password."""
+
+CONNECTION_OPTIONS = frozenset(
+    {
+        "url", "grpc_host", "grpc_port", "username", "ca_file", "client_cert_file", "client_key_file",
+        "api_key_env", "password_env",
+    }
+)  # fmt: skip
+"""Options of stores and branches that say how a server is reached from here, not what is searched and how."""
 
 CELERY_SETTINGS = (
     "result_backend", "task_acks_late", "accept_content", "task_serializer", "result_serializer",
@@ -41,7 +54,8 @@ def about(resources: Resources, *, worker: Any = None) -> dict[str, Any]:
         "home": str(resources.settings.home),
         "versions": versions(),
         "settings": shared_settings(resources.settings),
-        "pipeline": pipeline_fingerprint(resources),
+        "pipeline": pipeline_fingerprint(resources.pipeline),
+        "addresses": addresses(resources),
         # Only where they are known already: a sweeper need not read the weights for this.
         "models": resources.__dict__.get("fingerprints"),
     }
@@ -67,6 +81,29 @@ def shared_settings(settings: Settings) -> dict[str, Any]:
     return settings.model_dump(mode="json", include=set(SHARED_SETTINGS))
 
 
-def pipeline_fingerprint(resources: Resources) -> str:
-    """Of what is declared, however the file is written."""
-    return hashlib.sha256(repr(resources.pipeline).encode()).hexdigest()[:16]
+def addresses(resources: Resources) -> dict[str, str]:
+    """By what is there, without logins: of the databases, the broker where it is a server of its own, and the stores."""
+    settings = resources.settings
+    found = {"the audit trail": of_server(settings.audit_database_url)}
+    if resources.has_document_table:
+        found["the table of documents"] = of_server(settings.documents_database_url)
+    found["the broker"] = of_server(settings.broker_url) if settings.broker_url else "the ledger's Redis"
+    for name, declared in resources.pipeline.stores.items():
+        if isinstance(url := declared.options.get("url"), str | list):
+            found[f"the store {name}"] = ", ".join(map(of_server, [url] if isinstance(url, str) else url))
+    return found
+
+
+def pipeline_fingerprint(pipeline: Pipeline) -> str:
+    """Of what is declared, however the file is written, and from wherever its servers are reached."""
+    declared = replace(
+        pipeline,
+        stores={name: _unconnected(store) for name, store in pipeline.stores.items()},
+        branches=tuple(map(_unconnected, pipeline.branches)),
+    )
+    return hashlib.sha256(repr(declared).encode()).hexdigest()[:16]
+
+
+def _unconnected(declared: Declaration) -> Declaration:
+    kept = {name: value for name, value in declared.options.items() if name not in CONNECTION_OPTIONS}
+    return declared.model_copy(update={"options": kept})

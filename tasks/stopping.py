@@ -16,8 +16,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
-from celery import signals
 from celery.exceptions import WorkerTerminate
 from celery.worker import state
 
@@ -25,8 +25,10 @@ _ASKS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def stopping_softly(soft_shutdown_s: float) -> Iterator[None]:
-    """For the main thread around a worker of the solo pool; takes the signals over once that is ready."""
+def stopping_softly(worker: Any, soft_shutdown_s: float) -> Iterator[None]:
+    """For the main thread around `worker.start()`, of Celery's solo pool; takes the signals over from Celery, whose own
+    handlers would print, before it connects."""
+    take_its_own = worker.install_platform_tweaks
 
     def finish(number: int, frame: FrameType | None) -> None:
         state.should_stop = 0
@@ -35,18 +37,18 @@ def stopping_softly(soft_shutdown_s: float) -> Iterator[None]:
         # 0 would never ring.
         signal.setitimer(signal.ITIMER_REAL, max(soft_shutdown_s, 0.001))
 
-    def take_over(**_: object) -> None:
+    def take_over(given: Any) -> None:
+        take_its_own(given)
         for number in _ASKS:
             signal.signal(number, finish)
         for number in (signal.SIGQUIT, signal.SIGALRM):
             signal.signal(number, _interrupt)
 
-    signals.worker_ready.connect(take_over)
+    worker.install_platform_tweaks = take_over
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signals.worker_ready.disconnect(take_over)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

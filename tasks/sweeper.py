@@ -18,6 +18,7 @@ from redis.exceptions import RedisError, ResponseError
 from structlog import get_logger
 
 from config.logging import set_up_logging
+from config.redis_trouble import trouble
 from ledger.protocol import Action
 from models.plan import Plan
 from tasks.about import about
@@ -63,7 +64,7 @@ class Sweeper:
                 is_away = False
             except RedisError as error:
                 if not is_away:
-                    log.warning("Redis does not answer", error=str(error)[:200])
+                    log.warning("waits for Redis", error=str(trouble(error, self._resources.redis_url)))
                 is_away = True
                 stop.wait(0.2)
             except Exception:  # the last one to give up

@@ -21,6 +21,7 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from config.logging import set_up_logging
+from config.redis_trouble import trouble
 from models.errors import WrongDeclaration
 from tasks.about import about
 from tasks.app import make_app
@@ -32,8 +33,8 @@ from tasks.warming import warm, warm_models_again
 
 log = get_logger("chorale.worker")
 
-AGAIN_S = 0.5
-"""Between attempts to begin while Redis is away."""
+AGAIN_S, LONGEST_AGAIN_S = 0.5, 4.0
+"""Between attempts to begin while Redis is away or lets nobody in; each is twice the last."""
 
 Made = TypeVar("Made")
 
@@ -57,19 +58,20 @@ def _keep_logging(**_: object) -> None:
     """Logging was set up before."""
 
 
-def when_redis_answers(do: Callable[[], Made]) -> Made:
-    """What `do` returns, tried until Redis does not fail it."""
-    is_away = False
+def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
+    """What `do` returns, tried until the Redis at `url` does not fail it."""
+    wrong, wait_s = "", AGAIN_S
     while True:
         try:
             made = do()
         except RedisError as error:
-            if not is_away:
-                log.warning("Redis does not answer", error=str(error)[:200])
-            is_away = True
-            time.sleep(AGAIN_S)
+            if (found := str(trouble(error, url))) != wrong:
+                log.warning("waits for Redis", error=found)
+            wrong = found
+            time.sleep(wait_s)
+            wait_s = min(2 * wait_s, LONGEST_AGAIN_S)
         else:
-            if is_away:
+            if wrong:
                 log.info("Redis answers")
             return made
 
@@ -95,13 +97,13 @@ def run_worker(queues: Sequence[str], *, name: str) -> None:
         signal.signal(number, lambda *_: sys.exit(0))
     app = make_app(resources, queues=tuple(queues))
     # Before there are signs of life, the last of which would be waited for.
-    when_redis_answers(resources.redis.ping)
+    when_redis_answers(resources.redis.ping, resources.redis_url)
     hung_after_s = None if QUEUE_INDEX in queues else HUNG_AFTER_S
     heartbeat = Heartbeat(resources.redis, name, queues, hung_after_s=hung_after_s)
     heartbeat.start()
     stop = threading.Event()
     try:
-        is_warm = when_redis_answers(lambda: warm(app, queues))
+        is_warm = when_redis_answers(lambda: warm(app, queues), resources.redis_url)
         with sweeping(app) if settings.sweeper_threads else contextlib.nullcontext():
             worker = app.Worker(
                 hostname=f"{name}@{socket.gethostname()}",
@@ -130,7 +132,7 @@ def run_worker(queues: Sequence[str], *, name: str) -> None:
 
             # When it consumes, not before: a message that nobody takes yet would wait for the broker.
             signals.worker_ready.connect(consuming)
-            with stopping_softly(settings.soft_shutdown_s):
+            with stopping_softly(worker, settings.soft_shutdown_s):
                 worker.start()
     finally:
         stop.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cli.checks.finding import Finding
+from cli.liveness import read_workers
 from cli.surroundings import Surroundings
 
 
@@ -25,3 +26,28 @@ def reachable(around: Surroundings) -> Iterator[Finding]:
                 f"the broker at {without_password(url)} takes nobody in: {type(error).__name__}: {error}",
                 "start it, or correct CHORALE_BROKER_URL (user, password, virtual host) for every process",
             )
+
+
+def consumers(around: Surroundings) -> Iterator[Finding]:
+    """Where the broker counts them: workers on another broker give their signs of life to Redis all the same."""
+    from chorale_client.publisher import BROKER_ERRORS
+    from chorale_client.redis_urls import without_password
+
+    from config.celery import is_redis
+    from tasks.queues import queue_states
+
+    url, redis = around.settings.broker_url, around.running_redis()
+    if url is None or is_redis(url):
+        return
+    alive = {queue for worker in read_workers(redis) if worker.is_ready for queue in worker.queues}
+    served = [queue for queue in around.pipeline.queues if queue in alive]
+    try:
+        states = queue_states(redis, served, broker_url=url)
+    except BROKER_ERRORS:
+        return  # `reachable` finds it
+    if idle := [queue for queue in served if not states[queue].workers]:
+        yield Finding(
+            f"nobody takes messages of {', '.join(idle)} from the broker at {without_password(url)}, though their "
+            "workers give signs of life",
+            "set CHORALE_BROKER_URL to the same for every process and this shell, and restart those that differ",
+        )

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from cli.checks.finding import Finding
 from cli.namespaces import published
 from cli.surroundings import Surroundings
+from models.documents import NamespaceState
 from models.errors import ServiceError, StageFailure
+from search.clustered.database import DatabaseUnavailable
 
 _SETTLE_S = 0.5
 """A batch that was just committed is announced within this."""
@@ -18,6 +20,15 @@ def store_is_readable(around: Surroundings) -> Iterator[Finding]:
     store = around.resources.writing_store
     try:
         states = store.namespaces()
+    except DatabaseUnavailable as failure:
+        settings = around.settings
+        is_shared = settings.documents_database_url == settings.audit_url
+        variable = "CHORALE_AUDIT_URL" if is_shared else "CHORALE_DOCUMENTS_URL"
+        yield Finding(
+            failure.detail,
+            f"start it, or correct {variable} (user, password, host, database), for every process",
+        )
+        return
     except StageFailure as failure:
         yield Finding(*_split(failure))
         return
@@ -40,7 +51,7 @@ def model(around: Surroundings) -> Iterator[Finding]:
             "set CHORALE_EMBEDDER to a folder with it, or a name on the hub",
         )
         return
-    for state in around.resources.writing_store.namespaces():
+    for state in _namespaces(around):
         if state.manifest is not None and state.manifest.embedder != own:
             yield Finding(
                 f"namespace {state.name!r} was embedded by another model or precision than {settings.embedder}",
@@ -73,13 +84,20 @@ def generations(around: Surroundings) -> Iterator[Finding]:
 
 
 def _differing(around: Surroundings) -> dict[str, tuple[int, int | None]]:
-    states = around.resources.writing_store.namespaces()
+    states = _namespaces(around)
     copies = published(around, [state.name for state in states])
     return {
         state.name: (state.generation, copies.get(state.name))
         for state in states
         if copies.get(state.name) != state.generation
     }
+
+
+def _namespaces(around: Surroundings) -> list[NamespaceState]:
+    try:
+        return around.resources.writing_store.namespaces()
+    except StageFailure:
+        raise ServiceError("the documents cannot be read, which is said above") from None
 
 
 def _split(failure: StageFailure) -> tuple[str, str]:

@@ -82,13 +82,15 @@ def settings(around: Surroundings) -> Iterator[Finding]:
 def declarations(around: Surroundings) -> Iterator[Finding]:
     from tasks.about import pipeline_fingerprint
 
-    own = pipeline_fingerprint(around.resources)
-    for report in read_reports(around.running_redis()):
-        if report.said.get("pipeline", own) != own:
-            yield Finding(
-                f"{report.name} has another pipeline file than this program",
-                "set CHORALE_PIPELINE_FILE to the same declaration everywhere, and restart",
-            )
+    own = pipeline_fingerprint(around.pipeline)
+    reports = read_reports(around.running_redis())
+    others = [report.name for report in reports if report.said.get("pipeline", own) != own]
+    if others:
+        yield Finding(
+            f"another pipeline file than this program's have {', '.join(others)}",
+            "set CHORALE_PIPELINE_FILE to the same declaration everywhere (addresses and the files of certificates may "
+            "differ), and restart",
+        )
 
 
 def folders(around: Surroundings) -> Iterator[Finding]:
@@ -110,7 +112,8 @@ def models(around: Surroundings) -> Iterator[Finding]:
         return
     own = around.resources.fingerprints
     for report in reports:
-        if report.said["models"] != own:
+        # What else answers depend on are settings and the pipeline file, compared above.
+        if any(report.said["models"].get(name) != own.get(name) for name in ("embedder", "questions")):
             yield Finding(
                 f"{report.name} has other weights than {around.settings.embedder} has here",
                 "put the same model everywhere (or set CHORALE_EMBEDDER to it), and restart",

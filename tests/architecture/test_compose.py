@@ -238,6 +238,10 @@ def test_redis_has_twice_the_memory_that_its_data_may_take() -> None:
     assert filled(redis["mem_limit"], REDIS_MEMORY="8g") == "8g"
 
 
+def test_weaviate_is_kept_from_pruning_text_searches_wrongly() -> None:
+    assert SERVICES["weaviate"]["environment"]["USE_INVERTED_SEARCHABLE"] == "false"
+
+
 def test_no_engine_lets_in_whoever_comes() -> None:
     search, vectors = SERVICES["elasticsearch"]["environment"], SERVICES["weaviate"]["environment"]
     assert search["xpack.security.enabled"] == "true"

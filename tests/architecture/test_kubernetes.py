@@ -138,6 +138,16 @@ def test_whoever_answers_over_http_is_not_started_anew_because_the_broker_is_awa
     assert asks(figures["readinessProbe"]) == {"path": "/chorale.retrieve", "port": 9100}
 
 
+def test_no_pod_reaches_flower_which_shows_its_metrics_without_a_login() -> None:
+    (policy,) = of_kind("NetworkPolicy").values()
+    labels = DEPLOYMENTS["chorale-flower"]["spec"]["selector"]["matchLabels"]
+    assert policy["spec"] == {
+        "podSelector": {"matchLabels": labels},
+        "policyTypes": ["Ingress"],
+        "ingress": [],
+    }
+
+
 @pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
 def test_kubernetes_adds_no_variables_that_look_like_settings(name: str) -> None:
     # It would: CHORALE_FLOWER_SERVICE_HOST and its like, for each Service.

@@ -1,7 +1,8 @@
-"""Workers that start while Redis is away, or whose login RabbitMQ refuses, wait as the sweeper does."""
+"""Workers that start while Redis is away, or whose login Redis or RabbitMQ refuses, wait as the sweeper does."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -67,11 +68,12 @@ def test_workers_that_start_while_redis_is_away_work_when_it_is_back(tmp_path: P
         running.index()
         redis.stop()
         with worker(running.home, **running.environment) as (process, said):
-            wait_for("Redis does not answer", process, said)
+            wait_for("waits for Redis", process, said)
             for queue in QUEUES:
                 running.start(queue)
             time.sleep(3 * AGAIN_S)
-            assert said.read_text().count("Redis does not answer") == 1
+            assert said.read_text().count("waits for Redis") == 1
+            assert f"the Redis at {redis.url} does not answer" in said.read_text()
             redis.start()
             running.wait_ready()
             answer = running.client().retrieve("Who pays for repairs?", timeout_s=20)
@@ -84,12 +86,41 @@ def test_a_worker_that_waits_for_redis_ends_at_once_when_it_is_told_to(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     with worker(tmp_path, CHORALE_REDIS_URL="redis://127.0.0.1:1/0") as (process, said):
-        wait_for("Redis does not answer", process, said)
+        wait_for("waits for Redis", process, said)
         told_at_s = time.monotonic()
         process.send_signal(number)
         assert process.wait(20) == 0
         assert time.monotonic() - told_at_s < 2
         assert "Traceback" not in said.read_text()
+
+
+def test_a_worker_whose_login_redis_refuses_says_what_to_do(
+    tmp_path: Path, own_redis_server: RedisServer
+) -> None:
+    url = own_redis_server.url.replace("://", "://worker:opensesame@")
+    own_redis_server.client().acl_setuser("worker", enabled=True, passwords=["+another"])
+    with worker(tmp_path, CHORALE_REDIS_URL=url) as (process, said):
+        wait_for("waits for Redis", process, said)
+        assert "refuses the login" in said.read_text()
+        assert "correct user and password in CHORALE_REDIS_URL" in said.read_text()
+        assert "opensesame" not in said.read_text()
+
+        # It may log in now, and nothing else.
+        own_redis_server.client().acl_setuser("worker", enabled=True, passwords=["+opensesame"])
+        wait_for("does not let this login do it", process, said)
+        assert "does not answer" not in said.read_text()
+
+
+def test_each_line_of_a_worker_that_is_told_to_stop_before_it_is_ready_is_one_object(
+    tmp_path: Path, own_redis_server: RedisServer
+) -> None:
+    environment = {"CHORALE_REDIS_URL": own_redis_server.url, "CHORALE_BROKER_URL": "redis://127.0.0.1:1/0"}
+    with worker(tmp_path, CHORALE_LOG_FORMAT="json", **environment) as (process, said):
+        wait_for("broker takes nobody in", process, said)
+        process.terminate()
+        assert process.wait(20) == 0
+        events = [json.loads(line)["event"] for line in said.read_text().splitlines()]
+    assert "broker takes nobody in" in events
 
 
 def test_a_worker_whose_login_rabbitmq_refuses_says_so_once_and_waits(

@@ -40,7 +40,20 @@ def test_celery_takes_the_address_of_a_redis_over_tls_as_it_is_documented() -> N
     ("url", "expected"),
     [
         ("redis://host/0", False),
-        ("rediss://host/0", False),
+        ("rediss://host/0", {"ssl_cert_reqs": ssl.CERT_REQUIRED}),
+        (
+            "rediss://host/0?ssl_ca_certs=%2Fa.crt&ssl_certfile=/b.crt&ssl_keyfile=/b.key",
+            {
+                "ssl_cert_reqs": ssl.CERT_REQUIRED,
+                "ssl_ca_certs": "/a.crt",
+                "ssl_certfile": "/b.crt",
+                "ssl_keyfile": "/b.key",
+            },
+        ),
+        (
+            "rediss://host/0?ssl_cert_reqs=none&ssl_check_hostname=false",
+            {"ssl_cert_reqs": ssl.CERT_NONE, "ssl_check_hostname": False},
+        ),
         ("amqp://host//", False),
         ("amqps://me:pw@Host:5671//", {"server_hostname": "host", "cert_reqs": ssl.CERT_REQUIRED}),
         (
@@ -55,7 +68,7 @@ def test_celery_takes_the_address_of_a_redis_over_tls_as_it_is_documented() -> N
         ),
     ],
 )
-def test_a_broker_s_certificate_is_looked_at_with_its_name(url: str, expected: object) -> None:
+def test_kombu_is_told_how_a_broker_s_certificate_is_looked_at(url: str, expected: object) -> None:
     assert broker_tls(url) == expected
 
 

@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from redis.exceptions import AuthenticationError
 
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.documents import Document, Manifest, Passage
 from search.embedded.store import EmbeddedStore
+from tasks import worker
 from tasks.app import make_app
 from tasks.resources import Resources
 from tasks.warming import warm
@@ -57,3 +61,19 @@ def test_a_worker_loads_of_an_index_what_its_queue_reads(
     assert isinstance(opened, EmbeddedStore)
     view = opened._view("default")
     assert (view.searcher is not None, view.vectors is not None) == (loads_words, loads_vectors)
+
+
+def test_a_redis_that_lets_nobody_in_is_asked_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "AGAIN_S", 0.01)
+    monkeypatch.setattr(worker, "LONGEST_AGAIN_S", 0.04)
+    asked_s: list[float] = []
+
+    def begin() -> str:
+        asked_s.append(time.monotonic())
+        if len(asked_s) <= 4:
+            raise AuthenticationError("WRONGPASS")
+        return "begun"
+
+    assert worker.when_redis_answers(begin, "redis://nowhere/0") == "begun"
+    waits_s = [after - before for before, after in pairwise(asked_s)]
+    assert all(wait >= least for wait, least in zip(waits_s, (0.01, 0.02, 0.04, 0.04), strict=True))

@@ -1,0 +1,210 @@
+"""`chorale doctor` and processes that mean other servers than the rest, or than whoever calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+
+from cli.checks.finding import Finding
+from cli.doctor import checks, examine
+from cli.surroundings import Surroundings
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from tasks.about import CONNECTION_OPTIONS, about
+from tasks.resources import Resources
+from tests.pipeline import ROOT
+from tests.rabbitmq import own_queues
+from tests.redis_server import RedisServer, free_port
+from tests.services import need
+
+PIPELINE = (ROOT / "config" / "clustered.toml").read_text(encoding="utf-8")
+INSIDE = {
+    "audit_url": "postgresql+psycopg://chorale:opensesame@postgresql/chorale",
+    "broker_url": "amqp://chorale:opensesame@rabbitmq/chorale",
+}
+OUTSIDE = {
+    "audit_url": "postgresql://ada:opensesame@db.example:6432/chorale?sslmode=require",
+    "broker_url": "amqps://ada:opensesame@mq.example:5671/chorale?ssl_ca_certs=/home/ada/ca.crt",
+}
+NAMES = ("same addresses", "same pipeline")
+Start = Callable[..., Surroundings]
+
+
+@pytest.fixture
+def start(tmp_path: Path, own_redis_server: RedisServer) -> Start:
+    """A process of this name, as far as its sign of life goes; or without a name, what this program has."""
+
+    def process(name: str = "", *, pipeline: str = PIPELINE, **settings: str) -> Surroundings:
+        file = tmp_path / "pipeline.toml"
+        file.write_text(pipeline)
+        given = Settings(home=tmp_path, redis_url=own_redis_server.url, **settings)  # type: ignore[arg-type]
+        declared = load_pipeline(file)
+        if name:
+            said = about(Resources(given, declared, own_redis_server.url))
+            beat = {"at": 0, "ready": True, "pid": 1, "queues": [f"chorale.{name}"], "wire": 1, "about": said}
+            own_redis_server.client().set(f"chorale:heartbeat:{name}", json.dumps(beat))
+        return Surroundings(given, declared, own_redis_server.url)
+
+    return process
+
+
+def findings(around: Surroundings, *names: str) -> list[Finding]:
+    found = [finding for one in examine(around, {n: checks()[n] for n in names}) for finding in one.findings]
+    assert "opensesame" not in f"{found}"
+    assert all(one.mend for one in found)
+    return found
+
+
+def test_an_index_worker_on_another_database_is_found_once_with_both(start: Start) -> None:
+    start("bm25", **INSIDE)
+    start("fusion", **INSIDE)
+    start("index", **{**INSIDE, "audit_url": "postgresql+psycopg://chorale:opensesame@postgresql/other"})
+    (found,) = findings(start(**INSIDE), *NAMES)
+    assert found.what == (
+        "not every process means the same by the audit trail: "
+        "bm25, fusion: postgresql://postgresql/chorale; index: postgresql://postgresql/other"
+    )
+    assert found.mend.startswith("give all of them the same CHORALE_AUDIT_URL")
+
+
+def test_a_worker_with_a_table_of_documents_of_its_own_is_found(start: Start) -> None:
+    start("bm25", **INSIDE)
+    start("index", **INSIDE, documents_url="sqlite:////var/documents.db")
+    (found,) = findings(start(**INSIDE), *NAMES)
+    assert found.what == (
+        "not every process means the same by the table of documents: "
+        "bm25: postgresql://postgresql/chorale; index: sqlite:////var/documents.db"
+    )
+    assert "CHORALE_DOCUMENTS_URL" in found.mend
+
+
+def test_workers_on_several_brokers_are_found(start: Start) -> None:
+    start("bm25", **INSIDE)
+    start("index", audit_url=INSIDE["audit_url"])
+    start("retrieve", **{**INSIDE, "broker_url": "amqp://chorale:opensesame@rabbitmq/other"})
+    (found,) = findings(start(**INSIDE), *NAMES)
+    assert found.what == (
+        "not every process means the same by the broker: bm25: amqp://rabbitmq/chorale; "
+        "index: the ledger's Redis; retrieve: amqp://rabbitmq/other"
+    )
+    assert "CHORALE_BROKER_URL" in found.mend
+
+
+def test_a_worker_with_another_elasticsearch_is_found(start: Start) -> None:
+    start("bm25", **INSIDE)
+    start("index", **INSIDE, pipeline=PIPELINE.replace("//elasticsearch:", "//another:"))
+    (found,) = findings(start(**INSIDE), *NAMES)
+    assert found.what == (
+        "not every process means the same by the store texts: "
+        "bm25: http://elasticsearch:9200; index: http://another:9200"
+    )
+
+
+def test_another_login_driver_or_authority_is_no_other_server(start: Start) -> None:
+    start("bm25", **INSIDE)
+    start(
+        "index",
+        audit_url="postgresql://another:opensesame@postgresql/chorale?sslrootcert=/ca.crt",
+        broker_url="amqp://another:opensesame@rabbitmq/chorale?ssl_ca_certs=/ca.crt",
+    )
+    assert findings(start(**INSIDE), *NAMES) == []
+
+
+def test_from_outside_where_the_servers_have_other_names_nothing_is_found(start: Start) -> None:
+    start("bm25", **INSIDE)
+    start("index", **INSIDE)
+    secured = 'url = "https://search.example:443", ca_file = "/home/ada/ca.crt"'
+    pipeline = PIPELINE.replace('url = "http://elasticsearch:9200"', secured).replace(
+        'url = "http://weaviate:8080", grpc_port = 50051', 'url = "https://vectors.example", grpc_port = 443'
+    )
+    assert pipeline.count(".example") == 2
+    assert findings(start(pipeline=pipeline, **OUTSIDE), *NAMES) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (
+            {"audit_url": "postgresql://ada:opensesame@db.example/other"},
+            "this program means postgresql://db.example/other by the audit trail, "
+            "and the processes postgresql://postgresql/chorale",
+        ),
+        (
+            {"broker_url": "amqp://ada:opensesame@mq.example/other"},
+            "this program means amqp://mq.example/other by the broker, "
+            "and the processes amqp://rabbitmq/chorale",
+        ),
+    ],
+)
+def test_another_database_or_virtual_host_of_this_program_is_found(
+    start: Start, other: dict[str, str], said: str
+) -> None:
+    start("bm25", **INSIDE)
+    (found,) = findings(start(**{**OUTSIDE, **other}), *NAMES)
+    assert found.what == said
+
+
+def test_another_declaration_is_found_once_for_all_processes(start: Start) -> None:
+    for name in ("bm25", "fusion", "index"):
+        start(name, **INSIDE)
+    (found,) = findings(start(pipeline=PIPELINE.replace("weight = 0.4", "weight = 0.5"), **INSIDE), *NAMES)
+    assert found.what == "another pipeline file than this program's have bm25, fusion, index"
+
+
+def test_what_says_how_a_server_is_reached_are_options_that_there_are() -> None:
+    from config.generators import Endpoint
+    from config.pipeline import STORE_KINDS
+
+    fields = {field for kind in (*STORE_KINDS.values(), Endpoint) for field in kind.model_fields}  # type: ignore[union-attr]
+    assert fields >= CONNECTION_OPTIONS
+    assert {field for field in fields if field.endswith(("_env", "_file"))} <= CONNECTION_OPTIONS
+
+
+def test_a_queue_without_a_consumer_at_the_broker_is_found_whose_worker_lives(start: Start) -> None:
+    broker = need("rabbitmq", "it counts who takes from a queue")
+    queues = ["chorale.bm25", "chorale.index"]
+    with own_queues(broker, queues) as connection:
+        start("bm25", broker_url=broker)
+        start("index", broker_url=broker)
+        around = start(broker_url=broker)
+        with connection.channel() as channel:
+            for queue in queues:
+                channel.queue_declare(queue, durable=True, auto_delete=False)
+            channel.basic_consume("chorale.bm25", callback=print)
+            (found,) = findings(around, "broker's consumers")
+            assert found.what.startswith(
+                "nobody takes messages of chorale.index from the broker at amqp://***@"
+            )
+            channel.basic_consume("chorale.index", callback=print)
+            assert findings(around, "broker's consumers") == []
+
+
+def test_a_documents_database_that_lets_nobody_in_is_one_clear_sentence(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("ELASTICSEARCH_PASSWORD", "WEAVIATE_API_KEY"):
+        monkeypatch.setenv(key, "unused-here")
+    url = make_url(need("postgresql", "it refuses the login"))
+    wrongs = {
+        "password authentication failed": url.set(password="opensesame"),
+        'database "nowhere" does not exist': url.set(database="nowhere"),
+        "failed to resolve host 'nowhere.invalid'": url.set(host="nowhere.invalid"),
+        "Connection refused": url.set(host="127.0.0.1", port=free_port()),
+    }
+    for said, wrong in wrongs.items():
+        address = wrong.render_as_string(hide_password=False)
+        for variable in ("audit_url", "documents_url"):
+            around = start(**{variable: address})
+            examined = examine(around, {name: checks()[name] for name in ("documents", "generations")})
+            (found,) = examined[0].findings
+            assert found.what.startswith(
+                f"the documents' database {wrong.render_as_string()} cannot be used: "
+            )
+            assert found.what.count(said) == 1
+            assert "\n" not in found.what
+            assert f"correct CHORALE_{variable.upper()}" in found.mend
+            assert examined[1].skipped == "the documents cannot be read, which is said above"
