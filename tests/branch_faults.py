@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from celery import Celery, chord
 from celery.exceptions import Ignore, Reject
@@ -248,10 +248,7 @@ def _branch(kind: str, group: str, queue: str) -> str:
 
 def install() -> None:
     """Let this process declare the kinds, and register their tasks beside those of the product."""
-    import config.pipeline
-
-    defaults: Any = config.pipeline.load_pipeline.__kwdefaults__
-    defaults["branch_kinds"] = KINDS
+    cast("dict[str, Any]", BRANCH_KINDS).update(KINDS)
     register = search.register
 
     def register_all(app: Celery) -> None:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,6 @@ def started(action: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 def line_of(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
-
-
-def until(so: Callable[[], bool]) -> None:
-    """Return once `so`, which is looked at again and again; fail if it never is."""
-    give_up = time.monotonic() + 20
-    while not so():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 def say(line: str) -> None:

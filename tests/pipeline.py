@@ -84,7 +84,7 @@ class RunningPipeline:
         self.redis = self.resources.redis
         self._queues = list(self.resources.pipeline.queues if queues is None else queues)
         self._sweeper = sweeper
-        self._preload = preload
+        self.preload = preload
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._queue_of: dict[str, str | None] = {}
 
@@ -117,7 +117,7 @@ class RunningPipeline:
             call = f"from tasks.worker import run_worker; run_worker([{queue or name!r}], name={name!r})"
         self._queue_of[name] = queue
         self.processes[name] = subprocess.Popen(
-            [sys.executable, "-c", f"{self._preload}\n{call}"],
+            [sys.executable, "-c", f"{self.preload}\n{call}"],
             cwd=ROOT,
             env={**os.environ, **self.environment, "PYTHONPATH": PYTHONPATH, "CHORALE_TEST_PROCESS": name},
             start_new_session=True,

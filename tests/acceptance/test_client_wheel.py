@@ -71,7 +71,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, sources, cwd=folder)
     shutil.rmtree(sources)
     (wheel,) = folder.glob("*.whl")
-    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
     python = folder / "venv" / "bin" / "python"
     (metadata,) = (path for path in zipfile.Path(wheel).iterdir() if path.name.endswith(".dist-info"))
     declared = PathDistribution(metadata).requires
@@ -79,7 +79,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "lock.txt").write_text(
         own + locked(needed(filter(applies, declared or ()), set())), encoding="utf-8"
     )
-    pip = (python, "-m", "pip", "--disable-pip-version-check", "--no-input")
+    pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "--no-input")
     run(*pip, "install", "--no-deps", "--no-compile", "--require-hashes", "-r", "lock.txt", cwd=folder)
     # Nothing that the wheel declares is missing.
     assert "No broken requirements" in run(*pip, "check", cwd=folder)

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from celery import Celery
 from chorale_client import Answer, make_request
-from chorale_client.keys import ENTRY, FLIGHT, MOMENTS, OUTBOX, result_key
+from chorale_client.keys import ENTRY, FLIGHT, HEARTBEAT, MOMENTS, OUTBOX, result_key
 from chorale_client.request import Request
 from redis import Redis
 from sqlalchemy import func, select
@@ -194,9 +194,10 @@ def unchanged(pipeline: RunningPipeline, found: Seen) -> Iterator[None]:
 
 
 def mentions(client: Redis, request_id: str) -> list[str]:
-    """The keys that know this request: by their names, or by what they hold."""
+    """The keys that know this request, by their names or by what they hold; a sign of life that names it passes."""
     keys = cast("Iterator[bytes]", client.scan_iter())
-    return sorted(key.decode() for key in keys if request_id in f"{key!r} {_value(client, key)!r}")
+    lasting = (key for key in keys if not key.startswith(HEARTBEAT.encode()))
+    return sorted(key.decode() for key in lasting if request_id in f"{key!r} {_value(client, key)!r}")
 
 
 def _value(client: Redis, key: bytes) -> Any:

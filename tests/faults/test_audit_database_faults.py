@@ -16,9 +16,10 @@ from cli.surroundings import Surroundings
 from tests.database_process import line_of, started
 from tests.failpoints import PROCESS
 from tests.faults.readers import audited, in_outbox
-from tests.faults.waiting import is_whole, until
+from tests.faults.waiting import is_whole
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -22,15 +22,15 @@ AT_ONCE = 6
 
 FOR_EVER = r"PENDING after \d+ s, and for ever"
 SEEN = {
-    "killed_before_its_callback": [FOR_EVER],
     "unreadable_message": [r"the worker ended with 1"] * 6,
+    "failing_inner_chord": [FOR_EVER] * 2,
+    "killed_before_its_callback": [FOR_EVER],
     "redis_restarted_empty": [FOR_EVER + "; a task sent later gave 1"],
+    "expired_while_it_runs": [FOR_EVER],
     "deduplicated_part": [FOR_EVER],
     "killed_after_its_result": [FOR_EVER],
-    "expired_while_it_runs": [FOR_EVER],
     "unknown_header_task": [FOR_EVER],
     "ignored_header": [FOR_EVER],
-    "failing_inner_chord": [FOR_EVER] * 2,
     "size_evicted": [FOR_EVER] * 2,
     "message_without_id": [r"the connection was called lost [1-9]\d* times"],
     "system_exit_in_solo_pool": [r"the task is PENDING, the worker ended: \[.*TypeError"],

@@ -18,10 +18,11 @@ from chorale_client.keys import SWEEPER
 
 from tests.failpoints import PROCESS
 from tests.faults.readers import ROOM_MS, asking, audited, seen
-from tests.faults.waiting import is_whole, one_branch_is_missing, until
+from tests.faults.waiting import is_whole, one_branch_is_missing
 from tests.pipeline import ROOT, RunningPipeline
 from tests.redis_server import RedisServer
 from tests.services import need
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -122,12 +123,12 @@ def whole(running: RunningPipeline, server: SteppedServer) -> Iterator[RunningPi
 
 
 def test_hosts_whose_clocks_are_hours_apart_work_as_one(whole: RunningPipeline) -> None:
-    found = seen(whole, timeout_s=5)
+    found = seen(whole, timeout_s=20)
 
     assert (found.status, found.missing) == ("complete", [])
     assert found.documents[0] == "error"
     assert found.branches == {"bm25", "vector", "hyde"}
-    assert 0 <= found.answer.took_ms <= 5_000
+    assert 0 <= found.answer.took_ms <= 20_000
     assert abs(found.audit.accepted_at_ms - time.time() * 1000) < 30_000
 
 
@@ -208,7 +209,7 @@ def test_a_clock_of_redis_set_forward_ends_what_is_in_flight_with_what_there_is(
     assert {branch for hit in answer.hits for branch in hit.found_by} == {"bm25", "hyde"}
     assert audited(whole, request_id).status == "degraded"
     whole.resume("chorale.vector")
-    assert seen(whole, timeout_s=5).status == "complete"
+    assert seen(whole, timeout_s=20).status == "complete"
 
 
 def test_a_clock_of_redis_set_back_holds_no_caller_beyond_its_own_time(
@@ -229,7 +230,7 @@ def test_a_clock_of_redis_set_back_holds_no_caller_beyond_its_own_time(
     assert found.missing == [("fuse", "not_started")]
     assert found.answer.took_ms == 0, "no time that is less than none"
     whole.resume("chorale.vector")
-    assert seen(whole, timeout_s=5).status == "complete"
+    assert seen(whole, timeout_s=20).status == "complete"
 
 
 def test_a_sweeper_that_died_before_the_clock_was_set_back_keeps_no_other_from_sweeping(
@@ -239,7 +240,7 @@ def test_a_sweeper_that_died_before_the_clock_was_set_back_keeps_no_other_from_s
     whole.pause("chorale.fusion")
     whole.redis.set(SWEEPER, "dead", px=600_000)
 
-    answer = whole.client().retrieve("ERR-4711", cache="bypass", timeout_s=1)
+    answer = whole.client().retrieve("ERR-4711", cache="bypass", timeout_s=2)
 
     assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
     assert [(one.where, one.reason) for one in answer.degraded] == [("fuse", "not_started")]

@@ -12,8 +12,8 @@ from chorale_client.keys import MOMENTS
 from tests.failpoints import arm
 from tests.faults.gone import ALL, BM25_GONE, FUSION_GONE, assert_next_is_whole
 from tests.faults.readers import Seen, mentions, order_by, striking, unchanged
-from tests.faults.waiting import until
 from tests.pipeline import RunningPipeline
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -12,10 +12,10 @@ from chorale_client.keys import HEARTBEAT
 
 from tests.failpoints import PROCESS
 from tests.faults.readers import ROOM_MS, order_by, seen
-from tests.faults.waiting import until
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
 from tests.tiny_bert import write_tiny_bert
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

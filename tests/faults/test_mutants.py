@@ -3,6 +3,9 @@ takes twenty minutes of processor time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
 import pytest
 
 from tests.mutants import ALL
@@ -21,11 +24,21 @@ WITHOUT_A_PIPELINE = (
 QUICK = [mutant for mutant in ALL if mutant.test.startswith(WITHOUT_A_PIPELINE)]
 
 
+@pytest.fixture(scope="module")
+def said() -> Iterator[dict[Mutant, Future[tuple[bool, str]]]]:
+    """What comes of each; two run at once."""
+    pool = ThreadPoolExecutor(2)
+    yield {mutant: pool.submit(run, mutant) for mutant in QUICK}
+    pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.guarantee)
-def test_a_broken_guarantee_turns_its_test_red(mutant: Mutant) -> None:
-    noticed, how = run(mutant)
+def test_a_broken_guarantee_turns_its_test_red(
+    mutant: Mutant, said: dict[Mutant, Future[tuple[bool, str]]]
+) -> None:
+    noticed, how = said[mutant].result()
     assert noticed, how
 
 

@@ -25,11 +25,11 @@ from tests.branch_faults import (
 )
 from tests.faults.effects import AT_ONCE_MS, REPORTED, UNREPORTED, Case, costs_only_its_branch
 from tests.faults.readers import asking, order_by, seen, seen_of, unchanged
-from tests.faults.waiting import until as wait_until
 from tests.pipeline import RunningPipeline
 from tests.rabbitmq import own_queues
 from tests.redis_server import RedisServer
 from tests.services import need
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -77,10 +77,7 @@ def faulty(broker: tuple[RunningPipeline, Connection]) -> Iterator[RunningPipeli
     assert [name for name, process in running.processes.items() if process.poll() is not None] == []
     assert order_by(running, ["bm25"]) == ["error"]
     assert running.redis.zcard(MOMENTS) == 0, "a request is left in flight"
-    until = time.monotonic() + 10
-    while left := {name: count for name in QUEUES if (count := waiting(connection, name))}:
-        assert time.monotonic() < until, f"messages were left: {left}"
-        time.sleep(0.05)
+    until(lambda: not any(waiting(connection, name) for name in QUEUES))
 
 
 def waiting(connection: Connection, queue: str) -> int:
@@ -102,7 +99,7 @@ def test_a_part_that_a_plain_chord_fails_for_or_waits_for_costs_its_branch(
     healthy = order_by(faulty, ["bm25"])
     is_reported = case in REPORTED.values()
 
-    found = seen(faulty, branches=["bm25", case.kind], timeout_s=20 if is_reported else 0.7)
+    found = seen(faulty, branches=["bm25", case.kind], timeout_s=20 if is_reported else 1.5)
 
     costs_only_its_branch(found, case, healthy)
     assert not is_reported or found.answer.took_ms < AT_ONCE_MS
@@ -123,9 +120,7 @@ def test_a_branch_whose_messages_the_broker_drops_is_named(
     request = make_request("ERR-4711", branches=["bm25", "unserved"], timeout_s=1.5, cache="bypass")
     submit(faulty.resources, faulty.app.fanout, request)
     dropped = 0
-    until = time.monotonic() + 10
     while faulty.redis.exists(entry_key(request.request_id)):
-        assert time.monotonic() < until, "it never ended"
         with broker[1].channel() as channel:
             dropped += channel.queue_purge(UNSERVED) or 0
         time.sleep(0.02)
@@ -141,8 +136,8 @@ def test_a_branch_whose_messages_outlive_their_time_in_the_queue_is_named(
     """Celery's `expires` is a time to live that RabbitMQ keeps; it tells nobody what it dropped."""
     healthy = order_by(faulty, ["bm25"])
     asked = asking(faulty, branches=["bm25", "perishable"], timeout_s=2)
-    wait_until(lambda: waiting(broker[1], HELD_QUEUE) == 1)
-    wait_until(lambda: waiting(broker[1], HELD_QUEUE) == 0)
+    until(lambda: waiting(broker[1], HELD_QUEUE) == 1)
+    until(lambda: waiting(broker[1], HELD_QUEUE) == 0)
     found = asked.result(30)
 
     costs_only_its_branch(found, Case("perishable", "not_started", "no worker took it"), healthy)
@@ -156,10 +151,10 @@ def test_a_branch_whose_message_outlived_its_time_is_asked_again(
     faulty.wait_ready([HELD_QUEUE])
     busy = make_request("ERR-4711", branches=["held"], timeout_s=20, cache="bypass")
     submit(faulty.resources, faulty.app.fanout, busy)
-    wait_until(lambda: faulty.redis.get(DELIVERIES + busy.request_id) == b"1")
+    until(lambda: faulty.redis.get(DELIVERIES + busy.request_id) == b"1")
     asked = asking(faulty, branches=["bm25", "perishable"], timeout_s=20)
-    wait_until(lambda: waiting(broker[1], HELD_QUEUE) == 1)
-    wait_until(lambda: waiting(broker[1], HELD_QUEUE) == 0)
+    until(lambda: waiting(broker[1], HELD_QUEUE) == 1)
+    until(lambda: waiting(broker[1], HELD_QUEUE) == 0)
     faulty.redis.lpush(f"{LET_GO}{busy.request_id}:1", 1)
     found = asked.result(30)
     faulty.kill(HELD_QUEUE)
@@ -190,13 +185,13 @@ def test_a_part_that_is_late_is_sent_once_more_and_the_first_answer_wins(
     request = make_request("ERR-4711", branches=["bm25", "held"], hedge=True, timeout_s=20, cache="bypass")
     release = f"{LET_GO}{request.request_id}:"
     submit(hedging.resources, hedging.app.fanout, request)
-    wait_until(lambda: hedging.redis.get(DELIVERIES + request.request_id) == b"2")
+    until(lambda: hedging.redis.get(DELIVERIES + request.request_id) == b"2")
     hedging.redis.lpush(f"{release}{first}", 1)
     found = seen_of(hedging, request)
     with unchanged(hedging, found):
         other = f"{release}{3 - first}"
         hedging.redis.lpush(other, 1)
-        wait_until(lambda: not hedging.redis.exists(other))
+        until(lambda: not hedging.redis.exists(other))
         order_by(hedging, ["bm25"])
 
     assert (found.status, found.missing) == ("complete", [])

@@ -8,12 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from chorale_client import Chorale, ServiceUnavailable, make_request
+from chorale_client.keys import ENTRY
 
 from tests.faults.readers import ROOM_MS, asking, audited, order_by, seen
-from tests.faults.waiting import is_whole, one_branch_is_missing, until
+from tests.faults.waiting import is_whole, one_branch_is_missing
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
 from tests.tcp_proxy import TcpProxy
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -161,6 +163,29 @@ def test_a_slow_network_makes_answers_later_and_no_worse(whole: RunningPipeline,
     assert (found.status, found.missing) == ("complete", [])
     assert found.documents == expected
     assert found.answer.took_ms >= 60, "a plan alone takes a trip in each direction"
+
+
+def test_a_caller_whose_connecting_takes_long_still_gets_what_was_found(
+    whole: RunningPipeline, line: TcpProxy
+) -> None:
+    """Else it would give up before the ledger does, and end as `failed` what only one branch is late for."""
+    expected = order_by(whole, ["bm25"])
+    whole.pause("chorale.vector")
+    line.delay_s = 0.1  # there and back for the greeting of each connection, before anything is accepted
+    slow = Chorale(line.redis_url, broker_url=whole.server.url)
+    request = make_request(
+        "ERR-4711", request_id="came-late", branches=["bm25", "vector"], cache="bypass", timeout_s=4
+    )
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(slow.ask, request)
+        until(lambda: whole.redis.exists(ENTRY + "came-late"))
+        line.delay_s = 0.0
+        answer = asked.result(timeout=20)
+
+    whole.resume("chorale.vector")
+    assert answer.status == "degraded"
+    assert [hit.document_id for hit in answer.hits] == expected
+    assert [(one.where, one.reason) for one in answer.degraded] == [("search.vector", "not_started")]
 
 
 def test_workers_that_hear_nothing_beyond_the_deadline_cost_the_request_and_nothing_else(

@@ -17,9 +17,10 @@ from redis.exceptions import RedisError
 
 from tests.failpoints import PRELOAD, arm, disarm, taken, wait_taken
 from tests.faults.readers import asking, audited, order_by, seen
-from tests.faults.waiting import is_whole, one_branch_is_missing, until
+from tests.faults.waiting import is_whole, one_branch_is_missing
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

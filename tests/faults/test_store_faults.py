@@ -17,9 +17,10 @@ import pytest
 from ingest.read import read_documents
 from tasks.corpus import index_corpus
 from tests.faults.readers import order_by, seen
-from tests.faults.waiting import is_whole, until
+from tests.faults.waiting import is_whole
 from tests.pipeline import CORPUS, ROOT, RunningPipeline
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

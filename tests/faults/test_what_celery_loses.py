@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +17,7 @@ from tests.branch_faults import FORKED, QUEUE, UNSERVED, forked_worker
 from tests.faults.effects import AT_ONCE_MS, REPORTED, UNREPORTED, Case, costs_only_its_branch
 from tests.faults.readers import asking, channels, mentions, order_by, seen, seen_of
 from tests.pipeline import PYTHONPATH, ROOT, RunningPipeline
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -37,16 +37,13 @@ def test_a_part_that_celery_loses_costs_its_branch_and_no_time(faulty: RunningPi
     healthy = order_by(faulty, ["bm25"])
     subscribed = channels(faulty.redis)
 
-    found = seen(faulty, branches=["bm25", case.kind], timeout_s=0.7)
+    found = seen(faulty, branches=["bm25", case.kind], timeout_s=1.5)
 
     costs_only_its_branch(found, case, healthy)
     assert mentions(faulty.redis, found.request.request_id) == [
         f"celery-task-meta-{found.request.request_id}"
     ]
-    until = time.monotonic() + 2
-    while not channels(faulty.redis) <= subscribed:
-        assert time.monotonic() < until, "a subscription was left behind"
-        time.sleep(0.01)
+    until(lambda: channels(faulty.redis) <= subscribed)
 
 
 def test_a_branch_that_answers_at_its_second_attempt_costs_nothing(faulty: RunningPipeline) -> None:
@@ -92,10 +89,7 @@ def test_a_branch_whose_message_is_dropped_twice_is_asked_the_third_time(faulty:
 def test_a_request_whose_entry_is_gone_ends_for_the_caller_who_waits(faulty: RunningPipeline) -> None:
     """Evicted, expired or flushed: nothing else knows of it."""
     asked = asking(faulty, branches=["bm25", "ignores"], timeout_s=1)
-    until = time.monotonic() + 5
-    while not (keys := list(faulty.redis.scan_iter(f"{ENTRY}*"))):
-        assert time.monotonic() < until
-    faulty.redis.delete(*keys)
+    faulty.redis.delete(*until(lambda: list(faulty.redis.scan_iter(f"{ENTRY}*"))))
 
     found = asked.result(timeout=10)
 
@@ -109,10 +103,9 @@ def forked(faulty_pipeline: RunningPipeline) -> Iterator[None]:
     environment = {**os.environ, **faulty_pipeline.environment, "PYTHONPATH": PYTHONPATH}
     worker = subprocess.Popen(forked_worker(), cwd=ROOT, env=environment)
     try:
-        until = time.monotonic() + 60
-        while not faulty_pipeline.app.control.ping(destination=worker_of(FORKED), timeout=1, limit=1):
-            assert worker.poll() is None
-            assert time.monotonic() < until, "the worker was not ready"
+        ping = faulty_pipeline.app.control.ping
+        until(lambda: worker.poll() or ping(destination=worker_of(FORKED), timeout=1, limit=1), 60)
+        assert worker.poll() is None
         yield
     finally:
         worker.terminate()
@@ -141,11 +134,7 @@ def test_a_branch_that_is_revoked_while_it_runs_is_named_as_cancelled(faulty: Ru
     healthy = order_by(faulty, ["bm25"])
     request = make_request("ERR-4711", branches=["bm25", "hangs"], timeout_s=20, cache="bypass")
     submit(faulty.resources, faulty.app.fanout, request)
-    until = time.monotonic() + 10
-    while not faulty.redis.hexists(ENTRY + request.request_id, "started:hangs"):
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
+    until(lambda: faulty.redis.hexists(ENTRY + request.request_id, "started:hangs"))
     faulty.app.control.revoke(part_id(request.request_id, "hangs"), terminate=True, signal="SIGKILL")
     found = seen_of(faulty, request)
 

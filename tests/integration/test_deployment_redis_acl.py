@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
@@ -14,6 +16,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 from redis.exceptions import ConnectionError as NoConnection
 
 from ledger.outbox import publish_outbox_limit, read_outbox_bound
+from tests.integration.cli.commands.conftest import command
 from tests.redis_acl import RolesPipeline, SecuredRedis, needs_tls
 
 ONE_QUEUE = """
@@ -88,6 +91,8 @@ OF_OTHERS = {
         ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "chorale.index"),
         ("GET", "chorale:cache:x"),
         ("SET", "chorale:indexed:x", "y"),
+        ("INFO", "server"),
+        ("ZRANGE", "chorale:not_done:docs", "0", "-1"),
         ("BRPOP", "chorale.index", "1"),
         ("LRANGE", "chorale.index", "0", "-1"),
         ("LPUSH", "chorale.bm25", "x"),
@@ -178,6 +183,18 @@ def test_a_writer_s_documents_come_and_go_and_nothing_on_their_way_is_refused(
         assert [hit.document_id for hit in answer.hits] == ["teapot"]
     gone = writer.wait_visible(writer.delete("shop", ["teapot"]), wait_s=30)
     assert gone.deleted == 1
+    assert secured.denied() == []
+
+
+def test_the_operator_s_documents_are_indexed_by_workers_and_nothing_on_their_way_is_refused(
+    running: RolesPipeline, secured: SecuredRedis, tmp_path: Path
+) -> None:
+    (tmp_path / "teapot.txt").write_text("A pot for green tea.")
+    operator = {**running.environment, "CHORALE_REDIS_URL": secured.url_of("operator")}
+    called = command("index", str(tmp_path), "-n", "pots", "--where", "workers", "--prune", **operator)
+    done = subprocess.run(**called, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "1 added" in done.stdout
     assert secured.denied() == []
 
 

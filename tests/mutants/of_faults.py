@@ -8,6 +8,13 @@ _FAULTS, _TASKS = "tests/faults", "tests/integration/tasks"
 
 MUTANTS = (
     Mutant(
+        "what connecting took is off a request's time",
+        "client/chorale_client/client.py",
+        "self._enqueue(request, ends_at_s - GRACE_S - time.monotonic())",
+        "self._enqueue(request)",
+        "tests/faults/test_redis_connections.py::test_a_caller_whose_connecting_takes_long_still_gets_what_was_found",
+    ),
+    Mutant(
         "Celery reads what the end says",
         "client/chorale_client/scripts/prelude.lua",
         """'{"status":"SUCCESS",""",
@@ -54,7 +61,7 @@ MUTANTS = (
     Mutant(
         "a rebuild makes room",
         "tasks/corpus.py",
-        "    kept = None if of_store is None else of_store()",
+        "    kept = store.make_room() if isinstance(store, MakesRoom) else None",
         "    kept = None",
         f"{_FAULTS}/test_store_faults.py::test_the_command_mends_a_corpus_that_cannot_be_read",
     ),

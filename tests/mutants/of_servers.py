@@ -85,7 +85,7 @@ MUTANTS = (
     Mutant(
         "no cached answer outlives the corpus it came from",
         "tasks/resources.py",
-        "            raise_generation(namespace, told + 1)",
+        "            store.raise_generation(namespace, told + 1)",
         "            pass",
         "tests/faults/test_store_faults.py::test_a_corpus_made_anew_is_what_the_workers_search_and_no_cached_answer_outlives_the_old_one",
     ),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from config.pipeline import BRANCH_KINDS
 from models.hits import Hit, Ranking
 from tasks.part import Part
-from tasks.search import KINDS
+from tests import kinds
 
 KIND = "telling"
 BRANCHES = ("first", "second", "third")
@@ -34,8 +33,7 @@ TIMEOUTS_S = (0.4, 0.8, 1.5, 3.0)
 
 def declare() -> None:
     """Make the kind known to this process: to the pipeline's reader and to the search tasks."""
-    cast("dict[str, Any]", BRANCH_KINDS)[KIND] = {}
-    cast("dict[str, Any]", KINDS)[KIND] = search_telling
+    kinds.declare(**{KIND: search_telling})
 
 
 def search_telling(part: Part) -> list[Ranking]:

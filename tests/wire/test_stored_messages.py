@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from ledger.protocol import Callback, Part
 from models.envelope import Envelope
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 STORED = Path(__file__).parent / "stored_messages"
 IGNORED = (
@@ -62,11 +62,8 @@ def deliver(pipeline: RunningPipeline, v: int, name: str) -> None:
 
 def answered(pipeline: RunningPipeline, request_id: str) -> Answer:
     """The answer as soon as there is one; nobody waits who would end the request himself."""
-    until = time.monotonic() + 15
-    while (result := pipeline.redis.get(f"celery-task-meta-{request_id}")) is None:
-        assert time.monotonic() < until, f"{request_id} was not answered"
-        time.sleep(0.01)
-    return Answer.model_validate(json.loads(result)["result"])
+    result = until(lambda: pipeline.redis.get(f"celery-task-meta-{request_id}"), 10)
+    return Answer.model_validate(json.loads(result or b"")["result"])
 
 
 def accepted(pipeline: RunningPipeline, v: int, request_id: str, **options: Any) -> None:
@@ -125,10 +122,7 @@ def test_a_stored_part_and_a_stored_callback_of_a_stored_plan_are_served(
 @pytest.mark.parametrize("v", [1, 2])
 def test_stored_documents_to_index_are_indexed(pipeline: RunningPipeline, v: int) -> None:
     deliver(pipeline, v, "index")
-    until = time.monotonic() + 20
-    while not pipeline.resources.generation(f"stored-v{v}"):
-        assert time.monotonic() < until, "nothing was indexed"
-        time.sleep(0.02)
+    until(lambda: pipeline.resources.generation(f"stored-v{v}"))
     answer = pipeline.client().retrieve(
         "tea", namespace=f"stored-v{v}", branches=["bm25"], timeout_s=10, cache="bypass"
     )

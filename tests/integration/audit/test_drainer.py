@@ -15,8 +15,8 @@ from audit.outbox import UNREADABLE, outbox_state
 from audit.queries import count, show
 from models.audit_tables import BranchRow, HitRow, QuestionRow
 from tests.audit_entries import ACCEPTED_AT_MS, make_answer, make_request, put, whole_entry
-from tests.database_process import until
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 
 @pytest.fixture

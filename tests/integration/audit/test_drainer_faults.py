@@ -21,8 +21,9 @@ from audit.outbox import UNREADABLE
 from audit.queries import count, last
 from audit.schema import upgrade
 from tests.audit_entries import make_request, put, whole_entry
-from tests.database_process import line_of, started, until
+from tests.database_process import line_of, started
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 
 def add(client: redis.Redis, *names: str) -> None:

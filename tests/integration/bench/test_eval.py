@@ -124,7 +124,7 @@ def test_wrong_usage_is_a_sentence(pipeline: RunningPipeline, folder: Path) -> N
 
 def test_degraded_answers_are_said_and_end_with_code_3(folder: Path, pipeline: RunningPipeline) -> None:
     pipeline.kill("chorale.vector")
-    pipeline._preload = BROKEN
+    pipeline.preload = BROKEN
     pipeline.start("chorale.vector")
     pipeline.wait_ready()
 

@@ -16,10 +16,11 @@ import pytest
 
 from cli.child_process import Child, ChildProcess
 from cli.supervisor import Heartbeat, Patience, Supervisor
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
-QUICK = Patience(first_delay_s=0.05, longest_delay_s=0.2, stop_s=2, look_every_s=0.02, listen_every_s=0.05)
+QUICK = Patience(first_delay_s=0.05, longest_delay_s=0.2, stop_s=10, look_every_s=0.02, listen_every_s=0.05)
 
 
 class Lines:
@@ -53,13 +54,6 @@ class FileHeartbeats:
         """A command that beats until it ends."""
         touch = "import pathlib, sys, time\nwhile True: pathlib.Path(sys.argv[1]).touch(); time.sleep(.02)"
         return (sys.executable, "-c", touch, str(self.folder / name))
-
-
-def until(claim: Callable[[], object], within_s: float = 15.0) -> None:
-    give_up = time.monotonic() + within_s
-    while not claim():
-        assert time.monotonic() < give_up, "it did not come true in time"
-        time.sleep(0.02)
 
 
 def runs(pid: int) -> bool:
@@ -118,7 +112,7 @@ def test_a_stopped_child_with_a_stale_heartbeat_is_restarted(tmp_path: Path) -> 
 def test_a_child_without_its_first_heartbeat_is_given_longer_and_then_restarted() -> None:
     lines = Lines()
     patience = Patience(
-        hung_after_s=0.05, start_s=0.6, first_delay_s=9, look_every_s=0.02, listen_every_s=0.05
+        hung_after_s=0.05, start_s=3, first_delay_s=60, look_every_s=0.02, listen_every_s=0.05
     )
     with Supervisor([Child("mute", SLEEP)], output=lines, patience=patience) as supervisor:
         assert supervisor.wait_ready(0.3) == ("mute",)
@@ -149,14 +143,14 @@ def test_nothing_is_restarted_while_nothing_can_be_known_of_it() -> None:
 
 def test_a_paused_child_is_not_taken_for_hung_and_goes_on_when_resumed(tmp_path: Path) -> None:
     beats, lines = FileHeartbeats(tmp_path), Lines()
-    patience = Patience(fresh_s=0.2, hung_after_s=0.3, look_every_s=0.02, listen_every_s=0.05)
+    patience = Patience(fresh_s=1, hung_after_s=2, look_every_s=0.02, listen_every_s=0.05)
     child = Child("worker", beats.beating("worker"))
     with Supervisor([child], output=lines, heartbeats=beats, patience=patience) as supervisor:
         assert supervisor.wait_ready(15) == ()
         pid = supervisor.pids()["worker"]
         supervisor.pause("worker")
         until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
-        time.sleep(0.8)
+        time.sleep(2.5)
         supervisor.resume("worker")
         resumed_at = time.time()
         until(lambda: (tmp_path / "worker").stat().st_mtime > resumed_at)
@@ -167,10 +161,11 @@ def test_a_paused_child_is_not_taken_for_hung_and_goes_on_when_resumed(tmp_path:
 def test_a_level_starts_when_the_one_below_is_ready_and_stops_before_it(tmp_path: Path) -> None:
     order: list[str] = []
     say_goodbye = (
-        "import signal, sys, time\n"
-        "signal.signal(15, lambda *_: (print('bye', flush=True), sys.exit()))\n"
+        "import signal\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {15})\n"
         "print('here', flush=True)\n"
-        "time.sleep(600)"
+        "signal.sigwait({15})\n"
+        "print('bye', flush=True)"
     )
     command = (sys.executable, "-c", say_goodbye)
     beats: dict[str, Heartbeat | None] = {"low": None}
@@ -245,7 +240,7 @@ def supervised(tmp_path: Path) -> Iterator[Supervised]:
 def test_sigkill_of_the_supervisor_leaves_nothing_running(supervised: Supervised) -> None:
     process, pids = supervised("plain")
     process.kill()
-    until(lambda: not any(runs(pid) for pid in pids.values()), within_s=5)
+    until(lambda: not any(runs(pid) for pid in pids.values()))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -262,7 +257,7 @@ def test_a_closed_terminal_ends_everything(supervised: Supervised) -> None:
     os.close(inside)
     os.close(terminal)
     process.wait(10)
-    until(lambda: not any(runs(pid) for pid in pids.values()), within_s=5)
+    until(lambda: not any(runs(pid) for pid in pids.values()))
 
 
 def test_where_the_kernel_does_not_kill_orphans_a_watcher_does(tmp_path: Path) -> None:
@@ -285,7 +280,7 @@ def test_where_the_kernel_does_not_kill_orphans_a_watcher_does(tmp_path: Path) -
         pid = int(process.stdout.readline())
         assert runs(pid)
         process.kill()
-    until(lambda: not runs(pid), within_s=5)
+    until(lambda: not runs(pid))
 
 
 def test_the_watcher_passes_on_the_end_of_its_command() -> None:

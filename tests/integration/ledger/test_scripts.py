@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 from chorale_client import Request
-from chorale_client.keys import OUTBOX, entry_key, result_key
+from chorale_client.keys import OUTBOX, SWEEPER, entry_key, result_key
 from chorale_client.ledger import DEFAULT_OUTBOX_LIMIT, CallersLedger
 from chorale_client.scripts import PRELUDE
 from redis import Redis
@@ -179,11 +179,15 @@ class TestSweeping(SweepingContract):
             time.sleep(0.002)
         assert entry.now_ms >= accepted.deadline_ms - 10
 
-    def test_a_sweepers_lease_is_the_servers(self, redis_client: Redis) -> None:
+    def test_a_sweepers_lease_is_the_servers(
+        self, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("ledger.redis.SWEEPER_LEASE_MS", 60_000)
         real = RedisLedger(redis_client)
         assert real.sweep("first").is_acting
         assert not real.sweep("second").is_acting
-        time.sleep(0.2)
+        assert 0 < redis_client.pttl(SWEEPER) <= 60_000
+        redis_client.delete(SWEEPER)
         assert real.sweep("second").is_acting
 
 

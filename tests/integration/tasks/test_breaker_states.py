@@ -13,7 +13,7 @@ from ledger import breakers as module
 from ledger.breakers import FEWEST_DURATIONS, Breaker, Breakers, Turned
 from ledger.outcomes import Outcome
 
-OPEN_S = 0.2
+OPEN_S = 60
 
 
 @pytest.fixture
@@ -37,9 +37,13 @@ def opened(breakers: Breakers) -> None:
     assert [failed(breakers) for _ in range(3)] == [(), (), (Turned("vector", is_open=True),)]
 
 
-def half_open(breakers: Breakers) -> None:
+def half_open(breakers: Breakers, redis_client: redis.Redis) -> None:
     opened(breakers)
-    time.sleep(OPEN_S + 0.02)
+    time_is_over(redis_client, "vector")
+
+
+def time_is_over(redis_client: redis.Redis, name: str) -> None:
+    redis_client.hset(f"chorale:breaker:{name}", "open_until", 1)
 
 
 def claims(breakers: Breakers, request_id: str, *, early: bool = False) -> bool:
@@ -75,8 +79,8 @@ def test_while_it_is_open_nobody_may_try_it(breakers: Breakers) -> None:
     assert not claims(breakers, "a")
 
 
-def test_half_open_is_tried_by_exactly_one_of_many(breakers: Breakers) -> None:
-    half_open(breakers)
+def test_half_open_is_tried_by_exactly_one_of_many(breakers: Breakers, redis_client: redis.Redis) -> None:
+    half_open(breakers, redis_client)
     found: list[bool] = []
     threads = [
         threading.Thread(target=lambda n=number: found.append(claims(breakers, f"request-{n}")))
@@ -89,16 +93,18 @@ def test_half_open_is_tried_by_exactly_one_of_many(breakers: Breakers) -> None:
     assert sorted(found) == [False] * 15 + [True]
 
 
-def test_the_probe_s_answer_closes_it(breakers: Breakers) -> None:
-    half_open(breakers)
+def test_the_probe_s_answer_closes_it(breakers: Breakers, redis_client: redis.Redis) -> None:
+    half_open(breakers, redis_client)
     assert claims(breakers, "probe")
     assert answered(breakers, "probe") == (Turned("vector", is_open=False),)
     assert claims(breakers, "anybody")
     assert claims(breakers, "somebody"), "what is closed needs no probe"
 
 
-def test_the_probe_s_failure_opens_it_again_and_nobody_else_s_does(breakers: Breakers) -> None:
-    half_open(breakers)
+def test_the_probe_s_failure_opens_it_again_and_nobody_else_s_does(
+    breakers: Breakers, redis_client: redis.Redis
+) -> None:
+    half_open(breakers, redis_client)
     assert claims(breakers, "probe")
     before = seen(breakers)["vector"]
     assert failed(breakers, "planned before it opened") == ()
@@ -111,8 +117,10 @@ def test_the_probe_s_failure_opens_it_again_and_nobody_else_s_does(breakers: Bre
     assert not claims(breakers, "another")
 
 
-def test_a_probe_that_says_nothing_lets_the_next_one_try(breakers: Breakers) -> None:
-    half_open(breakers)
+def test_a_probe_that_says_nothing_lets_the_next_one_try(
+    breakers: Breakers, redis_client: redis.Redis
+) -> None:
+    half_open(breakers, redis_client)
     assert claims(breakers, "probe")
     breakers.count("another", [Outcome("vector", "says_nothing", "bad_index")])
     assert not claims(breakers, "another")
@@ -121,13 +129,20 @@ def test_a_probe_that_says_nothing_lets_the_next_one_try(breakers: Breakers) -> 
 
 
 def test_the_claim_of_a_probe_that_never_ended_runs_out(
-    breakers: Breakers, monkeypatch: pytest.MonkeyPatch
+    breakers: Breakers, redis_client: redis.Redis
 ) -> None:
-    monkeypatch.setattr(module, "CLAIM_GRACE_MS", 100)
-    half_open(breakers)
-    assert breakers.claim("killed", ["vector"], timeout_s=0.05)
+    def now_ms() -> int:
+        seconds, microseconds = redis_client.time()
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    half_open(breakers, redis_client)
+    before_ms = now_ms()
+    assert breakers.claim("killed", ["vector"], timeout_s=2)
     assert not claims(breakers, "another")
-    time.sleep(0.2)
+    # Its own 2 s and a second more.
+    claimed_until_ms = int(redis_client.hget("chorale:breaker:vector", "probe_until") or 0)
+    assert before_ms + 3_000 <= claimed_until_ms <= now_ms() + 3_000
+    redis_client.hset("chorale:breaker:vector", "probe_until", now_ms())
     assert claims(breakers, "another")
 
 
@@ -137,42 +152,50 @@ def test_early_one_may_try_before_the_time_is_over_and_only_one(breakers: Breake
     assert not claims(breakers, "b", early=True)
 
 
-def test_a_branch_is_tried_only_where_its_store_may_be_too(breakers: Breakers) -> None:
-    half_open(breakers)
+def test_a_branch_is_tried_only_where_its_store_may_be_too(
+    breakers: Breakers, redis_client: redis.Redis
+) -> None:
+    half_open(breakers, redis_client)
     for _ in range(3):
         failed(breakers, name="store:local")
     assert not claims(breakers, "a"), "its store is open"
     assert breakers.claim("b", ["vector"], timeout_s=2), "and nothing was claimed for it"
 
 
-def test_one_request_tries_all_branches_of_a_store(breakers: Breakers) -> None:
+def test_one_request_tries_all_branches_of_a_store(breakers: Breakers, redis_client: redis.Redis) -> None:
     for name in ("store:local", "bm25", "vector"):
         for _ in range(3):
             failed(breakers, name=name)
-    time.sleep(OPEN_S + 0.02)
+        time_is_over(redis_client, name)
     assert breakers.claim("a", ["bm25", "store:local"], timeout_s=2)
     assert breakers.claim("a", ["vector", "store:local"], timeout_s=2)
     assert not breakers.claim("b", ["hyde", "store:local"], timeout_s=2)
 
 
-def test_what_is_all_well_is_not_asked_again_for_a_moment(
-    breakers: Breakers, redis_client: redis.Redis
-) -> None:
-    def calls() -> int:
-        return int(redis_client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0))
+def looks(redis_client: redis.Redis) -> int:
+    return int(redis_client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0))
 
+
+def test_what_is_all_well_is_not_asked_again_for_a_moment(
+    breakers: Breakers, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ALL_WELL_FOR_S", 60)
     seen(breakers)
-    before = calls()
+    before = looks(redis_client)
     for _ in range(20):
         seen(breakers)
-    assert calls() - before <= 1
-    # What is not well is asked each time: nobody is left out for longer than need be.
-    time.sleep(0.12)
+    assert looks(redis_client) == before
+
+
+def test_what_is_not_well_is_asked_each_time(breakers: Breakers, redis_client: redis.Redis) -> None:
+    """Nobody is left out for longer than need be."""
+    seen(breakers)
     opened(breakers)
-    before = calls()
+    time.sleep(module.ALL_WELL_FOR_S)
+    before = looks(redis_client)
     for _ in range(5):
         assert seen(breakers)
-    assert calls() - before == 5
+    assert looks(redis_client) - before == 5
 
 
 def test_the_slowest_twentieth_is_known_once_enough_have_answered(breakers: Breakers) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.elasticsearch_server import address, corner
-from tests.faults.waiting import until
 from tests.pipeline import CORPUS, RunningPipeline
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion"]
 KINDS = ("bm25", "vector", "hyde")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from tests.judged_collections import judged_collection
 from tests.own_elasticsearch import ElasticsearchServer
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
+from tests.waiting import until
 from tests.weaviate_server import WeaviateServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -26,7 +26,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 QUESTIONS = 50
 DOCUMENTS = 300
 """As many as are embedded in a quarter of a minute: those that were judged for the questions, and the first others."""
+DISTURBED, UNDISTURBED = 20, 5
+"""How many are asked while a server goes, and after how many of them it does."""
+PATIENT_S = 30.0
 TIMEOUT_S = 3.0
+"""Of what is asked while a server is away."""
 AT_ONCE = 4
 KEY = "the-administrators-key"
 KEY_VARIABLE = "CHORALE_TEST_WEAVIATE_KEY"
@@ -66,33 +70,38 @@ class Clustered:
     weaviate: WeaviateServer
     collection: Collection
 
-    def ask(self, text: str, branches: Sequence[str] | None = None) -> Answer:
+    def ask(self, text: str, branches: Sequence[str] | None = None, timeout_s: float = PATIENT_S) -> Answer:
         return self.running.client().retrieve(
             text,
             namespace=self.collection.namespace,
             branches=branches,
             cache="bypass",
             include=["metadata", "texts"],
-            timeout_s=TIMEOUT_S,
+            timeout_s=timeout_s,
         )
 
-    def ask_all(self, *, after: int = 0, disturb: Callable[[], None] = lambda: None) -> list[Answer]:
-        """Every question, some at once; `disturb` is called when `after` of them have been taken up."""
-        texts = list(self.collection.questions.values())
+    @property
+    def texts(self) -> list[str]:
+        return list(self.collection.questions.values())
+
+    def ask_all(self, texts: Sequence[str]) -> list[Answer]:
+        """Some at once."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(self.ask, texts))
+
+    def ask_disturbed(self, texts: Sequence[str], disturb: Callable[[], None]) -> list[Answer]:
+        """`disturb` is called when UNDISTURBED of them have been taken up."""
 
         def one(place: int) -> Answer:
-            if place == after:
+            if place == UNDISTURBED:
                 disturb()
-            return self.ask(texts[place])
+            return self.ask(texts[place], timeout_s=TIMEOUT_S)
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(one, range(len(texts))))
 
     def wait_whole(self) -> None:
-        until = time.monotonic() + 60
-        while (answer := self.ask("is it whole again?")).status != "complete":
-            assert time.monotonic() < until, answer.degraded
-            time.sleep(0.2)
+        until(lambda: self.ask("is it whole again?", timeout_s=TIMEOUT_S).status == "complete", 60)
 
 
 @pytest.fixture(scope="module")
@@ -160,72 +169,81 @@ def missing_branches(answer: Answer) -> set[str]:
     return {where.removeprefix("search.") for where in found}
 
 
-def test_fifty_questions_find_what_was_judged_in_both_stores(clustered: Clustered) -> None:
-    answers = clustered.ask_all()
-    assert {answer.status for answer in answers} == {"complete"}
-    for answer in answers:
+@pytest.fixture(scope="module")
+def whole(clustered: Clustered) -> list[Answer]:
+    """The answers to all questions while both stores are there."""
+    return clustered.ask_all(clustered.texts)
+
+
+def test_fifty_questions_find_what_was_judged_in_both_stores(
+    clustered: Clustered, whole: list[Answer]
+) -> None:
+    assert {answer.status for answer in whole} == {"complete"}
+    for answer in whole:
         assert {name for hit in answer.hits for name in hit.found_by} == {"bm25", "vector", "hyde"}
-    assert all(hit.text for answer in answers for hit in answer.hits)
+    assert all(hit.text for answer in whole for hit in answer.hits)
     grades = clustered.collection.judgements.values()
     found = sum(
-        any(mine.get(name) for name in ids(answer)) for mine, answer in zip(grades, answers, strict=True)
+        any(mine.get(name) for name in ids(answer)) for mine, answer in zip(grades, whole, strict=True)
     )
     # In the whole collection, which is 17 times as large, 86 of a hundred are among the first ten.
     assert found >= 0.8 * QUESTIONS
 
 
-def test_a_killed_weaviate_leaves_what_elasticsearch_finds_and_is_named(clustered: Clustered) -> None:
-    texts = list(clustered.collection.questions.values())
+def test_a_killed_weaviate_leaves_what_elasticsearch_finds_and_is_named(
+    clustered: Clustered, whole: list[Answer]
+) -> None:
+    texts = clustered.texts[:DISTURBED]
     bm25_alone = [ids(clustered.ask(text, ["bm25"])) for text in texts]
-    whole = [ids(answer) for answer in clustered.ask_all()]
     try:
-        answers = clustered.ask_all(after=10, disturb=clustered.weaviate.kill)
+        answers = clustered.ask_disturbed(texts, clustered.weaviate.kill)
     finally:
         clustered.weaviate.kill()
         clustered.weaviate.launch()
     assert all(is_in_time(answer) for answer in answers)
     without = [missing_branches(answer) for answer in answers]
     # Those that were under way may have had either, or both.
-    assert without[10 + AT_ONCE :] == [{"vector", "hyde"}] * (QUESTIONS - 10 - AT_ONCE)
+    assert without[UNDISTURBED + AT_ONCE :] == [{"vector", "hyde"}] * (DISTURBED - UNDISTURBED - AT_ONCE)
     for answer, missing, lexical in zip(answers, without, bm25_alone, strict=True):
         assert answer.status == ("degraded" if missing or answer.degraded else "complete")
         if missing == {"vector", "hyde"}:
             assert ids(answer) == lexical
             assert all(hit.text for hit in answer.hits)
     clustered.wait_whole()
-    again = clustered.ask_all()
+    again = clustered.ask_all(texts)
     assert {answer.status for answer in again} == {"complete"}
-    assert [ids(answer) for answer in again] == whole
+    assert [ids(answer) for answer in again] == [ids(answer) for answer in whole[:DISTURBED]]
 
 
-def test_an_elasticsearch_held_still_leaves_what_weaviate_finds_and_is_named(clustered: Clustered) -> None:
-    texts = list(clustered.collection.questions.values())
+def test_an_elasticsearch_held_still_leaves_what_weaviate_finds_and_is_named(
+    clustered: Clustered, whole: list[Answer]
+) -> None:
+    texts = clustered.texts[:DISTURBED]
     vectors_alone = [ids(clustered.ask(text, ["vector"])) for text in texts]
-    whole = [ids(answer) for answer in clustered.ask_all()]
     try:
-        answers = clustered.ask_all(after=10, disturb=clustered.elasticsearch.pause)
+        answers = clustered.ask_disturbed(texts, clustered.elasticsearch.pause)
     finally:
         clustered.elasticsearch.go_on()
     assert all(is_in_time(answer) for answer in answers)
     without = [missing_branches(answer) for answer in answers]
     # Feedback asks Elasticsearch for its passages.
-    assert without[10 + AT_ONCE :] == [{"bm25", "hyde"}] * (QUESTIONS - 10 - AT_ONCE)
+    assert without[UNDISTURBED + AT_ONCE :] == [{"bm25", "hyde"}] * (DISTURBED - UNDISTURBED - AT_ONCE)
     for answer, missing, dense in zip(answers, without, vectors_alone, strict=True):
         assert answer.status == ("degraded" if missing or answer.degraded else "complete")
         if missing == {"bm25", "hyde"}:
             assert ids(answer) == dense
             assert all(hit.text for hit in answer.hits)
     clustered.wait_whole()
-    again = clustered.ask_all()
+    again = clustered.ask_all(texts)
     assert {answer.status for answer in again} == {"complete"}
-    assert [ids(answer) for answer in again] == whole
+    assert [ids(answer) for answer in again] == [ids(answer) for answer in whole[:DISTURBED]]
 
 
 def test_with_both_away_a_request_fails_in_time_and_names_all_three(clustered: Clustered) -> None:
     clustered.elasticsearch.pause()
     clustered.weaviate.pause()
     try:
-        answer = clustered.ask("Who answers?")
+        answer = clustered.ask("Who answers?", timeout_s=TIMEOUT_S)
     finally:
         clustered.weaviate.go_on()
         clustered.elasticsearch.go_on()

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from chorale_client import Answer
 
-from tests.faults.waiting import until
 from tests.outside_packages import importable, install_example
 from tests.pipeline import RunningPipeline, logging_to
 from tests.redis_server import RedisServer
 from tests.search_server import SearchServer, says, sends
+from tests.waiting import until
 
 QUEUES = ["chorale.retrieve", "chorale.sources", "chorale.fusion"]
 PIPELINE = """
@@ -255,4 +255,5 @@ def test_a_package_s_generator_writes_the_hypotheses(sources: RunningPipeline) -
 
 def test_documents_are_indexed_into_the_first_store_that_takes_them(sources: RunningPipeline) -> None:
     assert sources.resources.capabilities == ("wiki:read", "local:read", "local:write", "pages:read")
-    assert sources.resources.writing_store is sources.resources.store("local")
+    store: object = sources.resources.writing_store
+    assert store is sources.resources.store("local")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,10 +16,12 @@ from config.pipeline import BRANCH_KINDS
 from tasks.retrieve import submit
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 KINDS = """
 import time
 from tasks import search
+from tests.kinds import declare
 
 def raises(part):
     raise RuntimeError("the disk is on fire")
@@ -35,10 +36,7 @@ def hangs_once(part):
         time.sleep(4)
     return search.search_bm25(part)
 
-search.KINDS = {**search.KINDS, "raises": raises, "sleeps": sleeps, "hangs_once": hangs_once}
-import config.pipeline
-kinds = {**config.pipeline.BRANCH_KINDS, "raises": {}, "sleeps": {}, "hangs_once": {}}
-config.pipeline.load_pipeline.__kwdefaults__["branch_kinds"] = kinds
+declare(raises=raises, sleeps=sleeps, hangs_once=hangs_once)
 """
 
 PIPELINE = """
@@ -89,19 +87,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipelin
 
 def audited(running: RunningPipeline, request_id: str) -> AuditedRequest:
     engine = open_database(running.resources.settings.audit_database_url)
-    until = time.monotonic() + 10
-    while (found := show(engine, request_id)) is None:
-        assert time.monotonic() < until, "no row was written"
-        time.sleep(0.05)
+    found = until(lambda: show(engine, request_id))
     engine.dispose()
+    assert found is not None
     return found
 
 
 def wait_until_started(running: RunningPipeline, request_id: str, branch: str) -> None:
-    until = time.monotonic() + 10
-    while not running.redis.hexists(entry_key(request_id), f"started:{branch}"):
-        assert time.monotonic() < until, f"{branch} did not begin"
-        time.sleep(0.01)
+    until(lambda: running.redis.hexists(entry_key(request_id), f"started:{branch}"))
 
 
 def test_a_cancelled_request_is_over_for_whoever_waits_and_for_the_audit(running: RunningPipeline) -> None:

@@ -8,11 +8,11 @@ import pytest
 from chorale_client import Answer
 
 from tests.elasticsearch_server import corner, host_and_port
-from tests.faults.waiting import until
 from tests.pipeline import CORPUS, RunningPipeline
 from tests.redis_server import RedisServer
 from tests.tcp_proxy import TcpProxy
 from tests.two_engines import texts_and_vectors
+from tests.waiting import until
 from tests.weaviate_server import WeaviateServer
 
 KEY = "a-key-of-this-test"

@@ -6,7 +6,6 @@ CHORALE_TEST_NAMESPACE_REQUESTS=10000 asks ten times as many requests.
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from tasks.corpus import index_corpus
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
 from tests.two_engines import shared_engines, texts_and_vectors
+from tests.waiting import until
 
 REQUESTS = int(os.environ.get("CHORALE_TEST_NAMESPACE_REQUESTS", "1000"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + REQUESTS / 5)]
@@ -51,17 +51,16 @@ method = "rrf"
 branches = ["bm25", "quotes"]
 """
 QUOTES = """
-import config.pipeline
 from models.errors import StoreUnavailable
 from tasks import search
+from tests.kinds import declare
 
 def quotes(part):
     best = search.search_bm25(part)[0].hits[0]
     text = part.store.texts(part.request.namespace, [best.passage_id])[best.passage_id].text
     raise StoreUnavailable(f"it fell silent after: {text}")
 
-search.KINDS = {**search.KINDS, "quotes": quotes}
-config.pipeline.load_pipeline.__kwdefaults__["branch_kinds"] = {**config.pipeline.BRANCH_KINDS, "quotes": {}}
+declare(quotes=quotes)
 """
 """A kind of branch whose error quotes what it found, as errors of servers do."""
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"]
@@ -166,10 +165,7 @@ def test_the_audit_trail_of_a_namespace_has_no_word_of_the_other(
 ) -> None:
     ids = {found.request_id for _, found in told}
     engine = open_database(database_url(running.resources.settings.audit_database_url))
-    until = time.monotonic() + 60
-    while queries.count(engine) < len(ids):
-        assert time.monotonic() < until, f"{queries.count(engine)} of {len(ids)} were audited"
-        time.sleep(0.2)
+    until(lambda: queries.count(engine) >= len(ids), 60)
     lines = queries.last(engine, 2 * REQUESTS)
     assert ids <= {line.request_id for line in lines}
     ended_by: Counter[tuple[str, str]] = Counter()

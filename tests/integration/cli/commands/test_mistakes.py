@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.waiting import until
 from tests.integration.cli.commands.conftest import Called, command
 from tests.pipeline import RunningPipeline
+from tests.waiting import until
 
 Run = Callable[..., Called]
 

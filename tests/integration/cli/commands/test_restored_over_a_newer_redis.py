@@ -19,9 +19,9 @@ from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
 from tasks.corpus import index_corpus
 from tasks.resources import Resources
-from tests.faults.waiting import until
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
