@@ -119,9 +119,10 @@ def test_from_outside_where_the_servers_have_other_names_nothing_is_found(start:
     start("index", **INSIDE)
     secured = 'url = "https://search.example:443", ca_file = "/home/ada/ca.crt"'
     pipeline = PIPELINE.replace('url = "http://elasticsearch:9200"', secured).replace(
-        'url = "http://weaviate:8080", grpc_port = 50051', 'url = "https://vectors.example", grpc_port = 443'
+        'url = "http://weaviate:8080", grpc_port = 50051',
+        'url = "https://vectors.example", grpc_host = "grpc.example", grpc_port = 443',
     )
-    assert pipeline.count(".example") == 2
+    assert pipeline.count(".example") == 3
     assert findings(start(pipeline=pipeline, **OUTSIDE), *NAMES) == []
 
 
