@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel
 
@@ -20,6 +20,10 @@ from models.hits import Ranking
 
 Options: TypeAlias = Mapping[str, tuple[str, ...] | None] | type[BaseModel]
 """The options that a kind knows: by name, None for any value, else one of these; or a model that reads them."""
+
+
+Need: TypeAlias = Literal["questions", "passages", "text", "vectors"]
+"""The embedder's side for questions, that for passages; of an embedded index its words, its vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,12 @@ class BranchKind:
     search: Callable[[Any], list[Ranking]]
     """A `tasks.search.Part` -> a ranking for each of its questions.  A StageFailure is the branch's reason."""
     options: Options = field(default_factory=dict)
+    needs: frozenset[Need] = frozenset()
+    """What it uses of its process, so that this is loaded before the first request."""
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(self.needs - set(get_args(Need))):
+            raise ValueError(f"no need {', '.join(unknown)}; there are: {', '.join(get_args(Need))}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,24 +35,26 @@ from tasks.elasticsearch import open_elasticsearch
 from tasks.extensions import add_methods, open_store
 from tasks.generators import Generators
 from tasks.http_source import open_http_source
+from tasks.needs import needs_of
 from tasks.weaviate import open_weaviate
 
 if TYPE_CHECKING:
     from inference.protocol import Embedder, Reranker
+    from models.extensions import Need
     from search.clustered.store import ClusteredStore
     from search.protocol import Searches, Store, WritingStore
 
-STORES: Mapping[str, Callable[[Settings, StoreDeclaration, Collection[str]], Searches]] = {
-    "embedded": lambda settings, declared, kinds: EmbeddedStore(
+STORES: Mapping[str, Callable[[Settings, StoreDeclaration, Collection[Need]], Searches]] = {
+    "embedded": lambda settings, declared, needs: EmbeddedStore(
         settings.home / EmbeddedOptions(**declared.options).folder,
-        warm_text=not {"bm25", "hyde"}.isdisjoint(kinds),
-        warm_vectors=not {"vector", "hyde"}.isdisjoint(kinds),
+        warm_text="text" in needs,
+        warm_vectors="vectors" in needs,
     ),
     "elasticsearch": lambda _, declared, __: open_elasticsearch(declared),
     "http": lambda _, declared, __: open_http_source(declared),
     "weaviate": lambda _, declared, __: open_weaviate(declared),
 }
-"""How a store is opened, by its kind; the third argument is Resources.kinds."""
+"""How a store is opened, by its kind; the third argument is Resources.needs."""
 
 
 class Resources:
@@ -63,7 +65,7 @@ class Resources:
         self.pipeline = pipeline
         self.redis_url = redis_url
         self.kinds: Collection[str] = {branch.kind for branch in pipeline.branches}
-        """Kinds of the branches that this process answers: what its stores load when they are warmed."""
+        """Kinds of the branches that this process answers."""
         self._stores: dict[str, Searches] = {}
         self._rerankers: dict[str, Reranker] = {}
         self._agreed: dict[str, int] = {}
@@ -154,9 +156,15 @@ class Resources:
         return Generators(self.pipeline, language=self.settings.language, shared=RedisCache(self.redis))
 
     @property
+    def needs(self) -> frozenset[Need]:
+        """What the branches that this process answers use of it: what is loaded when it is warmed."""
+        return needs_of(self.kinds)
+
+    @property
     def threads_for_a_model(self) -> int:
         """The threads of all model processes of this machine together are never more than its cores."""
-        dense = [branch for branch in self.pipeline.branches if branch.kind in ("vector", "hyde", "hybrid")]
+        embed = {"questions", "passages"}
+        dense = [branch for branch in self.pipeline.branches if not embed.isdisjoint(needs_of([branch.kind]))]
         queues = [branch.queue for branch in dense] + ([QUEUE_FUSION] if self.pipeline.rerankers else [])
         processes = sum(map(self.settings.processes, queues))
         return max(1, self.settings.model_threads // max(1, processes))
@@ -192,7 +200,7 @@ class Resources:
                 if declared is None:
                     raise BadIndex(f"no store {name!r} here; there are: {', '.join(self.pipeline.stores)}")
                 self._stores[name] = (
-                    STORES[declared.kind](self.settings, declared, self.kinds)
+                    STORES[declared.kind](self.settings, declared, self.needs)
                     if declared.kind in STORES
                     else open_store(declared)
                 )

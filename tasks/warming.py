@@ -70,9 +70,10 @@ def warm(app: Celery, queues: Sequence[str]) -> bool:
 
 def warm_models(resources: Resources, queues: Sequence[str]) -> None:
     """Load the models of these queues; raises ModelMissing, after which it may be tried again."""
-    if "hyde" in resources.kinds:
+    needs = resources.needs
+    if "passages" in needs:
         resources.embedder.warm()
-    elif not {"vector", "hybrid"}.isdisjoint(resources.kinds):
+    elif "questions" in needs:
         resources.embedder.questions.warm()
     if QUEUE_FUSION in queues:
         _warm_rerankers(resources)

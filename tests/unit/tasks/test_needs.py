@@ -1,0 +1,59 @@
+"""What a branch uses of its process is loaded before its first request: the embedder, words and vectors of an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from config.pipeline import BRANCH_KINDS, load_pipeline
+from config.settings import Settings
+from models.errors import WrongDeclaration
+from tasks.needs import NEEDS
+from tasks.resources import Resources
+from tasks.search import KINDS
+from tests.outside_packages import importable, write_package
+
+PIPELINE = """\
+[stores.local]
+kind = "embedded"
+
+[branches.near]
+kind = "near"
+group = "dense"
+store = "local"
+"""
+MODULE = """
+from models.extensions import BranchKind
+NEAR = BranchKind(lambda part: [], needs=frozenset({NEEDS}))
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "pipeline.toml").write_text(PIPELINE)
+    with importable(tmp_path / "site"):
+        yield tmp_path / "site"
+
+
+def test_each_kind_says_what_it_needs() -> None:
+    assert NEEDS.keys() == KINDS.keys() == BRANCH_KINDS.keys()
+
+
+def test_what_a_package_s_kind_needs_is_loaded_and_counted(site: Path, tmp_path: Path) -> None:
+    write_package(
+        site, "nearby", MODULE.replace("NEEDS", '"questions", "vectors"'), branch_kinds="near = nearby:NEAR"
+    )
+    settings = Settings(model_threads=4, worker_processes={"chorale.near": 2})
+    resources = Resources(settings, load_pipeline(tmp_path / "pipeline.toml"), "redis://unused")
+    assert resources.needs == {"questions", "vectors"}
+    assert resources.threads_for_a_model == 2
+
+
+def test_a_need_that_there_is_not_stops_the_start_with_those_there_are(site: Path, tmp_path: Path) -> None:
+    write_package(site, "unlike", MODULE.replace("NEEDS", '"vectros"'), branch_kinds="near = unlike:NEAR")
+    said = "the package unlike .*no need vectros; there are: questions, passages, text, vectors"
+    with pytest.raises(WrongDeclaration, match=said):
+        load_pipeline(tmp_path / "pipeline.toml")
