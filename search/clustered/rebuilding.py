@@ -13,6 +13,7 @@ from models.errors import PartlyWritten, ServiceError
 from search.checks import check_documents, why_not
 from search.clustered.table import Build, Change, DocumentTable, Told
 from search.clustered.writes import StoreWriter
+from search.parts import in_parts
 from search.protocol import Rebuilds
 
 log = get_logger("chorale.index")
@@ -127,8 +128,8 @@ def rebuild_store(
 
     def documents() -> Iterator[Document]:
         names = table.ids(build)
-        for first in range(0, len(names), _BATCH):
-            for change in table.changes(build, names[first : first + _BATCH]):
+        for part in in_parts(names, _BATCH):
+            for change in table.changes(build, part):
                 if change.document is not None:
                     # Without the document, so that not all of them are kept.
                     given.append(Change(change.document_id, change.sequence, None))

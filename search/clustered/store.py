@@ -21,6 +21,7 @@ from search.clustered.rebuilding import Rebuilding, rebuild_store, taken
 from search.clustered.table import Build, Change, DocumentTable
 from search.clustered.verifying import Difference, difference
 from search.clustered.writes import StoreWriter
+from search.parts import in_parts
 from search.protocol import RaisesGeneration, Store
 
 _BATCH = 256
@@ -150,7 +151,7 @@ class ClusteredStore:
                 if not behind:
                     self.table.mark_whole(build, name)
                 is_whole = is_whole and not behind
-                for part in _parts(behind):
+                for part in in_parts(behind, _BATCH):
                     told = writer.write(namespace, self.table.changes(build, part))
                     self.table.record(build, {name: told}, stores=self.stores)
                     did_write = did_write or len(told.failures) < len(told.changes)
@@ -170,7 +171,7 @@ class ClusteredStore:
             for name, one in found.items():
                 self.table.mark_behind(build, name, one.to_write)
                 self._writers[name].ask_again()
-                for part in _parts(one.surplus):
+                for part in in_parts(one.surplus, _BATCH):
                     changes = [Change(document_id, 0, None) for document_id in part]
                     told = self._writers[name].write(namespace, changes)
                     if told.failures:
@@ -302,8 +303,3 @@ class ClusteredStore:
         writer = self._writers[store]
         writer.ask_again()
         return rebuild_store(self.table, build, writer, stores=self.stores)
-
-
-def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for first in range(0, len(names), _BATCH):
-        yield names[first : first + _BATCH]

@@ -31,6 +31,7 @@ from search.clustered.marks import (
     take_mark,
 )
 from search.clustered.namespaces import manifest_from, read_namespaces
+from search.parts import in_parts
 
 _AT_ONCE = 500
 _D, _N, _S, _G, _R = document_table.c, namespace_table.c, state_table.c, generation_table.c, rebuild_table.c
@@ -114,7 +115,7 @@ class DocumentTable:
         with self._database.writing(build.name) as connection:
             sequence = _next(connection, build)
             gone: list[str] = []
-            for part in _parts(sorted(set(document_ids))):
+            for part in in_parts(sorted(set(document_ids)), _AT_ONCE):
                 of_part = and_(_of(document_table, build), _D.document_id.in_(part), ~_D.is_deleted)
                 gone += connection.scalars(select(_D.document_id).where(of_part))
                 emptied = {"is_deleted": True, "sequence": sequence, "content": b"", "vectors": b""}
@@ -154,7 +155,7 @@ class DocumentTable:
                 for change in one.changes
                 if change.document is None
             }
-            for part in _parts(sorted(deleted)):
+            for part in in_parts(sorted(deleted), _AT_ONCE):
                 shown = select(_S.document_id).where(
                     _S.namespace_id == _D.namespace_id,
                     _S.document_id == _D.document_id,
@@ -192,7 +193,7 @@ class DocumentTable:
             return
         with self._database.writing(build.name) as connection:
             take_mark(connection, build.namespace_id, store)
-            for part in _parts(document_ids):
+            for part in in_parts(document_ids, _AT_ONCE):
                 where = and_(_of(state_table, build), _S.store == store, _S.document_id.in_(part))
                 connection.execute(delete(state_table).where(where))
 
@@ -206,7 +207,7 @@ class DocumentTable:
         """What a store is to do for these ids."""
         found: list[Change] = []
         with self._database.reading() as connection:
-            for part in _parts(document_ids):
+            for part in in_parts(document_ids, _AT_ONCE):
                 where = and_(_of(document_table, build), _D.document_id.in_(part))
                 for row in connection.execute(select(document_table).where(where)):
                     document = None if row.is_deleted else unpacked(row)
@@ -233,7 +234,7 @@ class DocumentTable:
             where = and_(where, _D.source == source)
         found: dict[str, str] = {}
         with self._database.reading() as connection:
-            for part in _parts(list(document_ids)):
+            for part in in_parts(list(document_ids), _AT_ONCE):
                 asked = select(_D.document_id, _D.revision).where(where, _D.document_id.in_(part))
                 found |= {row.document_id: row.revision for row in connection.execute(asked)}
         return found
@@ -328,15 +329,10 @@ def _state(build: Build, store: str, change: Change, failures: Mapping[str, str]
 
 
 def _forget(connection: Connection, table: Any, build: Build, document_ids: Sequence[str]) -> None:
-    for part in _parts(document_ids):
+    for part in in_parts(document_ids, _AT_ONCE):
         connection.execute(delete(table).where(_of(table, build), table.c.document_id.in_(part)))
 
 
 def _drop(connection: Connection, build: Build) -> None:
     for table in _PER_BUILD:
         connection.execute(delete(table).where(_of(table, build)))
-
-
-def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for first in range(0, len(names), _AT_ONCE):
-        yield names[first : first + _AT_ONCE]

@@ -16,6 +16,7 @@ from search.elasticsearch.facets import (
     term,
 )
 from search.filters import compile_filters, date_span, is_number, long_part_warnings
+from search.parts import in_parts
 
 Clause = dict[str, Any]
 
@@ -107,8 +108,8 @@ def _any_of(clauses: Callable[[str, object], Iterator[Clause]], field: str, want
 
 def _terms(field: str, values: Sequence[str]) -> Iterator[Clause]:
     """Any of these."""
-    for first in range(0, len(values), _MOST_TERMS):
-        yield {"terms": {field: list(values[first : first + _MOST_TERMS])}}
+    for part in in_parts(values, _MOST_TERMS):
+        yield {"terms": {field: list(part)}}
 
 
 def _equals(field: str, wanted: object) -> Iterator[Clause]:

@@ -16,6 +16,7 @@ from search.elasticsearch.deadline import Deadline
 from search.elasticsearch.failures import failure, readable
 from search.elasticsearch.layout import Namespace, passage_key, vector_from
 from search.elasticsearch.searching import MOST_HITS, msearch
+from search.parts import different_in_parts
 
 _AT_ONCE = 500
 PASSAGES: Clause = {"exists": {"field": "passage_id"}}
@@ -72,7 +73,7 @@ def stored(
     connection: Connection, namespace: Namespace, document_ids: Sequence[str], deadline: Deadline
 ) -> Iterator[Stored]:
     """Everything there is of some documents, what a writer that was killed left behind too, once refreshed."""
-    for part in _parts(document_ids):
+    for part in different_in_parts(document_ids, _AT_ONCE):
         of_documents: list[Clause] = [{"terms": {"document_id": part}}]
         for fields in scan(
             connection, namespace, of_documents, ("document_id", "passage_id", "digest"), deadline
@@ -108,7 +109,7 @@ def by_id(
     fields: Sequence[str],
     deadline: Deadline,
 ) -> Iterator[Mapping[str, Any]]:
-    for part in _parts(passage_ids) or [[]]:
+    for part in list(different_in_parts(passage_ids, _AT_ONCE)) or [()]:
         # With no id the namespace is asked for all the same: an unknown one is a failure, not empty.
         keys = [passage_key(passage_id) for passage_id in part] or ["-"]
 
@@ -149,8 +150,3 @@ def scan(
         if len(hits) < MOST_HITS:
             return
         body["search_after"] = hits[-1]["sort"]
-
-
-def _parts(names: Sequence[str]) -> list[list[str]]:
-    different = list(dict.fromkeys(names))
-    return [different[first : first + _AT_ONCE] for first in range(0, len(different), _AT_ONCE)]

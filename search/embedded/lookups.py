@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from models.documents import NamespaceState, PassageText, Vector
 from search.embedded.deadline import Deadline
 from search.embedded.matrix import STORED
 from search.embedded.reader import manifest_from
+from search.parts import different_in_parts
 
 _AT_ONCE = 200
 # The plus keeps SQLite from walking the index on `sequence`, which here holds for nearly every row.
@@ -49,7 +50,7 @@ def texts(
     connection: sqlite3.Connection, namespace_id: int, passage_ids: Sequence[str], deadline: Deadline
 ) -> dict[str, PassageText]:
     found = {}
-    for part in _parts(passage_ids):
+    for part in different_in_parts(passage_ids, _AT_ONCE):
         deadline.check()
         for row in connection.execute(_in(_TEXTS, part), (namespace_id, *part)):
             found[row[0]] = PassageText(row[0], row[1], row[2], row[3], row[4], json.loads(row[5]))
@@ -60,7 +61,7 @@ def vectors(
     connection: sqlite3.Connection, namespace_id: int, passage_ids: Sequence[str]
 ) -> dict[str, Vector]:
     found = {}
-    for part in _parts(passage_ids):
+    for part in different_in_parts(passage_ids, _AT_ONCE):
         for name, vector in connection.execute(_in(_VECTORS, part), (namespace_id, *part)):
             found[name] = np.frombuffer(vector, STORED).astype(np.float32)
     return found
@@ -78,7 +79,7 @@ def held(
     connection: sqlite3.Connection, namespace_id: int, document_ids: Sequence[str], source: str | None
 ) -> dict[str, str]:
     found: dict[str, str] = {}
-    for part in _parts(document_ids):
+    for part in different_in_parts(document_ids, _AT_ONCE):
         statement = _in(f"{_REVISIONS} AND (d.source = ? OR ? IS NULL) AND d.document_id IN", part)
         rows = connection.execute(statement, (namespace_id, source, source, *part))
         found |= {row[0]: row[1] for row in rows}
@@ -92,11 +93,5 @@ def namespaces(connection: sqlite3.Connection) -> list[NamespaceState]:
     ]
 
 
-def _parts(passage_ids: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    names = tuple(dict.fromkeys(passage_ids))
-    for first in range(0, len(names), _AT_ONCE):
-        yield names[first : first + _AT_ONCE]
-
-
-def _in(statement: str, names: tuple[str, ...]) -> str:
+def _in(statement: str, names: Sequence[str]) -> str:
     return f"{statement} ({', '.join('?' * len(names))})"

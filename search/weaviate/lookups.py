@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ from weaviate.classes.query import Filter
 from weaviate.collections.classes.filters import FilterReturn
 
 from models.documents import NamespaceState, PassageText, Vector
+from search.parts import different_in_parts
 from search.weaviate.objects import BUCKETS, passage_uuid, source_uuid
 from search.weaviate.registry import Namespace
 from search.weaviate.schema import Objects
@@ -97,16 +98,10 @@ async def _by_id(
                 include_vector=with_vectors,
                 return_properties=properties,
             )
-            for part in _parts(passage_ids)
+            for part in different_in_parts(passage_ids, _AT_ONCE)
         )
     )
     return [one for part in parts for one in part.objects]
-
-
-def _parts(passage_ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    names = tuple(dict.fromkeys(passage_ids))
-    for first in range(0, len(names), _AT_ONCE):
-        yield names[first : first + _AT_ONCE]
 
 
 def _passage_text(held: dict[str, Any]) -> PassageText:

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TypeVar
 
 from weaviate.classes.query import Filter
 from weaviate.classes.tenants import Tenant
@@ -24,6 +23,7 @@ from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure, StoreUnavailable
 from search.analysis import analyser
 from search.checks import check_documents, check_manifest, same_manifest, why_not
+from search.parts import in_parts
 from search.weaviate import registry, schema
 from search.weaviate.connection import Client, Connection
 from search.weaviate.failures import failure_of
@@ -87,7 +87,7 @@ class Writer:
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
         found = self._known(namespace)
         deleted = 0
-        for part in _in_parts(sorted(set(document_ids)), _DOCUMENTS_AT_ONCE):
+        for part in in_parts(sorted(set(document_ids)), _DOCUMENTS_AT_ONCE):
             mine = _of_documents(part)
             deleted += self._count(found.tenant, mine & Filter.by_property("is_head").equal(True))
             self._delete(found.tenant, mine)
@@ -186,7 +186,7 @@ class Writer:
         failures: dict[str, str] = {}
         # Unlike the generation, never that of a batch that was cut off; numbers are doubles on their way.
         written_us = time.time_ns() // 1_000
-        for part in _in_parts(documents, _DOCUMENTS_AT_ONCE):
+        for part in in_parts(documents, _DOCUMENTS_AT_ONCE):
             made = list(self._made(part, manifest, written_us, failures))
             self._send(tenant, [one for document in made for one in document.others], failures)
             # Leftovers go before the head says that the new revision is there, and the old head after it.
@@ -289,14 +289,6 @@ def _messages(made: Sequence[Object]) -> Iterator[list[Object]]:
         size += own
     if message:
         yield message
-
-
-_Part = TypeVar("_Part")
-
-
-def _in_parts(items: Sequence[_Part], size: int) -> Iterator[Sequence[_Part]]:
-    for first in range(0, len(items), size):
-        yield items[first : first + size]
 
 
 def _short(said: object) -> str:
