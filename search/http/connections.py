@@ -114,10 +114,11 @@ class Connections:
                 connection.sock.settimeout(left_s)
             line.hold(connection)
             connection.request(call.method, call.target, call.body, dict(call.headers))
-            response = connection.getresponse()
-            if not 200 <= response.status < 300:
-                raise self._failure(response)
-            body = self._read(response, ends_at_s)
+            # An answer keeps its socket open until it is closed itself.
+            with connection.getresponse() as response:
+                if not 200 <= response.status < 300:
+                    raise self._failure(response)
+                body = self._read(response, ends_at_s)
             is_good = not response.will_close
             return body
         finally:

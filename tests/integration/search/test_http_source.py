@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
+import psutil
 import pytest
 
 from models.errors import (
@@ -34,6 +35,7 @@ from tests.search_server import (
     sleeps,
     writes,
 )
+from tests.waiting import until
 
 SECRET = "sesame-0815"
 PAGES = [
@@ -94,6 +96,12 @@ def opens(server: SearchServer) -> Iterator[Opens]:
 def found(source: HttpSource, text: str = "When is the rent due?", **options: Any) -> Ranking:
     (ranking,) = source.search_text("ns", [text], **{"depth": 10, "timeout_s": 20.0, **options})
     return ranking
+
+
+def connections_to(port: int | None) -> list[int]:
+    """The open files of this process that are one."""
+    found = psutil.Process().net_connections("tcp4")
+    return [connection.fd for connection in found if connection.raddr and connection.raddr.port == port]
 
 
 def ids(ranking: Ranking) -> list[str]:
@@ -352,6 +360,9 @@ def test_a_failure_is_one_sentence_and_comes_in_time(
     assert words in str(raised.value)
     assert server.url in str(raised.value), "which one"
     assert SECRET not in f"{raised.value!r}{raised.value.__cause__!r}{raised.value.__context__!r}"
+    source.close()
+    # Though the failure, and with it what was read of the answer, is still held here.
+    until(lambda: not connections_to(urlsplit(server.url).port), 10)
 
 
 def test_after_a_failure_the_next_question_is_answered(server: SearchServer, opens: Opens) -> None:
