@@ -1,106 +1,229 @@
-"""deploy/kubernetes, read: the same services as docker-compose.yml, and a scaler for each queue."""
+"""deploy/helm, rendered: the same services as docker-compose.yml, a worker and a scaler for each queue."""
 
 from __future__ import annotations
 
 import base64
 import copy
+import os
 import re
 import shutil
 import subprocess
+import sys
+import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 
 from config.pipeline import load_pipeline
 from config.settings import Settings
+from tests.services import missing
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "deploy" / "kubernetes"
-KUSTOMIZATION: dict[str, Any] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))
-RESOURCES: list[dict[str, Any]] = [
-    resource
-    for file in KUSTOMIZATION["resources"]
-    for resource in yaml.safe_load_all((FOLDER / file).read_text(encoding="utf-8"))
-    if resource
-]
-PIPELINE = load_pipeline(FOLDER / "pipeline.toml")
+CHART = ROOT / "deploy" / "helm"
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-needs_kubectl = pytest.mark.skipif(
-    shutil.which("kubectl") is None, reason="without kubectl: what is there is read, unrendered"
-)
-
-
-def of_kind(kind: str) -> dict[str, dict[str, Any]]:
-    return {one["metadata"]["name"]: one for one in RESOURCES if one["kind"] == kind}
-
-
-DEPLOYMENTS = of_kind("Deployment")
-PODS = {name: one["spec"]["template"]["spec"] for name, one in DEPLOYMENTS.items()}
-CONTAINERS: dict[str, dict[str, Any]] = {name: pod["containers"][0] for name, pod in PODS.items()}
-QUEUES = {f"chorale-{queue.removeprefix('chorale.')}": queue for queue in PIPELINE.queues}
+NAMESPACE = "search"
 OTHERS = {"chorale-sweeper", "chorale-flower", "chorale-queue-figures"}
 INDEX = "chorale-index"
-BEATING = sorted(QUEUES.keys() | {"chorale-sweeper"})
 
-
-BUILT_IN = [one for one in RESOURCES if not one["apiVersion"].startswith("keda.sh/")]
 VERSIONS = (kubernetes_validate.utils.all_versions()[0], kubernetes_validate.latest_version())
-"""Of Kubernetes, the oldest and the newest whose schemas are here; those of KEDA are not, and its kinds are read below."""
+"""Of Kubernetes, the oldest and the newest whose schemas are here."""
 
 
-def titled(resource: dict[str, Any]) -> str:
-    return f"{resource['kind']} {resource['metadata']['name']}"
+def named(queue: str) -> str:
+    return f"chorale-{queue.removeprefix('chorale.').replace('_', '-')}"
+
+
+QUEUES = {named(queue): queue for queue in load_pipeline(CHART / "pipeline.toml").queues}
+BEATING = sorted(QUEUES.keys() | {"chorale-sweeper"})
+DEPLOYED = sorted(QUEUES.keys() | OTHERS)
+SCALED = sorted(QUEUES.keys() - {INDEX})
+
+
+def helm(*words: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+    folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    if (program := shutil.which("helm", path=folders)) is None:
+        missing("without helm: `make dev` brings it to Linux on x86-64 alone")
+    return subprocess.run([str(program), *words], input=given, capture_output=True, text=True)
+
+
+@cache
+def rendered(*options: str) -> tuple[dict[str, Any], ...]:
+    said = helm("template", "chorale", str(CHART), f"--namespace={NAMESPACE}", *options)
+    assert said.returncode == 0, said.stderr
+    return tuple(one for one in yaml.safe_load_all(said.stdout) if one)
+
+
+def of_kind(kind: str, *options: str) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one for one in rendered(*options) if one["kind"] == kind}
+
+
+def pod(name: str, *options: str) -> dict[str, Any]:
+    found: dict[str, Any] = of_kind("Deployment", *options)[name]["spec"]["template"]["spec"]
+    return found
+
+
+def container(name: str, *options: str) -> dict[str, Any]:
+    (found,) = pod(name, *options)["containers"]
+    return dict(found)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("resource", BUILT_IN, ids=titled)
-def test_a_resource_is_what_kubernetes_own_schema_asks_for(resource: dict[str, Any], version: str) -> None:
-    kubernetes_validate.validate(resource, version, strict=True)
+def test_a_resource_is_what_kubernetes_own_schema_asks_for(version: str) -> None:
+    built_in = [one for one in rendered() if not one["apiVersion"].startswith("keda.sh/")]
+    assert len(built_in) >= len(QUEUES) + len(OTHERS)
+    for one in built_in:
+        kubernetes_validate.validate(one, version, strict=True)
 
 
 def test_what_the_schema_does_not_know_is_refused() -> None:
-    wrong = copy.deepcopy(DEPLOYMENTS["chorale-bm25"])
+    wrong = copy.deepcopy(of_kind("Deployment")["chorale-bm25"])
     wrong["spec"]["template"]["spec"]["containers"][0]["redinessProbe"] = {}
     with pytest.raises(kubernetes_validate.ValidationError, match="redinessProbe"):
         kubernetes_validate.validate(wrong, VERSIONS[0], strict=True)
 
 
+def strict(schema: Any) -> Any:
+    """The same, which takes no field that it does not name."""
+    if isinstance(schema, list):
+        return [strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {"additionalProperties": False} if "properties" in schema else {}
+    return closed | {key: strict(value) for key, value in schema.items()}
+
+
+def test_a_scaler_is_what_keda_s_own_schema_asks_for() -> None:
+    file = os.environ.get("CHORALE_TEST_KEDA_SCHEMA")
+    if file is None:
+        pytest.skip("CHORALE_TEST_KEDA_SCHEMA names no keda.sh_scaledobjects.yaml: its fields are read below")
+    (version,) = yaml.safe_load(Path(file).read_text("utf-8"))["spec"]["versions"]
+    schema = strict(version["schema"]["openAPIV3Schema"])
+    # Of these it says only that they are objects.
+    schema["properties"]["metadata"] = {"type": "object"}
+    for scaler in of_kind("ScaledObject").values():
+        jsonschema.validate(scaler, schema)
+    misspelt = copy.deepcopy(scaler)
+    misspelt["spec"]["maxReplicasCount"] = 3
+    with pytest.raises(jsonschema.ValidationError, match="maxReplicasCount"):
+        jsonschema.validate(misspelt, schema)
+
+
 def test_every_queue_has_a_worker_and_there_is_a_sweeper_and_flower() -> None:
-    assert DEPLOYMENTS.keys() == QUEUES.keys() | OTHERS
+    assert of_kind("Deployment").keys() == QUEUES.keys() | OTHERS
     for name, queue in QUEUES.items():
         words = ["python", "-m", "cli", "worker", queue, "--name", "$(POD_NAME)"]
-        assert CONTAINERS[name]["command"] == words
+        assert container(name)["command"] == words
 
 
 def test_the_services_of_ours_are_those_of_compose() -> None:
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
     beating = {name for name, one in compose.items() if "cli.healthy" in str(one.get("healthcheck"))}
-    assert {f"chorale-{name}" for name in beating} == DEPLOYMENTS.keys() - {
-        "chorale-flower",
-        "chorale-queue-figures",
-    }
+    assert {f"chorale-{name}" for name in beating} == set(BEATING)
+    words = compose["flower"]["command"].replace("${CHORALE_TASK_EVENTS:-false}", "False").split()
+    assert set(container("chorale-flower")["command"]) >= set(words)
 
 
 def test_the_pipeline_is_the_clustered_one() -> None:
-    assert (FOLDER / "pipeline.toml").read_text("utf-8") == (ROOT / "config/clustered.toml").read_text(
-        "utf-8"
+    ours = (ROOT / "config" / "clustered.toml").read_text("utf-8")
+    assert (CHART / "pipeline.toml").read_text("utf-8") == ours
+    assert of_kind("ConfigMap")["chorale-pipeline"]["data"] == {"pipeline.toml": ours}
+
+
+def test_a_branch_more_in_the_pipeline_has_its_worker_and_its_scaler(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    branch = '[branches.{name}]\nkind = "vector"\ngroup = "dense"\nstore = "vectors"\n'
+    file.write_text(
+        (CHART / "pipeline.toml").read_text("utf-8")
+        + branch.format(name="vector_it")
+        + branch.format(name="vector_de")
+        + 'queue = "chorale.vector_it"\n'
     )
+    mine = f"--set-file=pipeline={file}"
+    queues = {named(queue): queue for queue in load_pipeline(file).queues}
+    assert queues.keys() - QUEUES.keys() == {"chorale-vector-it"}
+    assert of_kind("Deployment", mine).keys() == queues.keys() | OTHERS
+    assert container("chorale-vector-it", mine)["command"][4] == "chorale.vector_it"
+    assert of_kind("ScaledObject", mine).keys() == queues.keys() - {INDEX}
+    told = of_kind("ConfigMap", mine)["chorale-pipeline"]["data"]["pipeline.toml"]
+    assert tomllib.loads(told) == tomllib.loads(file.read_text())
 
 
-@pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
+def test_whoever_changes_the_pipeline_or_a_setting_gets_new_pods() -> None:
+    def checksums(*options: str) -> set[str]:
+        found = of_kind("Deployment", *options).values()
+        return {one["spec"]["template"]["metadata"]["annotations"]["checksum/settings"] for one in found}
+
+    (before,) = checksums()
+    (after,) = checksums("--set=settings.CHORALE_LOG_LEVEL=INFO")
+    (scaled,) = checksums("--set=scaling.maxReplicas=9")
+    assert before == scaled != after
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        ("services.hyd.replicas=2", r"services\.hyd: there is no such service; there are bm25, flower,"),
+        ("services.bm25.minReplicas=9", r"services\.bm25: minReplicas 9 is more than maxReplicas 8"),
+        # These are Helm's words, of which each version has its own.
+        ("services.bm25.replica=2", "services.bm25.*replica"),
+        ("scaling.minReplicas=0", "scaling.minReplicas.*1"),
+        ("image.pullPolicy=Often", "image.pullPolicy.*one of.*Always.*IfNotPresent.*Never"),
+        ("settings.chorale_log_level=INFO", "settings.*chorale_log_level"),
+        ("pipeline=[branches", "pipeline: this is no TOML"),
+        ("pipeline=a = 1", "pipeline: it declares no branch"),
+    ],
+)
+def test_a_value_that_means_nothing_is_refused_with_its_name(option: str, complaint: str) -> None:
+    said = helm("template", "chorale", str(CHART), f"--set={option}")
+    assert said.returncode != 0
+    assert re.search(complaint, said.stderr)
+
+
+def test_a_number_stays_what_was_written() -> None:
+    # Helm's own way with a number in a file is 2e+07.
+    values = "settings: {CHORALE_A: 20000000, CHORALE_B: 0.25, CHORALE_C: true, CHORALE_D: '0123'}"
+    file = "templates/settings.yaml"
+    said = helm("template", "chorale", str(CHART), "--values=-", f"--show-only={file}", given=values)
+    settings = {key: value for one in yaml.safe_load_all(said.stdout) for key, value in one["data"].items()}
+    assert {key: settings[f"CHORALE_{key}"] for key in "ABCD"} == {
+        "A": "20000000",
+        "B": "0.25",
+        "C": "true",
+        "D": "0123",
+    }
+
+
+def test_a_service_of_its_own_image_and_resources_keeps_the_rest() -> None:
+    options = (
+        "--set=services.fusion.image.tag=0.1.0-torch",
+        "--set=services.fusion.resources.limits.nvidia\\.com/gpu=1",
+        "--set=services.fusion.nodeSelector.card=h200",
+    )
+    fusion, bm25 = container("chorale-fusion", *options), container("chorale-bm25", *options)
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert (fusion["image"], bm25["image"]) == ("chorale:0.1.0-torch", f"chorale:{version}")
+    assert fusion["resources"]["limits"] == bm25["resources"]["limits"] | {"nvidia.com/gpu": 1}
+    assert fusion["resources"]["requests"] == bm25["resources"]["requests"]
+    assert pod("chorale-fusion", *options)["nodeSelector"] == {"card": "h200"}
+    assert "nodeSelector" not in pod("chorale-bm25", *options)
+
+
+@pytest.mark.parametrize("name", DEPLOYED)
 def test_no_container_is_root_or_can_write_its_image(name: str) -> None:
-    pod, container = PODS[name], CONTAINERS[name]
-    assert pod["securityContext"]["runAsNonRoot"]
-    assert not pod["automountServiceAccountToken"]
-    security = container["securityContext"]
+    assert pod(name)["securityContext"]["runAsNonRoot"]
+    assert not pod(name)["automountServiceAccountToken"]
+    security = container(name)["securityContext"]
     assert security["readOnlyRootFilesystem"]
     assert not security["allowPrivilegeEscalation"]
     assert security["capabilities"] == {"drop": ["ALL"]}
-    assert container["resources"]["limits"]["memory"]
-    assert {mount["mountPath"] for mount in container["volumeMounts"]} == {
+    assert container(name)["resources"]["limits"]["memory"]
+    assert {mount["mountPath"] for mount in container(name)["volumeMounts"]} == {
         "/var/lib/chorale",
         "/tmp",
         "/etc/chorale",
@@ -108,13 +231,14 @@ def test_no_container_is_root_or_can_write_its_image(name: str) -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
+@pytest.mark.parametrize("name", DEPLOYED)
 def test_a_deployment_selects_its_own_pods_and_asks_whether_they_live(name: str) -> None:
-    spec, container = DEPLOYMENTS[name]["spec"], CONTAINERS[name]
+    deployments = of_kind("Deployment")
+    spec = deployments[name]["spec"]
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
-    labels = [str(other["spec"]["selector"]) for other in DEPLOYMENTS.values()]
+    labels = [str(other["spec"]["selector"]) for other in deployments.values()]
     assert labels.count(str(spec["selector"])) == 1
-    assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container.keys()
+    assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container(name).keys()
 
 
 def asks(probe: dict[str, Any]) -> Any:
@@ -124,14 +248,13 @@ def asks(probe: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("name", BEATING)
 def test_a_worker_is_started_anew_when_it_does_not_live_and_not_when_it_is_not_ready(name: str) -> None:
-    container = CONTAINERS[name]
     for probe, question in (("startup", "alive"), ("liveness", "alive"), ("readiness", "ready")):
         command = ["sh", "-c", f'exec python -m cli.healthy {question} "$POD_NAME"']
-        assert asks(container[f"{probe}Probe"]) == {"command": command}
+        assert asks(container(name)[f"{probe}Probe"]) == {"command": command}
 
 
 def test_whoever_answers_over_http_is_not_started_anew_because_the_broker_is_away() -> None:
-    figures, flower = CONTAINERS["chorale-queue-figures"], CONTAINERS["chorale-flower"]
+    figures, flower = container("chorale-queue-figures"), container("chorale-flower")
     for probe in ("startupProbe", "livenessProbe"):
         assert asks(figures[probe]) == {"port": 9100}
         assert asks(flower[probe]) == {"path": "/healthcheck", "port": 5555}
@@ -140,158 +263,187 @@ def test_whoever_answers_over_http_is_not_started_anew_because_the_broker_is_awa
 
 def test_no_pod_reaches_flower_which_shows_its_metrics_without_a_login() -> None:
     (policy,) = of_kind("NetworkPolicy").values()
-    labels = DEPLOYMENTS["chorale-flower"]["spec"]["selector"]["matchLabels"]
     assert policy["spec"] == {
-        "podSelector": {"matchLabels": labels},
+        "podSelector": of_kind("Deployment")["chorale-flower"]["spec"]["selector"],
         "policyTypes": ["Ingress"],
         "ingress": [],
     }
 
 
-@pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
+@pytest.mark.parametrize("setting", ["false", "true"])
+def test_flower_watches_tasks_only_where_workers_tell_of_them(setting: str) -> None:
+    option = f"--set=settings.CHORALE_TASK_EVENTS={setting}"
+    assert of_kind("ConfigMap", option)["chorale-settings"]["data"]["CHORALE_TASK_EVENTS"] == setting
+    assert container("chorale-flower", option)["command"][-1] == f"--enable_events={setting.title()}"
+
+
+@pytest.mark.parametrize("name", DEPLOYED)
 def test_kubernetes_adds_no_variables_that_look_like_settings(name: str) -> None:
     # It would: CHORALE_FLOWER_SERVICE_HOST and its like, for each Service.
-    assert PODS[name]["enableServiceLinks"] is False
+    assert pod(name)["enableServiceLinks"] is False
 
 
-@pytest.mark.parametrize("name", sorted(PODS))
+@pytest.mark.parametrize("name", DEPLOYED)
 def test_no_pod_keeps_anything(name: str) -> None:
-    (home,) = (one for one in PODS[name]["volumes"] if one["name"] == "home")
+    (home,) = (one for one in pod(name)["volumes"] if one["name"] == "home")
     assert home == {"name": "home", "emptyDir": {}}
     assert of_kind("PersistentVolumeClaim") == {}
     # So that a new one can start beside the old one.
-    assert "strategy" not in DEPLOYMENTS[name]["spec"]
+    assert "strategy" not in of_kind("Deployment")[name]["spec"]
 
 
-def test_a_namespace_is_written_by_one_so_that_workers_of_indexing_are_not_scaled() -> None:
-    assert INDEX not in of_kind("ScaledObject")
-
-
-@pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
+@pytest.mark.parametrize("name", DEPLOYED)
 def test_every_variable_is_a_setting_or_a_secret_and_no_secret_stands_here(name: str) -> None:
-    variables = {one["name"]: one for one in CONTAINERS[name]["env"]}
+    variables = {one["name"]: one for one in container(name)["env"]}
     ours = {variable for variable in variables if variable.startswith("CHORALE_")}
-    for literal in KUSTOMIZATION["configMapGenerator"][1]["literals"]:
-        ours.add(literal.partition("=")[0])
+    ours |= of_kind("ConfigMap")["chorale-settings"]["data"].keys()
     assert ours <= {f"CHORALE_{setting.upper()}" for setting in Settings.model_fields}
     assert all("value" not in one for one in variables.values())
     role = {"chorale-sweeper": "sweeper", "chorale-flower": "flower"}.get(name, "worker")
     key = variables["CHORALE_REDIS_URL"]["valueFrom"]["secretKeyRef"]["key"]
     assert key == f"redis-url-{role}"
+    assert ("FLOWER_BASIC_AUTH" in variables) == (name == "chorale-flower")
 
 
-@pytest.mark.parametrize("name", sorted(DEPLOYMENTS))
+@pytest.mark.parametrize("name", DEPLOYED)
 def test_there_is_a_place_for_further_secrets_and_certificates_which_need_not_be_there(name: str) -> None:
-    *_, last = CONTAINERS[name]["envFrom"]
+    *_, last = container(name)["envFrom"]
     # The last one wins.
     assert last == {"secretRef": {"name": "chorale-more", "optional": True}}
-    (files,) = (one["secret"] for one in PODS[name]["volumes"] if one["name"] == "certificates")
+    (files,) = (one["secret"] for one in pod(name)["volumes"] if one["name"] == "certificates")
     assert files == {"secretName": "chorale-certificates", "optional": True}
-    (mount,) = (one for one in CONTAINERS[name]["volumeMounts"] if one["name"] == "certificates")
+    (mount,) = (one for one in container(name)["volumeMounts"] if one["name"] == "certificates")
     assert (mount["mountPath"], mount["readOnly"]) == ("/etc/chorale-certificates", True)
 
 
-def test_every_key_of_the_secret_is_listed_where_it_is_to_be_made() -> None:
+def keys_of_the_page(file: str) -> dict[str, str]:
+    """What the page writes into that file of logins."""
+    after = PAGE.partition(f"`{file}`")[2].partition("\n\n")[2].partition("\n\n")[0]
+    return dict(line.strip().split("=", 1) for line in after.splitlines())
+
+
+def test_every_key_of_the_secrets_is_listed_where_it_is_to_be_made() -> None:
     asked = {
         one["valueFrom"]["secretKeyRef"]["key"]
-        for container in CONTAINERS.values()
-        for one in container["env"]
+        for name in DEPLOYED
+        for one in container(name)["env"]
         if "secretKeyRef" in one["valueFrom"]
     }
-    head = (FOLDER / "services.yaml").read_text("utf-8").partition("---")[0]
-    keys = head.replace("\n# ", " ").partition("Secret chorale:")[2].partition("\n#")[0]
-    listed = re.findall(r"[a-z]+(?:-[a-z0-9]+)+", keys)
-    assert set(listed) == asked
-    assert set(re.findall(r"^    ([a-z0-9-]+)=", PAGE, re.MULTILINE)) == asked
+    head = (CHART / "values.yaml").read_text("utf-8").partition("secrets:")[2].partition("logins:")[0]
+    assert set(re.findall(r"[a-z]+(?:-[a-z0-9]+)+", head)) == asked
+    assert keys_of_the_page("chorale.secret").keys() == asked
+    stores = load_pipeline(CHART / "pipeline.toml").stores.values()
+    named_by_stores = {value for one in stores for key, value in one.options.items() if key.endswith("_env")}
+    assert named_by_stores <= keys_of_the_page("more.secret").keys()
     # A word of a command line is seen by everybody on the machine, and kept by the shell.
     assert "--from-literal" not in PAGE
 
 
-@needs_kubectl
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="without kubectl: its commands are read, not run")
 def test_the_secrets_are_made_by_the_commands_of_the_page(tmp_path: Path) -> None:
-    lines = "\n".join(re.findall(r"^    ([a-z0-9-]+=.*)$", PAGE, re.MULTILINE))
-    (tmp_path / "chorale.secret").write_text(lines)
-    (tmp_path / "more.secret").write_text("CHORALE_BROKER_URL=amqps://chorale:a=b@rabbitmq:5671/chorale\n")
+    files = {file: keys_of_the_page(file) for file in ("chorale.secret", "more.secret")}
+    for file, keys in files.items():
+        (tmp_path / file).write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
     (tmp_path / "our-ca.crt").write_text("-----BEGIN CERTIFICATE-----\n")
-    commands = re.findall(r"^    kubectl (create secret .*)$", PAGE, re.MULTILINE)
     made = {}
-    for command in commands:
+    for command in re.findall(r"^    kubectl (create secret .*)$", PAGE, re.MULTILINE):
         words = ["kubectl", *command.split(), "--dry-run=client", "--output=yaml"]
         said = subprocess.run(words, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
         secret = yaml.safe_load(said)
-        assert secret["metadata"]["namespace"] == KUSTOMIZATION["namespace"]
+        assert secret["metadata"]["namespace"] == "chorale"
         made[secret["metadata"]["name"]] = {
             key: base64.b64decode(value).decode() for key, value in secret["data"].items()
         }
-    assert made.keys() == {"chorale", "chorale-more", "chorale-certificates"}
-    assert made["chorale"]["redis-url-worker"].startswith("rediss://worker:")
-    assert made["chorale-more"] == {"CHORALE_BROKER_URL": "amqps://chorale:a=b@rabbitmq:5671/chorale"}
+    assert set(made) == set(VALUES["secrets"].values())
+    assert made["chorale"] == files["chorale.secret"]
+    assert made["chorale-more"] == files["more.secret"]
     assert made["chorale-certificates"].keys() == {"our-ca.crt"}
 
 
-@pytest.mark.parametrize("name", sorted(QUEUES.keys() - {INDEX}))
+def url_of(name: str, release: str = "chorale", namespace: str = NAMESPACE) -> str:
+    """Of the figures of its queue, as KEDA can ask from any namespace."""
+    return f"http://{release}-queue-figures.{namespace}.svc:9100/{QUEUES[name]}"
+
+
+@pytest.mark.parametrize("name", SCALED)
 def test_workers_of_a_queue_are_scaled_by_how_many_wait_and_for_how_long(name: str) -> None:
     scaler = of_kind("ScaledObject")[name]["spec"]
     assert scaler["scaleTargetRef"] == {"name": name}
-    assert 1 <= scaler["minReplicaCount"] < scaler["maxReplicaCount"]
+    assert 1 == scaler["minReplicaCount"] < scaler["maxReplicaCount"]
     # KEDA's cooldownPeriod counts before the step from one to none alone.
     behaviour = scaler["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
-    assert behaviour["scaleDown"]["stabilizationWindowSeconds"] < 300
-    asked = {trigger["metadata"]["valueLocation"]: trigger for trigger in scaler["triggers"]}
+    assert behaviour["scaleDown"]["stabilizationWindowSeconds"] == 120
+    length, age = scaler["triggers"]
     # Messages are shared out among the workers; how long the oldest has waited is not.
-    assert {figure: trigger.get("metricType") for figure, trigger in asked.items()} == {
-        "length": None,
-        "age_s": "Value",
+    assert length == {
+        "type": "metrics-api",
+        "metricType": "AverageValue",
+        "metadata": {"url": url_of(name), "valueLocation": "length", "targetValue": "20"},
     }
-    for trigger in asked.values():
-        assert trigger["type"] == "metrics-api"
-        assert trigger["metadata"]["url"] == url_of(name, KUSTOMIZATION["namespace"])
-        assert float(trigger["metadata"]["targetValue"]) > 0
+    assert age == {
+        "type": "metrics-api",
+        "metricType": "Value",
+        "metadata": {"url": url_of(name), "valueLocation": "age_s", "targetValue": "0.5"},
+    }
 
 
-def url_of(name: str, namespace: str) -> str:
-    """Of the figures of its queue, as KEDA can ask from any namespace."""
-    return f"http://chorale-queue-figures.{namespace}.svc:9100/{QUEUES[name]}"
+def test_a_namespace_is_written_by_one_so_that_workers_of_indexing_are_not_scaled() -> None:
+    assert INDEX not in of_kind("ScaledObject")
+    assert of_kind("Deployment")[INDEX]["spec"]["replicas"] == 1
 
 
 def test_how_many_workers_there_are_is_said_where_no_scaler_says_it() -> None:
-    said = {name for name, one in DEPLOYMENTS.items() if "replicas" in one["spec"]}
-    assert said == DEPLOYMENTS.keys() - of_kind("ScaledObject").keys()
+    for option in ("--set=scaling.enabled=true", "--set=scaling.enabled=false"):
+        deployments = of_kind("Deployment", option)
+        said = {name for name, one in deployments.items() if "replicas" in one["spec"]}
+        assert said == deployments.keys() - of_kind("ScaledObject", option).keys()
+
+
+def test_without_keda_there_are_as_many_workers_as_are_asked_for_and_nobody_counts_messages() -> None:
+    options = ("--set=scaling.enabled=false,scaling.minReplicas=2", "--set=services.bm25.replicas=5")
+    deployments = of_kind("Deployment", *options)
+    assert deployments.keys() == QUEUES.keys() | OTHERS - {"chorale-queue-figures"}
+    replicas = {name: one["spec"]["replicas"] for name, one in deployments.items()}
+    ones = dict.fromkeys([INDEX, "chorale-sweeper", "chorale-flower"], 1)
+    assert replicas == dict.fromkeys(QUEUES, 2) | ones | {"chorale-bm25": 5}
+    assert of_kind("ScaledObject", *options) == {}
 
 
 def test_a_service_finds_pods_that_there_are() -> None:
-    labels = [one["spec"]["selector"]["matchLabels"] for one in DEPLOYMENTS.values()]
+    labels = [one["spec"]["selector"]["matchLabels"] for one in of_kind("Deployment").values()]
     services = of_kind("Service")
     assert services.keys() == {"chorale-flower", "chorale-queue-figures"}
     assert all(service["spec"]["selector"] in labels for service in services.values())
 
 
-def rendered(folder: Path) -> list[dict[str, Any]]:
-    said = subprocess.run(
-        ["kubectl", "kustomize", str(folder)], check=True, capture_output=True, text=True
-    ).stdout
-    return list(yaml.safe_load_all(said))
-
-
-@needs_kubectl
-def test_kustomize_renders_all_of_it() -> None:
-    resources = rendered(FOLDER)
-    kinds = [one["kind"] for one in resources]
-    assert kinds.count("ConfigMap") == 2
-    assert len(kinds) == len(RESOURCES) + 2
-    for one in resources:
-        if one["kind"] != "ScaledObject":
-            kubernetes_validate.validate(one, VERSIONS[-1], strict=True)
-
-
-@needs_kubectl
-def test_another_namespace_is_written_in_one_place(tmp_path: Path) -> None:
-    shutil.copytree(FOLDER, tmp_path, dirs_exist_ok=True)
-    file = tmp_path / "kustomization.yaml"
-    before = f"namespace: {KUSTOMIZATION['namespace']}"
-    file.write_text(file.read_text("utf-8").replace(before, "namespace: search-2"))
-    resources = rendered(tmp_path)
-    assert {one["metadata"]["namespace"] for one in resources} == {"search-2"}
+def test_two_releases_stand_beside_each_other() -> None:
+    said = helm("template", "second", str(CHART), "--namespace=other")
+    resources = [one for one in yaml.safe_load_all(said.stdout) if one]
+    assert {one["metadata"]["name"].partition("-")[0] for one in resources} == {"second"}
     for scaler in (one for one in resources if one["kind"] == "ScaledObject"):
+        name = scaler["metadata"]["name"].replace("second", "chorale")
         urls = {trigger["metadata"]["url"] for trigger in scaler["spec"]["triggers"]}
-        assert urls == {url_of(scaler["metadata"]["name"], "search-2")}
+        assert urls == {url_of(name, "second", "other")}
+    ours = {str(one["spec"]["selector"]) for one in of_kind("Deployment").values()}
+    theirs = {str(one["spec"]["selector"]) for one in resources if one["kind"] == "Deployment"}
+    assert not ours & theirs
+
+
+def test_helm_finds_nothing_to_complain_of() -> None:
+    said = helm("lint", "--strict", str(CHART))
+    assert said.returncode == 0, said.stdout
+
+
+def test_the_chart_has_the_version_of_the_service() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+
+
+def test_the_page_s_commands_name_what_there_is() -> None:
+    (install,) = re.findall(r"^    helm (upgrade --install .*)$", PAGE, re.MULTILINE)
+    words = install.split()
+    assert words[2:4] == ["chorale", "deploy/helm"]
+    assert "--namespace=chorale" in words
+    (forward,) = re.findall(r"service/(\S+) 5555$", PAGE, re.MULTILINE)
+    assert forward in of_kind("Service")

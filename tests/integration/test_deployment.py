@@ -268,7 +268,7 @@ def test_flower_shows_the_workers_to_who_logs_in_and_to_nobody_else(everything: 
     found = {one["name"]: one["messages"] for one in lengths.json()["active_queues"]}
     assert found
     assert found.items() <= dict.fromkeys(QUEUES, 0).items()
-    # Flower has no option that closes this page; deploy/kubernetes lets nobody reach it.
+    # Flower has no option that closes this page; deploy/helm lets nobody reach it.
     metrics = httpx.get(f"{address}/metrics")
     assert (metrics.status_code, "repairs" in metrics.text) == (200, False)
 

@@ -1,0 +1,84 @@
+{{/*
+One Deployment.  `root`; `name`, of the service; `command`; `login`, whose address of Redis it gets; `port`, `alive` and
+`ready` where it answers over HTTP; `env`, more variables from the Secret of logins, by their names.
+*/}}
+{{- define "chorale.deployment" -}}
+{{- $values := .root.Values }}
+{{- $service := fromJson (include "chorale.service" .) }}
+{{- $env := dict "CHORALE_REDIS_URL" (printf "redis-url-%s" .login) "CHORALE_AUDIT_URL" "audit-url" }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "chorale.name" . }}
+  labels: {{- include "chorale.labels" . | nindent 4 }}
+spec:
+  {{- /* Not where it is scaled, since every upgrade would set it back. */}}
+  {{- if include "chorale.fixed" . }}
+  replicas: {{ include "chorale.fixed" . }}
+  {{- end }}
+  selector:
+    matchLabels: {{- include "chorale.labels" . | nindent 6 }}
+  template:
+    metadata:
+      labels: {{- include "chorale.labels" . | nindent 8 }}
+      annotations:
+        checksum/settings: {{ include "chorale.settings" .root | sha256sum }}
+    spec:
+      automountServiceAccountToken: false
+      {{- /* They would be variables such as CHORALE_FLOWER_PORT, which look like settings. */}}
+      enableServiceLinks: false
+      terminationGracePeriodSeconds: 20
+      securityContext: { runAsNonRoot: true, runAsUser: 10001, runAsGroup: 10001, fsGroup: 10001, seccompProfile: { type: RuntimeDefault } }
+      {{- with $values.imagePullSecrets }}
+      imagePullSecrets: {{ toJson . }}
+      {{- end }}
+      {{- range $key := list "nodeSelector" "tolerations" "affinity" }}
+      {{- with get $service $key }}
+      {{ $key }}: {{ toJson . }}
+      {{- end }}
+      {{- end }}
+      containers:
+        - name: {{ .name | replace "_" "-" }}
+          image: {{ printf "%s:%s" $service.image.repository ($service.image.tag | default .root.Chart.AppVersion) | quote }}
+          imagePullPolicy: {{ $service.image.pullPolicy }}
+          command: {{ toJson .command }}
+          securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: [ALL] } }
+          envFrom:
+            - configMapRef: { name: {{ .root.Release.Name }}-settings }
+            - secretRef: { name: {{ $values.secrets.more }}, optional: true }
+          env:
+            - { name: POD_NAME, valueFrom: { fieldRef: { fieldPath: metadata.name } } }
+            {{- range $variable, $key := merge $env (.env | default dict) }}
+            - { name: {{ $variable }}, valueFrom: { secretKeyRef: { name: {{ $values.secrets.logins }}, key: {{ $key }} } } }
+            {{- end }}
+          {{- if .port }}
+          ports:
+            - { name: http, containerPort: {{ .port }} }
+          {{- end }}
+          {{- $alive := .alive | default (dict "exec" (dict "command" (list "sh" "-c" "exec python -m cli.healthy alive \"$POD_NAME\""))) }}
+          {{- $ready := .ready | default (dict "exec" (dict "command" (list "sh" "-c" "exec python -m cli.healthy ready \"$POD_NAME\""))) }}
+          startupProbe: {{ merge (dict "periodSeconds" 5 "timeoutSeconds" 10 "failureThreshold" 36) $alive | toJson }}
+          livenessProbe: {{ merge (dict "periodSeconds" 20 "timeoutSeconds" 10 "failureThreshold" 4) $alive | toJson }}
+          readinessProbe: {{ merge (dict "periodSeconds" 10 "timeoutSeconds" 10) $ready | toJson }}
+          resources: {{ toJson $service.resources }}
+          volumeMounts:
+            - { name: home, mountPath: /var/lib/chorale }
+            - { name: tmp, mountPath: /tmp }
+            - { name: pipeline, mountPath: /etc/chorale, readOnly: true }
+            - { name: certificates, mountPath: /etc/chorale-certificates, readOnly: true }
+      volumes:
+        - { name: home, emptyDir: {} }
+        - { name: tmp, emptyDir: {} }
+        - { name: pipeline, configMap: { name: {{ .root.Release.Name }}-pipeline } }
+        - { name: certificates, secret: { secretName: {{ $values.secrets.certificates }}, optional: true } }
+{{- end }}
+
+{{/* How many pods, where nothing scales them; else nothing. */}}
+{{- define "chorale.fixed" -}}
+{{- $service := fromJson (include "chorale.service" .) }}
+{{- if hasKey $service "replicas" }}{{ $service.replicas }}
+{{- else if has .name (list "sweeper" "flower" "queue-figures") }}1
+{{- else if not .root.Values.scaling.enabled }}{{ $service.minReplicas }}
+{{- end }}
+{{- end }}
