@@ -174,7 +174,7 @@ def test_whoever_changes_the_pipeline_or_a_setting_gets_new_pods() -> None:
         ("services.bm25.replica=2", "services.bm25.*replica"),
         ("scaling.minReplicas=0", "scaling.minReplicas.*1"),
         ("image.pullPolicy=Often", "image.pullPolicy.*one of.*Always.*IfNotPresent.*Never"),
-        ("settings.chorale_log_level=INFO", "settings.*chorale_log_level"),
+        ("settings.chorale_log_level=INFO", "chorale_log_level"),
         ("pipeline=[branches", "pipeline: this is no TOML"),
         ("pipeline=a = 1", "pipeline: it declares no branch"),
     ],
