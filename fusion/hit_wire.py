@@ -33,14 +33,15 @@ def _explanation(hit: FusedHit) -> dict[str, Any]:
 
 def _description(hit: FusedHit, metadata: dict[str, Any]) -> dict[str, Any]:
     described = {
-        "found_by": list(hit.found_by),
         "source_type": hit.source_type or metadata.get("source_type"),
         "published_at": hit.published_at or metadata.get("published_at"),
         "language": metadata.get("language"),
         "url": metadata.get("url"),
     }
     rest = {name: value for name, value in metadata.items() if name not in _ON_THE_HIT}
-    return {name: value for name, value in described.items() if value is not None} | {"metadata": rest}
+    # A store of another package may have others, and one hit of a strange kind would cost the caller all of them.
+    texts = {name: value for name, value in described.items() if isinstance(value, str)}
+    return {"found_by": list(hit.found_by), **texts, "metadata": rest}
 
 
 def hit_to_wire(

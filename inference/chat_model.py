@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
@@ -78,7 +78,7 @@ class ChatModel:
         http = openai.DefaultHttpxClient(
             verify=httpx2.create_ssl_context(),
             follow_redirects=False,
-            event_hooks={"request": [self._make_ours]},
+            event_hooks={"request": [self._make_ours], "response": [_bound]},
         )
         parts = urlsplit(url)
         self._client = openai.OpenAI(
@@ -251,6 +251,32 @@ class ChatModel:
         if self._secret:
             text = text.replace(self._secret, "***")
         return text[:200]
+
+
+class _Beginning(httpx2.SyncByteStream):
+    """As much of an answer as is read at most."""
+
+    def __init__(self, whole: httpx2.SyncByteStream) -> None:
+        self._whole = whole
+
+    def __iter__(self) -> Iterator[bytes]:
+        left = MAX_ANSWER_BYTES
+        for chunk in self._whole:
+            yield chunk
+            left -= len(chunk)
+            if left <= 0:
+                return
+
+    def close(self) -> None:
+        self._whole.close()
+
+
+def _bound(response: httpx2.Response) -> None:
+    """The client itself reads an error's text, to its end and unpacked."""
+    if not response.is_success:
+        assert isinstance(response.stream, httpx2.SyncByteStream)
+        response.stream = _Beginning(response.stream)
+        response.headers.pop("content-encoding", None)
 
 
 def _pause_s(headers: Mapping[str, str], attempt: int) -> float:

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-MAX_METADATA_DEPTH = 16
+from models.documents import MAX_METADATA_DEPTH
 
 _NEWLINES = re.compile(r"\r\n?|\x85|\u2028|\u2029")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

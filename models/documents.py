@@ -16,6 +16,8 @@ Matrix = NDArray[np.float32]
 
 RESERVED_METADATA = ("source_type", "published_at", "language", "url", "parent")
 """Metadata names with a meaning of their own; a mapping says which fields of a file they come from."""
+MAX_METADATA_DEPTH = 16
+"""So many lists and objects may lie in each other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,20 @@ def cut_off(handler: Handler, _: dict[str, Any]) -> None:
     handler.close_connection = True
 
 
+def pours(status: int, length: int, sent: list[int]) -> Answer:
+    """An answer without a length, of so many bytes; `sent` gets how many of them were taken."""
+
+    def answer(handler: Handler, _: dict[str, Any]) -> None:
+        handler.send_response(status)
+        handler.end_headers()
+        handler.close_connection = True
+        sent.append(0)
+        while sent[-1] < length:
+            sent[-1] += handler.wfile.write(b"x" * 65_536)
+
+    return answer
+
+
 def drips(handler: Handler, body: dict[str, Any]) -> None:
     """A space every 50 ms: no single read ever waits for long."""
     handler.send_response(200)

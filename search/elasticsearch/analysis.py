@@ -29,7 +29,8 @@ class Words:
     """How texts are indexed and asked for; made from what the namespace was built with.
 
     `declared` is the option `analyser`.  With our own chain the index gets terms with spaces between them, so that
-    every language, on any server, has the terms, and the scores, of the embedded store.
+    every language, on any server, has the terms, and the scores, of the embedded store; where passages have no term at
+    all (stop words alone), which Elasticsearch does not count among the documents, scores are lower.
     """
 
     declared: str | Mapping[str, Any]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from elasticsearch import ApiError
 from elasticsearch.helpers import streaming_bulk
 
 from search.elasticsearch.connection import Connection
-from search.elasticsearch.failures import PASSING, translated
+from search.elasticsearch.failures import PASSING, readable, translated
 
 _CHUNK_ACTIONS = 500
 _CHUNK_BYTES = 8_000_000
@@ -24,10 +24,17 @@ def send(connection: Connection, actions: Iterable[Action]) -> dict[str, str]:
     """Why each action failed, by its `_id`; those that were refused for being too many at once (429) are tried
     again, some 40 s altogether.  Raises the failures of a store for what stopped all."""
     refused: dict[str, str] = {}
-    with translated(connection.address):
+    unanswered: set[str] = set()
+
+    def noted() -> Iterator[Action]:
+        for action in actions:
+            unanswered.add(action["_id"])
+            yield action
+
+    with translated(connection.address), readable(connection.address):
         results = streaming_bulk(
             connection.bulk_client(),
-            actions,
+            noted(),
             chunk_size=_CHUNK_ACTIONS,
             max_chunk_bytes=_CHUNK_BYTES,
             raise_on_error=False,
@@ -39,12 +46,15 @@ def send(connection: Connection, actions: Iterable[Action]) -> dict[str, str]:
         )
         for is_done, result in results:
             ((operation, told),) = result.items()
+            unanswered.discard(told["_id"])
             if is_done or (operation == "delete" and told.get("status") == 404):
                 continue
             error = told.get("exception")
             if error is not None and not (isinstance(error, ApiError) and error.status_code == 413):
                 raise error
             refused[told["_id"]] = _reason(told)
+        if unanswered:
+            raise LookupError(f"nothing about {len(unanswered)} of what was sent")
     return refused
 
 

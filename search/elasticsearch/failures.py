@@ -107,6 +107,11 @@ def failure(address: str, status: int, body: Any) -> StageFailure:
         return InvalidAnswer(
             f"the server at {address} is of a version that is not supported: use 8 or 9: {reason}"
         )
+    if status == 413:
+        return BadIndex(
+            f"the server at {address}, or a proxy before it, takes no request of this size: shorten the filters, or "
+            "raise http.max_content_length, and the proxy's limit"
+        )
     if status >= 500:
         return StoreUnavailable(f"Elasticsearch at {address} failed ({status}): {reason}")
     if not (isinstance(body, Mapping) and "error" in body):

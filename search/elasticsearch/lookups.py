@@ -115,14 +115,15 @@ def by_id(
 
         def get(client: Elasticsearch, keys: list[str] = keys) -> Any:
             answer = client.mget(index=namespace.index, ids=keys, source_includes=list(fields))
-            for one in answer["docs"]:
-                if "error" in one:
-                    raise failure(connection.address, 503, one)
+            with readable(connection.address):
+                for one in answer["docs"]:
+                    if "error" in one:
+                        raise failure(connection.address, 503, one)
             return answer
 
-        for one in connection.ask(get, deadline)["docs"]:
-            if one.get("found"):
-                yield one["_source"]
+        with readable(connection.address):
+            found = [one["_source"] for one in connection.ask(get, deadline)["docs"] if one.get("found")]
+        yield from found
 
 
 def scan(

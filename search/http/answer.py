@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeGuard
 
+from chorale_client.filters import is_deeper
 from pydantic_core import from_json
 
-from models.documents import PassageText
+from models.documents import MAX_METADATA_DEPTH, PassageText
 from models.errors import InvalidAnswer
 from models.hits import Hit, Ranking
 from models.http_endpoint import HttpEndpoint, JsonPath
@@ -25,6 +26,8 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 """One escape of JSON, or a pair of them that is one character."""
+_TEXTS = ("source_type", "language", "url")
+"""Metadata that are texts or nothing."""
 _ID_CHARS = 512
 _TITLE_CHARS = 500
 _WHOLE = 2**53
@@ -105,9 +108,14 @@ class AnswerReader:
         found = {name: at(row, path) for name, path in paths.items() if path is not None}
         if not _is_moment(found.get("published_at")):
             found.pop("published_at", None)
-        if not isinstance(found.get("source_type"), str):
-            found.pop("source_type", None)
-        return {name: value for name, value in found.items() if value is not None}
+        for name in _TEXTS:
+            if not isinstance(found.get(name), str):
+                found.pop(name, None)
+        return {
+            name: value
+            for name, value in found.items()
+            if value is not None and not is_deeper(value, MAX_METADATA_DEPTH)
+        }
 
     def _hit(self, found: _Found) -> Hit:
         path = self._endpoint.score

@@ -75,7 +75,10 @@ class Connections:
             raise StoreUnavailable(
                 f"{self._endpoint.address} closed the connection, or refused it"
             ) from error
-        except http.client.HTTPException as error:
+        except (
+            http.client.HTTPException,
+            ValueError,
+        ) as error:  # the latter for a chunk of less than nothing
             kind = type(error).__name__
             raise InvalidAnswer(f"what {self._endpoint.address} answers is no whole HTTP: {kind}") from error
         except OSError as error:

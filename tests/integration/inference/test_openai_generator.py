@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from inference.chat_model import MAX_TEXT_CHARS, PARALLEL, ChatModel
+from inference.chat_model import ATTEMPTS, MAX_ANSWER_BYTES, MAX_TEXT_CHARS, PARALLEL, ChatModel
 from inference.openai_expander import OpenAiExpander
 from inference.openai_generator import OpenAiGenerator
 from models.errors import (
@@ -27,7 +27,7 @@ from models.errors import (
     Unauthorised,
 )
 from models.written import SomeTexts
-from tests.chat_server import Answer, ChatServer, after, cut_off, drips, drips_headers, says, sends
+from tests.chat_server import Answer, ChatServer, after, cut_off, drips, drips_headers, pours, says, sends
 
 SECRET = "sk-very-secret"
 ROOM_S = 1.0
@@ -241,6 +241,17 @@ def test_where_a_long_message_is_cut_no_part_of_the_key_is_left(server: ChatServ
     # 200 characters are told: of the key ten would be.
     server.answer = sends(400, json.dumps({"error": {"message": "x" * 190 + SECRET}}).encode())
     assert failure(chat).detail.endswith("HTTP 400: " + "x" * 190 + "***")
+
+
+@pytest.mark.parametrize("status", [401, 500])
+def test_of_an_error_that_never_ends_no_more_is_read_than_of_an_answer(
+    server: ChatServer, chat: ChatModel, status: int
+) -> None:
+    sent: list[int] = []
+    server.then = [pours(status, 200 * MAX_ANSWER_BYTES, sent)] * ATTEMPTS
+    assert failure(chat, timeout_s=20).detail.endswith(f"HTTP {status}")
+    # Buffers of the system take some megabytes.
+    assert max(sent) < 20 * MAX_ANSWER_BYTES
 
 
 def test_a_key_that_no_header_can_hold_is_not_shown(server: ChatServer) -> None:

@@ -17,7 +17,12 @@ from chorale_client.words import Reason
 
 from config.pipeline import StoreDeclaration
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
-from models.errors import InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
+from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
+from search.elasticsearch.analysis import Words
+from search.elasticsearch.bulk import send
+from search.elasticsearch.connection import Connection
+from search.elasticsearch.layout import Namespace
+from search.elasticsearch.lookups import by_id
 from search.elasticsearch.store import ElasticsearchStore
 from tasks.elasticsearch import open_elasticsearch
 from tests.contracts.store_documents import MANIFEST, document
@@ -197,6 +202,7 @@ def told(status: int, kind: str, reason: str) -> Answer:
         ((502, b"x\xff", {}), StoreUnavailable, "busy or starting"),
         ((429, b"<html>", PRODUCT), StoreUnavailable, "busy or starting.*<html>"),
         ((401, b"<a/>", {"content-type": "application/xml"}), Unauthorised, "check api_key_env"),
+        ((413, b"<html>", {"content-type": "text/html"}), BadIndex, "takes no request of this size"),
         ((301, b"<a/>", {"content-type": "application/xml"}), InvalidAnswer, "not Elasticsearch 8 or 9"),
     ],
 )
@@ -260,6 +266,25 @@ def test_what_the_client_makes_of_a_key_that_it_cannot_send_shows_no_key() -> No
                 call(store)
             assert SECRET not in "".join(traceback.format_exception(raised.value))
         store.close()
+
+
+@pytest.mark.parametrize("said", [b"{}", b'{"docs": null}', b'{"docs": [5]}', b'{"docs": [{"found": true}]}'])
+def test_texts_in_another_shape_are_an_invalid_answer(said: bytes) -> None:
+    namespace = Namespace("ns", "i", MANIFEST, Words("english", MANIFEST), False, 1)
+    with Impostor(lambda *_: (200, said, PRODUCT)) as server:
+        connection = Connection(ElasticsearchEndpoint(url=server.url), api_key=None, password=None)
+        with pytest.raises(InvalidAnswer, match="shape that is not known"):
+            list(by_id(connection, namespace, ["a#0"], ["text"], connection.deadline(5)))
+        connection.close()
+
+
+@pytest.mark.parametrize("said", [b"{}", b'{"items": [5]}', b'{"items": []}'])
+def test_what_is_written_and_not_spoken_of_is_an_invalid_answer_and_never_taken_as_done(said: bytes) -> None:
+    with Impostor(lambda *_: (200, said, PRODUCT)) as server:
+        connection = Connection(ElasticsearchEndpoint(url=server.url), api_key=None, password=None)
+        with pytest.raises(InvalidAnswer, match="shape that is not known"):
+            send(connection, [{"_op_type": "index", "_index": "i", "_id": "a", "_source": {}}])
+        connection.close()
 
 
 def test_a_server_that_forbids_is_asked_once() -> None:

@@ -104,6 +104,10 @@ def connections_to(port: int | None) -> list[int]:
     return [connection.fd for connection in found if connection.raddr and connection.raddr.port == port]
 
 
+def nested(levels: int) -> Any:
+    return {"a": nested(levels - 1)} if levels else 1
+
+
 def ids(ranking: Ranking) -> list[str]:
     return [hit.document_id for hit in ranking.hits]
 
@@ -281,11 +285,14 @@ def test_values_of_wrong_types_cost_no_hit(server: SearchServer, opens: Opens) -
     odd = [
         {"id": 1, "name": 5, "extract": None, "rank": "high", "changed": 1714, "kind": ["a"]},
         {"id": 2, "extract": ["one", 2, "two"], "rank": True, "changed": "soon"},
-        {"id": 3, "rank": 10**400},
+        {"id": 3, "rank": 10**400, "link": ["one", "two"], "of": nested(17)},
+        {"id": 4, "link": 4, "of": nested(16)},
     ]
     server.answer = says({"items": odd})
-    ranking = found(opens(total="items"))
-    assert [(hit.score, hit.source_type, hit.published_at) for hit in ranking.hits] == [(0.0, None, None)] * 3
+    ranking = found(opens(total="items", metadata={"url": "link", "of": "of"}))
+    assert [(hit.score, hit.source_type, hit.published_at) for hit in ranking.hits] == [(0.0, None, None)] * 4
+    # An answer's url is a text, and no reader of JSON has to go deeper than what is indexed.
+    assert [dict(text.metadata) for text in ranking.texts.values()] == [{}, {}, {}, {"of": nested(16)}]
     assert ranking.texts["wiki/1#wiki"].title == ""
     assert ranking.texts["wiki/2#wiki"].text == "one … two"
     assert ranking.total_matches is None
@@ -335,6 +342,11 @@ FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
         writes(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n[1"),
         InvalidAnswer,
         "no whole HTTP: IncompleteRead",
+    ),
+    "a chunk of less than nothing": (
+        writes(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-5\r\n{}"),
+        InvalidAnswer,
+        "no whole HTTP: ValueError",
     ),
     "another protocol": (writes(b"SSH-2.0-OpenSSH_9\r\n"), InvalidAnswer, "no whole HTTP: BadStatusLine"),
     "hung up": (hangs_up, StoreUnavailable, "closed the connection"),

@@ -89,6 +89,16 @@ def test_a_hit_carries_what_the_request_includes(include: Any) -> None:
     assert best.keys() == always | INCLUDED[include]
 
 
+@pytest.mark.parametrize("odd", [5, True, ["en", "de"], {"is": "en"}, 0.5])
+def test_metadata_of_a_strange_kind_cost_themselves_and_never_the_answer(odd: object) -> None:
+    strange = texts(
+        "a", "b", "c", text="The notice period.", language=odd, url=odd, published_at=odd, topic=odd
+    )
+    best, *_ = read(fields(request(), texts=strange)).hits
+    assert (best.language, best.url, best.published_at) == (None, None, None)
+    assert best.metadata == {"topic": odd}
+
+
 def test_ranks_go_on_over_the_pages() -> None:
     built = fields(request(offset=1, top_k=2))
     assert [(one["rank"], one["document_id"]) for one in built["questions"][0]["hits"]] == [
