@@ -1,16 +1,22 @@
 """`python -m cli.queue_figures`: how much waits on each queue, over HTTP, for what starts and stops workers (KEDA).
 
 `GET /chorale.bm25` answers `{"length": 3, "age_s": 0.42}`, whatever the broker; 404 for a queue that the pipeline does
-not have, 503 while the broker does not answer.  It shows nothing else, and asks for no login: keep it inside.
+not have, 503 while the broker does not answer.  RabbitMQ shows nobody its oldest message: there `age_s` is for how
+long the queue was seen neither empty nor shorter than before.  It shows nothing else, and asks for no login: keep it
+inside.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -21,6 +27,10 @@ from tasks.queues import Queues, QueueState, open_queues
 from tasks.resources import Resources
 
 Look = Callable[[], Mapping[str, QueueState]]
+
+LOOK_EVERY_S = 1.0
+OLD_S = 5.0
+"""What was seen before that is not told any more."""
 
 
 def figures_server(look: Look, address: tuple[str, int]) -> ThreadingHTTPServer:
@@ -54,25 +64,36 @@ def figures_server(look: Look, address: tuple[str, int]) -> ThreadingHTTPServer:
 
 
 class Watch:
-    """Asks the broker; opens it anew after it was away.  Thread-safe."""
+    """Looks each second in a thread of its own, whoever asks: a broker that hangs holds nobody up.  Opens it anew after
+    it was away."""
 
-    def __init__(self, resources: Resources) -> None:
-        self._resources = resources
-        self._lock = threading.Lock()
-        self._queues: Queues | None = None
+    def __init__(self, open_: Callable[[], Queues]) -> None:
+        self._open = open_
+        self._seen: tuple[float, Mapping[str, QueueState] | Exception] = 0.0, ConnectionError()
 
     def __call__(self) -> Mapping[str, QueueState]:
-        resources = self._resources
-        with self._lock:
+        at_s, seen = self._seen
+        if isinstance(seen, Exception):
+            raise seen.with_traceback(None)
+        if time.monotonic() - at_s > OLD_S:
+            raise TimeoutError
+        return seen
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop`."""
+        queues: Queues | None = None
+        while True:
             try:
-                if self._queues is None:
-                    self._queues = open_queues(
-                        resources.redis, resources.pipeline.queues, broker_url=resources.settings.broker_url
-                    )
-                return self._queues.states()
-            except Exception:
-                self._queues = None
-                raise
+                queues = queues or self._open()
+                self._seen = time.monotonic(), queues.states()
+            except Exception as error:  # whatever a broker's transport raises
+                self._seen = time.monotonic(), error
+                with suppress(Exception):
+                    if queues:
+                        queues.close()
+                queues = None
+            if stop.wait(LOOK_EVERY_S):
+                return
 
 
 def main() -> int | str:
@@ -80,11 +101,16 @@ def main() -> int | str:
     arguments.add_argument("--address", default="127.0.0.1")
     arguments.add_argument("--port", type=int, default=9100)
     given = arguments.parse_args()
+    # Nobody does it for the first process of a container.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        look = Watch(Resources.from_environment())
+        resources = Resources.from_environment()
     except (ServiceError, RedisError) as error:
         return str(error)
-    with figures_server(look, (given.address, given.port)) as server:
+    broker_url = resources.settings.broker_url
+    watch = Watch(partial(open_queues, resources.redis, resources.pipeline.queues, broker_url=broker_url))
+    threading.Thread(target=watch.run, args=(threading.Event(),), name="queues", daemon=True).start()
+    with figures_server(watch, (given.address, given.port)) as server:
         server.serve_forever()
     return 0
 

@@ -30,6 +30,8 @@ PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 NAMESPACE = "search"
 OTHERS = {"chorale-sweeper", "chorale-flower", "chorale-queue-figures"}
 INDEX = "chorale-index"
+HF_HOME = "/var/lib/chorale/models"
+"""As the Dockerfile has it."""
 
 VERSIONS = (kubernetes_validate.utils.all_versions()[0], kubernetes_validate.latest_version())
 """Of Kubernetes, the oldest and the newest whose schemas are here."""
@@ -170,9 +172,18 @@ def test_whoever_changes_the_pipeline_or_a_setting_gets_new_pods() -> None:
     [
         ("services.hyd.replicas=2", r"services\.hyd: there is no such service; there are bm25, flower,"),
         ("services.bm25.minReplicas=9", r"services\.bm25: minReplicas 9 is more than maxReplicas 8"),
+        ("services.index.maxReplicas=3", r"services\.index: .*or has `replicas`: set one of the two to null"),
+        ("services.sweeper.minReplicas=3", r"services\.sweeper: it is not scaled: give it `replicas`"),
+        ("pipeline=\ufeff[branches.a]", "pipeline: it begins with a byte order mark"),
+        ("pipeline=[branches.queue_figures]", r"branches\.queue_figures: .*no place for the queue"),
+        ("pipeline=[branches.a_]", "the name chorale-a-, of release and service, is not"),
         # These are Helm's words, of which each version has its own.
         ("services.bm25.replica=2", "services.bm25.*replica"),
         ("scaling.minReplicas=0", "scaling.minReplicas.*1"),
+        ("scaling.minReplicas=null", "scaling.*minReplicas"),
+        ("image.repository=null", "image.*repository"),
+        ("pod=null", "pod"),
+        ("pipeline=", "pipeline"),
         ("image.pullPolicy=Often", "image.pullPolicy.*one of.*Always.*IfNotPresent.*Never"),
         ("settings.chorale_log_level=INFO", "chorale_log_level"),
         ("pipeline=[branches", "pipeline: this is no TOML"),
@@ -182,6 +193,7 @@ def test_whoever_changes_the_pipeline_or_a_setting_gets_new_pods() -> None:
 def test_a_value_that_means_nothing_is_refused_with_its_name(option: str, complaint: str) -> None:
     said = helm("template", "chorale", str(CHART), f"--set={option}")
     assert said.returncode != 0
+    assert "nil pointer" not in said.stderr
     assert re.search(complaint, said.stderr)
 
 
@@ -212,6 +224,45 @@ def test_a_service_of_its_own_image_and_resources_keeps_the_rest() -> None:
     assert fusion["resources"]["requests"] == bm25["resources"]["requests"]
     assert pod("chorale-fusion", *options)["nodeSelector"] == {"card": "h200"}
     assert "nodeSelector" not in pod("chorale-bm25", *options)
+
+
+def test_where_a_service_s_pods_go_is_said_by_the_service_as_a_whole() -> None:
+    options = ("--set=pod.nodeSelector.pool=cpu", "--set=services.fusion.nodeSelector.card=h200")
+    assert pod("chorale-fusion", *options)["nodeSelector"] == {"card": "h200"}
+    assert pod("chorale-bm25", *options)["nodeSelector"] == {"pool": "cpu"}
+    options = ("--set=services.fusion.strategy.type=Recreate", "--set=services.fusion.replicas=1")
+    deployments = of_kind("Deployment", *options)
+    assert deployments["chorale-fusion"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert "strategy" not in deployments["chorale-bm25"]["spec"]
+
+
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_models_lie_in_a_volume_that_the_operator_names(name: str) -> None:
+    claim = "--set=models.claim=shared-models"
+    mounts = {mount["mountPath"]: mount["name"] for mount in container(name, claim)["volumeMounts"]}
+    (volume,) = (one for one in pod(name, claim)["volumes"] if one["name"] == mounts[HF_HOME])
+    assert volume["persistentVolumeClaim"] == {"claimName": "shared-models"}
+    assert HF_HOME not in {mount["mountPath"] for mount in container(name)["volumeMounts"]}
+
+
+def test_the_page_builds_the_image_that_the_chart_asks_for() -> None:
+    (image,) = re.findall(r"^    docker build --tag (\S+) \.$", PAGE, re.MULTILINE)
+    repository, _, tag = image.rpartition(":")
+    assert f"docker push {image}" in PAGE
+    assert f"image: {{ repository: {repository} }}" in PAGE
+    assert container("chorale-bm25", f"--set=image.repository={repository}")["image"] == f"{repository}:{tag}"
+
+
+@pytest.mark.parametrize("release", ["2024", "my.release", "a" * 50])
+def test_a_release_whose_services_can_have_no_name_is_refused(release: str) -> None:
+    said = helm("template", release, str(CHART))
+    assert f"the name {release}-" in said.stderr
+
+
+def test_a_release_that_looks_like_another_kind_of_value_is_a_text() -> None:
+    said = helm("template", "true", str(CHART), "--show-only=templates/sweeper.yaml")
+    (sweeper,) = yaml.safe_load_all(said.stdout)
+    assert sweeper["metadata"]["labels"]["app.kubernetes.io/instance"] == "true"
 
 
 @pytest.mark.parametrize("name", DEPLOYED)

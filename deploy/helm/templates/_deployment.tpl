@@ -17,6 +17,9 @@ spec:
   {{- if include "chorale.fixed" . }}
   replicas: {{ include "chorale.fixed" . }}
   {{- end }}
+  {{- with $service.strategy }}
+  strategy: {{ toJson . }}
+  {{- end }}
   selector:
     matchLabels: {{- include "chorale.labels" . | nindent 6 }}
   template:
@@ -64,11 +67,17 @@ spec:
           resources: {{ toJson $service.resources }}
           volumeMounts:
             - { name: home, mountPath: /var/lib/chorale }
+            {{- if $values.models.claim }}
+            - { name: models, mountPath: /var/lib/chorale/models }
+            {{- end }}
             - { name: tmp, mountPath: /tmp }
             - { name: pipeline, mountPath: /etc/chorale, readOnly: true }
             - { name: certificates, mountPath: /etc/chorale-certificates, readOnly: true }
       volumes:
         - { name: home, emptyDir: {} }
+        {{- with $values.models.claim }}
+        - { name: models, persistentVolumeClaim: { claimName: {{ . }} } }
+        {{- end }}
         - { name: tmp, emptyDir: {} }
         - { name: pipeline, configMap: { name: {{ .root.Release.Name }}-pipeline } }
         - { name: certificates, secret: { secretName: {{ $values.secrets.certificates }}, optional: true } }
@@ -78,7 +87,7 @@ spec:
 {{- define "chorale.fixed" -}}
 {{- $service := fromJson (include "chorale.service" .) }}
 {{- if hasKey $service "replicas" }}{{ $service.replicas }}
-{{- else if has .name (list "sweeper" "flower" "queue-figures") }}1
+{{- else if has .name (include "chorale.others" . | fromJsonArray) }}1
 {{- else if not .root.Values.scaling.enabled }}{{ $service.minReplicas }}
 {{- end }}
 {{- end }}

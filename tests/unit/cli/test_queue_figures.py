@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping
 import httpx
 import pytest
 
-from cli.queue_figures import figures_server
+import cli.queue_figures
+from cli.queue_figures import Watch, figures_server
 from tasks.queues import QueueState
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -56,3 +58,71 @@ def test_a_broker_that_is_away_is_an_error_that_shows_no_login(
     said = httpx.get(f"{address}/chorale.bm25")
     assert said.status_code == 503
     assert "secret" not in said.text
+
+
+class Broker:
+    """A look that ends when it is let, or as it is told to."""
+
+    def __init__(self) -> None:
+        self.opened = self.closed = 0
+        self.answers = threading.Event()
+        self.answers.set()
+        self.failure: Exception | None = None
+
+    def open(self) -> Broker:
+        self.opened += 1
+        return self
+
+    def states(self) -> dict[str, QueueState]:
+        assert self.answers.wait(30)
+        if self.failure is not None:
+            raise self.failure
+        return {"chorale.bm25": QueueState(1)}
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Broker, Watch]]:
+    monkeypatch.setattr(cli.queue_figures, "LOOK_EVERY_S", 0.01)
+    broker, stop = Broker(), threading.Event()
+    watch = Watch(broker.open)
+    thread = threading.Thread(target=watch.run, args=(stop,))
+    thread.start()
+    yield broker, watch
+    stop.set()
+    broker.answers.set()
+    thread.join()
+
+
+def kind_of_failure(watch: Watch) -> type[Exception] | None:
+    try:
+        watch()
+    except Exception as error:
+        return type(error)
+    return None
+
+
+def test_a_broker_that_hangs_holds_nobody_up_and_what_was_seen_long_ago_is_not_told(
+    watched: tuple[Broker, Watch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, watch = watched
+    until(lambda: kind_of_failure(watch) is None)
+    broker.answers.clear()
+    assert watch()["chorale.bm25"].length == 1
+    monkeypatch.setattr(cli.queue_figures, "OLD_S", 0.05)
+    until(lambda: kind_of_failure(watch) is TimeoutError)
+    broker.answers.set()
+    until(lambda: kind_of_failure(watch) is None)
+
+
+def test_a_broker_that_was_away_is_opened_anew(watched: tuple[Broker, Watch]) -> None:
+    broker, watch = watched
+    until(lambda: kind_of_failure(watch) is None)
+    broker.failure = ConnectionResetError("gone")
+    until(lambda: kind_of_failure(watch) is ConnectionResetError)
+    broker.failure = None
+    until(lambda: kind_of_failure(watch) is None)
+    assert broker.opened > 1
+    assert broker.closed == broker.opened - 1
