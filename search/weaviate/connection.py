@@ -1,5 +1,5 @@
-"""One connection to a Weaviate, kept: an event loop in a thread of its own, since only calls of the asynchronous
-client can be ended at a deadline; the other one's retries sleep on for half a minute."""
+"""One connection to a Weaviate, kept: of the asynchronous client, since only its calls can be ended at a deadline; the
+other one's retries sleep on for half a minute."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import asyncio
 import logging
 import os
 import socket
-import threading
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import grpc  # type: ignore[import-untyped]
 import weaviate
 from weaviate.classes.init import AdditionalConfig, Auth, Timeout
 from weaviate.config import GrpcConfig
-from weaviate.exceptions import UnexpectedStatusCodeError, WeaviateBaseError
+from weaviate.exceptions import UnexpectedStatusCodeError, WeaviateBaseError, WeaviateClosedClientError
 
 from models.errors import (
     InvalidAnswer,
@@ -27,6 +29,7 @@ from models.errors import (
     StoreUnavailable,
 )
 from models.weaviate_endpoint import WeaviateEndpoint
+from search.weaviate.event_loop import running_loop
 from search.weaviate.failures import failure_of, unquoted, unreachable
 
 OLDEST = (1, 33)
@@ -45,6 +48,17 @@ logging.getLogger("weaviate-client").setLevel(logging.CRITICAL)
 Client = weaviate.WeaviateAsyncClient
 _Answer = TypeVar("_Answer")
 
+_open = WeakKeyDictionary[Client, asyncio.AbstractEventLoop]()
+"""The clients of all stores, with their event loop, which in a forked child is another."""
+
+
+class _Opened:
+    """What belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self.connecting = asyncio.Lock()
+        self.client: Client | None = None
+
 
 class Connection:
     """Thread-safe; opened at first use, and again after `close`."""
@@ -52,24 +66,24 @@ class Connection:
     def __init__(self, endpoint: WeaviateEndpoint, *, key: str | None = None) -> None:
         self.endpoint = endpoint
         self._key = key
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._client: Client | None = None
-        self._connecting: asyncio.Lock | None = None
-        self._lock = threading.Lock()
+        self._opened = defaultdict[asyncio.AbstractEventLoop, _Opened](_Opened)
 
     def run(self, work: Callable[[Client], Awaitable[_Answer]], timeout_s: float) -> _Answer:
         """What `work` answers within `timeout_s`, connecting and retries included; raises StageFailure.
 
         At the deadline the call itself is given up.
         """
-        future = asyncio.run_coroutine_threadsafe(self._limited(work, timeout_s), self._running())
+        future = asyncio.run_coroutine_threadsafe(self._limited(work, timeout_s), running_loop())
         try:
             return future.result()
         except ServiceError:
             raise
         except TimeoutError:
             raise self._silence(timeout_s) from None
+        except (CancelledError, WeaviateClosedClientError):
+            raise StageFailure(
+                f"the store was closed while Weaviate at {self.endpoint.url} was asked"
+            ) from None
         except (WeaviateBaseError, grpc.RpcError, OSError) as error:
             raise failure_of(error, self.endpoint.url) from error
         except Exception as error:
@@ -77,23 +91,9 @@ class Connection:
             raise unquoted(error, self.endpoint.url) from None
 
     def close(self) -> None:
-        with self._lock:
-            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
-        if loop is None or thread is None:
-            return
-        asyncio.run_coroutine_threadsafe(self._disconnect(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._connecting = asyncio.Lock()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="weaviate", daemon=True)
-                self._thread.start()
-            return self._loop
+        """A call that is under way fails, or connects again."""
+        if self._opened:
+            asyncio.run_coroutine_threadsafe(self._disconnect(), running_loop()).result()
 
     async def _limited(self, work: Callable[[Client], Awaitable[_Answer]], timeout_s: float) -> _Answer:
         async with asyncio.timeout(timeout_s):
@@ -117,22 +117,29 @@ class Connection:
             patience_s *= 2
 
     async def _connected(self) -> Client:
-        assert self._connecting is not None
-        async with self._connecting:
-            if self._client is None:
+        loop = asyncio.get_running_loop()
+        if any(other is not loop for other in _open.values()):
+            # There it sends into its parent's connections, and crashes.
+            raise StageFailure(
+                "gRPC does not survive a fork: close the Weaviate stores before, or open them after"
+            )
+        opened = self._opened[loop]
+        async with opened.connecting:
+            if opened.client is None:
                 client = _client(self.endpoint, self._key)
+                _open[client] = loop
                 try:
                     await client.connect()
                     await self._check_version(client)
                 except BaseException as error:
-                    await client.close()
+                    await _close(client)
                     if isinstance(error, UnexpectedStatusCodeError) and error.status_code in _STRANGERS:
                         raise InvalidAnswer(
                             f"what answers at {self.endpoint.url} is no Weaviate: check the store's `url`"
                         ) from error
                     raise
-                self._client = client
-            return self._client
+                opened.client = client
+            return opened.client
 
     async def _check_version(self, client: Client) -> None:
         version = str((await client.get_meta())["version"])
@@ -141,15 +148,16 @@ class Connection:
             raise NotConfigured(f"Weaviate at {self.endpoint.url} is {version}; {least} or newer is needed")
 
     async def _disconnect(self) -> None:
-        if self._client is not None:
-            await self._client.close()
-            self._client = None
+        opened = self._opened[asyncio.get_running_loop()]
+        client, opened.client = opened.client, None
+        if client is not None:
+            await _close(client)
 
     def _silence(self, timeout_s: float) -> StageFailure:
         """The client tries again where nobody answers, until the time is over: look which of the two it was."""
         url = self.endpoint.url
         # Not in the caller's thread, since a name server may take its time.
-        looking = asyncio.run_coroutine_threadsafe(asyncio.to_thread(self._unreachable), self._running())
+        looking = asyncio.run_coroutine_threadsafe(asyncio.to_thread(self._unreachable), running_loop())
         try:
             error = looking.result(_LAST_LOOK_S)
         except TimeoutError:
@@ -168,6 +176,13 @@ class Connection:
         except OSError as error:
             return error
         return None
+
+
+async def _close(client: Client) -> None:
+    try:
+        await client.close()
+    finally:
+        _open.pop(client, None)
 
 
 def _client(endpoint: WeaviateEndpoint, key: str | None) -> Client:

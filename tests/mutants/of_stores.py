@@ -127,8 +127,8 @@ MUTANTS = (
     Mutant(
         "a server that prunes wrongly is asked for all",
         "search/weaviate/pruning.py",
-        "            self._least_hits = MOST_HITS if prunes else 0",
-        "            self._least_hits = 0",
+        "        return 0 if self._prunes is False else MOST_HITS",
+        "        return 0",
         "tests/integration/search/test_weaviate_store.py::TestWeaviateStore::test_a_shallow_ranking_is_the_beginning_of_a_deep_one",
     ),
     Mutant(

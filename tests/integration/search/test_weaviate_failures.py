@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,13 +27,17 @@ from models.errors import (
     Unauthorised,
 )
 from models.weaviate_endpoint import WeaviateEndpoint
+from search.weaviate.cut import MOST_HITS
+from search.weaviate.pruning import Pruning
 from search.weaviate.store import WeaviateStore
 from tasks.weaviate import open_weaviate
 from tests.certificates import Certificate
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
+from tests.local_http import LocalHttp, QuietHandler
 from tests.redis_server import free_port
 from tests.weaviate_server import WeaviateServer, shared_weaviate
 
+ROOT = Path(__file__).parents[3]
 KEY = "the-administrators-key"
 
 
@@ -73,6 +82,59 @@ def test_a_server_that_prunes_wrongly_is_named_once_and_one_that_does_not_is_not
                 other.search_hybrid("ns", ["pear"], questions(EAST), alpha=0.5, fusion="ranked", depth=1)
     (said,) = logs
     assert "USE_INVERTED_SEARCHABLE=false" in said["event"]
+
+
+class Schema(LocalHttp):
+    """A server of which only the collection is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(Collection)
+        self.prunes, self.status, self.asked = False, 200, 0
+        self.answers = threading.Event()
+        self.answers.set()
+
+
+class Collection(QuietHandler):
+    def answer(self) -> None:
+        self.owner.asked += 1
+        self.owner.answers.wait(10)
+        told = {"invertedIndexConfig": {"usingBlockMaxWAND": self.owner.prunes}}
+        self.send(self.owner.status, json.dumps(told).encode())
+
+
+def test_whether_a_server_prunes_is_asked_once_and_every_minute_beside_the_searches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def searches(schema: Schema) -> None:
+        pruning = Pruning(WeaviateEndpoint(url=schema.origin), key=None)
+
+        async def asked_again() -> None:
+            # The first may have been under way.
+            for _ in range(2):
+                await asyncio.wait({pruning._asked()})
+
+        first = await asyncio.gather(*(pruning.least_hits() for _ in range(3)))
+        assert (first, schema.asked) == ([0, 0, 0], 1)
+        schema.prunes = True
+        assert (await pruning.least_hits(), schema.asked) == (0, 1)
+        monkeypatch.setattr("search.weaviate.pruning._ASK_AGAIN_S", -1.0)
+        schema.answers.clear()
+        assert await pruning.least_hits() == 0
+        schema.answers.set()
+        while await pruning.least_hits() == 0:
+            await asyncio.sleep(0.01)
+        # Not shown for a while, then gone, and made anew.
+        schema.status, schema.prunes = 503, False
+        await asked_again()
+        assert await pruning.least_hits() == MOST_HITS
+        schema.status = 404
+        await asked_again()
+        schema.status = 200
+        assert await pruning.least_hits() == 0
+
+    with Schema() as schema, capture_logs() as logs:
+        asyncio.run(asyncio.wait_for(searches(schema), 20))
+    assert len(logs) == 1
 
 
 def test_a_slow_name_server_costs_no_more_than_the_time_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +260,88 @@ def test_a_store_that_was_closed_opens_again(store: WeaviateStore) -> None:
     store.close()
     store.close()
     assert store.generation("ns") > 0
+
+
+@pytest.mark.parametrize(
+    ("is_connected", "timeout_s", "said"), [(False, 1, "within 1 s"), (True, 60, "the store was closed")]
+)
+def test_a_call_that_is_under_way_when_its_store_is_closed_ends_in_its_time(
+    server: WeaviateServer, is_connected: bool, timeout_s: float, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its looks are calls, too.
+    monkeypatch.setattr("search.weaviate.connection._FIRST_LOOK_S", 60.0)
+    failures: list[StageFailure] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(10)
+        port = silent.getsockname()[1]
+        place = {"grpc_port": port} if is_connected else {"url": f"http://127.0.0.1:{port}"}
+        store = WeaviateStore(server.endpoint(**place), key=KEY)
+
+        def search() -> None:
+            with pytest.raises(StageFailure) as raised:
+                store.search_text("ns", ["pear"], depth=3, timeout_s=timeout_s)
+            failures.append(raised.value)
+
+        searching = threading.Thread(target=search, daemon=True)
+        searching.start()
+        with silent.accept()[0]:
+            store.close()
+            searching.join(10)
+        store.close()
+    (failure,) = failures
+    assert said in str(failure)
+
+
+def test_two_stores_at_the_same_time_are_one_event_loop_s(
+    server: WeaviateServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """gRPC writes an error of its poller otherwise, through asyncio's log."""
+
+    def ask(store: WeaviateStore) -> None:
+        store.create("ns", MANIFEST)
+        for _ in range(100):
+            store.generation("ns")
+
+    stores = [WeaviateStore(server.endpoint(collection=f"Own{i}"), key=KEY) for i in range(2)]
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(ask, stores))
+    for store in stores:
+        store.close()
+    assert [one.getMessage() for one in caplog.records if one.name == "asyncio"] == []
+
+
+FORKS = """
+import os, sys
+from models.errors import StageFailure
+from models.weaviate_endpoint import WeaviateEndpoint
+from search.weaviate.event_loop import running_loop
+from search.weaviate.store import WeaviateStore
+
+store = WeaviateStore(WeaviateEndpoint.model_validate_json(sys.argv[1]), key=sys.argv[2])
+for use in (running_loop, store.namespaces):
+    use()
+    if (child := os.fork()) == 0:
+        try:
+            print(store.namespaces(), flush=True)
+        except StageFailure as failure:
+            print(failure, flush=True)
+        store.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+# gRPC may not have survived it here either.
+os._exit(0)
+"""
+
+
+def test_a_forked_child_has_a_loop_of_its_own_and_fails_at_once_where_a_store_was_open(
+    server: WeaviateServer,
+) -> None:
+    endpoint = server.endpoint(collection="Never").model_dump_json()
+    forking = subprocess.run(
+        [sys.executable, "-c", FORKS, endpoint, KEY], capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
+    told = ["[]", "gRPC does not survive a fork: close the Weaviate stores before, or open them after"]
+    assert forking.stdout.splitlines() == told, forking.stderr
 
 
 def test_tls_with_a_certificate_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
