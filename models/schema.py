@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
 from models.errors import ServiceError
+
+_ALEMBIC = threading.Lock()
+"""Its `context` and `op` are those of the whole process: of two upgrades at once, one writes into the other's database."""
 
 
 class SchemaTooNew(ServiceError):
@@ -51,7 +55,8 @@ class Schema:
                 f"{self.name} {connection.engine.url.render_as_string()} has schema {found}, and this version knows none "
                 f"after {self.newest}; start the newer version that wrote it, or use another database"
             )
-        command.upgrade(config, "head")
+        with _ALEMBIC:
+            command.upgrade(config, "head")
 
 
 def _option(folder: Path) -> str:

@@ -4,7 +4,9 @@ dies where."""
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
@@ -70,6 +72,24 @@ class SchemaContract:
                 process.communicate("go\n", timeout=30)
             assert [process.returncode for process in processes] == [0, 0]
         assert self.differences(engine) == []
+
+    def test_threads_that_start_at_once_each_make_the_tables_of_their_own_database(
+        self, tmp_path: Path
+    ) -> None:
+        """A sweeper makes the audit's while a store makes the documents'."""
+        together = threading.Barrier(len(BRING_UP))
+
+        def bring_up(what: str, url: str) -> None:
+            together.wait(10)
+            BRING_UP[what](url)
+
+        with ThreadPoolExecutor(len(BRING_UP)) as threads:
+            for number in range(10):
+                urls = {what: f"sqlite:///{tmp_path}/{number}-{what}.db" for what in BRING_UP}
+                list(threads.map(bring_up, urls.keys(), urls.values()))
+                engine = create_engine(urls[self.what])
+                assert self.differences(engine) == []
+                engine.dispose()
 
     def test_killed_in_the_middle_it_leaves_the_old_schema_and_the_next_one_completes_it(
         self, url: str, engine: Engine
