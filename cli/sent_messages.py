@@ -79,6 +79,14 @@ def index_queue(around: Surroundings, redis: Redis) -> IndexQueue:
     return IndexQueue(bool(workers), is_consumed, is_empty=not state.length, in_hand=in_hand)
 
 
+_ADD = """
+-- In a script that deletes first: Redis over `maxmemory` lets it through, and the message is sent already.
+redis.call('SREM', KEYS[1], ARGV[1])
+redis.call('SADD', KEYS[1], ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+"""
+
+
 class SentMessages:
     """Those of one source whose outcome was not read yet; Redis knows them for a day, for the next run.
 
@@ -115,10 +123,7 @@ class SentMessages:
 
     def add(self, ticket: str, size_bytes: int = 0) -> None:
         """Raises RedisError."""
-        with self._redis.pipeline() as trip:
-            trip.sadd(self._key, ticket)
-            trip.expire(self._key, KEPT_S)
-            trip.execute()
+        self._redis.register_script(_ADD)(keys=[self._key], args=[ticket, KEPT_S])
         self._bytes[ticket] = size_bytes
 
     def wait(self) -> list[Told | None]:
@@ -143,20 +148,23 @@ class SentMessages:
             if trouble is not None or not queue.is_empty or queue.in_hand & self._bytes.keys():
                 known_s = now_s
             elif now_s > known_s + LOST_AFTER_S:
+                # What is written from now on is not kept for them to know.
+                self._redis.zrem(self._not_done, *self._bytes)
                 return self._forget(dict.fromkeys(self._bytes))
         return ended
 
     def _ended(self) -> list[Told | None]:
         """At once.  Of one that is done and has no outcome, that has expired."""
-        with self._redis.pipeline() as trip:
+        # Redis over `maxmemory` takes no transaction; asked in this order, one that ends meanwhile does not look lost.
+        with self._redis.pipeline(transaction=False) as trip:
             for ticket in self._bytes:
-                trip.get(INDEXED + ticket)
                 trip.zscore(self._not_done, ticket)
+                trip.get(INDEXED + ticket)
             found = trip.execute()
         return self._forget(
             {
                 ticket: None if told is None else from_json(told)
-                for ticket, told, not_done in zip(self._bytes, found[::2], found[1::2], strict=True)
+                for ticket, not_done, told in zip(self._bytes, found[::2], found[1::2], strict=True)
                 if told is not None or not_done is None
             }
         )

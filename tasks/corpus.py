@@ -13,7 +13,7 @@ from ingest.items import RawDocument, Skipped
 from ingest.near_duplicates import NearDuplicates
 from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
-from models.errors import NotEverywhere
+from models.errors import BadIndex, NotEverywhere
 from search.analysis import ANALYSER
 from search.protocol import BuildsBeside, MakesRoom, Settles
 from tasks.indexing import index_documents
@@ -120,8 +120,22 @@ def delete_documents(
 
     Those that a later message has written stay.
     """
-    store, report = resources.writing_store, IndexReport()
     wanted = list(dict.fromkeys(ids))
+    try:
+        return _delete(resources, wanted, namespace=namespace, order=order)
+    except BadIndex:
+        if order is None:
+            raise
+        # Some older message may be about to make the namespace: it leaves these out, or has written them by now.
+        overtaken = order.overtaken(wanted)
+        order.keep([document_id for document_id in wanted if document_id not in overtaken])
+        return _delete(resources, wanted, namespace=namespace, order=order)
+
+
+def _delete(
+    resources: Resources, wanted: list[str], *, namespace: str, order: WriteOrder | None
+) -> IndexReport:
+    store, report = resources.writing_store, IndexReport()
     with store.exclusive(namespace):
         if order is not None:
             overtaken = order.overtaken(wanted)

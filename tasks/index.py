@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from models.errors import ModelMissing, StoreTimeout, StoreUnavailable, WriterBusy
-from tasks.write_order import WriteOrder
+from tasks.write_order import DoneByAnother, WriteOrder
 
 if TYPE_CHECKING:
     from tasks.embedded_ahead import EmbeddedAhead
@@ -38,6 +38,18 @@ those of other namespaces wait no longer than that for it."""
 PAUSE_S = 1.0
 PAUSE_FOR_A_WRITER_S = 0.1
 """Its documents are embedded before; it holds the namespace for as long as the stores take."""
+
+_TELL = """
+-- KEYS  why it waits, messages that are not done, its outcome
+-- ARGV  message's ticket, its stamp, outcome, kept for (s)
+-- A deletion stands first: Redis refuses writes over `maxmemory` only to a script that has not written yet.
+redis.call('DEL', KEYS[1])
+-- A program without our client may use an id again, while it is not done.
+if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1])) == tonumber(ARGV[2]) then
+  redis.call('ZREM', KEYS[2], ARGV[1])
+end
+redis.call('SET', KEYS[3], ARGV[3], 'EX', ARGV[4])
+"""
 
 _PASSING = (WriterBusy, StoreUnavailable, StoreTimeout, ModelMissing, RedisError, OSError)
 """A message that fails so is tried again, for a day.  OSError: of a full disk, among others, documents know nothing."""
@@ -114,18 +126,29 @@ def _do(
 
     resources: Resources = task.app.resources
     context = {"task_id": task.request.id, "namespace": str(namespace)[:80]}
+    order: WriteOrder | None = None
     try:
         if (why := refusal(v)) is not None:
             raise ValueError(why)
         check_namespace(namespace)
+        ticket: str | None = task.request.id
         if handed_in is None:
             handed_in = stamp_of_message(resources.redis, namespace, task.request.id)
-        elif _is_told(resources, task.request.id, handed_in):
-            # It came twice, and is not kept in order any more.
-            return
-        order = WriteOrder(resources.redis, namespace, int(handed_in))
-        report = _patiently(lambda: work(resources, order))
+        else:
+            # Before it is asked whether it was told: it is told and taken from there at once.
+            if resources.redis.zscore(NOT_DONE + namespace, task.request.id) is None:
+                ticket = None
+            if _is_told(resources, task.request.id, handed_in):
+                # It came twice, and is not kept in order any more.
+                return
+        order = known = WriteOrder(resources.redis, namespace, int(handed_in), ticket=ticket)
+        report = _patiently(lambda: work(resources, known))
+    except DoneByAnother:
+        return
     except Exception as error:
+        with suppress(RedisError):
+            if order is not None and order.is_done():
+                return
         said = str(error)[:500] or type(error).__name__
         if isinstance(error, _PASSING) and not _is_old(resources, handed_in):
             log.warning("not indexed yet", **context, error=said)
@@ -208,10 +231,9 @@ def _tell_why_it_waits(resources: Resources, task_id: str, why: str) -> None:
 
 def _tell(resources: Resources, task_id: str, told: dict[str, Any]) -> None:
     try:
-        with resources.redis.pipeline(transaction=False) as trip:
-            trip.set(INDEXED + task_id, to_json({"v": WIRE_VERSION, **told}), ex=TOLD_FOR_S)
-            trip.delete(waiting_key(task_id))
-            trip.zrem(NOT_DONE + told["namespace"], task_id)
-            trip.execute()
+        resources.redis.register_script(_TELL)(
+            keys=[waiting_key(task_id), NOT_DONE + told["namespace"], INDEXED + task_id],
+            args=[task_id, str(told["handed_in"]), to_json({"v": WIRE_VERSION, **told}), TOLD_FOR_S],
+        )
     except RedisError as error:
         log.warning("nobody is told what was indexed", task_id=task_id, error=str(error)[:200])

@@ -3,8 +3,9 @@
 Two workers overtake each other, what failed for now goes to the end of its queue, and what a killed worker had in hand
 comes again after a minute.  A command that writes itself is later than what waits.
 
-Only what was written while an older message was not done is kept: usually nothing, and while one waits for a day what is
-written on that day, some 160 bytes a document.
+Only what was written while an older message was not done is kept: usually nothing, and while one waits, for thirty days at
+most, what is written meanwhile, some 160 bytes a document.  Of two workers that have the same message one is done first:
+nothing is kept for the other, which leaves it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from chorale_client.handed_in import KEPT_S
+from chorale_client.handed_in import NOT_DONE_FOR_S
 from chorale_client.keys import NOT_DONE, WRITTEN
 from redis import Redis
 
@@ -33,25 +34,39 @@ end
 local told = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', oldest, 'LIMIT', 0, 1000)
 if #told > 0 then redis.call('ZREM', KEYS[2], unpack(told)) end
 if tonumber(oldest) >= tonumber(ARGV[1]) then return 0 end
-for i = 4, #ARGV do redis.call('ZADD', KEYS[2], ARGV[1], ARGV[i]) end
+for i = 4, #ARGV do redis.call('ZADD', KEYS[2], 'GT', ARGV[1], ARGV[i]) end
 redis.call('EXPIRE', KEYS[2], ARGV[3])
 return 1
 """
 
 
+class DoneByAnother(Exception):
+    """Another worker had the same message, and was faster; what came later is not kept for this one."""
+
+
 class WriteOrder:
-    """Of one message, by its stamp (`chorale_client.handed_in`).
+    """Of one message, by its stamp (`chorale_client.handed_in`), and by its ticket where that is noted as not done.
 
     To be asked and told by who holds the namespace; raises RedisError.
     """
 
-    def __init__(self, client: Redis, namespace: str, handed_in: int) -> None:
+    def __init__(self, client: Redis, namespace: str, handed_in: int, *, ticket: str | None = None) -> None:
         self._client = client
         self._keys = (NOT_DONE + namespace, WRITTEN + namespace)
-        self._handed_in = handed_in
+        self._handed_in, self._ticket = handed_in, ticket
+
+    def is_done(self) -> bool:
+        """By another worker; False where that is not known."""
+        if self._ticket is None or self._client.zscore(self._keys[0], self._ticket) is not None:
+            return False
+        now_s, _ = self._client.time()
+        # Not because it was given up.
+        return now_s - self._handed_in / 1_000_000 < NOT_DONE_FOR_S
 
     def overtaken(self, document_ids: Sequence[str]) -> set[str]:
-        """Those that a later message has written, or deleted."""
+        """Those that a later message has written, or deleted.  Raises DoneByAnother."""
+        if self.is_done():
+            raise DoneByAnother
         with self._client.pipeline(transaction=False) as trip:
             for document_id in document_ids:
                 trip.zscore(self._keys[1], document_id)
@@ -65,9 +80,9 @@ class WriteOrder:
     def keep(self, document_ids: Iterable[str]) -> None:
         """This message has written, or deleted, these."""
         keep = self._client.register_script(_KEEP)
-        given_up = self._handed_in - KEPT_S * 1_000_000
+        given_up = self._handed_in - NOT_DONE_FOR_S * 1_000_000
         ids = iter(document_ids)
         while part := list(islice(ids, IDS_A_TRIP)):
-            if not keep(keys=self._keys, args=[self._handed_in, given_up, KEPT_S, *part]):
+            if not keep(keys=self._keys, args=[self._handed_in, given_up, NOT_DONE_FOR_S, *part]):
                 # Nor will one be: what comes now is later.
                 return

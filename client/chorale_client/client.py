@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, cast
@@ -21,9 +20,9 @@ from chorale_client.answer import Answer
 from chorale_client.default_time import DefaultTimes
 from chorale_client.documents import checked_documents, checked_list
 from chorale_client.errors import InvalidRequest, NoRoom, NotEnded, ServiceUnavailable, UnknownRequest
-from chorale_client.handed_in import forget_message, stamp_of_message
+from chorale_client.handed_in import forget_message, namespace_of, new_ticket, stamp_of_message
 from chorale_client.indexed import Indexed
-from chorale_client.keys import INDEXED, result_key
+from chorale_client.keys import INDEXED, NOT_DONE, result_key, waiting_key
 from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, status_in_flight
 from chorale_client.publisher import Publisher
 from chorale_client.request import Question, Request, check_namespace, refuse_unfinished
@@ -40,10 +39,18 @@ LAST_WORD_S = 0.3
 LOOK_AGAIN_S = 0.05
 """Between two looks at whether documents are indexed."""
 
+LOST_AFTER_S = 60.0
+"""Since it was handed in: much longer than a worker needs to note what it has taken from a Redis."""
+
 MOST_CONNECTIONS = 2**31
 """Each thread that waits has one of its own; the pool's own bound of 100 would turn the next one away."""
 LOOKUP_S = 0.3
 """How long a request without a time limit may wait to be told the installation's."""
+
+_UNKNOWN_TICKET = (
+    "it was never handed in here, was lost, or ended more than an hour ago; "
+    "hand the documents in again, which does no harm"
+)
 
 _PASSING = (ConnectionError, TimeoutError)
 
@@ -201,23 +208,42 @@ class Chorale:
     def wait_visible(self, ticket: str, *, wait_s: float = 30) -> Indexed:
         """What became of what was handed in, as soon as every store shows it or has said why not.
 
-        Raises NotEnded where that is not so after `wait_s` seconds; it can be asked for an hour.
+        It can be asked for an hour.  Where that is not so after `wait_s` seconds, raises NotEnded, with the reason
+        where a worker has tried; UnknownRequest where nothing is known of the ticket: what it was for can be handed in
+        again, which does no harm.
         """
         ends_at_s = time.monotonic() + wait_s
         with self._limit.until(ends_at_s + self._patience_s), _said_as_ours():
-            while True:
-                if (told := self._redis.get(INDEXED + ticket)) is not None:
-                    return Indexed.from_wire(from_json(cast("bytes", told)))
-                if time.monotonic() > ends_at_s:
-                    raise NotEnded(f"{ticket} is not indexed yet; ask again")
+            while (told := self._redis.get(INDEXED + ticket)) is None and time.monotonic() < ends_at_s:
                 time.sleep(LOOK_AGAIN_S)
+            if told is None:
+                told = self._last_look(ticket)
+        return Indexed.from_wire(from_json(cast("bytes", told)))
+
+    def _last_look(self, ticket: str) -> bytes:
+        with self._redis.pipeline(transaction=False) as trip:
+            trip.zscore(NOT_DONE + namespace_of(ticket), ticket)
+            trip.get(waiting_key(ticket))
+            trip.time()
+            handed_in, waiting, (now_s, _) = trip.execute()
+        is_known = waiting is not None or (
+            handed_in is not None
+            and (now_s - handed_in / 1_000_000 < LOST_AFTER_S or not self._publisher.is_idle())
+        )
+        # Last: what was done meanwhile has been told.
+        if (told := self._redis.get(INDEXED + ticket)) is not None:
+            return cast("bytes", told)
+        if not is_known:
+            raise UnknownRequest(ticket, _UNKNOWN_TICKET)
+        why = f": {from_json(waiting)['waiting']}" if waiting is not None else ""
+        raise NotEnded(f"{ticket} is not indexed yet{why}; ask again")
 
     def _hand_in(self, task: str, namespace: str, **work: Any) -> str:
         try:
             check_namespace(namespace)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
-        ticket = uuid.uuid4().hex
+        ticket = new_ticket(namespace)
         work |= {"namespace": namespace, "v": WIRE_VERSION}
         with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
             work["handed_in"] = stamp_of_message(self._redis, namespace, ticket)

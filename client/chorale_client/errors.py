@@ -51,10 +51,10 @@ class NotEnded(ChoraleError):
 class UnknownRequest(ChoraleError):
     """Nothing is known of this id: it was never sent, or its answer is kept no longer."""
 
-    def __init__(self, request_id: str) -> None:
-        super().__init__(
-            f"nothing is known of {request_id!r}: it was never sent here, or its answer is kept no longer"
-        )
+    def __init__(
+        self, request_id: str, why: str = "it was never sent here, or its answer is kept no longer"
+    ) -> None:
+        super().__init__(f"nothing is known of {request_id!r}: {why}")
 
 
 class ServiceUnavailable(ChoraleError):

@@ -1,7 +1,8 @@
-"""Stamps for documents that are handed in: what was handed in last stands, in whatever order it is done."""
+"""Tickets and stamps of documents that are handed in: what was handed in last stands, in whatever order it is done."""
 
 from __future__ import annotations
 
+import uuid
 from contextlib import suppress
 from typing import cast
 
@@ -12,7 +13,20 @@ from chorale_client.keys import HANDED_IN, NOT_DONE
 from chorale_client.scripts import Scripts
 
 KEPT_S = 86_400
-"""Beyond that a message is given up, and no longer known as one that is not done."""
+"""Beyond that a message that fails for now is given up."""
+NOT_DONE_FOR_S = 30 * 86_400
+"""Messages wait in their queue however long there are no workers; beyond that they are done in any order.  Some 100
+bytes a message."""
+
+
+def new_ticket(namespace: str) -> str:
+    """It names the namespace, in which it is known as long as it is not done."""
+    return f"{namespace}.{uuid.uuid4().hex}"
+
+
+def namespace_of(ticket: str) -> str:
+    """None, as the empty text, in an id that another program made up."""
+    return ticket.rpartition(".")[0]
 
 
 def next_stamp(client: Redis) -> int:
@@ -23,10 +37,10 @@ def next_stamp(client: Redis) -> int:
 def stamp_of_message(client: Redis, namespace: str, ticket: str) -> int:
     """The same for a message, which is noted as not done: what is written meanwhile is kept for it to know."""
     keys = [HANDED_IN, NOT_DONE + namespace]
-    return cast("int", Scripts(client).run("stamp", keys=keys, args=[ticket, KEPT_S]))
+    return cast("int", Scripts(client).run("stamp", keys=keys, args=[ticket, NOT_DONE_FOR_S]))
 
 
 def forget_message(client: Redis, namespace: str, ticket: str) -> None:
-    """It was not sent.  Where Redis does not answer, a day does it."""
+    """It was not sent.  Where Redis does not answer, time does it."""
     with suppress(RedisError):
         client.zrem(NOT_DONE + namespace, ticket)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from chorale_client import Chorale, ServiceUnavailable
+from chorale_client import Chorale, ServiceUnavailable, UnknownRequest
 from chorale_client.client import make_request
 from chorale_client.keys import entry_key
 from chorale_client.ledger import CallersLedger
@@ -18,6 +18,7 @@ from redis.exceptions import ConnectionError as NoConnection
 from ledger.outbox import publish_outbox_limit, read_outbox_bound
 from tests.integration.cli.commands.conftest import command
 from tests.redis_acl import RolesPipeline, SecuredRedis, needs_tls
+from tests.waiting import until
 
 ONE_QUEUE = """
 [stores.local]
@@ -94,6 +95,8 @@ OF_OTHERS = {
         ("INFO", "server"),
         ("ZRANGE", "chorale:not_done:docs", "0", "-1"),
         ("BRPOP", "chorale.index", "1"),
+        ("HGETALL", "unacked"),
+        ("HSET", "unacked", "x", "y"),
         ("LRANGE", "chorale.index", "0", "-1"),
         ("LPUSH", "chorale.bm25", "x"),
         ("SET", "chorale:generation:default", "9"),
@@ -183,6 +186,11 @@ def test_a_writer_s_documents_come_and_go_and_nothing_on_their_way_is_refused(
         assert [hit.document_id for hit in answer.hits] == ["teapot"]
     gone = writer.wait_visible(writer.delete("shop", ["teapot"]), wait_s=30)
     assert gone.deleted == 1
+    admin = secured.client()
+    until(lambda: not admin.exists("unacked"))
+    admin.zadd("chorale:not_done:shop", {"shop.lost": 1})
+    with pytest.raises(UnknownRequest):
+        writer.wait_visible("shop.lost", wait_s=0)
     assert secured.denied() == []
 
 

@@ -7,13 +7,14 @@ import time
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import redis
 from celery import Celery
 from chorale_client import Chorale
-from chorale_client.keys import HEARTBEAT, INDEXED, SENT, waiting_key
+from chorale_client.keys import HEARTBEAT, INDEXED, NOT_DONE, SENT, waiting_key
 
 import cli.index_by_workers
 import cli.sent_messages
@@ -21,6 +22,7 @@ import tasks.corpus
 import tasks.index
 import tasks.indexing_run
 from cli.index_by_workers import NotIndexed, index_by_workers
+from cli.sent_messages import SentMessages
 from cli.surroundings import NotRunning, Surroundings
 from config.pipeline import load_pipeline
 from config.settings import Settings
@@ -193,8 +195,10 @@ def test_a_message_that_is_lost_ends_the_command(index: Index, redis_client: red
     running = index([page("a")])
     sent(redis_client)
     redis_client.delete(QUEUE)
+    assert list(redis_client.scan_iter(f"{NOT_DONE}*"))
     with pytest.raises(NotIndexed, match="the same command sends it again"):
         running.result(30)
+    assert list(redis_client.scan_iter(f"{NOT_DONE}*")) == []
 
 
 def test_a_message_that_a_worker_has_in_hand_is_not_lost(
@@ -210,6 +214,40 @@ def test_a_message_that_a_worker_has_in_hand_is_not_lost(
     redis_client.lpush(QUEUE, message)
     work(app)
     assert running.result(30).added == 1
+
+
+@contextmanager
+def full(client: redis.Redis) -> Iterator[None]:
+    client.config_set("maxmemory", client.info("memory")["used_memory"] // 2)
+    try:
+        yield
+    finally:
+        client.config_set("maxmemory", 0)
+
+
+def test_who_waits_goes_on_waiting_while_the_memory_of_redis_is_full(
+    app: Celery, index: Index, redis_client: redis.Redis
+) -> None:
+    def looks() -> int:
+        return int(redis_client.info("commandstats").get("cmdstat_zscore", {"calls": 0})["calls"])
+
+    running = index([page("a")])
+    sent(redis_client)
+    with full(redis_client):
+        before = looks()
+        until(lambda: running.done() or looks() > before + 2)
+    work(app)
+    assert running.result(30).added == 1
+
+
+def test_what_was_sent_is_kept_for_the_next_run_though_the_memory_of_redis_is_full(
+    around: Surroundings, redis_client: redis.Redis, said: list[str]
+) -> None:
+    messages = SentMessages(around, redis_client, namespace="docs", source=SOURCE, say=said.append)
+    with full(redis_client):
+        messages.add("a")
+    assert redis_client.smembers(f"{SENT}docs:{SOURCE}") == {b"a"}
+    assert redis_client.ttl(f"{SENT}docs:{SOURCE}") > 0
 
 
 def interrupted(pages: Iterable[RawDocument]) -> Iterator[RawDocument]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chorale_client.errors import InvalidRequest, NotEnded
+from chorale_client.errors import InvalidRequest, UnknownRequest
 
 from ingest.items import RawDocument
 from tasks.corpus import index_corpus
@@ -166,7 +166,7 @@ def test_what_cannot_be_is_said(running: RunningPipeline) -> None:
         client.upsert("No Name", WIKI)
     with pytest.raises(InvalidRequest, match="JSON"):
         client.upsert("wiki", [{"id": object()}])
-    with pytest.raises(NotEnded):
+    with pytest.raises(UnknownRequest):
         client.wait_visible("unknown", wait_s=0)
     told = client.wait_visible(client.delete("nowhere", ["a"]), wait_s=60)
     assert "nowhere" in (told.error or "")

@@ -6,27 +6,29 @@ import json
 import threading
 import unicodedata
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import redis
 from celery import Celery
 from chorale_client import Chorale
 from chorale_client.documents import MAX_DOCUMENT_BYTES
-from chorale_client.errors import NoRoom
-from chorale_client.handed_in import KEPT_S, next_stamp, stamp_of_message
-from chorale_client.keys import HANDED_IN, NOT_DONE, WRITTEN
+from chorale_client.errors import NoRoom, NotEnded, UnknownRequest
+from chorale_client.handed_in import KEPT_S, NOT_DONE_FOR_S, next_stamp, stamp_of_message
+from chorale_client.keys import HANDED_IN, INDEXED, NOT_DONE, WRITTEN
+from chorale_client.publisher import Publisher
 
 import tasks.corpus
 import tasks.index
 from config.pipeline import load_pipeline
 from config.settings import Settings
-from models.errors import ModelMissing, StoreUnavailable
+from models.errors import BadIndex, ModelMissing, StoreUnavailable
 from search.embedded.store import EmbeddedStore
 from tasks.app import make_app
+from tasks.embedded_ahead import EmbeddedAhead
 from tasks.resources import Resources
 from tasks.write_order import WriteOrder
 from tests.redis_server import RedisServer
@@ -178,6 +180,37 @@ def test_what_was_handed_in_last_stands_in_whatever_order_it_is_done(app: Celery
     assert client.wait_visible(later).is_whole
 
 
+def test_what_is_deleted_before_its_namespace_is_made_stays_deleted(app: Celery, client: Chorale) -> None:
+    client.upsert("docs", [TEA, RENT])
+    deleted = client.delete("docs", ["tea"])
+    work(app, last_first=True)
+    assert shown(app) == {"rent"}
+    assert "no namespace" in (client.wait_visible(deleted).error or "")
+
+
+def test_what_is_deleted_while_its_namespace_is_made_stays_deleted(
+    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.upsert("docs", [TEA, RENT])
+    (older,) = app.resources.redis.lrange(QUEUE, 0, -1)
+    app.resources.redis.delete(QUEUE)
+    delete = tasks.corpus._delete
+
+    def finds_none_and_then_it_is_made(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(tasks.corpus, "_delete", delete)
+        try:
+            return delete(*given, **named)
+        except BadIndex:
+            app.resources.redis.lpush(QUEUE, older)
+            work(app)
+            assert shown(app) == {"rent", "tea"}
+            raise
+
+    monkeypatch.setattr(tasks.corpus, "_delete", finds_none_and_then_it_is_made)
+    assert client.wait_visible(_done(app, client.delete("docs", ["tea"]))).deleted == 1
+    assert shown(app) == {"rent"}
+
+
 def test_a_message_that_comes_again_writes_over_nothing_later(app: Celery, client: Chorale) -> None:
     ticket = client.upsert("docs", [TEA])
     (again,) = app.resources.redis.lrange(QUEUE, 0, -1)
@@ -188,6 +221,71 @@ def test_a_message_that_comes_again_writes_over_nothing_later(app: Celery, clien
     work(app)
     assert shown(app) == set()
     assert client.wait_visible(ticket).added == 1, "as it was told before"
+
+
+def in_between(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
+    """Once, when a message is embedded and has not got its namespace yet."""
+    take = EmbeddedAhead.take
+
+    def slowly(ahead: EmbeddedAhead, *given: Any) -> None:
+        monkeypatch.setattr(EmbeddedAhead, "take", take)
+        take(ahead, *given)
+        happens()
+
+    monkeypatch.setattr(EmbeddedAhead, "take", slowly)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["writes", "fails for now"])
+def test_a_message_that_two_workers_have_is_left_by_the_slower_one(
+    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    ticket = client.upsert("docs", [TEA])
+    (again,) = app.resources.redis.lrange(QUEUE, 0, -1)
+
+    def the_other_does_it() -> None:
+        app.resources.redis.lpush(QUEUE, again)
+        work(app)
+        assert client.wait_visible(ticket, wait_s=0).added == 1
+        client.delete("docs", ["tea"])
+        work(app)
+        if fails:
+            app.resources.redis.delete(INDEXED + ticket)  # an hour later
+            raise StoreUnavailable("the documents' database does not answer")
+
+    in_between(monkeypatch, the_other_does_it)
+    work(app)
+    assert app.resources.redis.llen(QUEUE) == 0
+    assert shown(app) == set()
+    assert fails or client.wait_visible(ticket, wait_s=0).added == 1, "as it was told before"
+
+
+def test_an_id_that_a_program_uses_again_before_it_is_done_costs_nothing(
+    app: Celery, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(document: dict[str, str], **more: int) -> None:
+        kwargs = {"namespace": "docs", "documents": [document], **more}
+        app.send_task("chorale.index", kwargs=kwargs, queue=QUEUE, task_id="nightly")
+
+    def the_first_is_done() -> None:
+        send(TEA, handed_in=before)
+        work(app)
+
+    before = next_stamp(redis_client)
+    in_between(monkeypatch, the_first_is_done)
+    send(RENT)
+    work(app)
+    assert shown(app) == {"tea", "rent"}
+
+
+def test_what_is_indexed_while_the_memory_of_redis_is_full_is_told(app: Celery, client: Chorale) -> None:
+    ticket, server = client.upsert("docs", [TEA]), app.resources.redis
+    server.config_set("maxmemory", server.info("memory")["used_memory"] // 2)
+    try:
+        work(app)
+    finally:
+        server.config_set("maxmemory", 0)
+    assert client.wait_visible(ticket, wait_s=0).added == 1
+    assert not server.exists(NOT_DONE + "docs")
 
 
 def test_a_message_that_says_not_when_it_was_handed_in_counts_as_it_comes(
@@ -215,7 +313,7 @@ def test_what_was_written_is_kept_only_while_an_older_message_is_not_done(redis_
     older, later = (stamp_of_message(redis_client, "docs", ticket) for ticket in ("older", "later"))
     WriteOrder(redis_client, "docs", later).keep(["tea"])
     assert kept(redis_client) == [b"tea"]
-    assert 0 < redis_client.ttl(WRITTEN + "docs") <= KEPT_S
+    assert 0 < redis_client.ttl(WRITTEN + "docs") <= NOT_DONE_FOR_S
     assert WriteOrder(redis_client, "docs", older).overtaken(["tea", "never"]) == {"tea"}
 
     WriteOrder(redis_client, "docs", older).keep(["rent"])
@@ -234,15 +332,94 @@ def test_what_is_done_in_order_leaves_nothing_in_redis(app: Celery, client: Chor
     assert not app.resources.redis.exists(NOT_DONE + "docs", WRITTEN + "docs")
 
 
-def test_a_message_that_was_lost_is_waited_for_a_day(redis_client: redis.Redis) -> None:
-    now, day = next_stamp(redis_client), KEPT_S * 1_000_000
-    redis_client.zadd(NOT_DONE + "docs", {"lost": now - day + 1_000_000})
+def test_a_message_that_was_lost_is_waited_for_thirty_days(redis_client: redis.Redis) -> None:
+    now, month = next_stamp(redis_client), NOT_DONE_FOR_S * 1_000_000
+    redis_client.zadd(NOT_DONE + "docs", {"lost": now - month + 1_000_000})
     WriteOrder(redis_client, "docs", now).keep(["tea"])
     assert kept(redis_client) == [b"tea"]
 
-    redis_client.zadd(NOT_DONE + "docs", {"lost": now - day - 1})
+    redis_client.zadd(NOT_DONE + "docs", {"lost": now - month - 1})
     WriteOrder(redis_client, "docs", now).keep(["rent"])
     assert kept(redis_client) == []
+
+
+def test_a_message_that_was_given_up_does_not_count_as_done_by_another_worker(
+    redis_client: redis.Redis,
+) -> None:
+    now = stamp_of_message(redis_client, "docs", "here")
+    older = now - (NOT_DONE_FOR_S + 1) * 1_000_000
+    found = [
+        WriteOrder(redis_client, "docs", stamp, ticket=ticket).is_done()
+        for stamp, ticket in ((now, "here"), (now, "gone"), (now, None), (older, "gone"))
+    ]
+    assert found == [False, True, False, False]
+
+
+def test_messages_that_wait_for_workers_keep_their_order_for_weeks(
+    client: Chorale, redis_client: redis.Redis
+) -> None:
+    client.upsert("docs", [TEA])
+    assert redis_client.ttl(NOT_DONE + "docs") > 4 * 7 * 86_400
+
+
+def test_of_what_is_not_done_the_waiting_says_why_and_of_what_nothing_is_known_that(
+    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the documents' database does not answer")
+
+    ticket = client.upsert("docs", [TEA])
+    with pytest.raises(NotEnded, match=f"^{ticket} is not indexed yet; ask again$"):
+        client.wait_visible(ticket, wait_s=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(tasks.corpus, "index_corpus", fails)
+        work(app)
+        said = f"^{ticket} is not indexed yet: the documents' database does not answer; ask again$"
+        with pytest.raises(NotEnded, match=said):
+            client.wait_visible(ticket, wait_s=0)
+    assert client.wait_visible(_done(app, ticket)).added == 1
+
+    app.resources.redis.delete(INDEXED + ticket)  # an hour later
+    for unknown in (ticket, "docs." + "0" * 32, "0" * 32):
+        with pytest.raises(UnknownRequest, match=f"^nothing is known of '{unknown}'"):
+            client.wait_visible(unknown, wait_s=0)
+
+
+def test_a_message_that_is_not_done_and_nowhere_is_unknown_after_a_minute(
+    client: Chorale, redis_client: redis.Redis
+) -> None:
+    """As of a worker that was killed when it had taken it and not noted that."""
+    ticket = client.upsert("docs", [TEA])
+    (message,) = redis_client.lrange(QUEUE, 0, -1)
+    redis_client.delete(QUEUE)
+    with pytest.raises(NotEnded):
+        client.wait_visible(ticket, wait_s=0)
+
+    redis_client.zincrby(NOT_DONE + "docs", -61_000_000, ticket)
+    redis_client.lpush(QUEUE, message)
+    with pytest.raises(NotEnded):
+        client.wait_visible(ticket, wait_s=0)
+    redis_client.delete(QUEUE)
+    redis_client.hset("unacked", "in hand", message)
+    with pytest.raises(NotEnded):
+        client.wait_visible(ticket, wait_s=0)
+    redis_client.delete("unacked")
+    with pytest.raises(UnknownRequest, match="was lost, or ended"):
+        client.wait_visible(ticket, wait_s=0)
+
+
+def test_an_outcome_that_comes_between_two_looks_is_found(
+    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticket = client.upsert("docs", [TEA])
+    app.resources.redis.zincrby(NOT_DONE + "docs", -61_000_000, ticket)
+
+    def late(_: Publisher) -> bool:
+        work(app)
+        return True
+
+    monkeypatch.setattr(Publisher, "is_idle", late)
+    assert client.wait_visible(ticket, wait_s=0).added == 1
 
 
 def test_documents_fill_no_redis_that_requests_live_in() -> None:

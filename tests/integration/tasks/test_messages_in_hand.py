@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, cast
 
+import kombu.transport.redis
 import pytest
+import redis
 
+from config.pipeline import load_pipeline
+from config.settings import Settings
+from tasks.app import make_app
+from tasks.resources import Resources
 from tests.pipeline import RunningPipeline
 from tests.redis_server import RedisServer
 from tests.waiting import until
@@ -15,6 +24,7 @@ from tests.waiting import until
 QUEUE = "chorale.index"
 BACK_AFTER_S = 2
 LONG_S = 7
+Connect = Callable[[], Any]
 TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."}
 
 SLOW = f"""
@@ -79,3 +89,87 @@ def test_no_message_is_lost_while_the_memory_of_redis_is_full() -> None:
         until(lambda: running.redis.llen(QUEUE) == running.redis.hlen("unacked") == 0)
         assert set(running.resources.writing_store.revisions("docs", "task")) == {"tea-0", "tea-1", "tea-2"}
         assert running.processes[QUEUE].poll() is None
+
+
+@pytest.fixture
+def connected(redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path) -> Iterator[Connect]:
+    """Makes a channel, as an index worker has one; a message waits in its queue."""
+    resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
+    app = make_app(resources, queues=(QUEUE,))
+    app.send_task("chorale.delete", kwargs={"namespace": "docs", "ids": ["tea"]}, queue=QUEUE)
+    with ExitStack() as connections:
+        yield lambda: connections.enter_context(app.connection_for_read()).channel()
+        redis_client.config_set("maxmemory", 0)
+
+
+def fill(client: redis.Redis) -> None:
+    client.config_set("maxmemory", client.info("memory")["used_memory"] // 2)
+
+
+@pytest.mark.parametrize("how", ["put back", "dropped", "overdue"])
+def test_a_message_leaves_its_worker_while_the_memory_of_redis_is_full(
+    connected: Connect, redis_client: redis.Redis, how: str
+) -> None:
+    channel = connected()
+    tag = channel.basic_get(QUEUE).delivery_tag
+    fill(redis_client)
+    if how == "overdue":
+        another = connected().qos
+        another.visibility_timeout = 0
+        another.restore_visible()
+    else:
+        channel.basic_reject(tag, requeue=how == "put back")
+    assert redis_client.llen(QUEUE) == (how != "dropped")
+    assert redis_client.hlen("unacked") == redis_client.zcard("unacked_index") == 0
+
+
+def test_a_message_is_kept_from_others_while_the_memory_of_redis_is_full(
+    connected: Connect, redis_client: redis.Redis
+) -> None:
+    channel = connected()
+    channel.qos.visibility_timeout = 1
+    fill(redis_client)
+    tag = channel.basic_get(QUEUE).delivery_tag
+
+    def noted_s() -> float:
+        return cast("float", redis_client.zscore("unacked_index", tag))
+
+    first_s = noted_s()
+    until(lambda: noted_s() > first_s, 10)
+
+
+def test_what_redis_does_not_let_a_worker_put_back_is_put_back_later(
+    connected: Connect, redis_client: redis.Redis
+) -> None:
+    channel = connected()
+    channel.qos.visibility_timeout = 1
+    tag = channel.basic_get(QUEUE).delivery_tag
+    redis_client.replicaof("127.0.0.1", "1")
+    try:
+        channel.basic_reject(tag, requeue=True)
+        assert redis_client.hlen("unacked") == 1
+    finally:
+        redis_client.replicaof("NO", "ONE")
+
+    def is_back() -> bool:
+        channel.qos.restore_visible(interval=1)
+        return redis_client.llen(QUEUE) == 1
+
+    until(is_back, 10)
+
+
+def test_hosts_whose_clocks_differ_leave_each_other_their_messages(
+    connected: Connect, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, off_s = time.time, 0.0
+    for module in (time, kombu.transport.redis):
+        monkeypatch.setattr(module, "time", lambda: now_s() + off_s)
+    for one_s, another_s in ((-300.0, 0.0), (0.0, 300.0)):
+        off_s = one_s
+        channel = connected()
+        tag = channel.basic_get(QUEUE).delivery_tag
+        off_s = another_s
+        connected().qos.restore_visible()
+        assert (redis_client.llen(QUEUE), redis_client.hlen("unacked")) == (0, 1)
+        off_s = 0.0
+        channel.basic_reject(tag, requeue=True)
