@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from models.errors import ModelMissing, StoreTimeout, StoreUnavailable, WriterBusy
-from tasks.write_order import DoneByAnother, WriteOrder
+from tasks.write_order import TOLD_FOR_S, DoneByAnother, WriteOrder
 
 if TYPE_CHECKING:
     from tasks.embedded_ahead import EmbeddedAhead
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 log = get_logger("chorale.index")
 
-TOLD_FOR_S = 3_600
-"""How long the outcome can be read."""
 PATIENCE_S = 5.0
 """For another writer of the namespace, or a server that is away.  Then the message goes to the end of its queue:
 those of other namespaces wait no longer than that for it."""
@@ -45,9 +43,8 @@ _TELL = """
 -- A deletion stands first: Redis refuses writes over `maxmemory` only to a script that has not written yet.
 redis.call('DEL', KEYS[1])
 -- A program without our client may use an id again, while it is not done.
-if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1])) == tonumber(ARGV[2]) then
-  redis.call('ZREM', KEYS[2], ARGV[1])
-end
+local noted = redis.call('ZSCORE', KEYS[2], ARGV[1])
+if noted and tonumber(noted) <= tonumber(ARGV[2]) then redis.call('ZREM', KEYS[2], ARGV[1]) end
 redis.call('SET', KEYS[3], ARGV[3], 'EX', ARGV[4])
 """
 
@@ -131,13 +128,13 @@ def _do(
         if (why := refusal(v)) is not None:
             raise ValueError(why)
         check_namespace(namespace)
-        ticket: str | None = task.request.id
+        ticket: str | None = None
         if handed_in is None:
             handed_in = stamp_of_message(resources.redis, namespace, task.request.id)
         else:
             # Before it is asked whether it was told: it is told and taken from there at once.
-            if resources.redis.zscore(NOT_DONE + namespace, task.request.id) is None:
-                ticket = None
+            if resources.redis.zscore(NOT_DONE + namespace, task.request.id) is not None:
+                ticket = task.request.id
             if _is_told(resources, task.request.id, handed_in):
                 # It came twice, and is not kept in order any more.
                 return

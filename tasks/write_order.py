@@ -14,10 +14,13 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from chorale_client.handed_in import NOT_DONE_FOR_S
-from chorale_client.keys import NOT_DONE, WRITTEN
+from chorale_client.keys import INDEXED, NOT_DONE, WRITTEN
+from pydantic_core import from_json
 from redis import Redis
 
 IDS_A_TRIP = 1_000
+TOLD_FOR_S = 3_600
+"""How long the outcome of a message can be read."""
 
 _KEEP = """
 -- KEYS  messages that are not done, documents that were written
@@ -56,12 +59,22 @@ class WriteOrder:
         self._handed_in, self._ticket = handed_in, ticket
 
     def is_done(self) -> bool:
-        """By another worker; False where that is not known."""
-        if self._ticket is None or self._client.zscore(self._keys[0], self._ticket) is not None:
+        """By another worker; False where that is not known, as where Redis was emptied.
+
+        What was told is kept for an hour.  Of what is older it is enough that it was noted as not done and is no more.
+        """
+        if self._ticket is None:
             return False
-        now_s, _ = self._client.time()
+        with self._client.pipeline(transaction=False) as trip:
+            trip.zscore(self._keys[0], self._ticket)
+            trip.get(INDEXED + self._ticket)
+            trip.time()
+            not_done, told, (now_s, _) = trip.execute()
+        if told is not None:
+            # By the stamp too: a program without our client may use an id again.
+            return bool(from_json(told).get("handed_in") == self._handed_in)
         # Not because it was given up.
-        return now_s - self._handed_in / 1_000_000 < NOT_DONE_FOR_S
+        return not_done is None and TOLD_FOR_S < now_s - self._handed_in / 1_000_000 < NOT_DONE_FOR_S
 
     def overtaken(self, document_ids: Sequence[str]) -> set[str]:
         """Those that a later message has written, or deleted.  Raises DoneByAnother."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
+
+from tests.certificates import Certificate
 
 
 class _Server(ThreadingHTTPServer):
@@ -42,16 +45,21 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 
 class LocalHttp:
-    """A context manager that serves with a `handler` of its own."""
+    """A context manager that serves with a `handler` of its own; over TLS where it has a `certificate`."""
 
-    def __init__(self, handler: type[QuietHandler]) -> None:
+    def __init__(self, handler: type[QuietHandler], certificate: Certificate | None = None) -> None:
         own = type(handler.__name__, (handler,), {"owner": self})
         self._server = _Server(("127.0.0.1", 0), own)
+        self._scheme = "http" if certificate is None else "https"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate.file, certificate.key_file)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
         self._thread.start()

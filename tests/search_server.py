@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from tests.certificates import Certificate
 from tests.local_http import LocalHttp, QuietHandler
 
 Answer = Callable[["Handler"], None]
@@ -27,11 +28,11 @@ class Asked:
 class SearchServer(LocalHttp):
     """Answers on a port of its own; `answer` may be replaced at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: Certificate | None = None) -> None:
         self.answer: Answer = says({"items": []})
         self.asked: list[Asked] = []
         self.connections = 0
-        super().__init__(Handler)
+        super().__init__(Handler, certificate)
 
     @property
     def url(self) -> str:

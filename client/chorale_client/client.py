@@ -20,7 +20,7 @@ from chorale_client.answer import Answer
 from chorale_client.default_time import DefaultTimes
 from chorale_client.documents import checked_documents, checked_list
 from chorale_client.errors import InvalidRequest, NoRoom, NotEnded, ServiceUnavailable, UnknownRequest
-from chorale_client.handed_in import forget_message, namespace_of, new_ticket, stamp_of_message
+from chorale_client.handed_in import doubt_message, forget_message, namespace_of, new_ticket, stamp_of_message
 from chorale_client.indexed import Indexed
 from chorale_client.keys import INDEXED, NOT_DONE, result_key, waiting_key
 from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, status_in_flight
@@ -39,18 +39,12 @@ LAST_WORD_S = 0.3
 LOOK_AGAIN_S = 0.05
 """Between two looks at whether documents are indexed."""
 
-LOST_AFTER_S = 60.0
-"""Since it was handed in: much longer than a worker needs to note what it has taken from a Redis."""
-
 MOST_CONNECTIONS = 2**31
 """Each thread that waits has one of its own; the pool's own bound of 100 would turn the next one away."""
 LOOKUP_S = 0.3
 """How long a request without a time limit may wait to be told the installation's."""
 
-_UNKNOWN_TICKET = (
-    "it was never handed in here, was lost, or ended more than an hour ago; "
-    "hand the documents in again, which does no harm"
-)
+_UNKNOWN_TICKET = "it was never handed in here, was lost, or ended more than an hour ago; hand in what the documents are now"
 
 _PASSING = (ConnectionError, TimeoutError)
 
@@ -209,8 +203,8 @@ class Chorale:
         """What became of what was handed in, as soon as every store shows it or has said why not.
 
         It can be asked for an hour.  Where that is not so after `wait_s` seconds, raises NotEnded, with the reason
-        where a worker has tried; UnknownRequest where nothing is known of the ticket: what it was for can be handed in
-        again, which does no harm.
+        where a worker has tried; UnknownRequest where nothing is known of the ticket.  Then hand in what the documents
+        are now: what was handed in before may have been overtaken since.
         """
         ends_at_s = time.monotonic() + wait_s
         with self._limit.until(ends_at_s + self._patience_s), _said_as_ours():
@@ -221,19 +215,17 @@ class Chorale:
         return Indexed.from_wire(from_json(cast("bytes", told)))
 
     def _last_look(self, ticket: str) -> bytes:
+        namespace = namespace_of(ticket)
         with self._redis.pipeline(transaction=False) as trip:
-            trip.zscore(NOT_DONE + namespace_of(ticket), ticket)
+            trip.zscore(NOT_DONE + namespace, ticket)
             trip.get(waiting_key(ticket))
-            trip.time()
-            handed_in, waiting, (now_s, _) = trip.execute()
-        is_known = waiting is not None or (
-            handed_in is not None
-            and (now_s - handed_in / 1_000_000 < LOST_AFTER_S or not self._publisher.is_idle())
-        )
-        # Last: what was done meanwhile has been told.
-        if (told := self._redis.get(INDEXED + ticket)) is not None:
+            # Last: what was done meanwhile has been told.
+            trip.get(INDEXED + ticket)
+            handed_in, waiting, told = trip.execute()
+        if told is not None:
             return cast("bytes", told)
-        if not is_known:
+        # Of an id that is not ours nobody knows the namespace.
+        if namespace and handed_in is None and waiting is None:
             raise UnknownRequest(ticket, _UNKNOWN_TICKET)
         why = f": {from_json(waiting)['waiting']}" if waiting is not None else ""
         raise NotEnded(f"{ticket} is not indexed yet{why}; ask again")
@@ -256,6 +248,7 @@ class Chorale:
             forget_message(self._redis, namespace, ticket)
             raise InvalidRequest(f"documents are JSON values: {error}") from None
         except (KombuError, RedisError, OSError) as error:
+            doubt_message(self._redis, namespace, ticket)
             raise ServiceUnavailable(f"the broker has not taken it: {error}") from error
         return ticket
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from contextlib import suppress
 from typing import cast
@@ -19,14 +20,17 @@ NOT_DONE_FOR_S = 30 * 86_400
 bytes a message."""
 
 
+_TICKET = re.compile(r"(.+)\.[0-9a-f]{32}")
+
+
 def new_ticket(namespace: str) -> str:
     """It names the namespace, in which it is known as long as it is not done."""
     return f"{namespace}.{uuid.uuid4().hex}"
 
 
 def namespace_of(ticket: str) -> str:
-    """None, as the empty text, in an id that another program made up."""
-    return ticket.rpartition(".")[0]
+    """None, as the empty text, in an id that another program, or an older client, made up."""
+    return found[1] if (found := _TICKET.fullmatch(ticket)) else ""
 
 
 def next_stamp(client: Redis) -> int:
@@ -44,3 +48,9 @@ def forget_message(client: Redis, namespace: str, ticket: str) -> None:
     """It was not sent.  Where Redis does not answer, time does it."""
     with suppress(RedisError):
         client.zrem(NOT_DONE + namespace, ticket)
+
+
+def doubt_message(client: Redis, namespace: str, ticket: str) -> None:
+    """It may not have been sent: it is known as not done for a day, in which its sender may send it again."""
+    with suppress(RedisError):
+        client.zincrby(NOT_DONE + namespace, (KEPT_S - NOT_DONE_FOR_S) * 1_000_000, ticket)

@@ -19,7 +19,6 @@ from redis.exceptions import RedisError
 from chorale_client.confirmed import send_confirmed
 from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.room import check_room
-from chorale_client.scripts import Scripts
 from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
 
 log = logging.getLogger(__name__)
@@ -62,20 +61,6 @@ class Publisher:
             argsrepr="()",
             kwargsrepr="{}",
         )
-
-    def is_idle(self) -> bool:
-        """Nothing waits for the index workers, and no worker has anything in hand.
-
-        False where that is not known: of a broker that is away, and of RabbitMQ, which loses nothing.
-        """
-        if not self._is_redis:
-            return False
-        try:
-            with self._app.producer_or_acquire() as producer:
-                channel = producer.channel
-                return bool(Scripts(channel.client).run("idle", keys=[QUEUE_INDEX, channel.unacked_key]))
-        except BROKER_ERRORS:
-            return False
 
     def _send(self, request_id: str, until_s: float) -> None:
         if time.monotonic() > until_s:

@@ -75,16 +75,14 @@ class Connections:
             raise StoreUnavailable(
                 f"{self._endpoint.address} closed the connection, or refused it"
             ) from error
-        except (
-            http.client.HTTPException,
-            ValueError,
-        ) as error:  # the latter for a chunk of less than nothing
-            kind = type(error).__name__
-            raise InvalidAnswer(f"what {self._endpoint.address} answers is no whole HTTP: {kind}") from error
         except OSError as error:
             raise StoreUnavailable(
                 f"{self._endpoint.address} cannot be reached: {error.strerror or type(error).__name__}"
             ) from error
+        # The latter of a chunk that is shorter than nothing; last, since an error of a certificate is one, too.
+        except (http.client.HTTPException, ValueError) as error:
+            kind = type(error).__name__
+            raise InvalidAnswer(f"what {self._endpoint.address} answers is no whole HTTP: {kind}") from error
 
     def close(self) -> None:
         while self._idle:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -24,6 +25,7 @@ from models.errors import (
 from models.hits import Ranking
 from models.http_endpoint import HttpEndpoint
 from search.http.source import HttpSource
+from tests.certificates import Certificate
 from tests.search_server import (
     Answer,
     SearchServer,
@@ -411,6 +413,15 @@ def test_nobody_at_the_address_is_unavailable(server: SearchServer, opens: Opens
 def test_a_server_that_speaks_no_tls_is_unavailable(server: SearchServer, opens: Opens) -> None:
     with pytest.raises(StoreUnavailable, match="cannot be reached"):
         found(opens(url=server.url.replace("http:", "https:")))
+
+
+def test_a_certificate_is_looked_at(opens: Opens, tmp_path: Path) -> None:
+    certificate = Certificate.make(tmp_path)
+    with SearchServer(certificate) as server:
+        server.answer = says({"items": PAGES})
+        assert ids(found(opens(url=server.url, ca_file=str(certificate.file)))) == ["wiki/7", "wiki/keys"]
+        with pytest.raises(StoreUnavailable, match=r"cannot be reached: .*certificate verify failed"):
+            found(opens(url=server.url))
 
 
 @pytest.mark.parametrize("key", [None, " ", "two\nlines", "snowman ☃"])

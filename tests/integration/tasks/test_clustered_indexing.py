@@ -167,6 +167,6 @@ def test_what_cannot_be_is_said(running: RunningPipeline) -> None:
     with pytest.raises(InvalidRequest, match="JSON"):
         client.upsert("wiki", [{"id": object()}])
     with pytest.raises(UnknownRequest):
-        client.wait_visible("unknown", wait_s=0)
+        client.wait_visible(f"wiki.{'0' * 32}", wait_s=0)
     told = client.wait_visible(client.delete("nowhere", ["a"]), wait_s=60)
     assert "nowhere" in (told.error or "")

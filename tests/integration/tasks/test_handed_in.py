@@ -16,13 +16,14 @@ import redis
 from celery import Celery
 from chorale_client import Chorale
 from chorale_client.documents import MAX_DOCUMENT_BYTES
-from chorale_client.errors import NoRoom, NotEnded, UnknownRequest
+from chorale_client.errors import NoRoom, NotEnded, ServiceUnavailable, UnknownRequest
 from chorale_client.handed_in import KEPT_S, NOT_DONE_FOR_S, next_stamp, stamp_of_message
 from chorale_client.keys import HANDED_IN, INDEXED, NOT_DONE, WRITTEN
 from chorale_client.publisher import Publisher
 
 import tasks.corpus
 import tasks.index
+import tasks.write_order
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.errors import BadIndex, ModelMissing, StoreUnavailable
@@ -30,7 +31,7 @@ from search.embedded.store import EmbeddedStore
 from tasks.app import make_app
 from tasks.embedded_ahead import EmbeddedAhead
 from tasks.resources import Resources
-from tasks.write_order import WriteOrder
+from tasks.write_order import TOLD_FOR_S, WriteOrder
 from tests.redis_server import RedisServer
 
 QUEUE = "chorale.index"
@@ -249,7 +250,9 @@ def test_a_message_that_two_workers_have_is_left_by_the_slower_one(
         client.delete("docs", ["tea"])
         work(app)
         if fails:
-            app.resources.redis.delete(INDEXED + ticket)  # an hour later
+            # An hour later.
+            app.resources.redis.delete(INDEXED + ticket)
+            monkeypatch.setattr(tasks.write_order, "TOLD_FOR_S", 0)
             raise StoreUnavailable("the documents' database does not answer")
 
     in_between(monkeypatch, the_other_does_it)
@@ -259,19 +262,20 @@ def test_a_message_that_two_workers_have_is_left_by_the_slower_one(
     assert fails or client.wait_visible(ticket, wait_s=0).added == 1, "as it was told before"
 
 
+@pytest.mark.parametrize("is_stamped", [True, False])
 def test_an_id_that_a_program_uses_again_before_it_is_done_costs_nothing(
-    app: Celery, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    app: Celery, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, is_stamped: bool
 ) -> None:
     def send(document: dict[str, str], **more: int) -> None:
         kwargs = {"namespace": "docs", "documents": [document], **more}
         app.send_task("chorale.index", kwargs=kwargs, queue=QUEUE, task_id="nightly")
 
-    def the_first_is_done() -> None:
-        send(TEA, handed_in=before)
+    def the_other_is_done() -> None:
+        send(TEA, **({"handed_in": before} if is_stamped else {}))
         work(app)
 
     before = next_stamp(redis_client)
-    in_between(monkeypatch, the_first_is_done)
+    in_between(monkeypatch, the_other_is_done)
     send(RENT)
     work(app)
     assert shown(app) == {"tea", "rent"}
@@ -343,16 +347,31 @@ def test_a_message_that_was_lost_is_waited_for_thirty_days(redis_client: redis.R
     assert kept(redis_client) == []
 
 
-def test_a_message_that_was_given_up_does_not_count_as_done_by_another_worker(
+def test_a_message_is_done_by_another_worker_where_that_was_told_or_could_have_expired(
     redis_client: redis.Redis,
 ) -> None:
-    now = stamp_of_message(redis_client, "docs", "here")
-    older = now - (NOT_DONE_FOR_S + 1) * 1_000_000
-    found = [
-        WriteOrder(redis_client, "docs", stamp, ticket=ticket).is_done()
-        for stamp, ticket in ((now, "here"), (now, "gone"), (now, None), (older, "gone"))
-    ]
-    assert found == [False, True, False, False]
+    now, second = stamp_of_message(redis_client, "docs", "here"), 1_000_000
+
+    def is_done(stamp: int, ticket: str | None) -> bool:
+        return WriteOrder(redis_client, "docs", stamp, ticket=ticket).is_done()
+
+    assert not is_done(now, "here")
+    assert not is_done(now, None)
+    assert not is_done(now, "gone"), "Redis was emptied"
+    assert is_done(now - (TOLD_FOR_S + 60) * second, "gone")
+    assert not is_done(now - (NOT_DONE_FOR_S + 60) * second, "gone"), "given up"
+    redis_client.set(INDEXED + "told", json.dumps({"handed_in": now}))
+    assert is_done(now, "told")
+    assert not is_done(now - 1, "told"), "of the same id, used before"
+
+
+def test_what_a_worker_has_in_hand_while_redis_is_emptied_is_written(
+    app: Celery, client: Chorale, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_between(monkeypatch, lambda: cast("None", redis_client.flushall()))
+    client.upsert("docs", [TEA])
+    work(app)
+    assert shown(app) == {"tea"}
 
 
 def test_messages_that_wait_for_workers_keep_their_order_for_weeks(
@@ -380,46 +399,27 @@ def test_of_what_is_not_done_the_waiting_says_why_and_of_what_nothing_is_known_t
     assert client.wait_visible(_done(app, ticket)).added == 1
 
     app.resources.redis.delete(INDEXED + ticket)  # an hour later
-    for unknown in (ticket, "docs." + "0" * 32, "0" * 32):
+    for unknown in (ticket, "docs." + "0" * 32):
         with pytest.raises(UnknownRequest, match=f"^nothing is known of '{unknown}'"):
             client.wait_visible(unknown, wait_s=0)
+    for of_others in ("0" * 32, "nightly", "docs.nightly"):
+        with pytest.raises(NotEnded):
+            client.wait_visible(of_others, wait_s=0)
 
 
-def test_a_message_that_is_not_done_and_nowhere_is_unknown_after_a_minute(
-    client: Chorale, redis_client: redis.Redis
+def test_what_may_not_have_been_sent_is_known_as_not_done_for_a_day(
+    client: Chorale, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a worker that was killed when it had taken it and not noted that."""
-    ticket = client.upsert("docs", [TEA])
-    (message,) = redis_client.lrange(QUEUE, 0, -1)
-    redis_client.delete(QUEUE)
-    with pytest.raises(NotEnded):
-        client.wait_visible(ticket, wait_s=0)
+    def is_away(*_: object) -> None:
+        raise ConnectionResetError
 
-    redis_client.zincrby(NOT_DONE + "docs", -61_000_000, ticket)
-    redis_client.lpush(QUEUE, message)
-    with pytest.raises(NotEnded):
-        client.wait_visible(ticket, wait_s=0)
-    redis_client.delete(QUEUE)
-    redis_client.hset("unacked", "in hand", message)
-    with pytest.raises(NotEnded):
-        client.wait_visible(ticket, wait_s=0)
-    redis_client.delete("unacked")
-    with pytest.raises(UnknownRequest, match="was lost, or ended"):
-        client.wait_visible(ticket, wait_s=0)
-
-
-def test_an_outcome_that_comes_between_two_looks_is_found(
-    app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ticket = client.upsert("docs", [TEA])
-    app.resources.redis.zincrby(NOT_DONE + "docs", -61_000_000, ticket)
-
-    def late(_: Publisher) -> bool:
-        work(app)
-        return True
-
-    monkeypatch.setattr(Publisher, "is_idle", late)
-    assert client.wait_visible(ticket, wait_s=0).added == 1
+    monkeypatch.setattr(Publisher, "hand_in", is_away)
+    with pytest.raises(ServiceUnavailable):
+        client.upsert("docs", [TEA])
+    (ticket,) = cast("list[bytes]", redis_client.zrange(NOT_DONE + "docs", 0, -1))
+    stamp = cast("float", redis_client.zscore(NOT_DONE + "docs", ticket))
+    given_up_in_us = stamp + NOT_DONE_FOR_S * 1_000_000 - next_stamp(redis_client)
+    assert 0 < given_up_in_us <= KEPT_S * 1_000_000
 
 
 def test_documents_fill_no_redis_that_requests_live_in() -> None:

@@ -169,6 +169,15 @@ def missing_branches(answer: Answer) -> set[str]:
     return {where.removeprefix("search.") for where in found}
 
 
+def has_texts(answer: Answer) -> bool:
+    return all(hit.text for hit in answer.hits)
+
+
+def has_no_time_for_texts(answer: Answer) -> bool:
+    """All queues have one process here: what it waits for a store, later parts of other requests do not have."""
+    return ("fetch", "budget") in {(one.where, one.reason) for one in answer.degraded}
+
+
 @pytest.fixture(scope="module")
 def whole(clustered: Clustered) -> list[Answer]:
     """The answers to all questions while both stores are there."""
@@ -208,7 +217,8 @@ def test_a_killed_weaviate_leaves_what_elasticsearch_finds_and_is_named(
         assert answer.status == ("degraded" if missing or answer.degraded else "complete")
         if missing == {"vector", "hyde"}:
             assert ids(answer) == lexical
-            assert all(hit.text for hit in answer.hits)
+            assert has_texts(answer) or has_no_time_for_texts(answer)
+    assert any(has_texts(answer) for answer in answers[UNDISTURBED + AT_ONCE :])
     clustered.wait_whole()
     again = clustered.ask_all(texts)
     assert {answer.status for answer in again} == {"complete"}
@@ -232,7 +242,8 @@ def test_an_elasticsearch_held_still_leaves_what_weaviate_finds_and_is_named(
         assert answer.status == ("degraded" if missing or answer.degraded else "complete")
         if missing == {"bm25", "hyde"}:
             assert ids(answer) == dense
-            assert all(hit.text for hit in answer.hits)
+            assert has_texts(answer) or has_no_time_for_texts(answer)
+    assert any(has_texts(answer) for answer in answers[UNDISTURBED + AT_ONCE :])
     clustered.wait_whole()
     again = clustered.ask_all(texts)
     assert {answer.status for answer in again} == {"complete"}
