@@ -19,7 +19,6 @@ NOT_DONE_FOR_S = 30 * 86_400
 """Messages wait in their queue however long there are no workers; beyond that they are done in any order.  Some 100
 bytes a message."""
 
-
 _TICKET = re.compile(r"(.+)\.[0-9a-f]{32}")
 
 
