@@ -13,10 +13,10 @@ from chorale_client.keys import result_key
 from chorale_client.words import Status
 from redis.client import PubSub
 
+from assembly.resources import Resources
 from models.errors import ServiceError
-from tasks.fanout import Fanout
-from tasks.resources import Resources
-from tasks.retrieve import submit
+from tasks.request.fanout import Fanout
+from tasks.request.retrieve import submit
 
 
 class NotWhole(ServiceError):

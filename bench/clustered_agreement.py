@@ -22,6 +22,7 @@ from typing import Any
 import httpx
 from chorale_client.answer import Answer
 
+from assembly.resources import Resources
 from bench.agreement import overlap, rank_biased_overlap
 from bench.collection import Collection, read_collection
 from bench.evaluation import Run, batches, ranked_documents, request_of
@@ -30,8 +31,7 @@ from bench.one_process import answer
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.read import read_documents
-from tasks.corpus import index_corpus
-from tasks.resources import Resources
+from tasks.indexing.namespace import index_corpus
 
 TOP = 10
 

@@ -25,7 +25,7 @@ from search.clustered.database import Database
 from search.clustered.store import ClusteredStore
 from search.clustered.table import DocumentTable
 from search.protocol import Store
-from tasks.indexing import index_documents
+from tasks.indexing.batches import index_documents
 
 NAMESPACE, SOURCE = "bench", "task"
 DIMENSION, WORDS = 8, 60

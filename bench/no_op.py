@@ -6,10 +6,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from branches.part import Part
 from config.pipeline import BRANCH_KINDS
 from models.hits import Hit, Ranking
-from tasks.part import Part
-from tasks.search import KINDS
+from tasks.request.search import KINDS
 
 KIND = "noop"
 PIPELINE_FILE = Path(__file__).with_name("latency.toml")

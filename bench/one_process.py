@@ -11,6 +11,8 @@ from typing import Any
 from chorale_client.request import Request
 from chorale_client.words import EnvelopeStatus
 
+from assembly.resources import Resources
+from branches.part import Part
 from fusion.answer import build_answer_tail
 from fusion.collapse import collapse_ranking
 from fusion.fuse import fuse_question
@@ -19,11 +21,9 @@ from fusion.texts import texts_to_fetch
 from models.documents import PassageText
 from models.envelope import Envelope
 from models.plan import BranchPlan, Plan, RerankPlan
-from tasks.part import Part
-from tasks.planning import resolve
-from tasks.reranking import Reranking
-from tasks.resources import Resources
-from tasks.search import KINDS
+from tasks.request.planning import resolve
+from tasks.request.reranking import Reranking
+from tasks.request.search import KINDS
 
 _TURN = threading.Lock()
 

@@ -16,10 +16,10 @@ from chorale_client.redis_urls import celery_url
 from chorale_client.request import Request
 from kombu import Queue
 
+from assembly.resources import Resources
 from bench import no_op, one_process
 from models.envelope import Envelope
 from models.plan import Plan
-from tasks.resources import Resources
 
 QUEUE = "bench.plain.{branch}"
 FUSION = "fusion"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 
 from bench import no_op
-from tasks import sweeper
-from tasks.worker import run_worker
+from tasks.worker.sweeper_process import run
+from tasks.worker.worker import run_worker
 
 if __name__ == "__main__":
     no_op.declare()
@@ -17,4 +17,4 @@ if __name__ == "__main__":
     if queues:
         run_worker(queues, name=name)
     else:
-        sweeper.run(name=name)
+        run(name=name)

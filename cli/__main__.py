@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from cli import (
+from cli.app import app, run
+from cli.commands import (
     audit,
     backup,
+    bench,
     cancel,
     delete,
     demo,
     doctor,
     evaluate,
     index,
-    latency,
     namespaces,
     search,
     status,
@@ -20,7 +21,6 @@ from cli import (
     verify,
     worker,
 )
-from cli.app import app, run
 
 RUN = "Run"
 ASK = "Ask"
@@ -44,7 +44,7 @@ app.add_typer(audit.audit, rich_help_panel=LOOK_AFTER)
 app.command("backup", rich_help_panel=LOOK_AFTER)(backup.backup)
 app.command("restore", rich_help_panel=LOOK_AFTER)(backup.restore)
 app.command("eval", rich_help_panel=MEASURE)(evaluate.evaluate)
-app.add_typer(latency.bench, name="bench", rich_help_panel=MEASURE)
+app.add_typer(bench.bench, name="bench", rich_help_panel=MEASURE)
 
 if __name__ == "__main__":
     run()

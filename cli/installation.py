@@ -1,72 +1,91 @@
-"""The pipeline that a command measures: the one that runs, or one for as long as the command takes."""
+"""What an operator's command finds around itself: settings, pipeline, and the Redis of a running installation."""
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from chorale_client.keys import HEARTBEAT
-from redis import Redis
-from redis.exceptions import RedisError
-
-from cli.child_output import PrefixedLines
-from cli.child_process import Output
-from cli.up import READY_LIMIT_S, running
-from config.running_redis import find_redis_url
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
+    from redis import Redis
+
+    from assembly.resources import Resources
     from config.pipeline import Pipeline
     from config.settings import Settings
-    from tasks.resources import Resources
+
+ANSWER_LIMIT_S = 2.0
 
 
-class LastLines:
-    """Takes what processes write, and shows the last of it where something went wrong."""
+class NotRunning(ServiceError):
+    """No installation runs here, or its Redis cannot be used; `what` is wrong, and `mend` what to do about it."""
 
-    def __init__(self, keep: int = 40) -> None:
-        self._lines: deque[tuple[str, bytes]] = deque(maxlen=keep)
-
-    def __call__(self, name: str, line: bytes) -> None:
-        self._lines.append((name, line))
-
-    def show(self, stream: TextIO) -> None:
-        names = [name for name, _ in self._lines]
-        write = PrefixedLines(stream, names)
-        for name, line in self._lines:
-            write(name, line)
+    def __init__(self, what: str, mend: str = "") -> None:
+        super().__init__(f"{what}: {mend}" if mend else what)
+        self.what, self.mend = what, mend
 
 
-class NotReady(ServiceError):
-    """Some worker did not become ready."""
+@dataclass(frozen=True)
+class Installation:
+    """Read once; nothing is opened before it is asked for."""
+
+    settings: Settings
+    pipeline: Pipeline
+    redis_url: str | None
+    """None where none is configured and no `chorale up` runs on this home."""
+
+    @cached_property
+    def resources(self) -> Resources:
+        """Also without a Redis: then only what needs it raises RedisError."""
+        from assembly.resources import Resources
+
+        nowhere = f"unix://{self.settings.home}/redis.sock"
+        return Resources(self.settings, self.pipeline, self.redis_url or nowhere)
+
+    @property
+    def redis(self) -> Redis | None:
+        """A client of the Redis, if it takes us in."""
+        return None if isinstance(self._asked, NotRunning) else self._asked
+
+    def running_redis(self) -> Redis:
+        """The client; raises NotRunning with what to do where there is none."""
+        if isinstance(self._asked, NotRunning):
+            raise self._asked
+        return self._asked
+
+    @cached_property
+    def _asked(self) -> Redis | NotRunning:
+        from redis import Redis, RedisError
+
+        if self.redis_url is None:
+            return NotRunning(
+                f"nothing runs on {self.settings.home}",
+                "start it with `chorale up` in another terminal, or set CHORALE_REDIS_URL",
+            )
+        client = Redis.from_url(
+            self.redis_url, socket_timeout=ANSWER_LIMIT_S, socket_connect_timeout=ANSWER_LIMIT_S
+        )
+        try:
+            client.ping()
+        except RedisError as error:
+            from config.redis_trouble import trouble
+
+            found = trouble(error, self.redis_url)
+            return NotRunning(found.what, found.mend)
+        return client
 
 
-@contextmanager
-def installation(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[Resources]:
-    """The running installation of these settings; without one it is started, and stopped at the end.
+def find_installation() -> Installation:
+    """Read the environment; raises WrongDeclaration, WrongHome.  Logs of this process go to stderr, warnings only."""
+    from config.home import check_home
+    from config.logging import set_up_logging
+    from config.pipeline import load_pipeline
+    from config.running_redis import find_redis_url
+    from config.settings import load_settings
 
-    `output` takes the lines of processes that are started here.  Raises what `cli.up.running` raises, and
-    NotReady.
-    """
-    from tasks.resources import Resources
-
+    settings = load_settings()
+    check_home(settings.home)
+    set_up_logging(level="WARNING", log_format=settings.log_format, texts=settings.log_texts)
     redis_url = settings.redis_url or find_redis_url(settings.home)
-    if redis_url is not None and _has_workers(redis_url):
-        yield Resources(settings, pipeline, redis_url)
-        return
-    os.environ.setdefault("CHORALE_LOG_LEVEL", "WARNING")
-    with running(settings, pipeline, output) as started:
-        if missing := started.supervisor.wait_ready(READY_LIMIT_S):
-            raise NotReady(f"not ready within {READY_LIMIT_S:.0f} s: {', '.join(missing)}")
-        yield Resources(settings, pipeline, started.redis_url)
-
-
-def _has_workers(redis_url: str) -> bool:
-    try:
-        with Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2) as client:
-            return next(client.scan_iter(HEARTBEAT + "*", count=1_000), None) is not None
-    except RedisError:
-        return False
+    return Installation(settings, load_pipeline(settings.pipeline_file), redis_url)

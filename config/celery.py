@@ -9,12 +9,12 @@ from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.words import QUEUE_INDEX
 from kombu import Exchange, Queue
 
-BACKEND = "tasks.backend:LedgerBackend"
-CONSUMER = "tasks.intake:Consumer"
+BACKEND = "tasks.celery_surface.result_backend:LedgerBackend"
+CONSUMER = "tasks.celery_surface.consuming:Consumer"
 
 VISIBILITY_TIMEOUT_S = 60
 """After which Redis gives a message to another worker, where its own has not said that it is at it
-(`tasks.messages_in_hand`).  Above the lease of Celery's own chord, which is 21 s."""
+(`tasks.celery_surface.unacknowledged`).  Above the lease of Celery's own chord, which is 21 s."""
 
 
 def is_redis(broker_url: str) -> bool:
@@ -86,7 +86,7 @@ def celery_settings(
         # A worker that is told to stop puts back what it has not acknowledged; where the emulation is off, that is
         # known to the worker alone and costs nothing.
         "task_acks_late": True,
-        # Of pools with processes; `tasks.stopping` does the same for the solo pool.
+        # Of pools with processes; `tasks.celery_surface.stopping` does the same for the solo pool.
         "worker_soft_shutdown_timeout": soft_shutdown_s,
         "task_reject_on_worker_lost": False,
         "worker_deduplicate_successful_tasks": False,

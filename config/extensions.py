@@ -21,7 +21,7 @@ GROUPS: Mapping[str, tuple[str, type]] = {
 }
 """What a declaration names -> its group of entry points, and the type of what stands there.
 
-A method's type is fusion's, which `tasks.extensions` checks."""
+A method's type is fusion's, which `assembly.packages` checks."""
 
 
 installed = cache(entry_points)

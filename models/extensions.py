@@ -42,7 +42,7 @@ class BranchKind:
     """What a branch does; its task is `chorale.search.<name>`."""
 
     search: Callable[[Any], list[Ranking]]
-    """A `tasks.search.Part` -> a ranking for each of its questions.  A StageFailure is the branch's reason."""
+    """A `tasks.request.search.Part` -> a ranking for each of its questions.  A StageFailure is the branch's reason."""
     options: Options = field(default_factory=dict)
     needs: frozenset[Need] = frozenset()
     """What it uses of its process, so that this is loaded before the first request."""

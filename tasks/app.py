@@ -1,4 +1,4 @@
-"""The Celery application: `celery -A tasks.app worker -Q chorale.bm25`, `celery -A tasks.app flower`."""
+"""The app of a process that Celery's own command starts: `celery -A tasks.app flower`, `celery -A tasks.app worker`."""
 
 from __future__ import annotations
 
@@ -7,41 +7,12 @@ from typing import Any
 
 from celery import Celery, signals
 
-from config.celery import celery_settings, needs_acknowledgement
+from assembly.resources import Resources
 from config.logging import set_up_logging
-from tasks import fuse, index, retrieve, search
-from tasks.about import about
-from tasks.fanout import Fanout
-from tasks.heartbeat import Heartbeat
-from tasks.intake import AMQP
-from tasks.resources import Resources
-from tasks.warming import warm
-
-
-def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
-    """An app with all tasks; `queues` are those that this process works on, none for a caller.
-
-    Its tasks find what they use as `app.resources` and `app.fanout`: an app and its settings belong together.
-    """
-    settings = resources.settings
-    app = Celery("chorale", amqp=AMQP, set_as_current=False)
-    app.conf.update(
-        celery_settings(
-            redis_url=resources.redis_url,
-            broker_url=settings.broker_url,
-            queues=resources.pipeline.queues,
-            acknowledged=needs_acknowledgement(queues) or not settings.lean,
-            task_events=settings.task_events,
-            soft_shutdown_s=settings.soft_shutdown_s,
-            redis_socket_timeout_s=settings.redis_socket_timeout_s,
-            redis_connect_timeout_s=settings.redis_connect_timeout_s,
-        )
-    )
-    app.resources = resources
-    app.fanout = Fanout(app, resources.ledger, resend_after_s=settings.resend_after_s, lean=settings.lean)
-    for module in (retrieve, search, fuse, index):
-        module.register(app)
-    return app
+from tasks.registration import make_app
+from tasks.worker.heartbeat import Heartbeat
+from tasks.worker.self_report import about
+from tasks.worker.warming import warm
 
 
 @cache

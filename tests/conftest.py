@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from tests.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer
 
 
 @pytest.fixture(scope="session", autouse=True)

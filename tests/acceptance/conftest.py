@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer, free_port
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer, free_port
 
 
 @pytest.fixture(scope="package")

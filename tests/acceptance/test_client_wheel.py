@@ -19,7 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.pipeline import CORPUS, ROOT, RunningPipeline
+from tests.support.pipelines.pipeline import CORPUS, ROOT, RunningPipeline
 
 LIMIT_S = 120.0
 QUESTION = "Who pays for repairs?"

@@ -19,8 +19,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cli.demo_questions import QUESTIONS, Shows
-from tests.pipeline import ROOT, RunningPipeline
+from cli.demo.questions import QUESTIONS, Shows
+from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 
 LIMIT_S = 60.0
 CHILDREN = 7

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline import RunningPipeline
-from tests.redis_server import free_port
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import free_port
 
 FILE = Path(__file__).parents[2] / "examples" / "django" / "articles.py"
 BEGIN = f"""

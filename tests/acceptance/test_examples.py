@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline import CORPUS, RunningPipeline
+from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 

@@ -16,8 +16,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.pipeline import ROOT, RunningPipeline
-from tests.redis_server import free_port
+from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from tests.support.servers.redis_server import free_port
 
 LOGIN = "watcher:secret"
 LIMIT_S = 60.0

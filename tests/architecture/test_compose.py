@@ -16,8 +16,8 @@ from celery.bin.celery import celery as celery_command
 from chorale_client.words import QUEUE_BRANCH, QUEUE_INDEX
 
 from config.pipeline import load_pipeline
-from config.redis_acl import ROLES
 from config.settings import Settings
+from deploy.redis_acl import ROLES
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -125,8 +125,15 @@ def test_every_service_has_an_image_a_health_check_and_comes_back(name: str) -> 
 
 @pytest.mark.parametrize("name", BEATING)
 def test_a_health_check_asks_for_the_worker_of_its_own_service(name: str) -> None:
-    assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "python", "-m", "cli.healthy", "ready", name]
-    assert (ROOT / "cli" / "healthy.py").exists()
+    assert SERVICES[name]["healthcheck"]["test"] == [
+        "CMD",
+        "python",
+        "-m",
+        "cli.monitoring.healthy",
+        "ready",
+        name,
+    ]
+    assert (ROOT / "cli" / "monitoring" / "healthy.py").exists()
     assert words(SERVICES[name])[-2:] == ["--name", name]
 
 
@@ -212,7 +219,7 @@ def test_every_service_logs_in_to_redis_as_its_own_role(name: str) -> None:
 
 def test_the_logins_of_redis_are_written_before_it_starts() -> None:
     writer = SERVICES["redis-acl"]
-    assert words(writer) == ["python", "-m", "config.redis_acl", "/acl/users.acl"]
+    assert words(writer) == ["python", "-m", "deploy.redis_acl", "/acl/users.acl"]
     assert set(writer["environment"]) == {role.variable for role in ROLES.values()}
     assert writer["volumes"] == ["acl:/acl"]
     redis = SERVICES["redis"]

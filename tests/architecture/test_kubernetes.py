@@ -21,7 +21,7 @@ import yaml
 
 from config.pipeline import load_pipeline
 from config.settings import Settings
-from tests.services import missing
+from tests.support.servers.services import missing
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm"
@@ -125,7 +125,9 @@ def test_every_queue_has_a_worker_and_there_is_a_sweeper_and_flower() -> None:
 
 def test_the_services_of_ours_are_those_of_compose() -> None:
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
-    beating = {name for name, one in compose.items() if "cli.healthy" in str(one.get("healthcheck"))}
+    beating = {
+        name for name, one in compose.items() if "cli.monitoring.healthy" in str(one.get("healthcheck"))
+    }
     assert {f"chorale-{name}" for name in beating} == set(BEATING)
     words = compose["flower"]["command"].replace("${CHORALE_TASK_EVENTS:-false}", "False").split()
     assert set(container("chorale-flower")["command"]) >= set(words)
@@ -300,7 +302,7 @@ def asks(probe: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("name", BEATING)
 def test_a_worker_is_started_anew_when_it_does_not_live_and_not_when_it_is_not_ready(name: str) -> None:
     for probe, question in (("startup", "alive"), ("liveness", "alive"), ("readiness", "ready")):
-        command = ["sh", "-c", f'exec python -m cli.healthy {question} "$POD_NAME"']
+        command = ["sh", "-c", f'exec python -m cli.monitoring.healthy {question} "$POD_NAME"']
         assert asks(container(name)[f"{probe}Probe"]) == {"command": command}
 
 

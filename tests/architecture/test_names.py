@@ -22,8 +22,8 @@ OURS = {
 
 def test_the_folders_are_those_of_the_sentence() -> None:
     assert {
-        "audit", "bench", "cache", "cli", "config", "fusion", "inference", "ingest", "ledger", "models", "search",
-        "tasks",
+        "assembly", "audit", "bench", "branches", "cache", "cli", "config", "deploy", "fusion", "inference", "ingest",
+        "ledger", "models", "search", "tasks",
     } == OURS  # fmt: skip
 
 

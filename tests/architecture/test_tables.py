@@ -6,13 +6,13 @@ from config.pipeline import BRANCH_KINDS, METHODS, STORE_KINDS
 
 
 def test_every_branch_kind_that_can_be_declared_has_its_search() -> None:
-    from tasks.search import KINDS
+    from tasks.request.search import KINDS
 
     assert set(BRANCH_KINDS) == set(KINDS)
 
 
 def test_every_store_kind_that_can_be_declared_can_be_opened() -> None:
-    from tasks.resources import STORES
+    from assembly.resources import STORES
 
     assert set(STORE_KINDS) == set(STORES)
 

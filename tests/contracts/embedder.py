@@ -11,8 +11,8 @@ import pytest
 from inference.text_embedder import TextEmbedder
 from models.documents import Matrix
 from models.errors import WrongDeclaration
-from tests.passages import standard_library_passages
-from tests.services import need
+from tests.support.servers.services import need
+from tests.support.stores.passages import standard_library_passages
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 PASSAGES = standard_library_passages(500)

@@ -11,7 +11,7 @@ from chorale_client import Request, RequestIdConflict, make_request
 
 from ledger.protocol import Action, Callback, Ledger, Part
 from models.envelope import Envelope
-from tests.stepped_ledgers import SteppedLedger
+from tests.support.ledger.stepped_ledgers import SteppedLedger
 
 TAIL = '"v":1,"status":"complete","questions":[]}'
 OTHER_TAIL = '"v":1,"status":"degraded","questions":[]}'

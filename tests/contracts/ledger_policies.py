@@ -22,7 +22,7 @@ from tests.contracts.ledger import (
     plan,
     the_result,
 )
-from tests.stepped_ledgers import SteppedLedger
+from tests.support.ledger.stepped_ledgers import SteppedLedger
 
 
 class CancellingContract(LedgerContract):

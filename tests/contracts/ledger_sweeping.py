@@ -19,7 +19,7 @@ from tests.contracts.ledger import (
     plan,
     the_result,
 )
-from tests.stepped_ledgers import SteppedLedger
+from tests.support.ledger.stepped_ledgers import SteppedLedger
 
 
 class SweepingContract(LedgerContract):

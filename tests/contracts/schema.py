@@ -17,13 +17,13 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Engine, MetaData, create_engine, inspect, text
 
 from models.schema import Schema
-from tests.database_process import BRING_UP, line_of, started
-from tests.databases import empty_database
+from tests.support.servers.database_process import BRING_UP, line_of, started
+from tests.support.servers.databases import empty_database
 
 
 class SchemaContract:
     what: ClassVar[str]
-    """In the table of `tests.database_process`."""
+    """In the table of `tests.support.servers.database_process`."""
     schema: ClassVar[Schema]
     declared: ClassVar[MetaData]
     a_table_in_the_middle: ClassVar[str]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from chorale_client.keys import MOMENTS
 
-from tests import branch_faults, failpoints
-from tests.faults import gone
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
+from tests.support.faults import gone
+from tests.support.pipelines import branch_faults, failpoints
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 QUEUES = ("chorale.retrieve", "chorale.bm25", branch_faults.QUEUE, "chorale.fusion")
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from chorale_client.keys import OUTBOX
 
-from cli.checks.audit_trail import schema
-from cli.status import read_status
-from cli.surroundings import Surroundings
-from tests.database_process import line_of, started
-from tests.failpoints import PROCESS
-from tests.faults.readers import audited, in_outbox
-from tests.faults.waiting import is_whole
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from cli.commands.status import read_status
+from cli.doctor.audit_trail import schema
+from cli.installation import Installation
+from tests.support.faults.readers import audited, in_outbox
+from tests.support.faults.waiting import is_whole
+from tests.support.pipelines.failpoints import PROCESS
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.database_process import line_of, started
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -148,7 +148,7 @@ def test_a_database_that_cannot_be_written_costs_no_answer_and_no_row(
 
 
 def test_the_status_says_what_waits_for_the_database(running: RunningPipeline) -> None:
-    around = Surroundings(running.resources.settings, running.resources.pipeline, running.server.url)
+    around = Installation(running.resources.settings, running.resources.pipeline, running.server.url)
     with locked(running):
         asked = running.client().retrieve("ERR-4711", cache="bypass", timeout_s=10)
         said = read_status(around)
@@ -158,7 +158,7 @@ def test_the_status_says_what_waits_for_the_database(running: RunningPipeline) -
 
 
 def test_the_doctor_says_that_the_database_is_gone(running: RunningPipeline) -> None:
-    around = Surroundings(running.resources.settings, running.resources.pipeline, running.server.url)
+    around = Installation(running.resources.settings, running.resources.pipeline, running.server.url)
     with gone(running):
         (finding,) = schema(around)
     assert "there is no audit database" in finding.what

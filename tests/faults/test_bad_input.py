@@ -15,9 +15,9 @@ from chorale_client import Answer, InvalidRequest
 from chorale_client.keys import ENTRY, OUTBOX, result_key
 from chorale_client.words import QUEUE_RETRIEVE, TASK_RETRIEVE
 
-from tests.branch_faults import PRELOAD
-from tests.faults.readers import audited
-from tests.pipeline import PYTHONPATH, ROOT, RunningPipeline
+from tests.support.faults.readers import audited
+from tests.support.pipelines.branch_faults import PRELOAD
+from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
 
 pytestmark = pytest.mark.slow
 

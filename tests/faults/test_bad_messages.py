@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from chorale_client.words import TASK_SEARCH
 
-from tests.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline import RunningPipeline
 
 pytestmark = pytest.mark.slow
 

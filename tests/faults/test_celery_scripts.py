@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.redis_server import RedisServer, free_port, redis_executable
+from tests.support.servers.redis_server import RedisServer, free_port, redis_executable
 
 pytestmark = pytest.mark.slow
 

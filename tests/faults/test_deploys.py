@@ -18,21 +18,21 @@ from chorale_client import Answer, make_request
 from chorale_client.words import QUEUE_INDEX
 from redis import Redis
 
+from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.running_redis import find_redis_url
 from config.settings import Settings
 from search.embedded.store import EmbeddedStore
-from tasks.app import make_app
-from tasks.resources import Resources
-from tasks.retrieve import submit
-from tests.pipeline import ROOT, RunningPipeline
-from tests.redis_server import RedisServer
+from tasks.registration import make_app
+from tasks.request.retrieve import submit
+from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 # A part, a fusion or an index run begins, says so, and goes on when the test lets it.
 HELD = """
 import os, time
 import redis
-import tasks.corpus, tasks.ending, tasks.fuse, tasks.search
+import tasks.indexing.namespace, tasks.request.ending, tasks.request.fuse, tasks.request.search
 
 client = redis.Redis.from_url(os.environ["CHORALE_REDIS_URL"])
 
@@ -45,9 +45,9 @@ def held(name, call):
         return call(*args, **options)
     return holding
 
-tasks.search.KINDS = {**tasks.search.KINDS, "vector": held("chorale.vector", tasks.search.KINDS["vector"])}
-tasks.corpus.index_corpus = held("chorale.index", tasks.corpus.index_corpus)
-tasks.fuse.end_joined = held("chorale.fusion", tasks.fuse.end_joined)
+tasks.request.search.KINDS = {**tasks.request.search.KINDS, "vector": held("chorale.vector", tasks.request.search.KINDS["vector"])}
+tasks.indexing.namespace.index_corpus = held("chorale.index", tasks.indexing.namespace.index_corpus)
+tasks.request.fuse.end_joined = held("chorale.fusion", tasks.request.fuse.end_joined)
 """
 VECTOR, FUSION = "chorale.vector", "chorale.fusion"
 

@@ -9,11 +9,11 @@ import pytest
 from chorale_client import make_request
 from chorale_client.keys import MOMENTS
 
-from tests.failpoints import arm
-from tests.faults.gone import ALL, BM25_GONE, FUSION_GONE, assert_next_is_whole
-from tests.faults.readers import Seen, mentions, order_by, striking, unchanged
-from tests.pipeline import RunningPipeline
-from tests.waiting import until
+from tests.support.faults.gone import ALL, BM25_GONE, FUSION_GONE, assert_next_is_whole
+from tests.support.faults.readers import Seen, mentions, order_by, striking, unchanged
+from tests.support.pipelines.failpoints import arm
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 
-from tests.faults.gone import ALL, BM25_GONE, FUSION_GONE, KILLED
-from tests.faults.killed_callers import ask_and_be_killed
-from tests.faults.readers import order_by, seen, seen_of, striking
-from tests.pipeline import RunningPipeline
+from tests.support.faults.gone import ALL, BM25_GONE, FUSION_GONE, KILLED
+from tests.support.faults.killed_callers import ask_and_be_killed
+from tests.support.faults.readers import order_by, seen, seen_of, striking
+from tests.support.pipelines.pipeline import RunningPipeline
 
 pytestmark = pytest.mark.slow
 

@@ -25,8 +25,8 @@ from hypothesis.stateful import (
 )
 from redis import Redis
 
-from tests.faults.ledger_pair import LedgerPair
-from tests.faults.ledger_plans import (
+from tests.support.ledger.ledger_pair import LedgerPair
+from tests.support.ledger.ledger_plans import (
     ATTEMPTS,
     BRANCHES,
     NTH,
@@ -39,7 +39,7 @@ from tests.faults.ledger_plans import (
     branches,
     statuses,
 )
-from tests.stepped_ledgers import EXPIRIES, NOW
+from tests.support.ledger.stepped_ledgers import EXPIRIES, NOW
 
 EXAMPLES = int(os.environ.get("CHORALE_TEST_LEDGER_EXAMPLES", "0"))
 STEPS = 30

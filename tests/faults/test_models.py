@@ -10,12 +10,12 @@ import pytest
 from chorale_client import Answer
 from chorale_client.keys import HEARTBEAT
 
-from tests.failpoints import PROCESS
-from tests.faults.readers import ROOM_MS, order_by, seen
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.tiny_bert import write_tiny_bert
-from tests.waiting import until
+from tests.support.faults.readers import ROOM_MS, order_by, seen
+from tests.support.models.tiny_bert import write_tiny_bert
+from tests.support.pipelines.failpoints import PROCESS
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

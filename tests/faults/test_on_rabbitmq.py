@@ -13,9 +13,11 @@ from kombu import Connection
 
 from ledger.breakers import FEWEST_DURATIONS
 from models.plan import Plan
-from tasks.retrieve import submit
-from tests import branch_faults
-from tests.branch_faults import (
+from tasks.request.retrieve import submit
+from tests.support.faults.effects import AT_ONCE_MS, REPORTED, UNREPORTED, Case, costs_only_its_branch
+from tests.support.faults.readers import asking, order_by, seen, seen_of, unchanged
+from tests.support.pipelines import branch_faults
+from tests.support.pipelines.branch_faults import (
     DELIVERIES,
     HELD_QUEUE,
     LET_GO,
@@ -23,13 +25,11 @@ from tests.branch_faults import (
     UNKNOWN,
     UNSERVED,
 )
-from tests.faults.effects import AT_ONCE_MS, REPORTED, UNREPORTED, Case, costs_only_its_branch
-from tests.faults.readers import asking, order_by, seen, seen_of, unchanged
-from tests.pipeline import RunningPipeline
-from tests.rabbitmq import own_queues
-from tests.redis_server import RedisServer
-from tests.services import need
-from tests.waiting import until
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.rabbitmq import own_queues
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import need
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

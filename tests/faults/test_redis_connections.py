@@ -10,12 +10,12 @@ import pytest
 from chorale_client import Chorale, ServiceUnavailable, make_request
 from chorale_client.keys import ENTRY
 
-from tests.faults.readers import ROOM_MS, asking, audited, order_by, seen
-from tests.faults.waiting import is_whole, one_branch_is_missing
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.tcp_proxy import TcpProxy
-from tests.waiting import until
+from tests.support.faults.readers import ROOM_MS, asking, audited, order_by, seen
+from tests.support.faults.waiting import is_whole, one_branch_is_missing
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.tcp_proxy import TcpProxy
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -15,12 +15,12 @@ from chorale_client.keys import ENTRY, GENERATION
 from chorale_client.request import Request
 from redis.exceptions import RedisError
 
-from tests.failpoints import PRELOAD, arm, disarm, taken, wait_taken
-from tests.faults.readers import asking, audited, order_by, seen
-from tests.faults.waiting import is_whole, one_branch_is_missing
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.support.faults.readers import asking, audited, order_by, seen
+from tests.support.faults.waiting import is_whole, one_branch_is_missing
+from tests.support.pipelines.failpoints import PRELOAD, arm, disarm, taken, wait_taken
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

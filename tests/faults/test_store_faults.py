@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from ingest.read import read_documents
-from tasks.corpus import index_corpus
-from tests.faults.readers import order_by, seen
-from tests.faults.waiting import is_whole
-from tests.pipeline import CORPUS, ROOT, RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tasks.indexing.namespace import index_corpus
+from tests.support.faults.readers import order_by, seen
+from tests.support.faults.waiting import is_whole
+from tests.support.pipelines.pipeline import CORPUS, ROOT, RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -9,12 +9,12 @@ from chorale_client import make_request
 from chorale_client.keys import OUTBOX
 from chorale_client.request import Request
 
-from tasks.retrieve import submit
-from tests.failpoints import PRELOAD, arm, disarm, taken, wait_taken
-from tests.faults.gone import KILLED, assert_next_is_whole
-from tests.faults.readers import Seen, order_by, seen, seen_of, striking, unchanged
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
+from tasks.request.retrieve import submit
+from tests.support.faults.gone import KILLED, assert_next_is_whole
+from tests.support.faults.readers import Seen, order_by, seen, seen_of, striking, unchanged
+from tests.support.pipelines.failpoints import PRELOAD, arm, disarm, taken, wait_taken
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
 

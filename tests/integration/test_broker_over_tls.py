@@ -14,18 +14,18 @@ from chorale_client.redis_urls import celery_url
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
-from cli.checks.broker import reachable
-from cli.liveness import read_queues
-from cli.surroundings import Surroundings
+from cli.doctor.broker import reachable
+from cli.installation import Installation
+from cli.monitoring.liveness import read_queues
 from config.pipeline import load_pipeline
 from config.settings import Settings
-from tasks.app import make_app
-from tests.certificates import Certificate
-from tests.rabbitmq import own_queues
-from tests.redis_acl import SecuredRedis, needs_tls
-from tests.redis_server import RedisServer
-from tests.services import need
-from tests.tls_proxy import TlsProxy
+from tasks.registration import make_app
+from tests.support.servers.certificates import Certificate
+from tests.support.servers.rabbitmq import own_queues
+from tests.support.servers.redis_acl import SecuredRedis, needs_tls
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import need
+from tests.support.servers.tls_proxy import TlsProxy
 
 QUEUE = "chorale.index"
 NAMES = {"ours": "IP:127.0.0.1", "evil": "DNS:evil.example"}
@@ -53,12 +53,12 @@ def around(
     own_redis_server: RedisServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Callable[[str], Surroundings]]:
+) -> Iterator[Callable[[str], Installation]]:
     """An installation whose broker shows this certificate, which is signed by an authority that it trusts."""
     parts = urlsplit(broker[0])
     with ExitStack() as opened:
 
-        def behind(name: str) -> Surroundings:
+        def behind(name: str) -> Installation:
             shown = certificates[name]
             proxy = opened.enter_context(TlsProxy((parts.hostname or "", parts.port or 5672), shown))
             options = ""
@@ -69,29 +69,29 @@ def around(
             login = parts.netloc.rpartition("@")[0]
             url = f"amqps://{login}@127.0.0.1:{proxy.port}{parts.path}{options}"
             settings = Settings(home=tmp_path, redis_url=own_redis_server.url, broker_url=url)
-            return Surroundings(settings, load_pipeline(), own_redis_server.url)
+            return Installation(settings, load_pipeline(), own_redis_server.url)
 
         yield behind
 
 
-def waiting(around: Surroundings) -> int | None:
+def waiting(around: Installation) -> int | None:
     (queue,) = read_queues(around.running_redis(), [QUEUE], broker_url=around.settings.broker_url)
     return queue.length
 
 
-def hand_in(around: Surroundings) -> str:
+def hand_in(around: Installation) -> str:
     client = Chorale(str(around.redis_url), broker_url=around.settings.broker_url)
     return client.upsert("shop", [{"id": "teapot", "text": "A pot for tea."}])
 
 
-def connect(around: Surroundings) -> Any:
+def connect(around: Installation) -> Any:
     """As a worker does."""
     with make_app(around.resources).connection_for_read() as connection:
         return connection.ensure_connection(max_retries=1, interval_start=0, reraise_as_library_errors=False)
 
 
 def test_everybody_reaches_a_broker_whose_certificate_has_its_name(
-    around: Callable[[str], Surroundings], broker: tuple[str, Connection]
+    around: Callable[[str], Installation], broker: tuple[str, Connection]
 ) -> None:
     right = around("ours")
     assert connect(right)
@@ -103,7 +103,7 @@ def test_everybody_reaches_a_broker_whose_certificate_has_its_name(
 
 
 def test_nobody_logs_in_to_a_broker_whose_certificate_has_another_name(
-    around: Callable[[str], Surroundings],
+    around: Callable[[str], Installation],
 ) -> None:
     wrong = around("evil")
     with pytest.raises(OSError, match=r"certificate is not valid for '127\.0\.0\.1'"):

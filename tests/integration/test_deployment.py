@@ -1,6 +1,6 @@
 """What docker-compose.yml starts, started by hand: the same words, variables and logins, at the tests' servers' addresses.
 
-Redis is one of its own, with the logins that the file `config.redis_acl` makes, over TLS: at an address as docs/deploy.md
+Redis is one of its own, with the logins that the file `deploy.redis_acl` makes, over TLS: at an address as docs/deploy.md
 has it, with an authority that the machine trusts; for Flower it stands in the address.
 """
 
@@ -26,12 +26,12 @@ import yaml
 from chorale_client import Chorale
 from sqlalchemy.engine import make_url
 
-from tests.elasticsearch_server import corner
-from tests.pipeline import CORPUS, PYTHONPATH, ROOT
-from tests.redis_acl import SecuredRedis, needs_tls
-from tests.redis_server import free_port
-from tests.services import need
-from tests.weaviate_server import own_collection
+from tests.support.pipelines.pipeline import CORPUS, PYTHONPATH, ROOT
+from tests.support.servers.elasticsearch_server import corner
+from tests.support.servers.redis_acl import SecuredRedis, needs_tls
+from tests.support.servers.redis_server import free_port
+from tests.support.servers.services import need
+from tests.support.servers.weaviate_server import own_collection
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]

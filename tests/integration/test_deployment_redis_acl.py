@@ -17,7 +17,7 @@ from redis.exceptions import ConnectionError as NoConnection
 
 from ledger.outbox import publish_outbox_limit, read_outbox_bound
 from tests.integration.cli.commands.conftest import command
-from tests.redis_acl import RolesPipeline, SecuredRedis, needs_tls
+from tests.support.servers.redis_acl import RolesPipeline, SecuredRedis, needs_tls
 
 ONE_QUEUE = """
 [stores.local]

@@ -8,8 +8,8 @@ import time
 import pytest
 from chorale_client import Chorale
 
-from tests.redis_server import RedisServer
-from tests.services import need
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import need
 
 
 def test_a_question_is_accepted_and_the_log_says_why_it_was_not_published(

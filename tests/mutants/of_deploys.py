@@ -14,7 +14,7 @@ MUTANTS = (
     ),
     Mutant(
         "documents of a worker told to quit are indexed by the next one",
-        "tasks/stopping.py",
+        "tasks/celery_surface/stopping.py",
         "    raise WorkerTerminate(0)",
         "    raise NotImplementedError",
         "tests/faults/test_deploys.py::test_documents_whose_worker_was_told_to_quit_are_indexed_by_the_next_one",
@@ -28,7 +28,7 @@ MUTANTS = (
     ),
     Mutant(
         "what no version knows is answered",
-        "tasks/retrieve.py",
+        "tasks/request/retrieve.py",
         "                _answer_unread(resources, given, own_id, error)",
         "                pass",
         "tests/wire/test_stored_messages.py::test_what_no_version_knows_is_answered_with_that_and_ends_no_worker",
@@ -49,7 +49,7 @@ MUTANTS = (
     ),
     Mutant(
         "a backup that was changed is no backup",
-        "cli/backup_folder.py",
+        "cli/backup/folder.py",
         "if found.get(name) != digest)",
         "if name not in found)",
         "tests/integration/cli/commands/test_backup.py::test_a_backup_that_was_changed_is_no_backup",

@@ -60,14 +60,14 @@ MUTANTS = (
     ),
     Mutant(
         "a rebuild makes room",
-        "tasks/corpus.py",
+        "tasks/indexing/namespace.py",
         "    kept = store.make_room() if isinstance(store, MakesRoom) else None",
         "    kept = None",
         f"{_FAULTS}/test_store_faults.py::test_the_command_mends_a_corpus_that_cannot_be_read",
     ),
     Mutant(
         "a branch that nobody took is named",
-        "tasks/ending.py",
+        "tasks/request/ending.py",
         "    return Degradation(where, Reason.NOT_STARTED,",
         "    return Degradation(where, Reason.TIMEOUT,",
         f"{_TASKS}/test_something_is_missing.py::test_a_queue_that_nobody_serves_is_named",
@@ -89,7 +89,7 @@ MUTANTS = (
     ),
     Mutant(
         "the sweeper fuses what there is",
-        "tasks/sweeper.py",
+        "tasks/sweeping/sweeper.py",
         '    "end": Sweeper._end,',
         '    "end": Sweeper._pushed,',
         f"{_FAULTS}/test_killed_processes.py::test_a_killed_fusion_worker_costs_no_hit",
@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "a lost process is named at once",
-        "tasks/backend.py",
+        "tasks/celery_surface/result_backend.py",
         "            if is_part:",
         "            if False:",
         f"{_FAULTS}/test_what_celery_loses.py::test_a_part_whose_process_is_lost_is_named_at_once",
@@ -146,14 +146,14 @@ MUTANTS = (
     ),
     Mutant(
         "a worker told to stop finishes",
-        "tasks/stopping.py",
+        "tasks/celery_surface/stopping.py",
         "            signal.signal(number, finish)",
         "            signal.signal(number, _interrupt)",
         f"{_FAULTS}/test_deploys.py::test_a_worker_told_to_stop_finishes_the_part_that_runs",
     ),
     Mutant(
         "no answer of a corpus that is gone is served",
-        "tasks/resources.py",
+        "assembly/resources.py",
         "            if told >= agreed if agreed is not None else not self._has_corpus:",
         "            if True:",
         "tests/integration/cli/commands/test_restored_over_a_newer_redis.py::"
@@ -161,7 +161,7 @@ MUTANTS = (
     ),
     Mutant(
         "an older corpus rises beyond what was cached",
-        "tasks/warming.py",
+        "tasks/worker/warming.py",
         "                _rise_beyond(resources, state.name)",
         "                pass",
         "tests/integration/cli/commands/test_restored_over_a_newer_redis.py::"

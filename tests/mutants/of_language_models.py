@@ -10,7 +10,7 @@ _GENERATOR = "tests/integration/inference/test_openai_generator.py"
 MUTANTS = (
     Mutant(
         "no second copy of vector",
-        "tasks/hypothesis.py",
+        "branches/kinds/hyde.py",
         "        one if index in imagined or index in passages else {}",
         "        one",
         f"{_PIPELINE}::test_a_question_without_documents_or_passages_is_no_second_copy_of_vector",
@@ -31,7 +31,7 @@ MUTANTS = (
     ),
     Mutant(
         "an identifier is not asked about",
-        "tasks/asking.py",
+        "branches/language_model.py",
         "        if rule is not None:",
         "        if False:",
         f"{_PIPELINE}::test_of_an_identifier_the_model_is_not_asked_and_nothing_is_missing",
@@ -45,14 +45,14 @@ MUTANTS = (
     ),
     Mutant(
         "a configuration has its own time",
-        "tasks/warming.py",
+        "tasks/worker/warming.py",
         "        publish_timeouts(resources.redis, resources.pipeline.timeouts_s)",
         "        publish_timeouts(resources.redis, {})",
         f"{_PIPELINE}::test_a_configuration_with_a_model_has_its_own_time",
     ),
     Mutant(
         "a model that failed lately is not asked",
-        "tasks/asking.py",
+        "branches/language_model.py",
         "        if found is None or breakers.claim(part.request.request_id, [name], timeout_s=allowed_s):",
         "        if True:",
         f"{_PIPELINE}::test_a_model_that_failed_lately_is_not_asked",

@@ -9,21 +9,21 @@ _FAULTS = "tests/faults"
 MUTANTS = (
     Mutant(
         "a message that nobody can read costs itself alone",
-        "tasks/intake.py",
+        "tasks/celery_surface/consuming.py",
         "        except (ValueError, RecursionError) as error:",
         "        except ZeroDivisionError as error:",
         f"{_FAULTS}/test_bad_messages.py::test_a_message_that_nobody_can_read_costs_itself_alone",
     ),
     Mutant(
         "a part that Celery calls failed is named at once",
-        "tasks/backend.py",
+        "tasks/celery_surface/result_backend.py",
         "            if is_part:",
         "            if False:",
         f"{_FAULTS}/test_what_celery_loses.py::test_a_part_that_celery_calls_failed_is_named_at_once",
     ),
     Mutant(
         "no task leaves a subscription behind",
-        "tasks/backend.py",
+        "tasks/celery_surface/result_backend.py",
         "        if PART_SEPARATOR in result.id or self.app.current_worker_task is not None:",
         "        if PART_SEPARATOR in result.id:",
         f"{_FAULTS}/test_what_celery_loses.py::test_a_part_that_celery_loses_costs_its_branch_and_no_time",
@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "a wrong request ends at once with the reason",
-        "tasks/retrieve.py",
+        "tasks/request/retrieve.py",
         "                _answer_unread(resources, given, own_id, error)",
         "                pass",
         f"{_FAULTS}/test_bad_input.py::test_called_by_name_it_ends_at_once_with_the_reason",
@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "nothing that is ready waits for the network",
-        "tasks/intake.py",
+        "tasks/celery_surface/consuming.py",
         "            ready = self.hub._pop_ready()",
         "            ready = ()",
         "tests/unit/tasks/test_intake.py::test_what_becomes_ready_meanwhile_runs_before_the_loop_waits",

@@ -49,21 +49,21 @@ MUTANTS = (
     ),
     Mutant(
         "the rerank's time is kept",
-        "tasks/planning.py",
+        "tasks/request/planning.py",
         "reranker.budget_ms if reranker else 0",
         "0",
         "tests/unit/tasks/test_planning.py::test_a_declared_reranker_is_in_the_plan_and_its_budget_is_kept_for_the_fusion",
     ),
     Mutant(
         "the model is part of the key",
-        "tasks/reranking.py",
+        "tasks/request/reranking.py",
         'return plan.model_copy(update={"models": {**plan.models, "reranker": mark}})',
         "return plan",
         "tests/unit/tasks/test_reranking.py::test_the_plan_has_the_models_mark_and_without_it_nothing_is_kept",
     ),
     Mutant(
         "another model's order is not kept",
-        "tasks/reranking.py",
+        "tasks/request/reranking.py",
         "if planned != reranker.fingerprint and (why is None or why.reason == Reason.ADAPTIVE):",
         "if False:",
         "tests/unit/tasks/test_reranking.py::test_what_was_planned_for_another_model_is_reranked_and_never_kept",
@@ -91,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "further questions have their time",
-        "tasks/planning.py",
+        "tasks/request/planning.py",
         "rerank_budget_ms + 100.0 + further_ms",
         "rerank_budget_ms + 100.0",
         "tests/unit/tasks/test_planning.py::test_further_questions_are_given_time_to_be_fused_and_shown",

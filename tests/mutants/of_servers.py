@@ -21,14 +21,14 @@ MUTANTS = (
     ),
     Mutant(
         "workers come back within a moment of the server",
-        "tasks/reconnecting.py",
+        "tasks/celery_surface/reconnecting.py",
         "FIRST_S, STEP_S, LONGEST_S = 0.1, 0.1, 1.0",
         "FIRST_S, STEP_S, LONGEST_S = 30.0, 0.1, 30.0",
         "tests/faults/test_redis_connections.py::test_workers_that_are_turned_away_for_a_while_come_back",
     ),
     Mutant(
         "what a branch found while Redis was away is reported",
-        "tasks/backend.py",
+        "tasks/celery_surface/result_backend.py",
         "                if time.monotonic() > until_s:",
         "                if until_s:",
         "tests/faults/test_redis_faults.py::test_what_a_branch_found_while_redis_was_away_is_reported_when_it_is_back",
@@ -49,7 +49,7 @@ MUTANTS = (
     ),
     Mutant(
         "answers are cached again after Redis was emptied",
-        "tasks/resources.py",
+        "assembly/resources.py",
         "                self.redis.set(GENERATION + namespace, own, nx=True)",
         "                pass",
         "tests/faults/test_redis_faults.py::test_after_an_emptied_redis_answers_are_cached_again",
@@ -84,7 +84,7 @@ MUTANTS = (
     ),
     Mutant(
         "no cached answer outlives the corpus it came from",
-        "tasks/resources.py",
+        "assembly/resources.py",
         "            store.raise_generation(namespace, told + 1)",
         "            pass",
         "tests/faults/test_store_faults.py::test_a_corpus_made_anew_is_what_the_workers_search_and_no_cached_answer_outlives_the_old_one",
@@ -98,7 +98,7 @@ MUTANTS = (
     ),
     Mutant(
         "nothing is cached without the mark of the model",
-        "tasks/retrieve.py",
+        "tasks/request/retrieve.py",
         "        models, generation = {}, None",
         "        models, generation = {}, resources.generation(request.namespace)",
         "tests/faults/test_models.py::test_requests_are_planned_where_the_planner_lacks_the_model",

@@ -77,7 +77,7 @@ MUTANTS = (
     ),
     Mutant(
         "a listing needs filters",
-        "tasks/listing.py",
+        "branches/kinds/document.py",
         "    if not request.filters:",
         "    if False:",
         "tests/integration/tasks/test_other_sources.py::test_a_listing_without_filters_is_empty_and_says_why",
@@ -203,7 +203,7 @@ MUTANTS = (
     ),
     Mutant(
         "a login has what the pipeline needs",
-        "config/redis_acl.py",
+        "deploy/redis_acl.py",
         '        Grant((MOMENTS,), ("zadd", "zrem")),',
         "",
         "tests/integration/test_deployment_redis_acl.py::"
@@ -211,7 +211,7 @@ MUTANTS = (
     ),
     Mutant(
         "a login has nothing more",
-        "config/redis_acl.py",
+        "deploy/redis_acl.py",
         '    return Grant((queue,), ("lpush", "llen")), ',
         '    return Grant((queue,), ("lpush", "llen", "del")), ',
         "tests/integration/test_deployment_redis_acl.py::test_no_role_can_touch_what_is_another_s",

@@ -18,8 +18,8 @@ import psutil
 from redis import Redis
 from redis.exceptions import RedisError
 
-from tests import failpoints
-from tests.redis_server import RedisServer
+from tests.support.pipelines import failpoints
+from tests.support.servers.redis_server import RedisServer
 
 REQUESTS_A_STRIKE = 11
 KINDS = {"place": 74, "kill": 8, "hang": 8, "duplicate": 6, "lock": 3, "redis": 1}

@@ -15,9 +15,9 @@ from typing import Any
 
 from chorale_client import Chorale, ServiceUnavailable, make_request
 
-from tests import failpoints
 from tests.soak import plain_chord
 from tests.soak.questions import options
+from tests.support.pipelines import failpoints
 
 THREADS = 4
 PATIENCE_S = 30

@@ -21,10 +21,10 @@ from redis import Redis
 from config.pipeline import BRANCH_KINDS
 from models.documents import Manifest
 from models.plan import Plan
-from tests import failpoints
-from tests.pipeline import ROOT, RunningPipeline
-from tests.redis_server import RedisServer
 from tests.soak import plain_chord, questions
+from tests.support.pipelines import failpoints
+from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 ASKERS = 3
 

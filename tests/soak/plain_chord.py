@@ -17,9 +17,9 @@ from celery.platforms import SecurityWarning
 from chorale_client.redis_urls import celery_url
 from kombu import Queue
 
-from tests import failpoints
-from tests.failpoints import Place
 from tests.soak.questions import BRANCHES, documents
+from tests.support.pipelines import failpoints
+from tests.support.pipelines.failpoints import Place
 
 FUSION = "fusion"
 QUEUE = "soak.{name}"

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+from branches.part import Part
 from models.hits import Hit, Ranking
-from tasks.part import Part
-from tests import kinds
+from tests.support.pipelines import kinds
 
 KIND = "telling"
 BRANCHES = ("first", "second", "third")

@@ -13,12 +13,12 @@ from chorale_client.keys import ENTRY, MOMENTS, OUTBOX
 from redis.exceptions import RedisError
 
 from audit.database import open_database
-from tests import failpoints
 from tests.soak import plain_chord
 from tests.soak.adversary import Adversary
 from tests.soak.crew import chorale, plain, wait_until
 from tests.soak.questions import TIMEOUTS_S
 from tests.soak.tally import Tally, of_chorale, of_plain_chord
+from tests.support.pipelines import failpoints
 
 STRIKES_PER_10_000 = 20
 """Fewer faults than this at any step, in proportion and at least 2, and the soak says nothing of that step."""

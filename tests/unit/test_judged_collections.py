@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.judged_collections import VARIABLE, judged_collection
+from tests.support.stores.judged_collections import VARIABLE, judged_collection
 
 
 def test_a_zip_is_unpacked_and_a_folder_taken_as_it_is(

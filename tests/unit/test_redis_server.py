@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from tests.redis_server import RedisServer, free_port
+from tests.support.servers.redis_server import RedisServer, free_port
 
 
 def test_a_server_answers_on_its_socket_and_leaves_nothing_behind() -> None:

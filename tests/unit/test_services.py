@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.services import SERVICES, need
+from tests.support.servers.services import SERVICES, need
 
 
 def test_what_is_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

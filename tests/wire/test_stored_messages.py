@@ -23,9 +23,9 @@ from audit.queries import show
 from audit.schema import upgrade
 from ledger.protocol import Callback, Part
 from models.envelope import Envelope
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 STORED = Path(__file__).parent / "stored_messages"
 IGNORED = (

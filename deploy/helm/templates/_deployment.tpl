@@ -59,8 +59,8 @@ spec:
           ports:
             - { name: http, containerPort: {{ .port }} }
           {{- end }}
-          {{- $alive := .alive | default (dict "exec" (dict "command" (list "sh" "-c" "exec python -m cli.healthy alive \"$POD_NAME\""))) }}
-          {{- $ready := .ready | default (dict "exec" (dict "command" (list "sh" "-c" "exec python -m cli.healthy ready \"$POD_NAME\""))) }}
+          {{- $alive := .alive | default (dict "exec" (dict "command" (list "sh" "-c" "exec python -m cli.monitoring.healthy alive \"$POD_NAME\""))) }}
+          {{- $ready := .ready | default (dict "exec" (dict "command" (list "sh" "-c" "exec python -m cli.monitoring.healthy ready \"$POD_NAME\""))) }}
           startupProbe: {{ merge (dict "periodSeconds" 5 "timeoutSeconds" 10 "failureThreshold" 36) $alive | toJson }}
           livenessProbe: {{ merge (dict "periodSeconds" 20 "timeoutSeconds" 10 "failureThreshold" 4) $alive | toJson }}
           readinessProbe: {{ merge (dict "periodSeconds" 10 "timeoutSeconds" 10) $ready | toJson }}

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from audit.database import open_database
 from audit.schema import upgrade
-from tests.databases import empty_database
+from tests.support.servers.databases import empty_database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

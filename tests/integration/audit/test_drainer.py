@@ -14,9 +14,9 @@ from audit.drainer import Drainer
 from audit.outbox import UNREADABLE, outbox_state
 from audit.queries import count, show
 from models.audit_tables import BranchRow, HitRow, QuestionRow
-from tests.audit_entries import ACCEPTED_AT_MS, make_answer, make_request, put, whole_entry
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_answer, make_request, put, whole_entry
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from audit.drainer import Drainer
 from audit.outbox import UNREADABLE
 from audit.queries import count, last
 from audit.schema import upgrade
-from tests.audit_entries import make_request, put, whole_entry
-from tests.database_process import line_of, started
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.support.ledger.audit_entries import make_request, put, whole_entry
+from tests.support.servers.database_process import line_of, started
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 
 def add(client: redis.Redis, *names: str) -> None:

@@ -16,7 +16,7 @@ from audit.database import open_database
 from audit.drainer import Drainer
 from audit.outbox import UNREADABLE
 from audit.queries import count
-from tests.audit_entries import make_request, put, whole_entry
+from tests.support.ledger.audit_entries import make_request, put, whole_entry
 
 ASKED = (
     ("a", "customer-1", "law"),

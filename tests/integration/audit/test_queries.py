@@ -9,7 +9,7 @@ from sqlalchemy import Engine, text
 from audit.drainer import Drainer
 from audit.queries import count, last, show
 from models.audit_tables import AuditTable
-from tests.audit_entries import (
+from tests.support.ledger.audit_entries import (
     ACCEPTED_AT_MS,
     late,
     make_answer,

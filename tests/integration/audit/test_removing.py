@@ -10,7 +10,7 @@ from audit import removing
 from audit.drainer import Drainer
 from audit.queries import last
 from models.audit_tables import AuditTable
-from tests.audit_entries import ACCEPTED_AT_MS, make_request, put, whole_entry
+from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_request, put, whole_entry
 
 DAY_MS = 86_400_000
 

@@ -11,7 +11,14 @@ from audit.drainer import Drainer
 from audit.queries import AuditedRequest, show
 from fusion.fuse import fuse_question
 from models.plan import Plan
-from tests.audit_entries import make_answer, make_entry, make_envelope, make_plan, make_ranking, put
+from tests.support.ledger.audit_entries import (
+    make_answer,
+    make_entry,
+    make_envelope,
+    make_plan,
+    make_ranking,
+    put,
+)
 
 FOUND = {
     "bm25": (("exact", "both", "far"), ("only-lexical",)),

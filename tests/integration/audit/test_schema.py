@@ -8,7 +8,7 @@ from audit.schema import SCHEMA, SchemaBusy, upgrade
 from models.audit_tables import AuditTable
 from models.schema import SchemaTooNew
 from tests.contracts.schema import SchemaContract
-from tests.database_process import line_of, started
+from tests.support.servers.database_process import line_of, started
 
 
 class TestAuditSchema(SchemaContract):

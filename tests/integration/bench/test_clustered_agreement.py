@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from bench.clustered_agreement import COMPARED, run
-from tests.services import need
+from tests.support.servers.services import need
 
 WORDS = ("red", "green", "blue", "round", "square", "heavy", "light", "old", "new", "quiet")
 

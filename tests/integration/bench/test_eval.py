@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from chorale_client import Chorale
 
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 BROKEN = """
-import tasks.search
+import tasks.request.search
 
 def broken(part):
     raise ArithmeticError("broken on purpose")
 
-tasks.search.KINDS["vector"] = broken
+tasks.request.search.KINDS["vector"] = broken
 """
 ROOT = Path(__file__).parents[3]
 ANIMALS = [

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psutil
 
-from cli.child_output import JsonLines
-from cli.child_process import Child
-from cli.redis_server import prepare_redis
-from cli.supervisor import Patience, Supervisor, stop_on_signals
+from cli.local.child_output import JsonLines
+from cli.local.child_process import Child
+from cli.local.redis_server import prepare_redis
+from cli.local.supervisor import Patience, Supervisor, stop_on_signals
 
 if __name__ == "__main__":
     if sys.argv[1] == "terminal":

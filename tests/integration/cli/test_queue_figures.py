@@ -1,4 +1,4 @@
-"""`python -m cli.queue_figures` as a process."""
+"""`python -m cli.monitoring.queue_figures` as a process."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.redis_server import RedisServer, free_port
-from tests.waiting import until
+from tests.support.servers.redis_server import RedisServer, free_port
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,7 +27,7 @@ def redis() -> Iterator[RedisServer]:
 def test_it_tells_of_every_queue_and_ends_when_it_is_told_to(redis: RedisServer, tmp_path: Path) -> None:
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "-m", "cli.queue_figures", f"--port={port}"],
+        [sys.executable, "-m", "cli.monitoring.queue_figures", f"--port={port}"],
         cwd=ROOT,
         env={**os.environ, "CHORALE_REDIS_URL": redis.url, "CHORALE_HOME": str(tmp_path)},
     )

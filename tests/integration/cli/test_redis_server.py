@@ -19,8 +19,8 @@ import redis
 from celery import Celery
 from chorale_client.redis_urls import celery_url
 
-from cli.home_lock import AlreadyRunning, hold_home
-from cli.redis_server import (
+from cli.local.home_lock import AlreadyRunning, hold_home
+from cli.local.redis_server import (
     RedisMissing,
     announce_redis,
     prepare_redis,
@@ -161,7 +161,7 @@ def test_without_any_server_one_sentence_says_what_to_install(monkeypatch: pytes
 def test_a_second_up_on_the_same_home_is_refused_and_a_killed_one_is_forgotten(tmp_path: Path) -> None:
     program = (
         "import pathlib, sys, time\n"
-        "from cli.home_lock import hold_home\n"
+        "from cli.local.home_lock import hold_home\n"
         "with hold_home(pathlib.Path(sys.argv[1])):\n"
         "    print('held', flush=True)\n"
         "    time.sleep(600)"

@@ -16,22 +16,22 @@ from celery import Celery
 from chorale_client import Chorale
 from chorale_client.keys import HEARTBEAT, INDEXED, NOT_DONE, SENT, waiting_key
 
-import cli.index_by_workers
-import cli.sent_messages
-import tasks.corpus
-import tasks.index
-import tasks.indexing_run
-from cli.index_by_workers import NotIndexed, index_by_workers
-from cli.sent_messages import SentMessages
-from cli.surroundings import NotRunning, Surroundings
+import cli.indexing.by_workers
+import cli.indexing.sent_messages
+import tasks.indexing.message
+import tasks.indexing.namespace
+import tasks.indexing.run
+from cli.indexing.by_workers import NotIndexed, index_by_workers
+from cli.indexing.sent_messages import SentMessages
+from cli.installation import Installation, NotRunning
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.items import RawDocument, Skipped
 from models.errors import StoreUnavailable
-from tasks.app import make_app
-from tasks.indexing_run import BATCH_DOCUMENTS, IndexReport
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tasks.indexing.run import BATCH_DOCUMENTS, IndexReport
+from tasks.registration import make_app
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 QUEUE = "chorale.index"
 LOOK_S, GIVE_UP_S, LOST_S = 0.02, 2.0, 0.4
@@ -45,14 +45,14 @@ def page(name: str, text: str = "Moles dig.") -> RawDocument:
 
 
 @pytest.fixture
-def around(redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path) -> Surroundings:
-    return Surroundings(Settings(home=tmp_path), load_pipeline(), redis_server.url)
+def around(redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path) -> Installation:
+    return Installation(Settings(home=tmp_path), load_pipeline(), redis_server.url)
 
 
 @pytest.fixture
-def app(around: Surroundings, monkeypatch: pytest.MonkeyPatch) -> Celery:
-    monkeypatch.setattr(tasks.index, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(tasks.index, "PAUSE_S", 0.0)
+def app(around: Installation, monkeypatch: pytest.MonkeyPatch) -> Celery:
+    monkeypatch.setattr(tasks.indexing.message, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(tasks.indexing.message, "PAUSE_S", 0.0)
     return make_app(around.resources)
 
 
@@ -63,12 +63,12 @@ def said() -> list[str]:
 
 @pytest.fixture
 def index(
-    around: Surroundings, said: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    around: Installation, said: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Index]:
     """Start a run, which looks and gives up sooner than in earnest, while a worker is alive."""
-    monkeypatch.setattr(cli.sent_messages, "LOOK_FOR_WORKERS_S", LOOK_S)
-    monkeypatch.setattr(cli.sent_messages, "GIVE_UP_S", GIVE_UP_S)
-    monkeypatch.setattr(cli.sent_messages, "LOST_AFTER_S", LOST_S)
+    monkeypatch.setattr(cli.indexing.sent_messages, "LOOK_FOR_WORKERS_S", LOOK_S)
+    monkeypatch.setattr(cli.indexing.sent_messages, "GIVE_UP_S", GIVE_UP_S)
+    monkeypatch.setattr(cli.indexing.sent_messages, "LOST_AFTER_S", LOST_S)
     alive(redis_client)
     with ThreadPoolExecutor(1) as pool:
 
@@ -120,7 +120,7 @@ def shown(app: Celery) -> set[str]:
 
 
 def test_what_is_no_fault_for_the_workers_is_none_for_the_command(
-    app: Celery, index: Index, around: Surroundings, redis_client: redis.Redis
+    app: Celery, index: Index, around: Installation, redis_client: redis.Redis
 ) -> None:
     running = index([page("a: b")])
     sent(redis_client)
@@ -180,7 +180,7 @@ def test_why_a_message_is_put_back_is_said_once(
     sent(redis_client)
     known = ticket(redis_client)
     with monkeypatch.context() as patched:
-        patched.setattr(tasks.corpus, "index_corpus", fails)
+        patched.setattr(tasks.indexing.namespace, "index_corpus", fails)
         for _ in range(2):
             work(app)
             until(lambda: said)
@@ -241,7 +241,7 @@ def test_who_waits_goes_on_waiting_while_the_memory_of_redis_is_full(
 
 
 def test_what_was_sent_is_kept_for_the_next_run_though_the_memory_of_redis_is_full(
-    around: Surroundings, redis_client: redis.Redis, said: list[str]
+    around: Installation, redis_client: redis.Redis, said: list[str]
 ) -> None:
     messages = SentMessages(around, redis_client, namespace="docs", source=SOURCE, say=said.append)
     with full(redis_client):
@@ -304,13 +304,13 @@ def test_what_an_earlier_run_sent_and_is_lost_is_sent_again(
 def test_no_more_is_with_the_workers_than_their_redis_should_hold(
     app: Celery, index: Index, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks.indexing_run, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(tasks.indexing.run, "BATCH_CHARACTERS", 1)
     pages = [page(str(number), "Moles dig. " * 1_000) for number in range(5)]
     index(pages[:1])
     sent(redis_client)
     (message,) = redis_client.lrange(QUEUE, 0, -1)
     work(app)
-    monkeypatch.setattr(cli.index_by_workers, "BYTES_AT_ONCE", int(2.5 * len(message)))
+    monkeypatch.setattr(cli.indexing.by_workers, "BYTES_AT_ONCE", int(2.5 * len(message)))
     running = index(pages[1:])
     for messages in (2, 2):
         sent(redis_client, messages)

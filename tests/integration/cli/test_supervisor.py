@@ -14,9 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cli.child_process import Child, ChildProcess
-from cli.supervisor import Heartbeat, Patience, Supervisor
-from tests.waiting import until
+from cli.local.child_process import Child, ChildProcess
+from cli.local.supervisor import Patience, Supervisor
+from cli.monitoring.heartbeats import Heartbeat
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
@@ -264,7 +265,7 @@ def test_where_the_kernel_does_not_kill_orphans_a_watcher_does(tmp_path: Path) -
     """The way of macOS, which works on Linux too."""
     program = (
         "import sys, time\n"
-        "from cli.child_process import Child, ChildProcess\n"
+        "from cli.local.child_process import Child, ChildProcess\n"
         "child = Child('sleeper', (sys.executable, '-c', 'import os, time; print(os.getpid(), flush=True); "
         "time.sleep(600)'))\n"
         "run = ChildProcess(child, lambda name, line: print(line.decode(), flush=True), mode='watch')\n"

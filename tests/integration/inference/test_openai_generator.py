@@ -27,7 +27,17 @@ from models.errors import (
     Unauthorised,
 )
 from models.written import SomeTexts
-from tests.chat_server import Answer, ChatServer, after, cut_off, drips, drips_headers, pours, says, sends
+from tests.support.servers.chat_server import (
+    Answer,
+    ChatServer,
+    after,
+    cut_off,
+    drips,
+    drips_headers,
+    pours,
+    says,
+    sends,
+)
 
 SECRET = "sk-very-secret"
 ROOM_S = 1.0

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from inference.rerankers import RERANKERS, load_reranker
-from tests.services import need
-from tests.trained_cross_encoder import HELD_OUT, PIECES, Pair, documents, train
+from tests.support.models.trained_cross_encoder import HELD_OUT, PIECES, Pair, documents, train
+from tests.support.servers.services import need
 
 pytestmark = [
     pytest.mark.slow,

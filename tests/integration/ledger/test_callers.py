@@ -19,7 +19,7 @@ from audit.outbox import parse
 from audit.rows import Rows, rows_of
 from ledger.redis import RedisLedger
 from tests.contracts.ledger import TAIL, plan
-from tests.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer
 
 
 @pytest.fixture

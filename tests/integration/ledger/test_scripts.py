@@ -40,7 +40,7 @@ from tests.contracts.ledger_policies import (
     RefusingContract,
 )
 from tests.contracts.ledger_sweeping import FollowingContract, SweepingContract
-from tests.stepped_ledgers import SteppedRedis
+from tests.support.ledger.stepped_ledgers import SteppedRedis
 
 
 @pytest.fixture

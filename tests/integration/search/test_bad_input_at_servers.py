@@ -17,8 +17,8 @@ from search.protocol import Store
 from search.weaviate import connection
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
-from tests.elasticsearch_server import address, corner, host_and_port, opened
-from tests.weaviate_server import shared_endpoint, shared_weaviate
+from tests.support.servers.elasticsearch_server import address, corner, host_and_port, opened
+from tests.support.servers.weaviate_server import shared_endpoint, shared_weaviate
 
 
 @pytest.fixture(scope="module")

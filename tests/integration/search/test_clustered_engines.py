@@ -14,8 +14,8 @@ from search.clustered.store import ClusteredStore
 from search.clustered.table import DocumentTable
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import MANIFEST, document
-from tests.elasticsearch_server import address, corner, opened
-from tests.weaviate_server import delete_tenants, own_collection
+from tests.support.servers.elasticsearch_server import address, corner, opened
+from tests.support.servers.weaviate_server import delete_tenants, own_collection
 
 Engines = tuple[ClusteredStore, dict[str, Callable[[], None]]]
 

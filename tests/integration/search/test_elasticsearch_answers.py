@@ -14,8 +14,8 @@ from search.elasticsearch.store import ElasticsearchStore
 from search.embedded.store import EmbeddedStore
 from search.filters import compile_filters
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
-from tests.elasticsearch_server import corner, opened
-from tests.passages import standard_library_passages
+from tests.support.servers.elasticsearch_server import corner, opened
+from tests.support.stores.passages import standard_library_passages
 
 VALUES: list[Any] = [
     True,

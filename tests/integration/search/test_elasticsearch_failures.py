@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from chorale_client.words import Reason
 
-from config.pipeline import StoreDeclaration
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
 from search.elasticsearch.analysis import Words
@@ -23,11 +22,18 @@ from search.elasticsearch.bulk import send
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.layout import Namespace
 from search.elasticsearch.lookups import by_id
+from search.elasticsearch.opening import open_elasticsearch
 from search.elasticsearch.store import ElasticsearchStore
-from tasks.elasticsearch import open_elasticsearch
 from tests.contracts.store_documents import MANIFEST, document
-from tests.elasticsearch_server import PRODUCT, Answer, Impostor, corner, host_and_port, opened
-from tests.tcp_proxy import TcpProxy
+from tests.support.servers.elasticsearch_server import (
+    PRODUCT,
+    Answer,
+    Impostor,
+    corner,
+    host_and_port,
+    opened,
+)
+from tests.support.servers.tcp_proxy import TcpProxy
 
 SECRET = "c2VjcmV0OmtleQ=="
 
@@ -248,10 +254,7 @@ def test_a_secret_from_a_file_is_sent_without_the_end_of_its_line(
 ) -> None:
     monkeypatch.setenv("OUR_SECRET", secret)
     with Impostor(lambda *_: told(401, "security_exception", "no")) as server:
-        declared = StoreDeclaration(
-            name="texts", kind="elasticsearch", options={"url": server.url, **options}
-        )
-        store = open_elasticsearch(declared)
+        store = open_elasticsearch("texts", {"url": server.url, **options})
         with pytest.raises(Unauthorised):
             count(store)
         store.close()

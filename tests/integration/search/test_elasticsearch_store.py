@@ -14,7 +14,7 @@ from tests.contracts.store_documents import document
 from tests.contracts.store_filters import FiltersContract
 from tests.contracts.store_ranking import TextContract
 from tests.contracts.store_writing import WritingContract
-from tests.elasticsearch_server import HUNSPELL, corner, opened
+from tests.support.servers.elasticsearch_server import HUNSPELL, corner, opened
 
 
 @pytest.fixture(scope="class")

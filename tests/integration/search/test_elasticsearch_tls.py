@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from models.errors import StageFailure
-from tests.certificates import Certificate
 from tests.contracts.store_documents import MANIFEST, document
-from tests.elasticsearch_server import corner, host_and_port, opened
-from tests.tls_proxy import TlsProxy
+from tests.support.servers.certificates import Certificate
+from tests.support.servers.elasticsearch_server import corner, host_and_port, opened
+from tests.support.servers.tls_proxy import TlsProxy
 
 
 @pytest.fixture

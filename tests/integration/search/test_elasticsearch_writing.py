@@ -26,7 +26,7 @@ from search.elasticsearch.bulk import send
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.store import ElasticsearchStore
 from tests.contracts.store_documents import MANIFEST, document
-from tests.elasticsearch_server import (
+from tests.support.servers.elasticsearch_server import (
     HUNSPELL,
     PRODUCT,
     Answer,
@@ -36,7 +36,7 @@ from tests.elasticsearch_server import (
     host_and_port,
     opened,
 )
-from tests.tcp_proxy import TcpProxy
+from tests.support.servers.tcp_proxy import TcpProxy
 
 
 def connection(url: str) -> Connection:

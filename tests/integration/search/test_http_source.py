@@ -25,8 +25,8 @@ from models.errors import (
 from models.hits import Ranking
 from models.http_endpoint import HttpEndpoint
 from search.http.source import HttpSource
-from tests.certificates import Certificate
-from tests.search_server import (
+from tests.support.servers.certificates import Certificate
+from tests.support.servers.search_server import (
     Answer,
     SearchServer,
     cuts_off,
@@ -37,7 +37,7 @@ from tests.search_server import (
     sleeps,
     writes,
 )
-from tests.waiting import until
+from tests.support.waiting import until
 
 SECRET = "sesame-0815"
 PAGES = [

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from config.pipeline import StoreDeclaration
 from models.errors import (
     BadIndex,
     PartlyWritten,
@@ -28,14 +27,14 @@ from models.errors import (
 )
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.weaviate.cut import MOST_HITS
+from search.weaviate.opening import open_weaviate
 from search.weaviate.pruning import Pruning
 from search.weaviate.store import WeaviateStore
-from tasks.weaviate import open_weaviate
-from tests.certificates import Certificate
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
-from tests.local_http import LocalHttp, QuietHandler
-from tests.redis_server import free_port
-from tests.weaviate_server import WeaviateServer, shared_weaviate
+from tests.support.servers.certificates import Certificate
+from tests.support.servers.local_http import LocalHttp, QuietHandler
+from tests.support.servers.redis_server import free_port
+from tests.support.servers.weaviate_server import WeaviateServer, shared_weaviate
 
 ROOT = Path(__file__).parents[3]
 KEY = "the-administrators-key"
@@ -199,7 +198,7 @@ def test_a_key_from_a_file_is_sent_without_the_end_of_its_line(
 ) -> None:
     monkeypatch.setenv("OUR_KEY", f"{KEY}\n")
     options = server.endpoint(api_key_env="OUR_KEY").model_dump(include={"url", "grpc_port", "api_key_env"})
-    store = open_weaviate(StoreDeclaration(name="vectors", kind="weaviate", options=options))
+    store = open_weaviate("vectors", options)
     assert store.namespaces() == []
     store.close()
 

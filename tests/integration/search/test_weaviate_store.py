@@ -20,7 +20,7 @@ from search.weaviate import registry
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
-from tests.weaviate_server import activity, shared_endpoint, shared_weaviate
+from tests.support.servers.weaviate_server import activity, shared_endpoint, shared_weaviate
 
 
 @pytest.fixture(scope="module")

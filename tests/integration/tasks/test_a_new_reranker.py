@@ -11,9 +11,9 @@ import pytest
 from chorale_client.answer import Answer
 from safetensors.numpy import load_file, save_file
 
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 PIPELINE = """
 [stores.local]

@@ -13,16 +13,16 @@ from chorale_client import Answer
 from config.pipeline import BRANCH_KINDS
 from ledger.breakers import FEWEST_DURATIONS
 from ledger.outcomes import Outcome
-from tasks.backend import part_id
-from tasks.messages import Template
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tasks.celery_surface.rendered_messages import Template
+from tasks.celery_surface.result_backend import part_id
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 HESITANT_KIND = """
 import time
-from tasks import search
-from tests.kinds import declare
+from tasks.request import search
+from tests.support.pipelines.kinds import declare
 
 def hesitant(part):
     # Whoever is first to take a request's part hangs until it is let go, which is one worker of two.

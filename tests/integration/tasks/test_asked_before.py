@@ -12,9 +12,9 @@ from chorale_client.keys import GENERATION, entry_key
 
 from ledger.protocol import Started
 from models.envelope import Envelope
-from tasks.retrieve import submit
-from tests.pipeline import RunningPipeline
-from tests.waiting import until
+from tasks.request.retrieve import submit
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.waiting import until
 
 
 @pytest.fixture

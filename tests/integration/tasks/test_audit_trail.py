@@ -8,7 +8,7 @@ import pytest
 
 from audit.database import open_database
 from audit.queries import AuditedRequest, show
-from tests.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline import RunningPipeline
 
 
 @pytest.fixture

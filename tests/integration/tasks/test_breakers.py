@@ -17,9 +17,9 @@ from chorale_client import Answer
 from config.pipeline import BRANCH_KINDS
 from ledger.breakers import ALL_WELL_FOR_S
 from tests.integration.cli.commands.conftest import command
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 OPEN_S = 60
 LONG_AGO_MS = 1
@@ -28,8 +28,8 @@ MOODY_KIND = """
 import time
 from pathlib import Path
 from models.errors import StoreUnavailable
-from tasks import search
-from tests.kinds import declare
+from tasks.request import search
+from tests.support.pipelines.kinds import declare
 
 def moody(part):
     mood = Path({mood!r}).read_text()

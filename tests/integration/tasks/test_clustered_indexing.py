@@ -14,11 +14,11 @@ import pytest
 from chorale_client.errors import InvalidRequest, UnknownRequest
 
 from ingest.items import RawDocument
-from tasks.corpus import index_corpus
-from tasks.indexing_run import IndexReport
-from tests.pipeline import PYTHONPATH, ROOT, RunningPipeline
-from tests.redis_server import RedisServer
-from tests.two_engines import shared_engines, texts_and_vectors
+from tasks.indexing.namespace import index_corpus
+from tasks.indexing.run import IndexReport
+from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.stores.two_engines import shared_engines, texts_and_vectors
 
 WIKI = [
     {"id": "wiki/tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."},

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.errors import NotConfigured, StoreUnavailable
-from tasks.resources import Resources
-from tasks.texts import texts_of
-from tests.pipeline import CORPUS, RunningPipeline
-from tests.redis_server import RedisServer, free_port
-from tests.two_engines import Options, shared_engines, store_and_branch, texts_and_vectors
+from tasks.request.texts import texts_of
+from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
+from tests.support.servers.redis_server import RedisServer, free_port
+from tests.support.stores.two_engines import Options, shared_engines, store_and_branch, texts_and_vectors
 
 QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion"]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import redis
 
+from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.items import RawDocument
-from tasks.corpus import index_corpus
-from tasks.resources import Resources
-from tests.redis_server import RedisServer
+from tasks.indexing.namespace import index_corpus
+from tests.support.servers.redis_server import RedisServer
 
 
 def a_document(number: int) -> RawDocument:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.elasticsearch_server import address, corner
-from tests.pipeline import CORPUS, RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
+from tests.support.servers.elasticsearch_server import address, corner
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion"]
 KINDS = ("bm25", "vector", "hyde")

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.items import RawDocument
 from models.errors import WriterBusy
 from search.embedded.store import EmbeddedStore
-from tasks import embedded_ahead
-from tasks.corpus import index_corpus
-from tasks.embedded_ahead import EmbeddedAhead
-from tasks.resources import Resources
-from tests.hashing_embedder import HashingEmbedder
+from tasks.indexing import embedding_ahead as embedded_ahead
+from tasks.indexing.embedding_ahead import EmbeddedAhead
+from tasks.indexing.namespace import index_corpus
+from tests.support.models.hashing_embedder import HashingEmbedder
 
 
 @pytest.fixture

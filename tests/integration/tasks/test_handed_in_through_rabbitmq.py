@@ -13,18 +13,18 @@ from celery import Celery
 from chorale_client import Chorale, ServiceUnavailable
 from kombu import Connection
 
-import tasks.corpus
-import tasks.index
+import tasks.indexing.message
+import tasks.indexing.namespace
+from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.errors import StoreUnavailable
-from tasks.app import make_app
-from tasks.resources import Resources
-from tests.pipeline import RunningPipeline
-from tests.rabbitmq import own_queues
-from tests.redis_server import RedisServer
-from tests.services import need
-from tests.tcp_proxy import TcpProxy
+from tasks.registration import make_app
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.rabbitmq import own_queues
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import need
+from tests.support.servers.tcp_proxy import TcpProxy
 
 QUEUE = "chorale.index"
 ANSWERS_WITHIN_S = 0.5
@@ -32,18 +32,18 @@ TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degre
 RENT = {"id": "rent", "title": "Rent", "text": "The rent is due on the third working day."}
 
 AWAY_THREE_TIMES = """
-import tasks.corpus, tasks.index
+import tasks.indexing.namespace, tasks.indexing.message
 from models.errors import StoreUnavailable
 
-tasks.index.PATIENCE_S = 0.0
-index_corpus, failures = tasks.corpus.index_corpus, [StoreUnavailable("away")] * 3
+tasks.indexing.message.PATIENCE_S = 0.0
+index_corpus, failures = tasks.indexing.namespace.index_corpus, [StoreUnavailable("away")] * 3
 
 def fails_first(*args, **options):
     if failures:
         raise failures.pop()
     return index_corpus(*args, **options)
 
-tasks.corpus.index_corpus = fails_first
+tasks.indexing.namespace.index_corpus = fails_first
 """
 
 
@@ -151,8 +151,8 @@ def own_app(
     def fails(*_: object, **__: object) -> None:
         raise StoreUnavailable("the documents' database does not answer")
 
-    monkeypatch.setattr(tasks.index, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(tasks.corpus, "index_corpus", fails)
+    monkeypatch.setattr(tasks.indexing.message, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(tasks.indexing.namespace, "index_corpus", fails)
     settings = Settings(home=tmp_path, broker_url=at(url, port=proxy.port))
     return make_app(Resources(settings, load_pipeline(), redis_server.url), queues=(QUEUE,))
 

@@ -7,8 +7,8 @@ import string
 
 from chorale_client import make_request
 
-from tasks.retrieve import submit
-from tests.pipeline import RunningPipeline
+from tasks.request.retrieve import submit
+from tests.support.pipelines.pipeline import RunningPipeline
 
 ALPHABETS = (
     "абвгдеёжз",

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 
+from assembly.resources import Resources
+from branches.kinds.hyde import search_hyde
+from branches.language_model import AFTER_S
+from branches.part import Part
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.documents import Document, Matrix, Passage
 from models.hits import Ranking
-from tasks.asking import AFTER_S
-from tasks.hypothesis import search_hyde
-from tasks.part import Part
-from tasks.resources import Resources
-from tests.chat_server import ChatServer, after, says
-from tests.hashing_embedder import HashingEmbedder
-from tests.pipeline import CORPUS, manifest_of
-from tests.redis_server import RedisServer
+from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.pipelines.pipeline import CORPUS, manifest_of
+from tests.support.servers.chat_server import ChatServer, after, says
+from tests.support.servers.redis_server import RedisServer
 from tests.unit.fusion.builders import branch
 
 EACH_S = 0.05

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tests.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline import RunningPipeline
 
 
 def generation(pipeline: RunningPipeline, namespace: str) -> int:

@@ -13,13 +13,13 @@ from chorale_client import Answer
 
 from bench.collection import Collection, read_collection
 from ingest.read import read_documents
-from tasks.corpus import index_corpus
-from tests.judged_collections import judged_collection
-from tests.own_elasticsearch import ElasticsearchServer
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
-from tests.weaviate_server import WeaviateServer
+from tasks.indexing.namespace import index_corpus
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.own_elasticsearch import ElasticsearchServer
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.weaviate_server import WeaviateServer
+from tests.support.stores.judged_collections import judged_collection
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from chorale_client import Answer, Chorale
 
-from tests.chat_server import ChatServer, after, says, sends
-from tests.pipeline import CORPUS, RunningPipeline, logging_to
-from tests.redis_server import RedisServer
+from tests.support.pipelines.pipeline import CORPUS, RunningPipeline, logging_to
+from tests.support.servers.chat_server import ChatServer, after, says, sends
+from tests.support.servers.redis_server import RedisServer
 
 SECRET = "sk-of-the-tests"
 BREAD = CORPUS["bread"][1]

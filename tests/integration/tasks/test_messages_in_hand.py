@@ -13,13 +13,13 @@ import kombu.transport.redis
 import pytest
 import redis
 
+from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
-from tasks.app import make_app
-from tasks.resources import Resources
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tasks.registration import make_app
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 QUEUE = "chorale.index"
 BACK_AFTER_S = 2
@@ -29,10 +29,10 @@ TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degre
 
 SLOW = f"""
 import os, time
-import config.celery, tasks.corpus
+import config.celery, tasks.indexing.namespace
 
 config.celery.VISIBILITY_TIMEOUT_S = {BACK_AFTER_S}
-index_corpus = tasks.corpus.index_corpus
+index_corpus = tasks.indexing.namespace.index_corpus
 
 def first_slowly(resources, *args, **options):
     with open(resources.settings.home / "begun", "a") as begun:
@@ -42,7 +42,7 @@ def first_slowly(resources, *args, **options):
         time.sleep({LONG_S})
     return index_corpus(resources, *args, **options)
 
-tasks.corpus.index_corpus = first_slowly
+tasks.indexing.namespace.index_corpus = first_slowly
 """
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from chorale_client import Answer
 
-from tests.outside_packages import importable, install_example
-from tests.pipeline import RunningPipeline, logging_to
-from tests.redis_server import RedisServer
-from tests.search_server import SearchServer, says, sends
-from tests.waiting import until
+from tests.support.pipelines.outside_packages import importable, install_example
+from tests.support.pipelines.pipeline import RunningPipeline, logging_to
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.search_server import SearchServer, says, sends
+from tests.support.waiting import until
 
 QUEUES = ["chorale.retrieve", "chorale.sources", "chorale.fusion"]
 PIPELINE = """

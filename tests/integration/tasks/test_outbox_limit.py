@@ -10,9 +10,9 @@ from chorale_client.keys import OUTBOX
 from audit.database import open_database
 from audit.queries import count, show
 from ledger.outbox import OutboxBound, read_outbox_bound
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 LIMIT = 4
 

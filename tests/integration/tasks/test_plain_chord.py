@@ -8,9 +8,9 @@ import pytest
 from celery.result import AsyncResult
 from chorale_client import make_request
 
-from tasks.retrieve import submit
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
+from tasks.request.retrieve import submit
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 
 @pytest.fixture(scope="module")

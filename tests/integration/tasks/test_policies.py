@@ -13,15 +13,15 @@ from chorale_client.keys import MOMENTS, entry_key
 from audit.database import open_database
 from audit.queries import AuditedRequest, show
 from config.pipeline import BRANCH_KINDS
-from tasks.retrieve import submit
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tasks.request.retrieve import submit
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 KINDS = """
 import time
-from tasks import search
-from tests.kinds import declare
+from tasks.request import search
+from tests.support.pipelines.kinds import declare
 
 def raises(part):
     raise RuntimeError("the disk is on fire")

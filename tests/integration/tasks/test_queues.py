@@ -13,18 +13,18 @@ from chorale_client import Chorale, make_request
 from chorale_client.ledger import CallersLedger
 from kombu import Connection, Exchange, Queue
 
+from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from ledger.breakers import Breakers
 from ledger.overload import Load, Overload
-from tasks.admission import Judge, QueueWatch
-from tasks.app import make_app
-from tasks.backlog import drop_ended
-from tasks.queues import ListedQueues, QueueState, open_queues, queue_states
-from tasks.resources import Resources
-from tasks.retrieve import submit
-from tests.redis_server import RedisServer
-from tests.services import need
+from tasks.registration import make_app
+from tasks.request.retrieve import submit
+from tasks.sweeping.admission import Judge, QueueWatch
+from tasks.sweeping.queues import ListedQueues, QueueState, open_queues, queue_states
+from tasks.worker.ended_requests import drop_ended
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import need
 
 VECTOR, FUSION, RETRIEVE = "chorale.vector", "chorale.fusion", "chorale.retrieve"
 
@@ -170,7 +170,7 @@ class TestBacklog:
     def test_only_what_has_ended_goes_and_the_rest_keeps_its_order(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tasks.backlog.AT_ONCE", 3)
+        monkeypatch.setattr("tasks.worker.ended_requests.AT_ONCE", 3)
         ids = [f"r{number}" for number in range(10)]
         self.messages(resources, *ids)
         self.end(redis_client, "r0", "r1", "r3", "r6", "r7", "r8")
@@ -195,7 +195,7 @@ class TestBacklog:
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Between the look and the drop somebody takes the oldest message."""
-        from tasks import backlog
+        from tasks.worker import ended_requests as backlog
 
         self.messages(resources, "r0", "r1", "r2", "r3")
         self.end(redis_client, "r0", "r2")
@@ -215,7 +215,7 @@ class TestBacklog:
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Between the look and the drop another worker drops the same; the oldest message stays where it is."""
-        from tasks import backlog
+        from tasks.worker import ended_requests as backlog
 
         self.messages(resources, *(f"r{number}" for number in range(8)))
         self.end(redis_client, "r1", "r2", "r3")
@@ -235,8 +235,8 @@ class TestBacklog:
     def test_what_is_still_waited_for_in_large_numbers_ends_the_search(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tasks.backlog.AT_ONCE", 2)
-        monkeypatch.setattr("tasks.backlog.MOST_KEPT", 4)
+        monkeypatch.setattr("tasks.worker.ended_requests.AT_ONCE", 2)
+        monkeypatch.setattr("tasks.worker.ended_requests.MOST_KEPT", 4)
         self.messages(resources, "r0", "r1", "r2", "r3", "r4")
         self.end(redis_client, "r4")
         assert drop_ended(redis_client, VECTOR) == 0

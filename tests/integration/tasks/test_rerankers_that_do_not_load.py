@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 from chorale_client.answer import Answer
 
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 STORE_AND_BRANCH = """
 default_configuration = "plain"

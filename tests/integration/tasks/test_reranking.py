@@ -12,11 +12,11 @@ from chorale_client.answer import Answer, StageLine
 from pydantic_core import from_json
 
 from inference.onnx_reranker import OnnxReranker
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.reranker_faults import FAULT, PRELOAD
-from tests.tiny_bert import write_tiny_bert
-from tests.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.models.reranker_faults import FAULT, PRELOAD
+from tests.support.models.tiny_bert import write_tiny_bert
+from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 PIPELINE = """
 default_configuration = "plain"

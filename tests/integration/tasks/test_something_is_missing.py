@@ -10,16 +10,16 @@ from chorale_client import Answer, make_request
 
 from config.pipeline import BRANCH_KINDS
 from models.envelope import Envelope
-from tasks.backend import Report
-from tasks.retrieve import submit
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tasks.celery_surface.result_backend import Report
+from tasks.request.retrieve import submit
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 FAULTY_KINDS = """
 import time
-from tasks import search
-from tests.kinds import declare
+from tasks.request import search
+from tests.support.pipelines.kinds import declare
 
 def raises(part):
     raise RuntimeError("the disk is on fire")

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from chorale_client import Answer
 
-from tests.elasticsearch_server import corner, host_and_port
-from tests.pipeline import CORPUS, RunningPipeline
-from tests.redis_server import RedisServer
-from tests.tcp_proxy import TcpProxy
-from tests.two_engines import texts_and_vectors
-from tests.waiting import until
-from tests.weaviate_server import WeaviateServer
+from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
+from tests.support.servers.elasticsearch_server import corner, host_and_port
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.tcp_proxy import TcpProxy
+from tests.support.servers.weaviate_server import WeaviateServer
+from tests.support.stores.two_engines import texts_and_vectors
+from tests.support.waiting import until
 
 KEY = "a-key-of-this-test"
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.fusion"]

@@ -9,12 +9,12 @@ import redis
 from chorale_client import Chorale, make_request
 from chorale_client.ledger import CallersLedger
 
+from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
-from tasks import sweeper
-from tasks.app import make_app
-from tasks.resources import Resources
-from tests.redis_server import RedisServer
+from tasks.registration import make_app
+from tasks.sweeping import sweeper
+from tests.support.servers.redis_server import RedisServer
 
 
 def test_a_plan_that_takes_long_keeps_no_other_request_from_its_end(

@@ -20,11 +20,11 @@ from audit import queries
 from audit.database import database_url, open_database
 from config.pipeline import BRANCH_KINDS
 from ingest.items import RawDocument
-from tasks.corpus import index_corpus
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.two_engines import shared_engines, texts_and_vectors
-from tests.waiting import until
+from tasks.indexing.namespace import index_corpus
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.stores.two_engines import shared_engines, texts_and_vectors
+from tests.support.waiting import until
 
 REQUESTS = int(os.environ.get("CHORALE_TEST_NAMESPACE_REQUESTS", "1000"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + REQUESTS / 5)]
@@ -52,8 +52,8 @@ branches = ["bm25", "quotes"]
 """
 QUOTES = """
 from models.errors import StoreUnavailable
-from tasks import search
-from tests.kinds import declare
+from tasks.request import search
+from tests.support.pipelines.kinds import declare
 
 def quotes(part):
     best = search.search_bm25(part)[0].hits[0]

@@ -14,10 +14,10 @@ import pytest
 from config.pipeline import load_pipeline
 from models.errors import NotConfigured, WrongDeclaration
 from models.weaviate_endpoint import WeaviateEndpoint
-from tasks.weaviate import open_weaviate
-from tests.pipeline import CORPUS, PYTHONPATH, ROOT, RunningPipeline
-from tests.redis_server import RedisServer
-from tests.weaviate_server import activity, own_collection
+from search.weaviate.opening import open_weaviate
+from tests.support.pipelines.pipeline import CORPUS, PYTHONPATH, ROOT, RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.weaviate_server import activity, own_collection
 
 QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion"]
 STORE = """
@@ -128,6 +128,6 @@ def test_a_wrong_option_is_named_with_those_there_are(tmp_path: Path) -> None:
 def test_a_key_that_the_environment_has_not_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = load_pipeline(declared(tmp_path, 'api_key_env = "OUR_WEAVIATE_KEY"')).stores["cluster"]
     with pytest.raises(NotConfigured, match="OUR_WEAVIATE_KEY"):
-        open_weaviate(store)
+        open_weaviate(store.name, store.options)
     monkeypatch.setenv("OUR_WEAVIATE_KEY", "sesame-4711")
-    assert "sesame-4711" not in repr(vars(open_weaviate(store)))
+    assert "sesame-4711" not in repr(vars(open_weaviate(store.name, store.options)))

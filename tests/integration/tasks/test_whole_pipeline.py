@@ -16,8 +16,8 @@ from chorale_client import (
 )
 from chorale_client.keys import MOMENTS, SWEEPER, entry_key
 
-from tasks.retrieve import submit
-from tests.pipeline import RunningPipeline
+from tasks.request.retrieve import submit
+from tests.support.pipelines.pipeline import RunningPipeline
 
 
 @pytest.fixture

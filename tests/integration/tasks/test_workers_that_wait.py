@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.worker import AGAIN_S
-from tests.pipeline import PYTHONPATH, RunningPipeline
-from tests.rabbitmq import own_queues
-from tests.redis_server import RedisServer
-from tests.services import need
+from tasks.worker.worker import AGAIN_S
+from tests.support.pipelines.pipeline import PYTHONPATH, RunningPipeline
+from tests.support.servers.rabbitmq import own_queues
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import need
 
 LEXICAL = """
 [stores.local]

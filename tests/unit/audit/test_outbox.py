@@ -6,7 +6,7 @@ import pytest
 
 from audit.outbox import Unreadable, parse
 from models.envelope import Envelope
-from tests.audit_entries import ACCEPTED_AT_MS, make_entry, make_request, whole_entry
+from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_entry, make_request, whole_entry
 
 
 def test_an_entry_says_who_ended_what_and_when() -> None:

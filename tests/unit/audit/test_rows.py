@@ -12,7 +12,7 @@ from audit.outbox import Unreadable, parse
 from audit.queries import read_candidates
 from audit.rows import Rows, rows_of
 from models.documents import PassageText
-from tests.audit_entries import (
+from tests.support.ledger.audit_entries import (
     ACCEPTED_AT_MS,
     late,
     make_answer,

@@ -6,7 +6,7 @@ import redis
 from cache.protocol import CacheUnavailable
 from cache.redis import RedisCache
 from tests.contracts.cache import CacheContract
-from tests.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer
 
 
 class TestRedisCache(CacheContract):

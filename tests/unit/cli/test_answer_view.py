@@ -8,7 +8,7 @@ from typing import Any
 from chorale_client.answer import Answer, Degradation, Snippet, StageLine
 from rich.console import Console
 
-from cli.answer_view import bar, highlighted, missing_lines, placed_stages, show_answer
+from cli.views.answer import bar, highlighted, missing_lines, placed_stages, show_answer
 
 ANSWER: dict[str, Any] = {
     "request_id": "r-1",

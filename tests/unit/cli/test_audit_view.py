@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from audit.queries import AuditedBranch, AuditedLine
-from cli.audit_view import branches_table, lines_table
+from cli.views.audit import branches_table, lines_table
 from models.hits import Hit, Ranking
 
 QUESTION = "when may a tenant who has paid the rent of three months in advance leave the flat?"

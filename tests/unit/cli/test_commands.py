@@ -15,10 +15,10 @@ from redis.exceptions import NoPermissionError
 import cli.__main__  # noqa: F401  (registers them)
 from cli import app as command_line
 from cli.exit_codes import BY_STATUS
-from cli.indexing_bar import duration, note
 from cli.terminal import counted
+from cli.views.indexing_bar import duration, note
 from models.errors import WriterBusy, WrongDeclaration
-from tasks.indexing_run import Progress
+from tasks.indexing.run import Progress
 
 GROUP = typer.main.get_group(command_line.app)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from chorale_client import Answer
 
-from cli.demo_claims import (
+from cli.demo.claims import (
     best_cosine,
     broken_cached,
     broken_degraded,
@@ -17,7 +17,7 @@ from cli.demo_claims import (
     found_by,
     ranks_of,
 )
-from cli.demo_questions import QUESTIONS, Shows
+from cli.demo.questions import QUESTIONS, Shows
 
 BY_SHOWS = {question.shows: question for question in QUESTIONS}
 NOT_STARTED = {"where": "search.vector", "reason": "not_started"}

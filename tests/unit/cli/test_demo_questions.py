@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.demo_questions import QUESTIONS, DemoQuestion, Shows, broken_claim
+from cli.demo.questions import QUESTIONS, DemoQuestion, Shows, broken_claim
 
 BY_SHOWS = {question.shows: question for question in QUESTIONS}
 

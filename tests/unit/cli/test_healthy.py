@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import redis
 
-from cli.healthy import complaint, main
-from tests.redis_server import RedisServer
+from cli.monitoring.healthy import complaint, main
+from tests.support.servers.redis_server import RedisServer
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.checks.language_models import have_time
-from cli.surroundings import Surroundings
+from cli.doctor.language_models import have_time
+from cli.installation import Installation
 from config.pipeline import load_pipeline
 from config.settings import Settings
 
@@ -36,7 +36,7 @@ def found(tmp_path: Path, *, limit_s: float, configuration: str) -> list[str]:
     file = tmp_path / "pipeline.toml"
     file.write_text(PIPELINE.format(limit_s=limit_s, configuration=configuration))
     nowhere = "redis://127.0.0.1:9/0"
-    around = Surroundings(Settings(home=tmp_path, redis_url=nowhere), load_pipeline(file), nowhere)
+    around = Installation(Settings(home=tmp_path, redis_url=nowhere), load_pipeline(file), nowhere)
     return [f"{one.what}; {one.mend}" for one in have_time(around)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from cli.status import Status, view
+from cli.commands.status import Status, view
 from ledger.breakers import Breaker
 
 

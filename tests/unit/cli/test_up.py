@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.child_output import JsonLines, PrefixedLines
-from cli.heartbeats import RedisHeartbeats, read_heartbeat
-from cli.supervisor import Heartbeat
-from cli.up import worker_children, worker_environment
+from cli.local.child_output import JsonLines, PrefixedLines
+from cli.local.processes import worker_children, worker_environment
+from cli.monitoring.heartbeats import Heartbeat, RedisHeartbeats, read_heartbeat
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.errors import WrongDeclaration
-from tests.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer
 
 
 def test_one_process_a_queue_and_a_sweeper() -> None:

@@ -11,7 +11,7 @@ from config.threads import VARIABLES
 
 PROBE = """
 import os, sys
-import cli.worker
+import cli.commands.worker
 assert "numpy" not in sys.modules, "loaded before anything was said"
 from config.threads import limit_threads
 limit_threads()

@@ -11,7 +11,7 @@ from chorale_client.time_limit import TimeLimit, keep_to
 from redis import Redis
 from redis.exceptions import TimeoutError as RedisTimeout
 
-from tests.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer
 
 
 def test_outside_of_a_limit_a_timeout_is_what_it_is() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from assembly.resources import Resources
 from config.capabilities import capabilities
 from config.pipeline import STORE_KINDS, Pipeline, load_pipeline
 from config.settings import Settings
 from models.errors import WrongDeclaration
-from tasks.resources import Resources
-from tests.outside_packages import importable, write_package
+from tests.support.pipelines.outside_packages import importable, write_package
 
 PIPELINE = """\
 [stores.local]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from chorale_client import keys
 
-from config.redis_acl import ROLES, Grant, acl_file, main
+from deploy.redis_acl import ROLES, Grant, acl_file, main
 from models.errors import WrongDeclaration
 
 ROOT = Path(__file__).parents[3]

@@ -12,7 +12,7 @@ from inference.embedders import EMBEDDERS, load_embedder
 from inference.once import Once
 from inference.protocol import Embedder
 from models.errors import ModelMissing, WrongDeclaration
-from tests.tiny_bert import write_tiny_bert
+from tests.support.models.tiny_bert import write_tiny_bert
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inference.onnx_embedder import OnnxEmbedder
-from tests.tiny_bert import write_tiny_bert
+from tests.support.models.tiny_bert import write_tiny_bert
 
 
 def fingerprint(folder: Path, **settings: Any) -> str:

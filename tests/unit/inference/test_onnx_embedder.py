@@ -10,8 +10,8 @@ import pytest
 from inference.onnx_embedder import OnnxEmbedder
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
 from tests.contracts.embedder import MODEL, PASSAGES, EmbedderContract
-from tests.reference_bert import reference_vectors
-from tests.tiny_bert import TEXTS, write_tiny_bert
+from tests.support.models.reference_bert import reference_vectors
+from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 
 
 class TestOnnxEmbedder(EmbedderContract):

@@ -10,9 +10,9 @@ from onnx import helper, save_model
 
 from inference.onnx_embedder import OnnxEmbedder
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured
-from tests.reference_bert import reference_vectors
-from tests.tiny_bert import TEXTS, WIDTH, write_tiny_bert
-from tests.tiny_onnx import KINDS, write_tiny_onnx
+from tests.support.models.reference_bert import reference_vectors
+from tests.support.models.tiny_bert import TEXTS, WIDTH, write_tiny_bert
+from tests.support.models.tiny_onnx import KINDS, write_tiny_onnx
 
 
 def write_other(folder: Path, *, pooling: str = "mean", modules: tuple[str, ...] = (), **file: Any) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inference.pieces import WordPieces, batches_by_length, padded, whole_characters
 from inference.sentence_model import read_sentence_model
 from models.errors import ModelMissing, WrongDeclaration
-from tests.tiny_bert import write_tiny_bert
+from tests.support.models.tiny_bert import write_tiny_bert
 
 
 @given(st.lists(st.integers(1, 300)), st.integers(1, 1_000))

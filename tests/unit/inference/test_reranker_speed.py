@@ -14,7 +14,7 @@ import pytest
 from inference.own_thread import OwnThread
 from inference.pair_speed import PairSpeed
 from inference.reranker import PairReranker
-from tests.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 
 FIFTY = [("a question", f"text word tree {'date ' * (place % 5)}") for place in range(50)]
 FIFTY_LONG = [("a question", "text " * 40) for _ in range(50)]

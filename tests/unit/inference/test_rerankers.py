@@ -16,9 +16,9 @@ import pytest
 from inference.onnx_reranker import OnnxReranker
 from inference.rerankers import RERANKERS, load_reranker
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
-from tests.services import need
-from tests.tiny_bert import write_tiny_bert
-from tests.tiny_cross_encoder import PAIRS, write_tiny_cross_encoder
+from tests.support.models.tiny_bert import write_tiny_bert
+from tests.support.models.tiny_cross_encoder import PAIRS, write_tiny_cross_encoder
+from tests.support.servers.services import need
 
 LIMIT_S = 20.0
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from inference.onnx_reranker import OnnxReranker
-from tests.model_hub import NAME, ModelHub
-from tests.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.models.model_hub import NAME, ModelHub
+from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 
 ROOT = Path(__file__).parents[3]
 BEGIN = f"""

@@ -8,7 +8,7 @@ import pytest
 
 from inference.sentence_model import read_sentence_model
 from models.errors import ModelMissing
-from tests.tiny_bert import write_tiny_bert
+from tests.support.models.tiny_bert import write_tiny_bert
 
 
 def rewrite(file: Path, **changes: Any) -> None:

@@ -13,8 +13,8 @@ from inference.text_embedder import TextEmbedder
 from models.documents import Matrix
 from models.errors import ModelMissing, WrongDeclaration
 from tests.contracts.embedder import MODEL, ODD_TEXTS, PASSAGES, EmbedderContract
-from tests.services import need
-from tests.tiny_bert import TEXTS, write_tiny_bert
+from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
+from tests.support.servers.services import need
 
 
 def load(**settings: Any) -> SentenceTransformersEmbedder:

@@ -8,7 +8,7 @@ import pytest
 from inference.embedders import load_embedder
 from inference.protocol import Embedder
 from inference.two_precisions import TwoPrecisions
-from tests.tiny_bert import TEXTS, write_tiny_bert
+from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 
 
 @pytest.fixture

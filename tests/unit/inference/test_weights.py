@@ -10,7 +10,7 @@ from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defin
 
 from inference.weights import DESCRIPTION, LEFT_OUT, ONNX, PACKAGED, SAFETENSORS, file_sha256, model_folder
 from models.errors import ModelMissing
-from tests.services import need
+from tests.support.servers.services import need
 
 ROOT = Path(__file__).parents[3]
 NAME = "sentence-transformers/all-MiniLM-L6-v2"

@@ -18,7 +18,7 @@ from ingest import near_duplicate_rows
 from ingest.minhash import PERMUTATIONS, Signature, signature, similarity
 from ingest.near_duplicates import NearDuplicates
 from models.near_duplicate_tables import band_table, group_table, member_table, near_duplicates_metadata
-from tests.databases import empty_database
+from tests.support.servers.databases import empty_database
 
 
 class Kept:

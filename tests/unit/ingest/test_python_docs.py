@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.demo.python_docs import MIN_WORDS, as_markdown, python_docs
 from ingest.items import RawDocument
-from ingest.python_docs import MIN_WORDS, as_markdown, python_docs
 
 ROOT = Path(__file__).parents[3]
 
@@ -86,7 +86,7 @@ def test_a_section_that_is_a_topic_of_its_own_is_not_repeated_in_its_chapter(
 
 def test_the_order_is_the_same_in_every_process(corpus: dict[str, RawDocument]) -> None:
     program = (
-        "from ingest.python_docs import python_docs\nfor found in python_docs(): print(found.document_id)"
+        "from cli.demo.python_docs import python_docs\nfor found in python_docs(): print(found.document_id)"
     )
     for seed in ("1", "2"):
         said = subprocess.run(
@@ -102,7 +102,7 @@ def test_the_order_is_the_same_in_every_process(corpus: dict[str, RawDocument]) 
 def test_no_module_is_imported_for_its_docstrings() -> None:
     program = (
         "import sys\n"
-        "from ingest.python_docs import MODULES, python_docs\n"
+        "from cli.demo.python_docs import MODULES, python_docs\n"
         "before = set(sys.modules)\n"
         "names = [found.document_id for found in python_docs(['wave', 'turtle', 'antigravity'])]\n"
         "assert any(name.startswith('python/turtle.') for name in names)\n"

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 from ingest.items import Markup, RawDocument
 from ingest.split import Splitter, passage_pieces, splitter_name
 from models.documents import Passage
-from tests.hashing_embedder import HashingEmbedder
-from tests.services import need
+from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.servers.services import need
 
 words = HashingEmbedder().count_pieces
 

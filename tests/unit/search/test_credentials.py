@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from config.pipeline import StoreDeclaration
 from models.errors import NotConfigured
-from tasks.elasticsearch import open_elasticsearch
-from tasks.weaviate import open_weaviate
+from search.elasticsearch.opening import open_elasticsearch
+from search.weaviate.opening import open_weaviate
 
 OPENED: dict[str, tuple[Any, dict[str, str]]] = {
     "elasticsearch": (open_elasticsearch, {"api_key_env": "OUR_KEY"}),
@@ -28,5 +27,5 @@ def test_a_key_that_is_missing_or_cannot_be_sent_is_named_by_its_variable_and_no
     opened, options = OPENED[kind]
     monkeypatch.setenv("OUR_KEY", key)
     with pytest.raises(NotConfigured, match=r"'cluster'.* OUR_KEY ") as raised:
-        opened(StoreDeclaration(name="cluster", kind=kind.split()[0], options=options))
+        opened("cluster", options)
     assert "sesame" not in repr(raised.value)

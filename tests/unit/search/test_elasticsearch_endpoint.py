@@ -9,7 +9,7 @@ import pytest
 
 from config.pipeline import load_pipeline
 from models.errors import NotConfigured, WrongDeclaration
-from tasks.elasticsearch import open_elasticsearch
+from search.elasticsearch.opening import open_elasticsearch
 
 DECLARED = """
 [stores.texts]
@@ -60,11 +60,13 @@ def test_a_secret_that_is_not_set_is_named_by_its_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CHORALE_ES_KEY", raising=False)
+    store = declared(tmp_path, '{ api_key_env = "CHORALE_ES_KEY" }')
     with pytest.raises(NotConfigured, match=r"'texts'.*CHORALE_ES_KEY.*not set"):
-        open_elasticsearch(declared(tmp_path, '{ api_key_env = "CHORALE_ES_KEY" }'))
+        open_elasticsearch(store.name, store.options)
 
 
 def test_certificates_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> None:
     options = f'{{ url = "https://elastic:9200", ca_file = "{tmp_path}/none.pem" }}'
+    store = declared(tmp_path, options)
     with pytest.raises(NotConfigured, match=r"none\.pem"):
-        open_elasticsearch(declared(tmp_path, options))
+        open_elasticsearch(store.name, store.options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.admission import (
+from tasks.sweeping.admission import (
     FEWEST_WAITING,
     LONGEST_RETRY_MS,
     SHORTEST_RETRY_MS,
@@ -13,7 +13,7 @@ from tasks.admission import (
     Judge,
     Judgement,
 )
-from tasks.queues import QueueState
+from tasks.sweeping.queues import QueueState
 
 BRANCHES = ("chorale.bm25", "chorale.vector")
 EMPTY = QueueState(0)

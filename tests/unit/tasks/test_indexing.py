@@ -18,9 +18,9 @@ from ingest.split import splitter_name
 from models.documents import Document, Manifest, Matrix, NamespaceState
 from models.errors import ManifestMismatch, PartlyWritten
 from search.embedded.store import EmbeddedStore
-from tasks.indexing import index_documents
-from tasks.indexing_run import IndexReport, Progress
-from tests.hashing_embedder import HashingEmbedder
+from tasks.indexing.batches import index_documents
+from tasks.indexing.run import IndexReport, Progress
+from tests.support.models.hashing_embedder import HashingEmbedder
 
 LONG = " ".join(f"word{n}" for n in range(60)) + "."
 
@@ -231,7 +231,7 @@ def test_batches_raise_the_generation_one_by_one(index: Index, store: EmbeddedSt
 
 
 def test_long_documents_end_a_batch_early(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.indexing_run.BATCH_CHARACTERS", 10)
+    monkeypatch.setattr("tasks.indexing.run.BATCH_CHARACTERS", 10)
     assert index([raw("a", "longer than ten"), raw("b", "x")]).generation == 2
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from kombu.asynchronous import Hub
 
-from tasks.intake import AMQP, ROUNDS, Connection, Consumer, Transport
+from tasks.celery_surface.consuming import AMQP, ROUNDS, Connection, Consumer, Transport
 
 
 def consumer_of(hub: Hub) -> Consumer:

@@ -12,7 +12,7 @@ from redis.exceptions import ConnectionError as RedisAway
 from ledger.breakers import Breaker, Look
 from ledger.overload import Load
 from models.plan import Plan
-from tasks.left_out import fails_policy, left_out, not_asked, without
+from tasks.request.branch_selection import fails_policy, left_out, not_asked, without
 from tests.unit.tasks.test_planning import plan_of
 
 NOW_MS = 100_000

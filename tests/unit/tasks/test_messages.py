@@ -13,9 +13,9 @@ from redis import Redis
 
 from config.celery import celery_settings
 from ledger.redis import RedisLedger
-from tasks import messages
-from tasks.fanout import Fanout
-from tasks.messages import Template, check
+from tasks.celery_surface import rendered_messages as messages
+from tasks.celery_surface.rendered_messages import Template, check
+from tasks.request.fanout import Fanout
 
 
 @pytest.fixture

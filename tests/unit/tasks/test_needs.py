@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from assembly.resources import Resources
+from branches.needs import NEEDS
 from config.pipeline import BRANCH_KINDS, load_pipeline
 from config.settings import Settings
 from models.errors import WrongDeclaration
-from tasks.needs import NEEDS
-from tasks.resources import Resources
-from tasks.search import KINDS
-from tests.outside_packages import importable, write_package
+from tasks.request.search import KINDS
+from tests.support.pipelines.outside_packages import importable, write_package
 
 PIPELINE = """\
 [stores.local]

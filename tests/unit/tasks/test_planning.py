@@ -10,7 +10,7 @@ from chorale_client import Request, make_request
 
 from config.pipeline import Pipeline, load_pipeline
 from models.plan import Plan, RerankPlan
-from tasks.planning import NotOffered, question_keys, reserves_ms, resolve
+from tasks.request.planning import NotOffered, question_keys, reserves_ms, resolve
 
 PIPELINE = load_pipeline()
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -12,6 +12,7 @@ from chorale_client import make_request
 from chorale_client.words import Reason
 from pydantic_core import from_json
 
+from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from fusion.fuse import fuse_question
@@ -19,10 +20,9 @@ from ledger.memory import MemoryLedger
 from ledger.protocol import Callback, Part, Snapshot
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
-from tasks.ending import end_joined
-from tasks.reranking import Reranking, marked, passage_text, time_for_it_s
-from tasks.resources import Resources
-from tests.tiny_cross_encoder import write_tiny_cross_encoder
+from tasks.request.ending import end_joined
+from tasks.request.reranking import Reranking, marked, passage_text, time_for_it_s
+from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.unit.fusion.builders import answered, branch, envelopes, hit, plan
 
 RERANK = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)

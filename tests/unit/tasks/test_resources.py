@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.errors import WrongDeclaration
-from tasks.resources import Resources
-from tests.tiny_bert import TEXTS, write_tiny_bert
+from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 
 
 @pytest.fixture

@@ -9,24 +9,24 @@ from pathlib import Path
 import pytest
 from redis.exceptions import AuthenticationError
 
+from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.documents import Document, Manifest, Passage
 from search.embedded.store import EmbeddedStore
-from tasks import worker
-from tasks.app import make_app
-from tasks.resources import Resources
-from tasks.warming import warm
-from tests.hashing_embedder import HashingEmbedder
-from tests.redis_server import RedisServer
-from tests.tiny_bert import write_tiny_bert
+from tasks.registration import make_app
+from tasks.worker import worker
+from tasks.worker.warming import warm
+from tests.support.models.hashing_embedder import HashingEmbedder
+from tests.support.models.tiny_bert import write_tiny_bert
+from tests.support.servers.redis_server import RedisServer
 
 ROOT = Path(__file__).parents[3]
 HEAVY = {"sqlalchemy", "alembic", "onnx", "onnxruntime", "tokenizers", "huggingface_hub", "ingest", "torch"}
 
 
 def test_a_worker_imports_at_its_start_nothing_that_only_some_of_them_need() -> None:
-    program = f"import sys, tasks.worker; print(*{HEAVY!r} & sys.modules.keys())"
+    program = f"import sys, tasks.worker.worker; print(*{HEAVY!r} & sys.modules.keys())"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline import ROOT, RunningPipeline
-from tests.redis_server import RedisServer
+from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 Called = subprocess.CompletedProcess[str]
 

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from audit import queries
 from audit.database import open_database
-from cli.audit import audit
+from cli.commands.audit import audit
 from tests.integration.cli.commands.conftest import Called
-from tests.pipeline import RunningPipeline
-from tests.waiting import until
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.waiting import until
 
 Run = Callable[..., Called]
 

@@ -13,9 +13,9 @@ import pytest
 
 from audit.database import open_database
 from audit.queries import count
-from cli.backup_folder import MANIFEST, NoBackup
-from cli.safekeeping import DataIsThere, back_up, put_back
-from cli.surroundings import Surroundings
+from cli.backup.copying import DataIsThere, back_up, put_back
+from cli.backup.folder import MANIFEST, NoBackup
+from cli.installation import Installation
 from config.home import HOME_FORMAT
 from config.pipeline import load_pipeline
 from config.settings import Settings
@@ -24,23 +24,23 @@ from models.documents import Document, Manifest, Passage
 from models.errors import BadIndex, WriterBusy
 from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.conftest import Called
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 Run = Callable[..., Called]
 
 WORDS = Manifest(splitter="whole", language="en", analyser="tests", embedder="none", dimension=0)
 
 
-def at_home(home: Path, redis_url: str | None = None) -> Surroundings:
-    return Surroundings(Settings(home=home), load_pipeline(), redis_url)
+def at_home(home: Path, redis_url: str | None = None) -> Installation:
+    return Installation(Settings(home=home), load_pipeline(), redis_url)
 
 
-def store_of(around: Surroundings) -> EmbeddedStore:
+def store_of(around: Installation) -> EmbeddedStore:
     return EmbeddedStore(around.settings.corpus_dir)
 
 
-def filled(around: Surroundings, *texts: str, namespace: str = "law") -> int:
+def filled(around: Installation, *texts: str, namespace: str = "law") -> int:
     """Index one document for each text; the generation."""
     store = store_of(around)
     store.create(namespace, WORDS)
@@ -53,7 +53,7 @@ def document(name: str, text: str) -> Document:
     return Document(name, "tests", name, (Passage(f"{name}#0", 0, text, end=len(text)),), {}, name, name)
 
 
-def found(around: Surroundings, text: str, namespace: str = "law") -> list[str]:
+def found(around: Installation, text: str, namespace: str = "law") -> list[str]:
     store = store_of(around)
     (ranking,) = store.search_text(namespace, [text], depth=10_000)
     store.close()
@@ -61,7 +61,7 @@ def found(around: Surroundings, text: str, namespace: str = "law") -> list[str]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Surroundings:
+def home(tmp_path: Path) -> Installation:
     return at_home(tmp_path / "home")
 
 
@@ -118,7 +118,7 @@ def test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere(
     ]
 
 
-def test_nothing_is_overwritten_unless_it_is_said(home: Surroundings, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_unless_it_is_said(home: Installation, tmp_path: Path) -> None:
     filled(home, "lease")
     backup, other = tmp_path / "backup", tmp_path / "other"
     back_up(home, backup, force=False)
@@ -141,9 +141,9 @@ def test_nothing_is_overwritten_unless_it_is_said(home: Surroundings, tmp_path: 
 
 
 def test_what_is_known_of_near_duplicates_comes_back_with_the_documents(
-    home: Surroundings, tmp_path: Path
+    home: Installation, tmp_path: Path
 ) -> None:
-    def assigned(around: Surroundings, name: str) -> str | None:
+    def assigned(around: Installation, name: str) -> str | None:
         with closing(store_of(around)) as store:
             groups = NearDuplicates(lambda: store.notes("law"))
             return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
@@ -157,7 +157,7 @@ def test_what_is_known_of_near_duplicates_comes_back_with_the_documents(
 
 
 def test_no_answer_that_was_cached_before_a_restore_counts_after_it(
-    home: Surroundings, own_redis_server: RedisServer, tmp_path: Path
+    home: Installation, own_redis_server: RedisServer, tmp_path: Path
 ) -> None:
     around = replace(home, redis_url=own_redis_server.url)
     redis = own_redis_server.client()
@@ -181,7 +181,7 @@ def test_no_answer_that_was_cached_before_a_restore_counts_after_it(
     assert filled(around, "bread", namespace="later") > 2
 
 
-def test_a_backup_that_was_changed_is_no_backup(home: Surroundings, tmp_path: Path) -> None:
+def test_a_backup_that_was_changed_is_no_backup(home: Installation, tmp_path: Path) -> None:
     filled(home, "lease")
     backup = tmp_path / "backup"
     back_up(home, backup, force=False)
@@ -206,7 +206,7 @@ def test_a_backup_that_was_changed_is_no_backup(home: Surroundings, tmp_path: Pa
 
 
 def test_a_restore_waits_for_nobody_who_uses_the_folder(
-    pipeline: RunningPipeline, chorale: Run, home: Surroundings, tmp_path: Path
+    pipeline: RunningPipeline, chorale: Run, home: Installation, tmp_path: Path
 ) -> None:
     filled(home, "lease")
     back_up(home, tmp_path / "backup", force=False)
@@ -218,7 +218,7 @@ def test_a_restore_waits_for_nobody_who_uses_the_folder(
         put_back(home, tmp_path / "backup", force=True)
 
 
-def test_a_damaged_corpus_is_not_backed_up_and_can_be_replaced(home: Surroundings, tmp_path: Path) -> None:
+def test_a_damaged_corpus_is_not_backed_up_and_can_be_replaced(home: Installation, tmp_path: Path) -> None:
     filled(home, "lease")
     back_up(home, tmp_path / "backup", force=False)
     file = home.settings.corpus_dir / "corpus.db"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.backup_folder import MANIFEST, NoBackup
-from cli.safekeeping import back_up, put_back
-from cli.surroundings import Surroundings
+from cli.backup.copying import back_up, put_back
+from cli.backup.folder import MANIFEST, NoBackup
+from cli.installation import Installation
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates
@@ -22,8 +22,8 @@ from models.errors import WriterBusy
 from search.clustered import snapshot
 from search.clustered.store import ClusteredStore
 from search.embedded.snapshot import still_corpus
-from tests.elasticsearch_server import address, corner
 from tests.integration.cli.commands.conftest import Called
+from tests.support.servers.elasticsearch_server import address, corner
 
 TWO = """
 [stores.local]
@@ -50,16 +50,16 @@ store = "texts"
 WORDS = Manifest(splitter="whole", language="en", analyser="tests", embedder="none", dimension=0)
 
 
-def at_home(home: Path, pipeline: str) -> Surroundings:
+def at_home(home: Path, pipeline: str) -> Installation:
     file = home.with_suffix(".toml")
     file.write_text(pipeline)
-    return Surroundings(Settings(home=home, pipeline_file=file), load_pipeline(file), None)
+    return Installation(Settings(home=home, pipeline_file=file), load_pipeline(file), None)
 
 
 @contextmanager
-def opened(around: Surroundings) -> Iterator[ClusteredStore]:
+def opened(around: Installation) -> Iterator[ClusteredStore]:
     """As another process would have it."""
-    fresh = Surroundings(around.settings, around.pipeline, None)
+    fresh = Installation(around.settings, around.pipeline, None)
     with closing(fresh.resources.clustered) as store:
         yield store
 
@@ -70,13 +70,13 @@ def document(name: str, version: int = 0) -> Document:
     return Document(name, "tests", name, (passage,), {}, text, text)
 
 
-def filled(around: Surroundings, *names: str) -> int:
+def filled(around: Installation, *names: str) -> int:
     with opened(around) as store:
         store.create("law", WORDS)
         return store.upsert("law", [document(name) for name in names])
 
 
-def shown(around: Surroundings) -> dict[str, list[str]]:
+def shown(around: Installation) -> dict[str, list[str]]:
     """The documents of `law` by store, as each of them finds them."""
     with opened(around) as all_stores:
         found = {name: store.revisions("law", "tests") for name, store in all_stores.stores.items()}
@@ -163,7 +163,7 @@ def test_every_generation_rises_beyond_those_that_answers_were_cached_under(tmp_
 
 
 def test_what_is_known_of_near_duplicates_comes_back_with_the_table(tmp_path: Path) -> None:
-    def assigned(around: Surroundings, name: str) -> str | None:
+    def assigned(around: Installation, name: str) -> str | None:
         with opened(around) as store:
             groups = NearDuplicates(lambda: store.notes("law"))
             return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
@@ -194,7 +194,7 @@ def test_a_backup_of_other_stores_is_refused_with_what_it_has(tmp_path: Path) ->
     around = at_home(tmp_path / "home", TWO)
     filled(around, "lease")
     back_up(around, tmp_path / "backup", force=False)
-    alone = Surroundings(Settings(home=tmp_path / "other"), load_pipeline(), None)
+    alone = Installation(Settings(home=tmp_path / "other"), load_pipeline(), None)
     said = "has corpus.db and documents.db and stores/archive.db, and the pipeline here keeps corpus.db: set"
     with pytest.raises(NoBackup, match=said):
         put_back(alone, tmp_path / "backup", force=False)

@@ -20,19 +20,19 @@ from rich.console import Console
 from audit.database import open_database
 from audit.outbox import UNREADABLE
 from audit.schema import SCHEMA, upgrade
-from cli.checks import redis_server
-from cli.checks.celery_settings import RULES
-from cli.checks.finding import Finding
-from cli.doctor import Examined, checks, examine, show
-from cli.surroundings import Surroundings
+from cli.commands.doctor import Examined, checks, examine, show
+from cli.doctor import redis_server
+from cli.doctor.celery_settings import RULES
+from cli.doctor.finding import Finding
+from cli.installation import Installation
 from config.pipeline import DEFAULT_FILE, load_pipeline
 from config.settings import Settings
 from ledger.outbox import publish_outbox_limit
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.conftest import Called
-from tests.pipeline import ROOT, RunningPipeline
-from tests.redis_server import RedisServer
+from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 Run = Callable[..., Called]
 
@@ -59,15 +59,15 @@ def wrong(**given):
     }
 
 config.celery.celery_settings = wrong
-import tasks.resources
-read = tasks.resources.Resources.from_environment
+import assembly.resources
+read = assembly.resources.Resources.from_environment
 
 def with_other_weights():
     made = read()
     made.fingerprints = {"embedder": "other weights"}
     return made
 
-tasks.resources.Resources.from_environment = with_other_weights
+assembly.resources.Resources.from_environment = with_other_weights
 """
 WRONG = {
     "task_acks_late": False, "ack_emulation": False, "visibility_timeout": 3600, "unacked_restore_interval": 10,
@@ -83,25 +83,25 @@ OTHER = Manifest(splitter="whole", language="en", analyser="tests", embedder="an
 
 
 @pytest.fixture
-def bare(own_redis_server: RedisServer, tmp_path: Path) -> Surroundings:
+def bare(own_redis_server: RedisServer, tmp_path: Path) -> Installation:
     """A Redis that somebody started by hand, and nothing else."""
-    return Surroundings(
+    return Installation(
         Settings(home=tmp_path, redis_url=own_redis_server.url), load_pipeline(), own_redis_server.url
     )
 
 
-def found(around: Surroundings, *names: str) -> dict[str, Examined]:
+def found(around: Installation, *names: str) -> dict[str, Examined]:
     """The checks of these names, or all."""
     chosen = {name: check for name, check in checks().items() if not names or name in names}
     assert len(chosen) == len(names) or not names
     return {one.name: one for one in examine(around, chosen)}
 
 
-def findings(around: Surroundings, name: str) -> tuple[Finding, ...]:
+def findings(around: Installation, name: str) -> tuple[Finding, ...]:
     return found(around, name)[name].findings
 
 
-def the_finding(around: Surroundings, name: str) -> Finding:
+def the_finding(around: Installation, name: str) -> Finding:
     (one,) = findings(around, name)
     assert one.mend
     return one
@@ -125,7 +125,7 @@ def test_findings_are_shown_with_what_mends_them_and_exit_code_1(chorale: Run) -
 
 
 def test_without_a_redis_only_that_is_found_and_the_rest_is_not_looked_at(tmp_path: Path) -> None:
-    around = Surroundings(Settings(home=tmp_path), load_pipeline(), None)
+    around = Installation(Settings(home=tmp_path), load_pipeline(), None)
     examined = found(around, "redis answers", "redis memory", "workers", "generations")
     assert [one.what for one in examined["redis answers"].findings] == [f"nothing runs on {tmp_path}"]
     assert [name for name, one in examined.items() if one.skipped] == [
@@ -140,8 +140,8 @@ def test_without_a_redis_only_that_is_found_and_the_rest_is_not_looked_at(tmp_pa
     )
 
 
-def test_a_check_that_fails_unforeseen_is_found_by_its_name_and_costs_no_other(bare: Surroundings) -> None:
-    def fails(_: Surroundings) -> Iterator[Finding]:
+def test_a_check_that_fails_unforeseen_is_found_by_its_name_and_costs_no_other(bare: Installation) -> None:
+    def fails(_: Installation) -> Iterator[Finding]:
         yield Finding("seen before", "do it")
         raise LookupError("no such thing\nand more")
 
@@ -173,7 +173,7 @@ def test_each_reason_for_which_checks_were_not_made_is_said_once() -> None:
 
 @pytest.mark.parametrize("own_redis_server", [{"maxmemory": "100mb"}], indirect=True)
 def test_a_redis_that_forgets_evicts_or_is_full_is_found(
-    bare: Surroundings, own_redis_server: RedisServer
+    bare: Installation, own_redis_server: RedisServer
 ) -> None:
     assert "appendonly no" in the_finding(bare, "redis durability").what
     assert findings(bare, "redis memory") == ()
@@ -188,7 +188,7 @@ def test_a_redis_that_forgets_evicts_or_is_full_is_found(
     assert "of its memory" in the_finding(bare, "redis memory").what
 
 
-def test_missing_workers_and_a_missing_sweeper_are_found(bare: Surroundings) -> None:
+def test_missing_workers_and_a_missing_sweeper_are_found(bare: Installation) -> None:
     examined = found(bare, "workers", "sweeper")
     assert [one.what for one in examined["workers"].findings] == [
         f"nobody works on {queue}" for queue in bare.pipeline.queues
@@ -200,7 +200,7 @@ def test_missing_workers_and_a_missing_sweeper_are_found(bare: Surroundings) -> 
 
 
 def test_a_worker_that_is_not_ready_silent_or_of_another_version_is_found(
-    bare: Surroundings, own_redis_server: RedisServer
+    bare: Installation, own_redis_server: RedisServer
 ) -> None:
     client = own_redis_server.client()
     seconds, _ = client.time()
@@ -223,7 +223,7 @@ def test_a_worker_that_is_not_ready_silent_or_of_another_version_is_found(
 
 
 def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
-    bare: Surroundings, own_redis_server: RedisServer
+    bare: Installation, own_redis_server: RedisServer
 ) -> None:
     client = own_redis_server.client()
     client.lpush("chorale.bm25", *["{}"] * 100)
@@ -251,13 +251,13 @@ def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
 
 
 @pytest.fixture
-def audit_url(bare: Surroundings) -> str:
+def audit_url(bare: Installation) -> str:
     assert "there is no audit database" in the_finding(bare, "audit database").what
     return bare.settings.audit_database_url
 
 
 def test_an_audit_database_that_is_missing_old_new_or_none_is_found(
-    bare: Surroundings, audit_url: str
+    bare: Installation, audit_url: str
 ) -> None:
     # Looking made no file.
     assert not (bare.settings.home / "audit.db").exists()
@@ -275,7 +275,7 @@ def test_an_audit_database_that_is_missing_old_new_or_none_is_found(
 
 
 def test_another_model_and_generations_that_nobody_published_are_found(
-    bare: Surroundings, own_redis_server: RedisServer
+    bare: Installation, own_redis_server: RedisServer
 ) -> None:
     EmbeddedStore(bare.settings.corpus_dir).create("law", OTHER)
     assert "'law' was embedded by another model" in the_finding(bare, "model").what
@@ -285,12 +285,12 @@ def test_another_model_and_generations_that_nobody_published_are_found(
     assert findings(bare, "generations") == ()
 
 
-def test_a_model_that_is_not_there_is_found(bare: Surroundings, tmp_path: Path) -> None:
+def test_a_model_that_is_not_there_is_found(bare: Installation, tmp_path: Path) -> None:
     away = replace(bare, settings=bare.settings.model_copy(update={"embedder": str(tmp_path)}))
     assert the_finding(away, "model").what.startswith("the model cannot be read: ")
 
 
-def test_a_damaged_index_is_found_by_the_namespace_s_name(bare: Surroundings) -> None:
+def test_a_damaged_index_is_found_by_the_namespace_s_name(bare: Installation) -> None:
     store = EmbeddedStore(bare.settings.corpus_dir)
     store.create("law", OTHER)
     assert findings(bare, "documents") == ()
@@ -327,10 +327,10 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
 
 
 @pytest.fixture(scope="module")
-def beside(odd: RunningPipeline) -> Surroundings:
+def beside(odd: RunningPipeline) -> Installation:
     """What somebody has who looks at it with the shipped settings."""
     settings = Settings(home=odd.home, redis_url=odd.server.url)
-    return Surroundings(settings, load_pipeline(), odd.server.url)
+    return Installation(settings, load_pipeline(), odd.server.url)
 
 
 def test_every_rule_of_celery_s_settings_but_those_of_the_code_is_made_wrong_here() -> None:
@@ -338,7 +338,7 @@ def test_every_rule_of_celery_s_settings_but_those_of_the_code_is_made_wrong_her
 
 
 @pytest.mark.parametrize("setting", WRONG)
-def test_a_worker_with_another_setting_of_celery_s_is_found(beside: Surroundings, setting: str) -> None:
+def test_a_worker_with_another_setting_of_celery_s_is_found(beside: Installation, setting: str) -> None:
     said = [
         one
         for one in findings(beside, "celery settings")
@@ -348,7 +348,7 @@ def test_a_worker_with_another_setting_of_celery_s_is_found(beside: Surroundings
     assert said[0].mend == "start it as `chorale worker index` of this version"
 
 
-def test_a_worker_that_celery_s_own_command_forked_is_found(beside: Surroundings) -> None:
+def test_a_worker_that_celery_s_own_command_forked_is_found(beside: Installation) -> None:
     said = [
         one.what for one in findings(beside, "celery settings") if one.what.startswith("celerys@here has ")
     ]
@@ -358,7 +358,7 @@ def test_a_worker_that_celery_s_own_command_forked_is_found(beside: Surroundings
 
 
 def test_a_worker_on_other_versions_settings_pipeline_or_weights_is_found(
-    beside: Surroundings, odd: RunningPipeline
+    beside: Installation, odd: RunningPipeline
 ) -> None:
     assert [one.what for one in findings(beside, "package versions")] == [
         f"chorale.index runs on celery 5.6.3 (here {version('celery')})"
@@ -379,7 +379,7 @@ def test_a_worker_on_other_versions_settings_pipeline_or_weights_is_found(
 
 
 def test_workers_that_are_silent_where_somebody_watches_events_are_found(
-    beside: Surroundings, odd: RunningPipeline
+    beside: Installation, odd: RunningPipeline
 ) -> None:
     assert findings(beside, "task events") == ()
     with odd.app.connection_for_read() as connection:
@@ -393,7 +393,7 @@ def test_workers_that_are_silent_where_somebody_watches_events_are_found(
     assert findings(beside, "task events") == ()
 
 
-def test_plain_chords_are_found_with_the_reason(bare: Surroundings, own_redis_server: RedisServer) -> None:
+def test_plain_chords_are_found_with_the_reason(bare: Installation, own_redis_server: RedisServer) -> None:
     assert findings(bare, "chords") == ()
     off = replace(bare, settings=bare.settings.model_copy(update={"lean": False}))
     assert the_finding(off, "chords").what.endswith("several times slower: CHORALE_LEAN is off")
@@ -405,7 +405,7 @@ def test_plain_chords_are_found_with_the_reason(bare: Surroundings, own_redis_se
 @pytest.mark.parametrize(
     "own_redis_server", [{"maxmemory": "3mb", "maxmemory_policy": "allkeys-lru"}], indirect=True
 )
-def test_keys_that_were_evicted_are_found(bare: Surroundings, own_redis_server: RedisServer) -> None:
+def test_keys_that_were_evicted_are_found(bare: Installation, own_redis_server: RedisServer) -> None:
     client = own_redis_server.client()
     assert findings(bare, "redis evictions") == ()
     for number in range(200):
@@ -417,7 +417,7 @@ def test_keys_that_were_evicted_are_found(bare: Surroundings, own_redis_server: 
 
 
 def test_another_program_s_keys_in_the_same_database_are_found(
-    bare: Surroundings, own_redis_server: RedisServer
+    bare: Installation, own_redis_server: RedisServer
 ) -> None:
     client = own_redis_server.client()
     client.set("chorale:request:1", "ours")
@@ -428,7 +428,7 @@ def test_another_program_s_keys_in_the_same_database_are_found(
 
 
 def test_clocks_that_are_apart_and_a_redis_that_is_too_old_are_found(
-    bare: Surroundings, monkeypatch: pytest.MonkeyPatch
+    bare: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert findings(bare, "redis clock") == ()
     now_s = time.time  # the module that the check asks as well

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from cli.checks.finding import Finding
-from cli.doctor import checks, examine
-from cli.surroundings import Surroundings
+from assembly.resources import Resources
+from cli.commands.doctor import checks, examine
+from cli.doctor.finding import Finding
+from cli.installation import Installation
 from config.pipeline import load_pipeline
 from config.settings import Settings
-from tasks.about import CONNECTION_OPTIONS, about
-from tasks.resources import Resources
-from tests.pipeline import ROOT
-from tests.rabbitmq import own_queues
-from tests.redis_server import RedisServer, free_port
-from tests.services import need
+from tasks.worker.self_report import CONNECTION_OPTIONS, about
+from tests.support.pipelines.pipeline import ROOT
+from tests.support.servers.rabbitmq import own_queues
+from tests.support.servers.redis_server import RedisServer, free_port
+from tests.support.servers.services import need
 
 PIPELINE = (ROOT / "config" / "clustered.toml").read_text(encoding="utf-8")
 INSIDE = {
@@ -31,14 +31,14 @@ OUTSIDE = {
     "broker_url": "amqps://ada:opensesame@mq.example:5671/chorale?ssl_ca_certs=/home/ada/ca.crt",
 }
 NAMES = ("same addresses", "same pipeline")
-Start = Callable[..., Surroundings]
+Start = Callable[..., Installation]
 
 
 @pytest.fixture
 def start(tmp_path: Path, own_redis_server: RedisServer) -> Start:
     """A process of this name, as far as its sign of life goes; or without a name, what this program has."""
 
-    def process(name: str = "", *, pipeline: str = PIPELINE, **settings: str) -> Surroundings:
+    def process(name: str = "", *, pipeline: str = PIPELINE, **settings: str) -> Installation:
         file = tmp_path / "pipeline.toml"
         file.write_text(pipeline)
         given = Settings(home=tmp_path, redis_url=own_redis_server.url, **settings)  # type: ignore[arg-type]
@@ -47,12 +47,12 @@ def start(tmp_path: Path, own_redis_server: RedisServer) -> Start:
             said = about(Resources(given, declared, own_redis_server.url))
             beat = {"at": 0, "ready": True, "pid": 1, "queues": [f"chorale.{name}"], "wire": 1, "about": said}
             own_redis_server.client().set(f"chorale:heartbeat:{name}", json.dumps(beat))
-        return Surroundings(given, declared, own_redis_server.url)
+        return Installation(given, declared, own_redis_server.url)
 
     return process
 
 
-def findings(around: Surroundings, *names: str) -> list[Finding]:
+def findings(around: Installation, *names: str) -> list[Finding]:
     found = [finding for one in examine(around, {n: checks()[n] for n in names}) for finding in one.findings]
     assert "opensesame" not in f"{found}"
     assert all(one.mend for one in found)

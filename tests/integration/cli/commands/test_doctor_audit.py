@@ -12,22 +12,22 @@ import pytest
 
 from audit.database import open_database
 from audit.schema import upgrade
-from cli.checks.audit_trail import schema
-from cli.surroundings import Surroundings
+from cli.doctor.audit_trail import schema
+from cli.installation import Installation
 from config.pipeline import load_pipeline
 from config.settings import Settings
-from tests.database_process import line_of, started
-from tests.databases import empty_database
+from tests.support.servers.database_process import line_of, started
+from tests.support.servers.databases import empty_database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def around(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Surroundings]:
+def around(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
     with empty_database(request.param, tmp_path) as url:
         upgrade(url)
-        yield Surroundings(Settings(home=tmp_path, audit_url=url), load_pipeline(), None)
+        yield Installation(Settings(home=tmp_path, audit_url=url), load_pipeline(), None)
 
 
-def test_a_database_that_somebody_holds_is_found_at_once(around: Surroundings) -> None:
+def test_a_database_that_somebody_holds_is_found_at_once(around: Installation) -> None:
     assert list(schema(around)) == []
     with started("hold", around.settings.audit_database_url) as holder:
         assert line_of(holder) == "locked"
@@ -37,7 +37,7 @@ def test_a_database_that_somebody_holds_is_found_at_once(around: Surroundings) -
     assert list(schema(around)) == []
 
 
-def test_a_write_that_takes_a_moment_is_nothing_to_find(around: Surroundings) -> None:
+def test_a_write_that_takes_a_moment_is_nothing_to_find(around: Installation) -> None:
     writer = open_database(around.settings.audit_database_url)
     began = threading.Event()
 

@@ -10,24 +10,24 @@ from typing import Any, cast
 
 import pytest
 
-from cli.checks.finding import Finding
-from cli.doctor import checks, examine
-from cli.status import read_status
-from cli.surroundings import Surroundings
+from cli.commands.doctor import checks, examine
+from cli.commands.status import read_status
+from cli.doctor.finding import Finding
+from cli.installation import Installation
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.errors import NotConfigured
 from search.protocol import Store
-from tests.chat_server import ChatServer
-from tests.chat_server import sends as refuses
-from tests.databases import empty_database
-from tests.elasticsearch_server import PRODUCT, Impostor, address, corner
-from tests.pipeline import RunningPipeline
-from tests.rabbitmq import own_queues
-from tests.redis_server import RedisServer, free_port
-from tests.services import need
-from tests.tiny_cross_encoder import write_tiny_cross_encoder
-from tests.weaviate_server import WeaviateServer
+from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.chat_server import ChatServer
+from tests.support.servers.chat_server import sends as refuses
+from tests.support.servers.databases import empty_database
+from tests.support.servers.elasticsearch_server import PRODUCT, Impostor, address, corner
+from tests.support.servers.rabbitmq import own_queues
+from tests.support.servers.redis_server import RedisServer, free_port
+from tests.support.servers.services import need
+from tests.support.servers.weaviate_server import WeaviateServer
 
 QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion", "chorale.index"]
 KEYS = {"TEXTS_PASSWORD": "opensesame-1", "VECTORS_KEY": "opensesame-2", "MODEL_KEY": "opensesame-3"}
@@ -100,7 +100,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def healthy(servers: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
+def healthy(servers: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """Every kind of server, and processes on five hosts."""
     folder = tmp_path_factory.mktemp("clustered")
     file = folder / "pipeline.toml"
@@ -120,7 +120,7 @@ def healthy(servers: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -
         ) as running,
     ):
         running.index()
-        around = Surroundings(running.resources.settings, running.resources.pipeline, redis.url)
+        around = Installation(running.resources.settings, running.resources.pipeline, redis.url)
         yield around
         running.resources.writing_store.close()
         around.resources.writing_store.close()
@@ -129,15 +129,15 @@ def healthy(servers: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture
 def changed(
     servers: dict[str, Any], tmp_path: Path, own_redis_server: RedisServer
-) -> Iterator[Callable[..., Surroundings]]:
+) -> Iterator[Callable[..., Installation]]:
     """The same declaration with other values in it."""
-    made: list[Surroundings] = []
+    made: list[Installation] = []
 
-    def declare(**values: Any) -> Surroundings:
+    def declare(**values: Any) -> Installation:
         file = tmp_path / "pipeline.toml"
         file.write_text(PIPELINE.format(**{**servers, **values}))
         settings = Settings(home=tmp_path, redis_url=own_redis_server.url)
-        made.append(Surroundings(settings, load_pipeline(file), own_redis_server.url))
+        made.append(Installation(settings, load_pipeline(file), own_redis_server.url))
         return made[-1]
 
     yield declare
@@ -147,7 +147,7 @@ def changed(
                 cast("Store", around.resources.store(name)).close()
 
 
-def the_finding(around: Surroundings, name: str) -> Finding:
+def the_finding(around: Installation, name: str) -> Finding:
     (one,) = examine(around, {name: checks()[name]})
     assert one.skipped is None
     (found,) = one.findings
@@ -156,7 +156,7 @@ def the_finding(around: Surroundings, name: str) -> Finding:
     return found
 
 
-def test_a_healthy_clustered_installation_gives_nothing(healthy: Surroundings) -> None:
+def test_a_healthy_clustered_installation_gives_nothing(healthy: Installation) -> None:
     wrong = [one for one in examine(healthy, checks()) if one.findings or one.skipped]
     assert wrong == []
 
@@ -170,7 +170,7 @@ def test_a_healthy_clustered_installation_gives_nothing(healthy: Surroundings) -
     ],
 )
 def test_a_variable_that_is_empty_is_found_by_its_name(
-    changed: Callable[..., Surroundings],
+    changed: Callable[..., Installation],
     monkeypatch: pytest.MonkeyPatch,
     variable: str,
     check: str,
@@ -185,14 +185,14 @@ def test_a_variable_that_is_empty_is_found_by_its_name(
     assert found.mend.startswith("give it what it names, to the workers too")
 
 
-def test_a_password_that_elasticsearch_refuses_is_found(changed: Callable[..., Surroundings]) -> None:
+def test_a_password_that_elasticsearch_refuses_is_found(changed: Callable[..., Installation]) -> None:
     with Impostor(lambda *_: (401, b'{"error": "no", "status": 401}', PRODUCT)) as guarded:
         found = the_finding(changed(texts=guarded.url), "stores")
     assert found.what.startswith(f"store 'texts' (unauthorised): Elasticsearch at {guarded.url}")
 
 
 def test_a_key_that_weaviate_refuses_is_found(
-    changed: Callable[..., Surroundings], servers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    changed: Callable[..., Installation], servers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VECTORS_KEY", "opensesame-9")
     found = the_finding(changed(), "stores")
@@ -200,7 +200,7 @@ def test_a_key_that_weaviate_refuses_is_found(
 
 
 def test_a_key_that_the_language_model_refuses_is_found(
-    changed: Callable[..., Surroundings], servers: dict[str, Any]
+    changed: Callable[..., Installation], servers: dict[str, Any]
 ) -> None:
     chat: ChatServer = servers["chat"]
     chat.forget()
@@ -223,7 +223,7 @@ def test_a_key_that_the_language_model_refuses_is_found(
     ],
 )
 def test_a_server_that_cannot_be_reached_is_found(
-    changed: Callable[..., Surroundings], server: str, check: str, said: str
+    changed: Callable[..., Installation], server: str, check: str, said: str
 ) -> None:
     port = free_port()
     found = the_finding(changed(**{server: f"http://127.0.0.1:{port}"}), check)
@@ -232,7 +232,7 @@ def test_a_server_that_cannot_be_reached_is_found(
 
 
 def test_a_reranker_s_folder_that_is_missing_or_holds_no_model_is_found(
-    changed: Callable[..., Surroundings], tmp_path: Path
+    changed: Callable[..., Installation], tmp_path: Path
 ) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -240,7 +240,7 @@ def test_a_reranker_s_folder_that_is_missing_or_holds_no_model_is_found(
     assert found.what.startswith(f"the reranker 'tiny' ({empty}) cannot be read: ")
 
 
-def test_databases_in_files_are_found_where_processes_run_on_several_hosts(healthy: Surroundings) -> None:
+def test_databases_in_files_are_found_where_processes_run_on_several_hosts(healthy: Installation) -> None:
     settings = healthy.settings.model_copy(update={"audit_url": None})
     in_files = replace(healthy, settings=settings)
     (one,) = examine(in_files, {"shared databases": checks()["shared databases"]})
@@ -261,7 +261,7 @@ def test_databases_in_files_are_found_where_processes_run_on_several_hosts(healt
     ],
 )
 def test_a_broker_that_refuses_us_or_is_not_there_is_found(
-    healthy: Surroundings, wrong: str, said: str
+    healthy: Installation, wrong: str, said: str
 ) -> None:
     host = str(healthy.settings.broker_url).rpartition("@")[2]
     url = f"amqp://{wrong}{host if wrong.endswith('@') else '//'}"

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cli.checks import stores
-from cli.checks.finding import Finding
-from cli.doctor import Examined, show
-from cli.surroundings import Surroundings
+from cli.commands.doctor import Examined, show
+from cli.doctor import stores
+from cli.doctor.finding import Finding
+from cli.installation import Installation
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from search.http.source import HttpSource
-from tests.search_server import SearchServer, says, sends
+from tests.support.servers.search_server import SearchServer, says, sends
 
 PIPELINE = """
 [stores.wiki]
@@ -41,23 +41,23 @@ def wiki() -> Iterator[SearchServer]:
 
 
 @pytest.fixture
-def around(wiki: SearchServer, tmp_path: Path) -> Iterator[Surroundings]:
+def around(wiki: SearchServer, tmp_path: Path) -> Iterator[Installation]:
     file = tmp_path / "pipeline.toml"
     file.write_text(PIPELINE.format(url=wiki.url))
-    made = Surroundings(Settings(home=tmp_path), load_pipeline(file), None)
+    made = Installation(Settings(home=tmp_path), load_pipeline(file), None)
     yield made
     source = made.resources.store("wiki")
     assert isinstance(source, HttpSource)
     source.close()
 
 
-def finding(around: Surroundings) -> Finding:
+def finding(around: Installation) -> Finding:
     (one,) = stores.answer(around)
     return one
 
 
 def test_stores_that_answer_give_nothing_and_are_asked_as_a_search_would(
-    around: Surroundings, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
+    around: Installation, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WIKI_KEY", "sesame-0815")
     assert list(stores.answer(around)) == []
@@ -65,7 +65,7 @@ def test_stores_that_answer_give_nothing_and_are_asked_as_a_search_would(
 
 
 def test_a_refused_key_is_shouted_and_never_shown(
-    around: Surroundings, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
+    around: Installation, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WIKI_KEY", "sesame-0815")
     wiki.answer = sends(401)
@@ -75,14 +75,14 @@ def test_a_refused_key_is_shouted_and_never_shown(
     assert "sesame" not in f"{found}"
 
 
-def test_a_key_that_is_not_set_is_named(around: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_not_set_is_named(around: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WIKI_KEY", raising=False)
     assert "store 'wiki' (not_configured)" in finding(around).what
     assert "the variable WIKI_KEY is not set" in finding(around).what
 
 
 def test_a_server_that_fails_is_named_with_what_to_do(
-    around: Surroundings, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
+    around: Installation, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WIKI_KEY", "sesame-0815")
     wiki.answer = sends(500)
@@ -90,7 +90,7 @@ def test_a_server_that_fails_is_named_with_what_to_do(
     assert finding(around).mend == "start that server, or correct the store's address in the pipeline"
 
 
-def test_what_may_be_done_with_each_store_is_shown(around: Surroundings) -> None:
+def test_what_may_be_done_with_each_store_is_shown(around: Installation) -> None:
     shown = StringIO()
     show(Console(file=shown, width=200), [Examined("stores")], around.resources.capabilities)
     assert shown.getvalue().strip() == "well · 1 checks, nothing to mend · wiki:read local:read local:write"

@@ -12,7 +12,7 @@ from typing import Any
 
 from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.conftest import Called, command
-from tests.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline import RunningPipeline
 
 Run = Callable[..., Called]
 

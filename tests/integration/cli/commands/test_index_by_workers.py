@@ -12,28 +12,28 @@ from typing import Any
 import pytest
 from kombu import Queue
 
-from cli.liveness import read_workers
+from cli.monitoring.liveness import read_workers
 from tests.integration.cli.commands.conftest import Called, command
-from tests.pipeline import RunningPipeline
-from tests.rabbitmq import own_queues
-from tests.redis_server import RedisServer
-from tests.services import need
-from tests.waiting import until
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.rabbitmq import own_queues
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import need
+from tests.support.waiting import until
 
 Run = Callable[..., Called]
 
 SLOWLY = """
 import time
-import tasks.corpus
+import tasks.indexing.namespace
 
-index_corpus = tasks.corpus.index_corpus
+index_corpus = tasks.indexing.namespace.index_corpus
 
 def slowly(*args, namespace, **options):
     if namespace == "slow":
         time.sleep(3)
     return index_corpus(*args, namespace=namespace, **options)
 
-tasks.corpus.index_corpus = slowly
+tasks.indexing.namespace.index_corpus = slowly
 """
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor import checks, examine
-from cli.surroundings import NotRunning, Surroundings
+from cli.commands.doctor import checks, examine
+from cli.installation import Installation, NotRunning
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from tests.integration.cli.commands.conftest import Called
-from tests.redis_acl import SecuredRedis, needs_tls
-from tests.redis_server import RedisServer, free_port
+from tests.support.servers.redis_acl import SecuredRedis, needs_tls
+from tests.support.servers.redis_server import RedisServer, free_port
 
 Run = Callable[..., Called]
 
@@ -27,7 +27,7 @@ def secured() -> Iterator[SecuredRedis]:
 
 
 def refusal(home: Path, url: str) -> NotRunning:
-    around = Surroundings(Settings(home=home, redis_url=url), load_pipeline(), url)
+    around = Installation(Settings(home=home, redis_url=url), load_pipeline(), url)
     with pytest.raises(NotRunning) as refused:
         around.running_redis()
     # The one thing to mend, and every other check that needs Redis says the same.

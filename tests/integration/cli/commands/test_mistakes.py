@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cli.commands.conftest import Called, command
-from tests.pipeline import RunningPipeline
-from tests.waiting import until
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.waiting import until
 
 Run = Callable[..., Called]
 

@@ -10,18 +10,18 @@ import pytest
 from chorale_client import Answer
 from chorale_client.keys import GENERATION
 
-from cli.safekeeping import back_up, put_back
-from cli.surroundings import Surroundings
+from assembly.resources import Resources
+from cli.backup.copying import back_up, put_back
+from cli.installation import Installation
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.items import RawDocument
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
-from tasks.corpus import index_corpus
-from tasks.resources import Resources
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tasks.indexing.namespace import index_corpus
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +62,7 @@ def documents(answer: Answer) -> set[str]:
 
 
 def test_no_answer_of_the_newer_corpus_is_served(running: RunningPipeline, tmp_path: Path) -> None:
-    around = Surroundings(running.resources.settings, running.resources.pipeline, None)
+    around = Installation(running.resources.settings, running.resources.pipeline, None)
     running.index(OLD)
     back_up(around, tmp_path / "backup", force=False)
     for name, text in NEW.items():

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.integration.cli.commands.conftest import Called
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 Run = Callable[..., Called]
 

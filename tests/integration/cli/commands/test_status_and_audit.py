@@ -9,10 +9,10 @@ from typing import Any
 
 from chorale_client import Chorale
 
-from cli.liveness import read_queues
+from cli.monitoring.liveness import read_queues
 from tests.integration.cli.commands.conftest import Called
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
 
 Run = Callable[..., Called]
 

@@ -15,9 +15,9 @@ from chorale_client import NoRoom
 
 from search.embedded.store import EmbeddedStore
 from tests.integration.cli.commands.conftest import Called, command
-from tests.pipeline import RunningPipeline
-from tests.redis_server import RedisServer
-from tests.waiting import until
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 
 Run = Callable[..., Called]
 QUEUE = "chorale.index"

@@ -10,9 +10,9 @@ import pytest
 from search.clustered import writes
 from search.clustered.store import ClusteredStore
 from search.embedded.store import EmbeddedStore
-from tests.clustered_stores import MANIFEST, NS, opened
-from tests.databases import empty_database
-from tests.failing_store import FailingStore
+from tests.support.servers.databases import empty_database
+from tests.support.stores.clustered_stores import MANIFEST, NS, opened
+from tests.support.stores.failing_store import FailingStore
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -8,8 +8,8 @@ import signal
 from pathlib import Path
 
 from search.embedded.store import EmbeddedStore
-from tests.clustered_stores import MANIFEST, NS, a_document, opened, shown
-from tests.failing_store import FailingStore
+from tests.support.stores.clustered_stores import MANIFEST, NS, a_document, opened, shown
+from tests.support.stores.failing_store import FailingStore
 
 FORK = multiprocessing.get_context("fork")
 

@@ -14,8 +14,8 @@ from models.errors import (
 from search.clustered.store import ClusteredStore
 from search.clustered.table import Told
 from search.embedded.store import EmbeddedStore
-from tests.clustered_stores import MANIFEST, NS, a_document, shown
-from tests.failing_store import FailingStore
+from tests.support.stores.clustered_stores import MANIFEST, NS, a_document, shown
+from tests.support.stores.failing_store import FailingStore
 
 
 def test_a_store_that_lost_its_namespace_is_given_everything_again(

@@ -18,8 +18,8 @@ from search.clustered.rebuilding import Rebuilding
 from search.clustered.snapshot import copy_table, still, table_from
 from search.clustered.store import ClusteredStore
 from search.embedded.store import EmbeddedStore
-from tests.clustered_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
-from tests.failing_store import FailingStore
+from tests.support.stores.clustered_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
+from tests.support.stores.failing_store import FailingStore
 
 
 def test_a_rebuild_is_not_seen_before_it_is_whole_and_goes_on_after_an_interruption(

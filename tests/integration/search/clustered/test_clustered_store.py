@@ -23,9 +23,9 @@ from search.clustered.database import Database
 from search.clustered.store import ClusteredStore
 from search.clustered.table import DocumentTable
 from search.embedded.store import EmbeddedStore
-from tests.clustered_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
-from tests.databases import empty_database
-from tests.failing_store import FailingStore
+from tests.support.servers.databases import empty_database
+from tests.support.stores.clustered_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
+from tests.support.stores.failing_store import FailingStore
 
 
 def test_every_store_shows_a_batch_under_one_generation(

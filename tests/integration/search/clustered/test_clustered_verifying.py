@@ -12,8 +12,8 @@ from search.clustered.snapshot import copy_table, still, table_from
 from search.clustered.store import ClusteredStore
 from search.clustered.verifying import Difference
 from search.embedded.store import EmbeddedStore
-from tests.clustered_stores import MANIFEST, NS, a_document, opened, shown
-from tests.failing_store import FailingStore
+from tests.support.stores.clustered_stores import MANIFEST, NS, a_document, opened, shown
+from tests.support.stores.failing_store import FailingStore
 
 
 def test_verify_finds_and_mends_what_a_store_lost_changed_or_has_too_much(

@@ -1,0 +1,1 @@
+"""The kinds of branches that Chorale ships, one file each."""

@@ -1,0 +1,172 @@
+"""The `hyde` kind: search with the vector of what an answer could look like (HyDE, Gao et al. 2022).
+
+Documents come from the caller, or from a language model; else the best BM25 passages stand in for them (`feedback`).
+A question for which there is neither is left out: its own vector alone would only be a second copy of `vector`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+from chorale_client.words import Reason, Stage, StageStatus
+
+from branches.language_model import AFTER_S, ask, note_failures, worst
+from config.generators import HydeOptions
+from fusion.variants import DENSE
+from inference.feedback import feedback_vector, hypothesis_vector
+from models.documents import Matrix, Vector
+from models.errors import StageFailure
+from models.written import SomeTexts
+
+if TYPE_CHECKING:
+    from branches.part import Part, Texts
+    from models.hits import Ranking
+
+Passages = tuple[Matrix, list[float]]
+"""Vectors of BM25's best, and their scores there."""
+
+
+class NotEmbedded(StageFailure):
+    """There are documents, and no time for their vectors."""
+
+    reason = Reason.BUDGET
+
+
+def search_hyde(part: Part) -> list[Ranking]:
+    """Raises why no question has anything: the failure of feedback, or the model's where nothing stands in for it."""
+    started = part.clock()
+    documents: dict[int, Sequence[str]] = {
+        index: question.hypothetical_documents
+        for index, question in enumerate(part.questions)
+        if question.hypothetical_documents
+    }
+    sources = ["given"] if documents else []
+    options = part.resources.generators.options(part.branch.name)
+    open_ = [index for index in range(len(part.questions)) if index not in documents]
+    failures: list[StageFailure] = []
+    falls_back = True
+    if isinstance(options, HydeOptions) and options.asks_a_model:
+        falls_back = options.fallback == "feedback"
+        written, failures = _written(part, open_, options, given=sum(map(len, documents.values())))
+        if written:
+            documents |= written
+            sources.append(options.generator)
+    imagined = _embedded(part, documents)
+    if late := len(documents) - len(imagined):
+        said = f"no time to embed the documents of {late} of {len(documents)} questions"
+        failures.append(NotEmbedded(said))
+    open_ = [index for index in range(len(part.questions)) if index not in imagined]
+    passages: dict[int, Passages] = {}
+    unfed: list[StageFailure] = []
+    if falls_back and open_:
+        try:
+            passages = _feedback(part, open_)
+            sources.append("feedback")
+        except StageFailure as failure:
+            unfed.append(failure)
+    note_failures(part, Stage.HYPOTHESIS, failures, "left out" if unfed or not falls_back else "feedback")
+    note_failures(part, Stage.HYPOTHESIS, unfed, "left out")
+    failed = None if imagined or falls_back else worst(failures)
+    status = StageStatus.OK if sources else StageStatus.FAILED if failed else StageStatus.SKIPPED
+    if unfed:
+        # The others say that no store was asked, and this one's breaker counts.
+        status = StageStatus.PARTIAL
+        failed = None if imagined else unfed[0]
+    part.timed(Stage.HYPOTHESIS, started, _said(sources, [*failures, *unfed]), status)
+    if failed is not None:
+        raise failed
+    texts: Texts = [
+        one if index in imagined or index in passages else {}
+        for index, one in enumerate(part.texts_of(DENSE))
+    ]
+    return part.search_vectors(_moved(part, texts, imagined, passages), map(len, texts))
+
+
+def _written(
+    part: Part, indices: Sequence[int], options: HydeOptions, *, given: int
+) -> tuple[dict[int, tuple[str, ...]], list[StageFailure]]:
+    """What the model wrote for these questions, and why it wrote nothing for the others of them; where it wrote less
+    than it was asked for, that is noted.  `given` documents are to be embedded besides."""
+    embedding_s = part.resources.generators.document_s * (given + options.documents * len(indices))
+    texts = [part.questions[index].text for index in indices]
+    written = ask(part, texts, options, embedding_s=embedding_s)
+    in_part = [one.failure for one in written if isinstance(one, SomeTexts)]
+    note_failures(part, Stage.HYPOTHESIS, in_part, "the documents that came are used")
+    came = {
+        index: one.texts if isinstance(one, SomeTexts) else one
+        for index, one in zip(indices, written, strict=True)
+        if not isinstance(one, StageFailure)
+    }
+    return came, [one for one in written if isinstance(one, StageFailure)]
+
+
+def _embedded(part: Part, documents: Mapping[int, Sequence[str]]) -> dict[int, Matrix]:
+    """The vectors of the documents of as many questions as there is time for, in order.
+
+    The first has its own at any rate: what was measured while the machine stood still would never be mended.
+    """
+    generators = part.resources.generators
+    each_s = generators.document_s
+    found: dict[int, Matrix] = {}
+    for index, one in sorted(documents.items()):
+        if found and part.left_s - AFTER_S < each_s * len(one):
+            break
+        started_s = part.clock()
+        found[index] = part.resources.embedder.embed_passages(one)
+        each_s = (part.clock() - started_s) / len(one)
+        generators.document_s = (generators.document_s + each_s) / 2 if generators.document_s else each_s
+    return found
+
+
+def _said(sources: Sequence[str], failures: Iterable[StageFailure]) -> str:
+    """`openai, feedback (rule: identifier-like)`."""
+    why = dict.fromkeys(f"{failure.reason}: {failure.detail}" for failure in failures)
+    return ", ".join(sources) + (f" ({'; '.join(why)})"[:300] if why else "")
+
+
+def _feedback(part: Part, indices: Iterable[int]) -> dict[int, Passages]:
+    """The best BM25 passages of each of these questions that has any."""
+    count = part.resources.settings.feedback_passages
+    wanted = set(indices)
+    texts: Texts = [one if index in wanted else {} for index, one in enumerate(part.lexical_texts)]
+    options = part.resources.generators.options(part.branch.name)
+    name = options.feedback_store if isinstance(options, HydeOptions) else None
+    store = part.resources.store(name) if name else None
+    best = [ranking.hits[:count] for ranking in part.found_by_text(texts, count, store=store)]
+    passage_ids = [hit.passage_id for hits in best for hit in hits]
+    known = part.store.vectors(part.request.namespace, passage_ids, timeout_s=part.left_s)
+    found: dict[int, Passages] = {}
+    for index, hits in enumerate(best):
+        if there := [hit for hit in hits if hit.passage_id in known]:
+            vectors = np.stack([known[hit.passage_id] for hit in there])
+            found[index] = (vectors, [hit.score for hit in there])
+    return found
+
+
+def _moved(
+    part: Part, texts: Texts, imagined: Mapping[int, Matrix], passages: Mapping[int, Passages]
+) -> Matrix:
+    """The vectors of these texts, each moved towards its question's documents or passages."""
+    vectors = part.embed(texts)
+    settings = part.resources.settings
+    ends = list(accumulate(map(len, texts)))
+    for index, (one, end) in enumerate(zip(texts, ends, strict=True)):
+        rows = range(end - len(one), end)
+        if index in imagined:
+            for row in rows:
+                vectors[row] = hypothesis_vector(vectors[row], imagined[index])
+        elif index in passages:
+            found, scores = passages[index]
+            for row in rows:
+                moved: Vector = feedback_vector(
+                    vectors[row],
+                    found,
+                    scores,
+                    alpha=settings.feedback_alpha,
+                    count=settings.feedback_passages,
+                )
+                vectors[row] = moved
+    return vectors

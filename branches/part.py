@@ -1,0 +1,155 @@
+"""What one branch works on while it searches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+from chorale_client.request import Question, Request, Variant
+from chorale_client.words import Stage, StageStatus
+
+from fusion.variants import LEXICAL, branch_texts, merged_dense, merged_lexical
+from models.documents import Matrix
+from models.envelope import Degradation, StageNote
+from models.hits import Ranking
+from models.plan import BranchPlan
+
+if TYPE_CHECKING:
+    from branches.language_models import Generators
+    from cache.vectors import CachedQuestions
+    from config.settings import Settings
+    from inference.two_precisions import TwoPrecisions
+    from ledger.breakers import Breakers
+    from search.protocol import Searches
+
+Texts = Sequence[Mapping[str, float]]
+"""What is searched for each question: its texts with their weights; none where it is left out."""
+
+
+class PartResources(Protocol):
+    """What a branch uses of its process; `assembly.resources.Resources` has it."""
+
+    settings: Settings
+
+    @property
+    def questions(self) -> CachedQuestions: ...
+
+    @property
+    def embedder(self) -> TwoPrecisions: ...
+
+    @property
+    def generators(self) -> Generators: ...
+
+    @property
+    def breakers(self) -> Breakers: ...
+
+    def store(self, name: str) -> Searches:
+        """Raises BadIndex where no store of that name is declared."""
+
+
+@dataclass(slots=True)
+class Part:
+    """One branch's work, and the notes it takes."""
+
+    resources: PartResources
+    store: Searches
+    branch: BranchPlan
+    request: Request
+    questions: Sequence[Question]
+    ends_at_s: float
+    """When its time is over, by the monotonic clock."""
+    begun_ms: float
+    """When it began, counted from the acceptance of the request."""
+    notes: list[StageNote] = field(default_factory=list)
+    degraded: list[Degradation] = field(default_factory=list)
+    """What is missing although the branch answers."""
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def left_s(self) -> float:
+        return max(0.001, self.ends_at_s - self.clock())
+
+    @property
+    def texts(self) -> list[str]:
+        return [question.text for question in self.questions]
+
+    def texts_of(self, kinds: frozenset[str], more: Sequence[Sequence[Variant]] = ()) -> Texts:
+        """Each question's text and its variants of these kinds; `more` has further variants for each question."""
+        return [
+            branch_texts(question.text, [*question.variants, *(more[index] if more else ())], kinds)
+            for index, question in enumerate(self.questions)
+        ]
+
+    def timed(
+        self,
+        stage: Stage,
+        started_s: float,
+        detail: str | None = None,
+        status: StageStatus = StageStatus.OK,
+    ) -> None:
+        ms = (self.clock() - started_s) * 1000
+        self.notes.append(StageNote(stage, status, ms, n_in=len(self.questions), detail=detail))
+
+    def embed(self, texts: Texts) -> Matrix:
+        """One row a text, in order."""
+        started = self.clock()
+        vectors = self.resources.questions.embed_questions(_flat(texts))
+        self.timed(Stage.EMBED, started)
+        return vectors
+
+    def search_text(self, texts: Texts, depth: int) -> list[Ranking]:
+        """One ranking a question."""
+        started = self.clock()
+        found = self.found_by_text(texts, depth)
+        self.timed(Stage.SEARCH, started)
+        return found
+
+    def found_by_text(self, texts: Texts, depth: int, *, store: Searches | None = None) -> list[Ranking]:
+        """The same without a note, in another store than the branch's where one is given."""
+        flat = _flat(texts)
+        rankings = iter(
+            (store or self.store).search_text(
+                self.request.namespace,
+                flat,
+                depth=depth,
+                filters=self.request.filters,
+                exclude_ids=self.request.exclude_ids,
+                timeout_s=self.left_s,
+            )
+            if flat
+            else ()
+        )
+        return [
+            merged_lexical(list(islice(rankings, len(one))), list(one.values())) if one else Ranking()
+            for one in texts
+        ]
+
+    def search_vectors(self, vectors: Matrix, counts: Iterable[int]) -> list[Ranking]:
+        """One ranking a question; `counts` says how many of the rows are each one's, 0 where it is left out."""
+        started = self.clock()
+        rankings = iter(
+            self.store.search_vectors(
+                self.request.namespace,
+                vectors,
+                depth=self.branch.depth,
+                filters=self.request.filters,
+                exclude_ids=self.request.exclude_ids,
+                timeout_s=self.left_s,
+            )
+            if len(vectors)
+            else ()
+        )
+        found = [merged_dense(list(islice(rankings, count))) if count else Ranking() for count in counts]
+        self.timed(Stage.SEARCH, started)
+        return found
+
+    @property
+    def lexical_texts(self) -> Texts:
+        return self.texts_of(LEXICAL)
+
+
+def _flat(texts: Texts) -> list[str]:
+    return [text for one in texts for text in one]

@@ -1,0 +1,1 @@
+"""What a backup holds, and how it is copied there and back."""

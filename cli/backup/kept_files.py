@@ -1,0 +1,72 @@
+"""What of an installation is in files of its own, by the name that each has in a backup, and what is elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from audit.snapshot import trail_file
+from cli.backup.folder import CORPUS, DOCUMENTS, STORES
+from cli.installation import Installation
+from config.embedded import EmbeddedOptions
+from search.clustered.snapshot import table_file
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFiles:
+    corpora: Mapping[str, Path]
+    """Folders of the embedded stores; two stores may share one."""
+    table: Path | None
+    """Of the table of documents; None where there is none, or PostgreSQL has it."""
+    trail: Path | None
+    """Of the audit trail."""
+    servers: Mapping[str, str]
+    """The kinds of the stores that servers hold, by their names."""
+    in_postgresql: tuple[str, ...]
+
+    @property
+    def databases(self) -> set[str]:
+        """The names in a backup of what answers are made from."""
+        return {*self.corpora, DOCUMENTS} if self.table else {*self.corpora}
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """What no backup of ours holds, a sentence each."""
+        said = []
+        if self.in_postgresql:
+            named = " and ".join(self.in_postgresql)
+            said.append(f"{named}, in PostgreSQL: its own tools back that up (pg_dump)")
+        if self.servers:
+            named = ", ".join(f"{name} ({kind})" for name, kind in self.servers.items())
+            said.append(f"{named}: built anew from the table of documents by `chorale verify`")
+        return said
+
+
+def kept_files(around: Installation) -> KeptFiles:
+    settings, pipeline = around.settings, around.pipeline
+    corpora: dict[str, Path] = {}
+    for name, declared in pipeline.stores.items():
+        if declared.kind == "embedded":
+            folder = settings.home / EmbeddedOptions(**declared.options).folder
+            if folder not in corpora.values():
+                corpora[CORPUS if folder == settings.corpus_dir else f"{STORES}/{name}.db"] = folder
+    has_table = around.resources.has_document_table
+    table = table_file(settings.documents_database_url) if has_table else None
+    trail = trail_file(settings.audit_database_url)
+    kinds = {name: pipeline.stores[name].kind for name in around.resources.written_stores}
+    return KeptFiles(
+        corpora,
+        table,
+        # Both may be in one file, which is copied once.
+        None if trail == table else trail,
+        {name: kind for name, kind in kinds.items() if kind != "embedded"},
+        tuple(
+            what
+            for what, is_there in (
+                ("the table of documents", has_table and table is None),
+                ("the audit trail", trail is None),
+            )
+            if is_there
+        ),
+    )

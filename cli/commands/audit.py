@@ -1,0 +1,281 @@
+"""`chorale audit`: what was asked and answered, from the audit tables, and taking it out of them."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from models.errors import ServiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from redis import Redis
+    from sqlalchemy import Engine
+
+audit = typer.Typer(
+    name="audit",
+    help="What was asked and answered: the audit trail.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+UNITS_S = {"m": 60, "h": 3_600, "d": 86_400}
+
+
+class NoTrail(ServiceError):
+    """There is no audit trail to read, or not one of this version."""
+
+
+@audit.command()
+def last(
+    n: Annotated[int, typer.Argument(metavar="[N]", min=1, max=10_000, help="How many.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """List the last requests, newest first.
+
+    Examples:
+
+        chorale audit last
+
+        chorale audit last 100 --json
+    """
+    from audit import queries
+    from cli.terminal import stdout
+    from cli.views.audit import lines_table
+
+    with trail() as engine:
+        lines = queries.last(engine, n)
+    if as_json:
+        _print_json({"requests": lines})
+    elif lines:
+        stdout().print(lines_table(lines))
+    else:
+        stdout().print("nothing was asked yet")
+
+
+@audit.command()
+def show(
+    request_id: Annotated[str, typer.Argument(metavar="ID", help="The request's id, or how it begins.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show everything about one request: questions, branches, hits; with `--json` every candidate of every branch.
+
+    Examples:
+
+        chorale audit show 4ad2be09-4ddf-40c0-a03e-e38b7d6e3a14
+
+        chorale audit show 4ad2be09 --json
+    """
+    from audit import queries
+    from cli.terminal import stdout
+    from cli.views.audit import show_request
+
+    with trail() as engine:
+        whole = matching(engine, request_id)
+        found = None if whole is None else queries.show(engine, whole)
+    if found is None:
+        raise NoTrail(
+            f"the trail has no request {request_id!r}; `chorale audit last` lists the newest "
+            "(one that has just ended comes within a second)"
+        )
+    if as_json:
+        _print_json({"request": found})
+    else:
+        show_request(stdout(), found)
+
+
+@audit.command()
+def prune(
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="TIME", help="As in 90d, 12h or 30m: days, hours, minutes.")
+    ],
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete what was asked longer ago than this.
+
+    Examples:
+
+        chorale audit prune --older-than 90d
+
+        chorale audit prune --older-than 90d --yes --json
+    """
+    import time
+
+    from audit import removing
+    from cli.terminal import counted, stdout
+
+    # Nothing is older than 1970, and no database counts as far back as a number can be written.
+    before_ms = max(0, time.time_ns() // 1_000_000 - age_s(older_than) * 1000)
+    which, said = removing.older_than(before_ms), f"older than {older_than}"
+    with trail() as engine:
+        if not yes:
+            _confirm(removing.matching(engine, which), said, as_json=as_json)
+        removed = removing.remove(engine, which)
+    if as_json:
+        _print_json({"removed": removed})
+    else:
+        stdout().print(f"{counted(removed, 'request')} {said}: deleted from the trail")
+
+
+@audit.command()
+def erase(
+    request: Annotated[
+        str | None, typer.Option(metavar="ID", help="This request, by its id or how that begins.")
+    ] = None,
+    correlation: Annotated[
+        str | None, typer.Option(metavar="ID", help="Every request with this correlation id.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Every request of this namespace.")
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete what somebody wants forgotten: questions, candidates and answers of these requests, also those that wait in
+    Redis for the trail.
+
+    Exit code 8: Redis could not be asked, and what waits there still comes into the trail.  Requests that run meanwhile
+    come too, once they have ended.  What has not come into the trail yet is known by its whole id alone.  Answers stand in Redis until they expire (`CHORALE_ANSWER_TTL_S`,
+    `CHORALE_CACHE_TTL_S`), and in backups.
+
+    Examples:
+
+        chorale audit erase --request 4ad2be09-4ddf-40c0-a03e-e38b7d6e3a14
+
+        chorale audit erase --correlation customer-17 --yes
+    """
+    from audit import erasing, removing
+    from cli.exit_codes import PART_DONE
+    from cli.terminal import counted, stdout
+
+    given = {"request_id": request, "correlation_id": correlation, "namespace": namespace}
+    ((column, value), *others) = [(name, value) for name, value in given.items() if value] or [("", "")]
+    if not column or others:
+        raise typer.BadParameter("give one of --request, --correlation, --namespace", param_hint="erase")
+    with trail() as engine:
+        waiting = _ask_outbox(lambda redis: erasing.waiting(redis, column, value))
+        in_outbox = 0 if isinstance(waiting, str) else waiting
+        if column == "request_id" and not in_outbox:
+            value = matching(engine, value) or value
+        which, said = removing.of(**{column: value}), f"of {column.removesuffix('_id')} {value}"
+        there = removing.matching(engine, which) + in_outbox
+        if not there and not isinstance(waiting, str):
+            raise NoTrail(f"nothing in the trail or on its way there is {said}")
+        if not yes:
+            _confirm(there, said, as_json=as_json)
+        # In this order: see audit/erasing.py.
+        from_outbox = _ask_outbox(lambda redis: erasing.erase(redis, column, value))
+        removing.wait_for_drainers(engine)
+        removed = removing.remove(engine, which)
+    is_reached = not isinstance(from_outbox, str)
+    if as_json:
+        _print_json({"removed": removed, "removed_from_outbox": from_outbox if is_reached else None})
+    else:
+        too = f", {from_outbox:,} from the outbox" if is_reached else ""
+        stdout().print(f"{counted(removed, 'request')} {said}: deleted from the trail{too}")
+    if not is_reached:
+        print(
+            f"chorale: the outbox was not reached, and what waits in it still comes into the trail; {from_outbox}",
+            file=sys.stderr,
+        )
+        raise typer.Exit(PART_DONE)
+
+
+def _ask_outbox(do: Callable[[Redis], int]) -> int | str:
+    """How many entries `do` found; a sentence where Redis cannot be asked."""
+    from redis.exceptions import RedisError
+
+    from cli.installation import NotRunning, find_installation
+    from config.redis_trouble import trouble
+
+    try:
+        return do(find_installation().running_redis())
+    except NotRunning as error:
+        return str(error)
+    except RedisError as error:
+        return str(trouble(error))
+
+
+def _confirm(count: int, said: str, *, as_json: bool) -> None:
+    from cli.terminal import counted
+
+    there = counted(count, "request")
+    if as_json or not sys.stdin.isatty():
+        raise typer.BadParameter(f"this deletes {there}: add --yes", param_hint="--yes")
+    typer.confirm(f"Delete {there} {said}?", abort=True)
+
+
+def age_s(text: str) -> int:
+    """Seconds; raises BadParameter naming the units."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in UNITS_S or not (number.isascii() and number.isdigit() and len(number) <= 18):
+        units = ", ".join(f"{unit} ({seconds:,} s)" for unit, seconds in UNITS_S.items())
+        raise typer.BadParameter(
+            f"{text!r} is no time: a whole number and one of {units}", param_hint="--older-than"
+        )
+    return int(number) * UNITS_S[unit]
+
+
+def matching(engine: Engine, begins: str) -> str | None:
+    """The one id that is this, or begins so; raises NoTrail where several do."""
+    from sqlalchemy import select
+
+    from models.audit_tables import RequestRow
+
+    column = RequestRow.request_id
+    alike = (
+        select(column).where(column.startswith(begins, autoescape=True)).distinct().order_by(column).limit(3)
+    )
+    with engine.connect() as connection:
+        ids = list(connection.scalars(alike))
+    # The shortest comes first, so an id that begins another one is found too.
+    if len(ids) > 1 and ids[0] != begins:
+        raise NoTrail(f"several ids begin with {begins!r}: {', '.join(ids)}; say more of it")
+    return ids[0] if ids else None
+
+
+@contextmanager
+def trail() -> Iterator[Engine]:
+    """The audit database, if it is there and of this version; raises NoTrail."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from audit.database import database_url, open_database
+    from audit.drainer import cause
+    from audit.schema import SCHEMA
+    from cli.installation import find_installation
+
+    url = database_url(find_installation().settings.audit_database_url)
+    shown = url.render_as_string()
+    # Opening a file that is not there would make it.
+    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+        raise NoTrail(f"there is no audit trail {shown} yet: `chorale up` makes and fills it")
+    engine = open_database(url)
+    try:
+        with engine.connect() as connection:
+            found = SCHEMA.revision(connection)
+        if found != SCHEMA.newest:
+            raise NoTrail(
+                f"the audit database {shown} has schema {found or 'none'} instead of {SCHEMA.newest}: "
+                "`chorale sweeper` of this version brings an older one up to date"
+            )
+        yield engine
+    except SQLAlchemyError as error:
+        raise NoTrail(f"the audit database {shown} cannot be read: {cause(error)}") from error
+    finally:
+        engine.dispose()
+
+
+def _print_json(fields: dict[str, Any]) -> None:
+    from chorale_client.words import WIRE_VERSION
+    from pydantic_core import to_json
+
+    print(to_json({"v": WIRE_VERSION, **fields}, inf_nan_mode="null").decode())

@@ -1,0 +1,87 @@
+"""`chorale backup` and `chorale restore`: what an installation keeps in files, copied while it runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from cli.backup.folder import Backup
+    from cli.backup.kept_files import KeptFiles
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to; it is made.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the backup that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Copy documents, vectors and audit trail into a folder; searches and indexing go on meanwhile.
+
+    Every embedded store and the table of documents beside them are copied as they are at one moment.
+    Requests in flight and cached answers are Redis's and not part of it; what is in PostgreSQL has its
+    own tools (pg_dump), and what servers hold is built anew from the table of documents.
+
+    Examples:
+
+        chorale backup /backups/2026-11-21
+
+        chorale backup /backups/latest --force --json
+    """
+    from cli.backup.copying import back_up
+    from cli.backup.kept_files import kept_files
+    from cli.installation import find_installation
+
+    around, target = find_installation(), folder.expanduser().absolute()
+    made = back_up(around, target, force=force)
+    _show(target, made, kept_files(around), as_json=as_json)
+
+
+def restore(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `chorale backup` wrote.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the data that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup into CHORALE_HOME, where nothing may run meanwhile.
+
+    Every file is checked first, and what is there is replaced when the new data is whole. The lexical
+    indexes are built anew, and answers that were cached before do not count any more. Elasticsearch,
+    Weaviate and other servers show the restored documents after `chorale verify`.
+
+    Examples:
+
+        CHORALE_HOME=~/law chorale restore /backups/2026-11-21
+
+        chorale restore /backups/latest --force
+    """
+    from cli.backup.copying import put_back
+    from cli.backup.kept_files import kept_files
+    from cli.installation import find_installation
+
+    around = find_installation()
+    restored = put_back(around, folder.expanduser().absolute(), force=force)
+    _show(around.settings.home, restored, kept_files(around), as_json=as_json)
+
+
+def _show(where: Path, backup: Backup, kept: KeptFiles, *, as_json: bool) -> None:
+    from chorale_client.words import WIRE_VERSION
+
+    from cli.backup.folder import TRAIL
+    from cli.terminal import counted, stdout
+
+    if as_json:
+        said = {"folder": str(where), **asdict(backup), "elsewhere": kept.elsewhere}
+        print(json.dumps({"v": WIRE_VERSION, **said}))
+        return
+    documents = counted(sum(state["documents"] for state in backup.namespaces), "document")
+    namespaces = counted(len(backup.namespaces), "namespace")
+    copied = f"{documents} in {namespaces}" if backup.databases else "no documents"
+    trail = "with the audit trail" if TRAIL in backup.files else "without an audit trail"
+    stdout().print(f"{where}: {copied}, {trail}, as of {backup.created}")
+    for sentence in kept.elsewhere:
+        stdout().print(f"not part of it: {sentence}")

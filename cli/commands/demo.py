@@ -1,0 +1,165 @@
+"""`chorale demo`: why hybrid, shown on the documentation of this very Python."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from chorale_client.errors import ChoraleError
+
+from models.errors import ServiceError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cli.demo.installation import DemoInstallation
+    from cli.demo.screens import Screens
+
+WIDTH = 100
+INTERRUPTED = 130
+_CLIENT = Path(__file__).resolve().parents[2] / "examples" / "client.py"
+
+
+class NotShown(ServiceError):
+    """Some screen did not show what it claims."""
+
+
+def demo() -> None:
+    """Take a tour of the whole pipeline, in about a minute.
+
+    Starts a Redis and the workers in a temporary folder, indexes the documentation inside this Python, and
+    asks: what only words find, what only meaning finds, where the fusion beats both; then a worker hangs,
+    and the answer still comes on time. On a terminal it then takes questions. Nothing stays behind.
+
+    Exit code: 0 if every screen showed what it claims, 1 otherwise.
+
+    Examples:
+
+        chorale demo
+
+        CHORALE_REDIS_URL=redis://localhost:6379/1 chorale demo
+    """
+    from cli.demo.installation import demo_installation
+    from cli.demo.screens import Screens
+    from cli.local.measured_pipeline import LastLines
+    from cli.terminal import stdout
+
+    console, lines = stdout(), LastLines()
+    console.width = min(console.width, WIDTH)
+    try:
+        console.print(
+            "\n  Chorale: one question, several searches at once, one answer, on time.\n", style="bold"
+        )
+        with demo_installation(lines) as installation:
+            _prepare(console, installation)
+            screens = Screens(console, installation)
+            _tour(screens)
+            _farewell(console)
+            if sys.stdin.isatty() and sys.stdout.isatty():
+                _take_questions(screens)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except (ServiceError, ChoraleError):
+        lines.show(sys.stderr)
+        raise
+
+
+def _prepare(console: Console, installation: DemoInstallation) -> None:
+    """Index while the workers warm up, and let each open its index."""
+    from cli.demo.python_docs import SOURCE, python_docs
+    from cli.views.indexing_bar import IndexingBar
+    from tasks.indexing.namespace import index_corpus
+
+    began_s = time.monotonic()
+    console.print(
+        "  bm25    compares words\n"
+        "  vector  compares meaning\n"
+        "  hyde    compares meaning, with the best passages of BM25 mixed in\n"
+        "  rrf     fuses their ranks (reciprocal rank fusion)\n"
+    )
+    console.print("  Starting Redis and a worker for each queue, in a temporary folder …", style="dim")
+    with IndexingBar(console) as bar:
+        bar.say("  reading the documentation")
+        documents = list(python_docs())
+        bar.say("  indexing")
+        report = index_corpus(
+            installation.resources,
+            documents,
+            namespace=installation.namespace,
+            source=SOURCE,
+            progress=lambda so_far: bar.show(so_far, len(documents)),
+            total_documents=len(documents),
+        )
+        bar.say("  waiting for the workers")
+        installation.wait_ready()
+        installation.client.retrieve("a first question", namespace=installation.namespace, timeout_s=60)
+    console.print(
+        f"  Indexed what this Python says of itself: {report.added:,} documents, {report.passages:,} passages, "
+        f"{time.monotonic() - began_s:.0f} s.",
+        style="dim",
+    )
+
+
+def _tour(screens: Screens) -> None:
+    """Raises NotShown with what did not hold."""
+    from cli.demo.questions import QUESTIONS
+
+    broken = [screens.question(question) for question in QUESTIONS]
+    broken.append(screens.degraded())
+    whole, complaint = screens.resumed()
+    broken += [complaint, screens.cached(whole)]
+    if complaints := [f"screen {number}: {one}" for number, one in enumerate(broken, 1) if one is not None]:
+        raise NotShown("the demo does not show what it claims: " + "; ".join(complaints))
+
+
+def _farewell(console: Console) -> None:
+    from rich.padding import Padding
+    from rich.rule import Rule
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    console.print()
+    console.print(Rule(Text(" Now with yours ", "bold cyan"), align="left", style="cyan dim"))
+    commands = {
+        "chorale up": "server, workers and sweeper, until Ctrl-C",
+        "chorale index ~/docs": "text, Markdown, HTML, CSV, JSON lines, PDF",
+        'chorale search "…"': "with --explain: how each score came about",
+    }
+    for command, what in commands.items():
+        console.print(Text.assemble("  ", (f"{command:<24}", "bold"), (what, "dim")))
+    console.print()
+    console.print(
+        "  From a program (pip install chorale-client; `chorale up` prints the address):", style="dim"
+    )
+    _, _, code = _CLIENT.read_text(encoding="utf-8").partition('"""\n')
+    code = code.replace("\n\n", "\n").strip()
+    console.print(
+        Padding(Syntax(code, "python", theme="ansi_dark", background_color="default"), (0, 0, 1, 2))
+    )
+
+
+def _take_questions(screens: Screens) -> None:
+    """Until an empty line or the end of the input."""
+    from cli.views.answer import show_answer
+
+    with suppress(ImportError):
+        import_module("readline")  # from then on `input` edits its line
+    console = screens.console
+    console.print("  Ask the documentation yourself; an empty line ends.\n", style="dim")
+    while True:
+        try:
+            text = input("  ? ").strip()
+        except EOFError:
+            return
+        if not text:
+            return
+        try:
+            show_answer(console, screens.ask(text, timeout_s=10))
+        except ChoraleError as error:
+            console.print(f"  {error}", style="red")
+        console.print()

@@ -1,0 +1,186 @@
+"""`chorale doctor`: what is wrong with an installation, and how to mend it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from models.errors import ServiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    from cli.doctor.finding import Check, Finding
+    from cli.installation import Installation
+
+FINDINGS = 1
+"""Exit code."""
+LONGEST_ERROR = 300
+"""Characters of an error that nobody foresaw."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One check and what it came to."""
+
+    name: str
+    findings: tuple[Finding, ...] = ()
+    skipped: str | None = None
+    """Why it could not look."""
+
+
+def checks() -> Mapping[str, Check]:
+    """All of them, by what they are about."""
+    from cli.doctor import (
+        addresses,
+        audit_trail,
+        broker,
+        celery_settings,
+        corpus,
+        environment,
+        language_models,
+        redis_server,
+        reports,
+        stores,
+        workers,
+    )
+
+    return {
+        "settings": environment.variables,
+        "redis answers": redis_server.reachable,
+        "redis version": redis_server.version,
+        "redis memory": redis_server.memory,
+        "redis evictions": redis_server.evictions,
+        "redis durability": redis_server.durability,
+        "redis clock": redis_server.clock,
+        "redis keys": redis_server.strangers,
+        "broker": broker.reachable,
+        "broker's consumers": broker.consumers,
+        "workers": workers.queues_are_served,
+        "wire versions": workers.wire_versions,
+        "package versions": reports.versions,
+        "same settings": reports.settings,
+        "same pipeline": reports.declarations,
+        "same addresses": addresses.same,
+        "same folder": reports.folders,
+        "same model": reports.models,
+        "celery settings": celery_settings.workers,
+        "task events": celery_settings.events,
+        "chords": celery_settings.chords,
+        "queues": workers.queue_lengths,
+        "sweeper": workers.sweeper,
+        "outbox": audit_trail.outbox,
+        "audit database": audit_trail.schema,
+        "shared databases": addresses.shared,
+        "stores": stores.answer,
+        "language models": language_models.answer,
+        "language models' time": language_models.have_time,
+        "documents": corpus.store_is_readable,
+        "model": corpus.model,
+        "rerankers": corpus.rerankers,
+        "generations": corpus.generations,
+    }
+
+
+def doctor(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document, healthy checks too.")
+    ] = False,
+) -> None:
+    """Look for what is wrong, and say how to mend it; nothing is changed.
+
+    Exit code: 0 nothing found, 1 something found.
+
+    Examples:
+
+        chorale doctor
+
+        chorale doctor --json
+    """
+    from chorale_client.words import WIRE_VERSION
+
+    from cli.installation import find_installation
+    from cli.terminal import stdout
+
+    around = find_installation()
+    found = examine(around, checks())
+    may = around.resources.capabilities
+    if as_json:
+        wire = {"v": WIRE_VERSION, "checks": [_wire(one) for one in found], "capabilities": may}
+        print(json.dumps(wire))
+    else:
+        show(stdout(), found, may)
+    if any(one.findings or one.skipped for one in found):
+        raise typer.Exit(FINDINGS)
+
+
+def examine(around: Installation, given: Mapping[str, Check]) -> list[Examined]:
+    """Every check, whatever the others come to."""
+    from redis import RedisError
+
+    from cli.doctor.finding import Finding
+    from config.redis_trouble import trouble
+
+    examined = []
+    for name, check in given.items():
+        findings: list[Finding] = []
+        skipped = None
+        try:
+            findings.extend(check(around))
+        except ServiceError as error:
+            skipped = str(error)
+        except RedisError as error:
+            skipped = str(trouble(error))
+        except Exception as error:  # of this one check
+            said = f"{type(error).__name__}: {error}".partition("\n")[0][:LONGEST_ERROR]
+            findings.append(
+                Finding(
+                    f"this check failed: {said}", "mend what that names; if it is nothing of yours, report it"
+                )
+            )
+        examined.append(Examined(name, tuple(findings), skipped))
+    return examined
+
+
+def show(console: Console, found: list[Examined], capabilities: Sequence[str]) -> None:
+    """What was found, and what may be done with the stores; of a healthy installation a single line."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from cli.terminal import plain_table
+
+    table = plain_table("check", "what is wrong, and how to mend it")
+    for one in found:
+        for number, finding in enumerate(one.findings):
+            said = Text.assemble(finding.what, "\n", ("→ ", "green"), (finding.mend, "green"))
+            table.add_row(Text("" if number else one.name, "bold"), said)
+    if table.row_count:
+        console.print(table)
+        console.print()
+    skipped = [one for one in found if one.skipped]
+    for why in dict.fromkeys(one.skipped for one in skipped):
+        names = ", ".join(one.name for one in skipped if one.skipped == why)
+        console.print(Text(f"not looked at: {names}", "dim"))
+        console.print(Padding(Text(str(why), "dim"), (0, 0, 0, 2)))
+    may = f" · {' '.join(capabilities)}"
+    findings = sum(len(one.findings) for one in found)
+    healthy = sum(not one.findings and not one.skipped for one in found)
+    if findings or skipped:
+        console.print(Text(f"{findings:,} to mend · {healthy} of {len(found)} checks are well{may}", "dim"))
+    else:
+        console.print(Text.assemble(("well", "green"), (f" · {healthy} checks, nothing to mend{may}", "dim")))
+
+
+def _wire(one: Examined) -> dict[str, Any]:
+    status = "found" if one.findings else "skipped" if one.skipped else "well"
+    return {
+        "check": one.name,
+        "status": status,
+        "why": one.skipped,
+        "findings": [asdict(f) for f in one.findings],
+    }

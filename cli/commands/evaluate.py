@@ -1,0 +1,137 @@
+"""`chorale eval`: how good the rankings are on a judged collection."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from models.errors import ServiceError
+
+if TYPE_CHECKING:
+    from chorale_client import Chorale
+    from rich.console import Console
+
+    from assembly.resources import Resources
+    from bench.collection import Collection
+    from bench.evaluation import Evaluation
+
+
+def evaluate(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="A collection in the BEIR layout: corpus.jsonl, queries.jsonl, qrels/."),
+    ],
+    split: Annotated[str, typer.Option(help="Which judgements: `qrels/<split>.tsv`.")] = "test",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Ask the first so many judged questions only.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document and nothing else.")
+    ] = False,
+) -> None:
+    """Index a judged collection and measure every branch and configuration on its questions.
+
+    The questions go through the running pipeline, or through one that is started for the time. The corpus
+    stays in a namespace of its own (`eval-<folder>`), so that the next run embeds only what changed.
+
+    Exit code: 0 measured, 3 some answer was degraded and the figures are too low, 2 wrong usage, 1 anything else.
+
+    Examples:
+
+        chorale eval ~/collections/scifact
+
+        chorale eval ~/collections/scifact --split train --limit 200 --json
+    """
+    from chorale_client import Chorale
+    from chorale_client.words import Status
+
+    from bench.collection import read_collection
+    from cli.exit_codes import BY_STATUS
+    from cli.local.measured_pipeline import LastLines, installation
+    from cli.terminal import stderr
+    from config.pipeline import load_pipeline
+    from config.settings import load_settings
+
+    collection = read_collection(folder, split).limited(limit)
+    settings = load_settings()
+    pipeline = load_pipeline(settings.pipeline_file)
+    console, lines = stderr(), LastLines()
+    try:
+        with installation(settings, pipeline, lines) as resources:
+            documents = _index(collection, resources, console)
+            client = Chorale(resources.redis_url, broker_url=settings.broker_url)
+            found = _ask(collection, resources, client, documents, console)
+    except ServiceError:
+        lines.show(sys.stderr)
+        raise
+    if as_json:
+        print(json.dumps(found.to_wire()))
+    else:
+        _show(found)
+    if found.faults:
+        console.print(f"{sum(found.faults.values())} answers were not whole; the figures are too low:")
+        for why, count in found.faults.items():
+            console.print(f"  {why}: {count}")
+        lines.show(sys.stderr)
+        raise typer.Exit(BY_STATUS[Status.DEGRADED])
+
+
+def _index(collection: Collection, resources: Resources, console: Console) -> int:
+    """Returns how many documents there are."""
+    from cli.views.indexing_bar import IndexingBar
+    from ingest.read import read_documents
+    from tasks.indexing.namespace import index_corpus
+
+    total = collection.count_documents()
+    with IndexingBar(console) as bar:
+        bar.say(f"indexing {collection.name}")
+        report = index_corpus(
+            resources,
+            read_documents([collection.corpus], source=collection.name, ids="given"),
+            namespace=collection.namespace,
+            source=collection.name,
+            prune=True,
+            progress=lambda so_far: bar.show(so_far, total),
+            total_documents=total,
+        )
+    for skipped in report.skipped:
+        console.print(str(skipped))
+    return report.added + report.replaced + report.unchanged
+
+
+def _ask(
+    collection: Collection, resources: Resources, client: Chorale, documents: int, console: Console
+) -> Evaluation:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from bench.evaluation import evaluate as ask_all
+    from bench.evaluation import runs_of
+
+    runs, count = runs_of(resources.pipeline), len(collection.questions)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=28), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as shown:
+        task = shown.add_task("asking", total=count * len(runs))
+        return ask_all(
+            collection,
+            runs=runs,
+            documents=documents,
+            ask=client.ask,
+            progress=lambda run, questions: shown.update(task, description=run, advance=questions),
+        )
+
+
+def _show(found: Evaluation) -> None:
+    from bench.metrics import MEASURES
+    from cli.terminal import plain_table, stdout
+
+    console, table = stdout(), plain_table("run", *MEASURES, right=tuple(MEASURES))
+    for name, figures in found.figures.items():
+        table.add_row(name, *(f"{figures[measure]:.4f}" for measure in MEASURES))
+    console.print(
+        f"{found.collection}: {found.documents:,} documents, {found.questions:,} judged questions\n"
+    )
+    console.print(table)

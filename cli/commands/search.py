@@ -1,0 +1,119 @@
+"""`chorale search`: ask a running installation."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from chorale_client import Answer, Request
+
+    from cli.installation import Installation
+
+
+def search(
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Which documents.")] = "default",
+    top_k: Annotated[int, typer.Option("--top-k", "-k", help="How many hits, 1 to 1,000.")] = 5,
+    configuration: Annotated[
+        str | None,
+        typer.Option("--configuration", "-c", help="A named set of ranking choices of the pipeline."),
+    ] = None,
+    branch: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this branch; may be given again.")
+    ] = None,
+    filter_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter", "-f", metavar="CONDITION", help="Only documents that meet it; may be given again."
+        ),
+    ] = None,
+    timeout_s: Annotated[
+        float | None,
+        typer.Option(
+            help="The answer comes within so many seconds, 0.05 to 60; else the configuration's time, or 2."
+        ),
+    ] = None,
+    snippet_chars: Annotated[int, typer.Option(help="Length of a snippet, 40 to 2,000 characters.")] = 240,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Neither read the cache nor store in it.")
+    ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Show how each score came about, and the stages with their times."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as one JSON document.")] = False,
+) -> None:
+    """Ask a running installation and show the fused answer.
+
+    A condition of `--filter` is `FIELD=VALUE`, `FIELD=A,B` (any of them), `FIELD!=VALUE`, `FIELD>=VALUE` (or `>`
+    `<=` `<`), `FIELD~PART`, `FIELD=*` (has it); dates are ISO 8601. All conditions must hold.
+
+    Exit code: 0 complete, 3 degraded (something was missing, which is named), 4 failed, 5 skipped, 6 cancelled,
+    7 refused, 2 wrong usage, 1 anything else.
+
+    Examples:
+
+        chorale search "how long is the notice period" --namespace law
+
+        chorale search "ERR-4711" -n law --branch bm25 --explain
+
+        chorale search "late rent" -n law --filter 'year>=2020' --filter 'source=faq,guide' --json
+    """
+    from chorale_client import make_request
+
+    from cli.exit_codes import BY_STATUS, OTHER
+    from cli.filters import WrongFilter, parse_filters
+    from cli.installation import find_installation
+
+    try:
+        filters = parse_filters(filter_ or ())
+    except WrongFilter as error:
+        raise typer.BadParameter(str(error), param_hint="--filter") from None
+    include = (
+        ("ids", "metadata", "snippets")
+        if as_json and not explain
+        else ("ids", "metadata", "snippets", "explanation")
+    )
+    options: dict[str, Any] = {
+        "namespace": namespace,
+        "top_k": top_k,
+        "configuration": configuration,
+        "branches": branch or None,
+        "filters": filters,
+        "snippet_chars": snippet_chars,
+        "include": include,
+        "cache": "bypass" if no_cache else "use",
+    }
+    if timeout_s is not None:
+        options["timeout_s"] = timeout_s
+    answer = _ask(find_installation(), make_request(question, **options))
+    if as_json:
+        # Only what the service wrote: a field that was not asked for is not there, rather than null.
+        sys.stdout.write(answer.model_dump_json(exclude_unset=True) + "\n")
+    else:
+        from cli.terminal import stdout
+        from cli.views.answer import show_answer
+
+        show_answer(stdout(), answer, explain=explain)
+    raise typer.Exit(BY_STATUS.get(answer.status, OTHER))
+
+
+def _ask(around: Installation, request: Request) -> Answer:
+    from chorale_client import Chorale
+
+    from cli.installation import NotRunning
+    from cli.monitoring.liveness import read_workers
+
+    redis = around.running_redis()
+    assert around.redis_url is not None
+    if not read_workers(redis):
+        raise NotRunning(
+            "Redis answers, but no worker does: start them with `chorale up` in another terminal"
+        )
+    client = Chorale(
+        around.redis_url, broker_url=around.settings.broker_url, answer_ttl_s=around.settings.answer_ttl_s
+    )
+    return client.ask(request)

@@ -1,0 +1,35 @@
+"""`chorale sweeper`: ends requests that nobody else ended, and moves ended ones into the audit tables."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Duty(StrEnum):
+    SWEEP = "sweep"
+    DRAIN = "drain"
+
+
+def sweeper(
+    only: Annotated[
+        Duty | None,
+        typer.Option(help="Do one of its two duties alone: end requests, or fill the audit tables."),
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of this process in its heartbeat and logs.")] = "sweeper",
+) -> None:
+    """Join and end requests from the ledger, and drain the outbox; `chorale up` starts one by itself.
+
+    Any number may run: a request is handled by one of them at a time.
+
+    Examples:
+
+        chorale sweeper
+
+        chorale sweeper --only drain --name drainer
+    """
+    from tasks.worker.sweeper_process import run
+
+    run(name=name, only=only.value if only else None)

@@ -1,0 +1,77 @@
+"""`chorale verify`: what the stores show, compared with the table of documents, and mended."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from search.clustered.verifying import Difference
+
+KINDS = ("missing", "outdated", "incomplete", "surplus")
+
+
+def verify(
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Which one.")] = "default",
+    check: Annotated[bool, typer.Option("--check", help="Compare only, and mend nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Compare what every store shows with the table of documents, and mend what differs.
+
+    What a store lacks is written again from the table; what the table does not know is deleted from the store, of
+    whatever source. An embedded store alone keeps documents and index in one place and mends itself.
+
+    Exit code: 0 every store shows every document, 8 not all of it (it is listed), 2 wrong usage, 1 anything else.
+
+    Examples:
+
+        chorale verify --namespace law
+
+        chorale verify -n law --check --json
+    """
+    from chorale_client.words import WIRE_VERSION
+
+    from cli.exit_codes import PART_DONE
+    from cli.indexing.one_writer import check_namespace, publish
+    from cli.installation import find_installation
+    from cli.terminal import stdout
+    from search.clustered.store import ClusteredStore
+
+    check_namespace(namespace)
+    around = find_installation()
+    store = around.resources.writing_store
+    found: Mapping[str, Difference] = {}
+    unwritten: dict[str, str] = {}
+    if isinstance(store, ClusteredStore):
+        found = store.verify(namespace, mends=not check)
+        unwritten = store.unwritten(namespace)
+        publish(around.resources, namespace)
+    else:
+        # Raises what is wrong with it.
+        store.warm(namespace)
+    if as_json:
+        told = {name: asdict(one) for name, one in found.items()}
+        print(json.dumps({"v": WIRE_VERSION, "namespace": namespace, "stores": told, "unwritten": unwritten}))
+    else:
+        for name, one in found.items():
+            stdout().print(f"{name}: {_said(one, mends=not check)}")
+        for document_id, why in list(unwritten.items())[:20]:
+            stdout().print(f"  {document_id}: {why}", soft_wrap=True)
+        if not found:
+            stdout().print(f"{namespace}: one embedded store, which is its own truth; nothing to compare")
+    if unwritten or any(one.failure or (check and one) for one in found.values()):
+        raise typer.Exit(PART_DONE)
+
+
+def _said(found: Difference, *, mends: bool) -> str:
+    if found.failure:
+        return found.failure
+    counts = [f"{len(ids):,} {kind}" for kind in KINDS if (ids := getattr(found, kind))]
+    if not counts:
+        return "shows what it should"
+    return ", ".join(counts) + (", mended" if mends else "")

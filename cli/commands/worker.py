@@ -1,0 +1,44 @@
+"""`chorale worker`: one process that works on queues."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from cli.queue_names import full_name, short_name
+
+
+def worker(
+    queues: Annotated[
+        list[str],
+        typer.Argument(metavar="QUEUE...", help="What to work on: `bm25` or, in full, `chorale.bm25`."),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of this process in its heartbeat and logs; the first queue's, and its number."
+        ),
+    ] = None,
+) -> None:
+    """Work on one or more queues until stopped; `chorale up` starts one for each queue by itself.
+
+    It takes no work before its model is warm. Ctrl-C or SIGTERM stops it: what it has
+    begun it ends first.
+
+    Examples:
+
+        chorale worker bm25
+
+        chorale worker chorale.vector --name vector-2
+
+        chorale worker retrieve fusion
+    """
+    from config.threads import limit_threads
+
+    limit_threads()
+    from tasks.worker.worker import run_worker
+
+    full_names = [full_name(queue) for queue in queues]
+    run_worker(full_names, name=name or f"{short_name(full_names[0])}-{os.getpid()}")

@@ -1,0 +1,91 @@
+"""What each screen of the demo claims, checked on the answer it shows: the sentence of what does not hold, or None."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chorale_client.words import Reason, Stage, Status
+
+from cli.demo.questions import DemoQuestion, broken_claim
+
+if TYPE_CHECKING:
+    from chorale_client import Answer, Hit
+
+LEXICAL, DENSE = "bm25", "vector"
+
+
+def broken_question(question: DemoQuestion, answer: Answer) -> str | None:
+    """For an answer that was asked for with its explanation."""
+    if not_whole := broken_whole(answer):
+        return not_whole
+    outside = [
+        hit.document_id
+        for hit in answer.hits
+        if any(hit.metadata.get(field) != value for field, value in question.filters.items())
+    ]
+    if outside:
+        return f"{outside[0]} does not meet the filter"
+    return broken_claim(
+        question,
+        first=answer.hits[0].document_id if answer.hits else None,
+        ranks=ranks_of(question.expected, answer),
+        has_lexical_hits=found_by(LEXICAL, answer) > 0,
+        best_cosine=best_cosine(answer),
+    )
+
+
+def broken_whole(answer: Answer) -> str | None:
+    missing = ", ".join(f"{one.where} {one.reason}" for one in answer.degraded)
+    return (
+        None
+        if answer.status == Status.COMPLETE
+        else f"the answer is {answer.status}: {missing or 'no reason'}"
+    )
+
+
+def broken_degraded(answer: Answer, *, timeout_s: float) -> str | None:
+    """Answered in time, by all but the branch that is held still, and it says so."""
+    where = f"{Stage.SEARCH}.{DENSE}"
+    said = [(one.where, one.reason) for one in answer.degraded]
+    if answer.status != Status.DEGRADED or said != [(where, Reason.NOT_STARTED)]:
+        return f"the answer is {answer.status} and misses {said}, not {where} alone as {Reason.NOT_STARTED}"
+    if not answer.hits:
+        return "the other branches found nothing"
+    if answer.took_ms > timeout_s * 1000:
+        return f"it took {answer.took_ms:.0f} ms of {timeout_s * 1000:.0f}"
+    return None
+
+
+def broken_resumed(answer: Answer) -> str | None:
+    """Whole again, and worked out anew."""
+    if answer.cached:
+        return "the degraded answer was kept in the cache"
+    if found_by(DENSE, answer) == 0:
+        return "the branch that was held still found nothing"
+    return broken_whole(answer)
+
+
+def broken_cached(answer: Answer, before: Answer) -> str | None:
+    """The same hits, from the cache."""
+    if not answer.cached:
+        return "the answer was not in the cache"
+    if [hit.document_id for hit in answer.hits] != [hit.document_id for hit in before.hits]:
+        return "the cache holds other hits"
+    return broken_whole(answer)
+
+
+def ranks_of(document_id: str | None, answer: Answer) -> dict[str, int]:
+    """The ranks that the branches gave to a document, by branch; empty if it is not among the hits."""
+    found: Hit | None = next((hit for hit in answer.hits if hit.document_id == document_id), None)
+    return {name: branch.rank for name, branch in found.branches.items()} if found else {}
+
+
+def found_by(branch: str, answer: Answer) -> int:
+    """How many documents the branch found."""
+    return next((line.n_out or 0 for line in answer.stages if line.stage == f"{Stage.SEARCH}.{branch}"), 0)
+
+
+def best_cosine(answer: Answer) -> float:
+    """Of the hits: the best of the branch itself wherever no word matches, since it alone ranks then."""
+    scores = [hit.branches[DENSE].score or 0.0 for hit in answer.hits if DENSE in hit.branches]
+    return max(scores, default=0.0)

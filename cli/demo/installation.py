@@ -1,0 +1,112 @@
+"""The demo's own installation: a folder, a server and workers that end with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chorale_client import Chorale
+from chorale_client.keys import GENERATION, OUTBOX
+
+from cli.local.measured_pipeline import LastLines, NotReady
+from cli.local.processes import READY_LIMIT_S, running
+from models.errors import ServiceError
+
+if TYPE_CHECKING:
+    from assembly.resources import Resources
+    from cli.local.supervisor import Supervisor
+
+NAMESPACE = "python"
+_KEPT = frozenset({"CHORALE_REDIS_URL", "CHORALE_MODEL_THREADS"})
+_OURS = {
+    "CHORALE_LOG_LEVEL": "WARNING",
+    # The demo indexes by itself, and the fewer processes warm up the sooner it begins.
+    "CHORALE_WORKER_PROCESSES": "index=0",
+    # Twice as fast as fp32: a first look should not take two minutes on a small machine.
+    "CHORALE_EMBEDDER_DOCUMENT_PRECISION": "int8",
+}
+
+
+class RedisInUse(ServiceError):
+    """The configured Redis belongs to an installation, whose requests the demo's workers would take."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoInstallation:
+    """Started, and perhaps not ready yet."""
+
+    resources: Resources
+    supervisor: Supervisor
+    client: Chorale
+    namespace: str
+
+    def wait_ready(self) -> None:
+        """Raises NotReady."""
+        if missing := self.supervisor.wait_ready(READY_LIMIT_S):
+            raise NotReady(f"not ready within {READY_LIMIT_S:.0f} s: {', '.join(missing)}")
+
+
+@contextmanager
+def demo_installation(lines: LastLines) -> Iterator[DemoInstallation]:
+    """Everything in a temporary folder, with the settings as they are shipped; `lines` takes what workers write.
+
+    It ends with the block, with SIGTERM and with the terminal; the processes end with this one however it ends.
+    Raises RedisInUse, RedisMissing, RedisUnreachable.
+    """
+    from assembly.resources import Resources
+    from config.logging import set_up_logging
+    from config.pipeline import load_pipeline
+    from config.settings import load_settings
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
+    with tempfile.TemporaryDirectory(prefix="chorale-demo-", ignore_cleanup_errors=True) as home:
+        for name in [name for name in os.environ if name.startswith("CHORALE_") and name not in _KEPT]:
+            del os.environ[name]
+        os.environ.update(_OURS, CHORALE_HOME=home)
+        settings = load_settings()
+        set_up_logging(level="WARNING", log_format="console", texts=False)
+        pipeline = load_pipeline(None)
+        namespace = NAMESPACE
+        if settings.redis_url is not None:
+            _check_unused(settings.redis_url)
+            # Answers of an earlier demo may still be in its cache.
+            namespace = f"{NAMESPACE}-{os.getpid()}"
+        with running(settings, pipeline, lines) as started:
+            resources = Resources(settings, pipeline, started.redis_url)
+            try:
+                yield DemoInstallation(resources, started.supervisor, Chorale(started.redis_url), namespace)
+            finally:
+                # Twice is at once: nothing in a folder that goes away is worth an orderly end.
+                started.supervisor.request_stop()
+                started.supervisor.request_stop()
+                if settings.redis_url is not None:
+                    resources.redis.delete(GENERATION + namespace)  # all else in there expires
+
+
+def _end(number: int, _: object) -> None:
+    sys.exit(128 + number)
+
+
+def _check_unused(redis_url: str) -> None:
+    from redis import Redis, RedisError
+
+    from cli.monitoring.liveness import read_workers
+
+    with Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2) as client:
+        try:
+            is_used = bool(read_workers(client)) or bool(client.xlen(OUTBOX))
+        except RedisError:
+            return  # whoever starts the workers says so
+    if is_used:
+        raise RedisInUse(
+            "the Redis of CHORALE_REDIS_URL belongs to an installation, and the demo's workers would take its "
+            "requests: leave the variable out, and the demo starts a Redis of its own"
+        )

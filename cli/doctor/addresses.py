@@ -1,0 +1,70 @@
+"""Whether every process means the same databases, the same broker and the same stores."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from urllib.parse import unquote, urlsplit
+
+from cli.doctor.finding import Finding
+from cli.doctor.reports import read_reports
+from cli.installation import Installation
+from tasks.worker.self_report import addresses
+
+_DATABASES = {"the audit trail": "CHORALE_AUDIT_URL", "the table of documents": "CHORALE_DOCUMENTS_URL"}
+_VARIABLES = {**_DATABASES, "the broker": "CHORALE_BROKER_URL"}
+
+
+def same(around: Installation) -> Iterator[Finding]:
+    """Among the processes in full.  Where this program runs servers may have other names: it is compared by kind and
+    name of database and virtual host alone, and its stores' addresses not at all."""
+    reports = [report for report in read_reports(around.running_redis()) if "addresses" in report.said]
+    own = addresses(around.resources)
+    is_near = any(report.said["host"] == socket.gethostname() for report in reports)
+    told: list[dict[str, list[str]]] = []
+    for what in dict.fromkeys(name for report in reports for name in report.said["addresses"]):
+        meant: dict[str, list[str]] = {}
+        for report in reports:
+            if address := report.said["addresses"].get(what):
+                meant.setdefault(address, []).append(report.name)
+        # The table of documents is mostly in the database of the audit trail.
+        if meant in told:
+            continue
+        told.append(meant)
+        first, *others = meant
+        if others:
+            each = "; ".join(f"{', '.join(names)}: {address}" for address, names in meant.items())
+            yield Finding(
+                f"not every process means the same by {what}: {each}",
+                f"give all of them the same {_VARIABLES.get(what, 'pipeline file')}, and restart those that differ",
+            )
+        elif what in _VARIABLES and (is_near or not first.startswith("sqlite:")):
+            here = own.get(what, "nothing")
+            if _named(here) != _named(first):
+                yield Finding(
+                    f"this program means {here} by {what}, and the processes {first}",
+                    f"set {_VARIABLES[what]} in this shell to what they have",
+                )
+
+
+def shared(around: Installation) -> Iterator[Finding]:
+    """A file is another one on every host."""
+    reports = read_reports(around.running_redis())
+    hosts = sorted({str(report.said["host"]) for report in reports if "host" in report.said})
+    if len(hosts) < 2:
+        return
+    said = [addresses(around.resources), *(report.said.get("addresses", {}) for report in reports)]
+    for what, variable in _DATABASES.items():
+        files = (one[what] for one in said if one.get(what, "").startswith("sqlite:"))
+        if file := next(files, None):
+            yield Finding(
+                f"{what} is in a file ({file.removeprefix('sqlite:///')}), and processes run on {len(hosts)} hosts "
+                f"({', '.join(hosts)}): each host has a file of its own",
+                f"set {variable} to a PostgreSQL for every process, and restart",
+            )
+
+
+def _named(address: str) -> tuple[str, str, str]:
+    """Kind, with TLS or without, and name."""
+    parts = urlsplit(address)
+    return parts.scheme.removeprefix("py")[:4], unquote(parts.path.removeprefix("/")) or "/", parts.query

@@ -1,0 +1,95 @@
+"""The audit trail: its database, and what is on its way there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy import URL
+from sqlalchemy.exc import SQLAlchemyError
+
+from audit.database import database_url, open_database
+from audit.drainer import cause
+from audit.outbox import UNREADABLE, outbox_state
+from audit.schema import SCHEMA
+from cli.doctor.finding import Finding
+from cli.installation import Installation
+from ledger.outbox import read_outbox_bound
+from models.audit_tables import RequestRow
+
+TAKE_A_LOCK = {
+    "sqlite": "BEGIN IMMEDIATE",
+    "postgresql": f"LOCK TABLE {RequestRow.__tablename__} IN ROW EXCLUSIVE MODE",
+}
+"""What the drainer takes before it writes; given back at once, and nothing is written."""
+
+OLD_S = 30.0
+"""An ended request is in the tables within a second, unless somebody holds them."""
+
+
+def schema(around: Installation) -> Iterator[Finding]:
+    url = database_url(around.settings.audit_database_url)
+    shown = url.render_as_string()
+    mend = "start `chorale sweeper` (or `chorale up`) of this version: it brings the database up to date"
+    # Opening a file that is not there would make it.
+    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+        yield Finding(f"there is no audit database {shown} yet", mend)
+        return
+    engine = open_database(url)
+    try:
+        with engine.connect() as connection:
+            found = SCHEMA.revision(connection)
+    except SQLAlchemyError as error:
+        yield Finding(
+            f"the audit database {shown} cannot be read: {cause(error)}",
+            "check CHORALE_AUDIT_URL and the server or file",
+        )
+        return
+    finally:
+        engine.dispose()
+    if found is None or found < SCHEMA.newest:
+        yield Finding(
+            f"the audit database {shown} has schema {found or 'none'} instead of {SCHEMA.newest}", mend
+        )
+    elif found > SCHEMA.newest:
+        yield Finding(
+            f"the audit database {shown} has schema {found}, and this version knows none after {SCHEMA.newest}",
+            "use the newer version that wrote it, or another database",
+        )
+    else:
+        yield from _writing(url, shown)
+
+
+def _writing(url: URL, shown: str) -> Iterator[Finding]:
+    """Waits for whoever holds it as long as the drainer does."""
+    engine = open_database(url)
+    try:
+        with engine.connect() as connection:
+            connection.exec_driver_sql(TAKE_A_LOCK[engine.dialect.name])
+            connection.rollback()
+    except SQLAlchemyError as error:
+        yield Finding(
+            f"the audit database {shown} cannot be written: {cause(error)}",
+            "end whoever holds it, or let it be written; ended requests wait in the outbox until then",
+        )
+    finally:
+        engine.dispose()
+
+
+def outbox(around: Installation) -> Iterator[Finding]:
+    redis = around.running_redis()
+    entries, age_s = outbox_state(redis)
+    bound = read_outbox_bound(redis)
+    is_filling = 0 < bound.entries <= 2 * entries
+    if age_s > OLD_S or is_filling:
+        most = f" of at most {bound.entries:,}" if bound.entries else ""
+        without = "; more come without their candidates, and then requests are refused" if is_filling else ""
+        yield Finding(
+            f"{entries:,}{most} ended requests wait for the audit tables, the oldest for {age_s:,.0f} s{without}",
+            "see the log of `chorale sweeper`: mostly its database is locked or away",
+        )
+    if aside := int(redis.xlen(UNREADABLE)):
+        yield Finding(
+            f"{aside:,} ended requests could not be written and are kept aside",
+            f"read them with `redis-cli XRANGE {UNREADABLE} - + COUNT 5`, then delete the key",
+        )

@@ -1,0 +1,126 @@
+"""Celery's settings as the workers that run have them: the join, and what a stopped worker leaves, rest on these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cli.doctor.finding import Finding
+from cli.doctor.reports import Report, read_reports
+from cli.installation import Installation
+from config.celery import BACKEND, is_redis, needs_acknowledgement
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    setting: str
+    expected: Any
+    why: str
+    """What happens otherwise."""
+    holds: Callable[[Any], bool] | None = None
+    """Where more than the expected value is right."""
+    applies: Callable[[Report], bool] = lambda _: True
+
+    def is_kept(self, value: Any) -> bool:
+        return bool(self.holds(value)) if self.holds else bool(value == self.expected)
+
+
+def _short(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 < value <= 60
+
+
+def _acknowledges(report: Report) -> bool:
+    return needs_acknowledgement(report.queues) or not report.said["settings"].get("lean", True)
+
+
+RULES = (
+    Rule("result_backend", BACKEND, "the chord would be joined by Celery, which can wait for ever"),
+    Rule("task_acks_late", True, "what a stopped worker had begun would be lost"),
+    Rule(
+        "ack_emulation",
+        True,
+        "documents to index would be lost with their worker",
+        applies=_acknowledges,
+    ),
+    Rule("visibility_timeout", 60, "what a killed worker had begun comes back too early or too late"),
+    Rule("unacked_restore_interval", 5, "what a killed worker had begun comes back minutes late"),
+    Rule("unacked_restore_throttle", 1, "what a killed worker had begun comes back minutes late"),
+    Rule("prefetch", 1, "it hoards messages that other workers could take"),
+    Rule("worker_disable_prefetch", False, "it waits a second or two after every task"),
+    Rule("accept_content", ["json"], "a message could bring more than data"),
+    Rule("task_serializer", "json", "other workers refuse what it sends"),
+    Rule("result_serializer", "json", "clients cannot read what it writes"),
+    Rule("task_ignore_result", True, "every task leaves a result that nobody reads"),
+    Rule("result_backend_thread_safe", True, "every thread opens connections of its own"),
+    Rule("redis_socket_timeout", "60 s or less", "a silent Redis would hold it for minutes", holds=_short),
+    Rule("socket_timeout", "60 s or less", "a silent broker would hold it for ever", holds=_short),
+    Rule("priority_steps", [0], "it looks for messages in lists where nobody puts them"),
+    Rule(
+        "worker_proc_alive_timeout",
+        "120 s or more",
+        "a replaced process would be killed while it loads its model, again and again",
+        holds=lambda value: isinstance(value, int | float) and value >= 120,
+    ),
+    Rule("task_create_missing_queues", False, "a misspelt queue would be one that nobody reads"),
+    Rule(
+        "worker_deduplicate_successful_tasks", False, "a part that comes again after a crash is never counted"
+    ),
+    Rule(
+        "pool",
+        "solo or thread",
+        "models and connections do not survive a fork",
+        holds=lambda value: value in ("solo", "thread"),
+    ),
+)
+_OF_REDIS = {rule.setting for rule in RULES[2:6]} | {"socket_timeout", "priority_steps"}
+
+
+def workers(around: Installation) -> Iterator[Finding]:
+    on_redis = is_redis(around.settings.broker_url or "redis://")
+    for report in read_reports(around.running_redis()):
+        has = report.said.get("celery")
+        if has is None:
+            continue
+        for rule in RULES:
+            if not rule.applies(report) or (rule.setting in _OF_REDIS and not on_redis):
+                continue
+            if not rule.is_kept(has.get(rule.setting)):
+                yield Finding(
+                    f"{report.name} has {rule.setting} = {has.get(rule.setting)!r} instead of {rule.expected!r}: "
+                    f"{rule.why}",
+                    f"start it as `chorale worker {' '.join(queue.removeprefix('chorale.') for queue in report.queues)}`"
+                    " of this version",
+                )
+
+
+def chords(around: Installation) -> Iterator[Finding]:
+    """Several times slower, and on purpose only where the broker is no Redis."""
+    from tasks.registration import make_app
+
+    why = make_app(around.resources).fanout.why_plain
+    if why is not None and is_redis(around.settings.broker_url or "redis://"):
+        yield Finding(
+            f"requests are published as plain chords, several times slower: {why}",
+            "one Redis database for ledger and broker (no CHORALE_BROKER_URL), CHORALE_LEAN not off, and the "
+            "versions of requirements/base.txt",
+        )
+
+
+def events(around: Installation) -> Iterator[Finding]:
+    redis = around.running_redis()
+    # Who says that they are off has chosen: Flower shows workers and queues then.
+    is_chosen = "task_events" in around.settings.model_fields_set
+    if is_chosen or not redis.exists("_kombu.binding.celeryev"):
+        return
+    silent = [
+        report.name
+        for report in read_reports(redis)
+        if not report.said.get("celery", {}).get("worker_send_task_events", True)
+    ]
+    if silent:
+        yield Finding(
+            f"somebody watches Celery's events (Flower), and {', '.join(silent)} send none of their tasks",
+            "set CHORALE_TASK_EVENTS=true and restart them; or to false, for them and for this command, where workers and "
+            "queues are enough to see",
+        )

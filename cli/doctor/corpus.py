@@ -1,0 +1,106 @@
+"""The documents, the model they were embedded with, and what readers are told of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from cli.doctor.finding import Finding
+from cli.installation import Installation
+from cli.monitoring.generations import published
+from models.documents import NamespaceState
+from models.errors import ServiceError, StageFailure
+from search.clustered.database import DatabaseUnavailable
+
+_SETTLE_S = 0.5
+"""A batch that was just committed is announced within this."""
+
+
+def store_is_readable(around: Installation) -> Iterator[Finding]:
+    store = around.resources.writing_store
+    try:
+        states = store.namespaces()
+    except DatabaseUnavailable as failure:
+        settings = around.settings
+        is_shared = settings.documents_database_url == settings.audit_url
+        variable = "CHORALE_AUDIT_URL" if is_shared else "CHORALE_DOCUMENTS_URL"
+        yield Finding(
+            failure.detail,
+            f"start it, or correct {variable} (user, password, host, database), for every process",
+        )
+        return
+    except StageFailure as failure:
+        yield Finding(*_split(failure))
+        return
+    for state in states:
+        try:
+            # What every search worker does when it starts.
+            store.warm(state.name)
+        except StageFailure as failure:
+            what, mend = _split(failure)
+            yield Finding(f"namespace {state.name!r}: {what}", mend)
+
+
+def model(around: Installation) -> Iterator[Finding]:
+    settings = around.settings
+    try:
+        own = around.resources.embedder.fingerprint
+    except ServiceError as error:
+        yield Finding(
+            f"the model cannot be read: {error}",
+            "set CHORALE_EMBEDDER to a folder with it, or a name on the hub",
+        )
+        return
+    for state in _namespaces(around):
+        if state.manifest is not None and state.manifest.embedder != own:
+            yield Finding(
+                f"namespace {state.name!r} was embedded by another model or precision than {settings.embedder}",
+                "set CHORALE_EMBEDDER (and _PRECISION) to what it was built with, or build it again: "
+                f"`chorale index PATH… --namespace {state.name} --rebuild`",
+            )
+
+
+def rerankers(around: Installation) -> Iterator[Finding]:
+    for name, declared in around.pipeline.rerankers.items():
+        try:
+            _ = around.resources.reranker(name).fingerprint
+        except ServiceError as error:
+            yield Finding(
+                f"the reranker {name!r} ({declared.model}) cannot be read: {error}",
+                "put the model there, on the fusion workers too, or correct the reranker in the pipeline",
+            )
+
+
+def generations(around: Installation) -> Iterator[Finding]:
+    around.running_redis()
+    if _differing(around):
+        time.sleep(_SETTLE_S)
+    for name, (own, copy) in _differing(around).items():
+        said = "none" if copy is None else f"{copy:,}"
+        yield Finding(
+            f"namespace {name!r} has generation {own:,}, and Redis says {said}: old answers may come from the cache",
+            f"repeat the last `chorale index PATH… --namespace {name}`: it changes nothing and says it anew",
+        )
+
+
+def _differing(around: Installation) -> dict[str, tuple[int, int | None]]:
+    states = _namespaces(around)
+    copies = published(around, [state.name for state in states])
+    return {
+        state.name: (state.generation, copies.get(state.name))
+        for state in states
+        if copies.get(state.name) != state.generation
+    }
+
+
+def _namespaces(around: Installation) -> list[NamespaceState]:
+    try:
+        return around.resources.writing_store.namespaces()
+    except StageFailure:
+        raise ServiceError("the documents cannot be read, which is said above") from None
+
+
+def _split(failure: StageFailure) -> tuple[str, str]:
+    """What is wrong and what mends it, where the store says both in one sentence."""
+    what, semicolon, mend = failure.detail.rpartition("; ")
+    return (what, mend) if semicolon else (failure.detail, "see the store's log")

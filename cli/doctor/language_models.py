@@ -1,0 +1,86 @@
+"""The language models that branches ask: each endpoint is asked for one short text, past every cache; and whether the
+configurations leave them their time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from chorale_client.words import Reason
+
+from cli.doctor.finding import Finding
+from cli.installation import Installation
+from models.errors import StageFailure
+
+if TYPE_CHECKING:
+    from config.generators import Endpoint
+
+PROMPT = "Say yes."
+_MENDS = {
+    Reason.NOT_CONFIGURED: "give it what it names, to the workers too, and restart them",
+    Reason.UNAUTHORISED: "give the workers the right key and restart them: until then nothing is written for these branches",
+    Reason.UNAVAILABLE: "start that server, or correct the branch's url in the pipeline",
+    Reason.TIMEOUT: "see what that server is busy with, or raise the branch's limit_s",
+}
+
+
+def have_time(around: Installation) -> Iterator[Finding]:
+    """Of configurations that declare no time: who declares one, or gives one with each request, knows what it is."""
+    from chorale_client.request import Request
+
+    from branches.language_model import AFTER_S
+    from tasks.request.planning import reserves_ms
+
+    generators = around.resources.generators
+    request_s: float = Request.model_fields["timeout_s"].default
+    for configuration in around.pipeline.configurations.values():
+        if configuration.timeout_s is not None:
+            continue
+        budget_ms = configuration.reranker.budget_ms if configuration.reranker else 0
+        most_s = request_s - reserves_ms(request_s, budget_ms)[1] / 1000 - AFTER_S
+        for branch in around.pipeline.branches_of(configuration):
+            options = generators.options(branch.name)
+            if options is not None and options.asks_a_model and options.limit_s > most_s:
+                yield Finding(
+                    f"configuration {configuration.name!r} has no timeout_s: of the {request_s:g} s of a request that "
+                    f"gives none the language model of {branch.name} has at most {most_s:.1f} s, not its limit_s of "
+                    f"{options.limit_s:g} s",
+                    f"declare timeout_s in [configurations.{configuration.name}], above that limit_s",
+                )
+
+
+def answer(around: Installation) -> Iterator[Finding]:
+    generators = around.resources.generators
+    endpoints: dict[tuple[object, ...], tuple[Endpoint, list[str]]] = {}
+    for branch in around.pipeline.branches:
+        options = generators.options(branch.name)
+        if options is not None and options.asks_a_model:
+            # A package's generator knows by itself whom to ask.
+            key = (branch.name,) if options.is_foreign else (options.url, options.model, options.api_key_env)
+            endpoints.setdefault(key, (options, []))[1].append(branch.name)
+    for options, branches in endpoints.values():
+        try:
+            _ask(options)
+        except StageFailure as failure:
+            yield Finding(
+                f"the language model of {', '.join(branches)} ({failure.reason}): {failure.detail}",
+                _MENDS.get(failure.reason, "correct the branch's declaration in the pipeline"),
+            )
+
+
+def _ask(options: Endpoint) -> None:
+    """Raises the StageFailure that a request's branch would have."""
+    from branches.language_models import open_chat, open_generator
+    from config.generators import HydeOptions
+
+    said: object
+    if isinstance(options, HydeOptions) and options.is_foreign:
+        (said,) = open_generator(options).imagine([PROMPT], timeout_s=options.limit_s)
+    else:
+        chat = open_chat(options)
+        try:
+            (said,) = chat.complete([PROMPT], timeout_s=options.limit_s)
+        finally:
+            chat.close()
+    if isinstance(said, StageFailure):
+        raise said

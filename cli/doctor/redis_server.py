@@ -1,0 +1,98 @@
+"""The Redis server: without it nothing is asked, and what it forgets or refuses is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from cli.doctor.finding import Finding
+from cli.installation import Installation, NotRunning
+
+OLDEST_VERSION = (6, 2)
+"""The oldest with the commands that the ledger's scripts use."""
+APART_S = 5.0
+"""More than a slow answer explains."""
+OURS = ("chorale:", "chorale.", "celery-task-meta-", "_kombu.", "unacked", "celeryev")
+"""Beginnings of our own keys, Celery's and kombu's (`chorale_client.keys`)."""
+LOOKED_AT = 10_000
+"""Keys; a database of millions is not read for this."""
+FULL = 0.9
+"""Share of `maxmemory` from which writes will soon be refused."""
+
+
+def reachable(around: Installation) -> Iterator[Finding]:
+    try:
+        around.running_redis()
+    except NotRunning as error:
+        yield Finding(error.what, error.mend)
+
+
+def version(around: Installation) -> Iterator[Finding]:
+    said = str(_info(around)["redis_version"])
+    if tuple(int(part) for part in said.split(".")[:2]) < OLDEST_VERSION:
+        yield Finding(f"Redis has version {said}", f"use {'.'.join(map(str, OLDEST_VERSION))} or newer")
+
+
+def memory(around: Installation) -> Iterator[Finding]:
+    info = _info(around)
+    policy, limit = info.get("maxmemory_policy", "noeviction"), int(info.get("maxmemory", 0))
+    if policy != "noeviction":
+        yield Finding(
+            f"Redis may evict requests and answers (maxmemory-policy {policy})",
+            "set `maxmemory-policy noeviction` in redis.conf, and now: redis-cli CONFIG SET maxmemory-policy noeviction",
+        )
+    if limit and int(info["used_memory"]) > FULL * limit:
+        yield Finding(
+            f"Redis uses {int(info['used_memory']) / limit:.0%} of its memory; when it is full it refuses requests",
+            "raise `maxmemory`, or lower CHORALE_CACHE_TTL_S and CHORALE_ANSWER_TTL_S",
+        )
+
+
+def evictions(around: Installation) -> Iterator[Finding]:
+    if count := int(_info(around).get("evicted_keys", 0)):
+        yield Finding(
+            f"Redis has evicted {count:,} keys since it started: requests, answers or messages may be among them",
+            "see `redis memory` and `redis-cli CONFIG GET maxmemory-policy`; then `redis-cli CONFIG RESETSTAT`",
+        )
+
+
+def clock(around: Installation) -> Iterator[Finding]:
+    before_s = time.time()
+    seconds, microseconds = around.running_redis().time()
+    # Somewhere between the two looks at our own clock is the moment of Redis's.
+    apart_s = abs((before_s + time.time()) / 2 - (seconds + microseconds / 1e6))
+    if apart_s > APART_S:
+        yield Finding(
+            f"this machine's clock and that of the Redis server are {apart_s:,.0f} s apart",
+            "let both follow a time server (chrony, systemd-timesyncd): requests end by Redis's clock, logs go by ours",
+        )
+
+
+def strangers(around: Installation) -> Iterator[Finding]:
+    redis = around.running_redis()
+    ours = (*OURS, *around.pipeline.queues)
+    names = (key.decode(errors="replace") for key in islice(redis.scan_iter(count=1_000), LOOKED_AT))
+    foreign = [name for name in names if not name.startswith(ours) and not name.endswith(".pidbox")]
+    if foreign:
+        yield Finding(
+            f"another program keeps its data in this Redis database ({len(foreign):,} keys, such as {foreign[0]!r})",
+            "give Chorale a database of its own: a FLUSHDB, a full memory or an eviction of the other would be ours",
+        )
+
+
+def durability(around: Installation) -> Iterator[Finding]:
+    info = _info(around)
+    if not int(info.get("aof_enabled", 0)):
+        yield Finding(
+            "Redis keeps nothing over a restart (appendonly no): requests in flight and the outbox would be lost",
+            "set `appendonly yes` in redis.conf, and now: redis-cli CONFIG SET appendonly yes",
+        )
+    elif info.get("aof_last_write_status", "ok") != "ok":
+        yield Finding("Redis cannot write its append-only file", "see its log; mostly the disk is full")
+
+
+def _info(around: Installation) -> dict[str, Any]:
+    info: dict[str, Any] = around.running_redis().info()
+    return info

@@ -1,0 +1,42 @@
+"""The stores that the pipeline declares: each is asked once, as a search would ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+from chorale_client.words import Reason
+
+from cli.doctor.finding import Finding
+from cli.installation import Installation
+from models.errors import StageFailure
+
+if TYPE_CHECKING:
+    from search.protocol import Store
+
+ANSWER_LIMIT_S = 5.0
+_MENDS = {
+    Reason.NOT_CONFIGURED: "give it what it names, to the workers too, and restart them",
+    Reason.UNAUTHORISED: "give the workers the right key and restart them: until then its branches are left out",
+    Reason.UNAVAILABLE: "start that server, or correct the store's address in the pipeline",
+    Reason.TIMEOUT: "see what that server is busy with",
+}
+"""Where the store's own sentence says no more."""
+
+
+def answer(around: Installation) -> Iterator[Finding]:
+    resources = around.resources
+    writes = {name for name in around.pipeline.stores if f"{name}:write" in resources.capabilities}
+    for name, declared in around.pipeline.stores.items():
+        try:
+            store = resources.store(name)
+            if name in writes:
+                cast("Store", store).namespaces()
+            else:
+                namespace = (declared.options.get("namespaces") or ["default"])[0]
+                store.search_text(namespace, ["chorale"], depth=1, timeout_s=ANSWER_LIMIT_S)
+        except StageFailure as failure:
+            what, semicolon, mend = failure.detail.rpartition("; ")
+            said = what if semicolon else failure.detail
+            otherwise = _MENDS.get(failure.reason, "correct the store's declaration in the pipeline")
+            yield Finding(f"store {name!r} ({failure.reason}): {said}", mend if semicolon else otherwise)

@@ -1,0 +1,79 @@
+"""The processes, and what waits for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from chorale_client.words import WIRE_VERSION
+
+from cli.doctor.finding import Finding
+from cli.installation import Installation
+from cli.monitoring.liveness import is_swept, read_queues, read_workers
+
+STALE_S = 5.0
+"""A worker beats every second, and its key expires after ten."""
+LONG_QUEUE = 100
+"""Messages that wait on one queue; a process takes some hundred in a second."""
+_LOOKS, _LOOK_EVERY_S = 20, 0.05
+
+
+def queues_are_served(around: Installation) -> Iterator[Finding]:
+    workers = read_workers(around.running_redis())
+    for queue in around.pipeline.queues:
+        serving = [worker for worker in workers if queue in worker.queues]
+        name = queue.removeprefix("chorale.")
+        if not serving:
+            yield Finding(
+                f"nobody works on {queue}", f"start `chorale worker {name}`, or all of it: `chorale up`"
+            )
+        elif not any(worker.is_ready for worker in serving):
+            yield Finding(
+                f"the worker of {queue} is not ready yet ({serving[0].name})",
+                "wait until its model is loaded; if that does not help, its log says why",
+            )
+        else:
+            for worker in serving:
+                if worker.age_s > STALE_S:
+                    yield Finding(
+                        f"{worker.name} has given no sign of life for {worker.age_s:.0f} s (process {worker.pid})",
+                        "`chorale up` starts it again by itself; elsewhere stop it and start it again",
+                    )
+
+
+def sweeper(around: Installation) -> Iterator[Finding]:
+    redis = around.running_redis()
+    if not any(not worker.queues and worker.is_ready for worker in read_workers(redis)):
+        yield Finding(
+            "no sweeper process runs: nobody fills the audit tables",
+            "start `chorale sweeper`, or all of it: `chorale up`",
+        )
+    # Between two leases there is a moment without one.
+    for _ in range(_LOOKS):
+        if is_swept(redis):
+            return
+        time.sleep(_LOOK_EVERY_S)
+    yield Finding(
+        "nobody sweeps: a request whose worker dies would have no end",
+        "start `chorale sweeper`, or `chorale up`",
+    )
+
+
+def queue_lengths(around: Installation) -> Iterator[Finding]:
+    redis = around.running_redis()
+    for waiting in read_queues(redis, around.pipeline.queues, broker_url=around.settings.broker_url):
+        if waiting.length is not None and waiting.length > LONG_QUEUE:
+            name = waiting.queue.removeprefix("chorale.")
+            yield Finding(
+                f"{waiting.length:,} messages wait on {waiting.queue}",
+                f"more processes: `chorale up --processes {name}=2`; or see in its log why it is slow",
+            )
+
+
+def wire_versions(around: Installation) -> Iterator[Finding]:
+    for worker in read_workers(around.running_redis()):
+        if worker.wire is not None and worker.wire != WIRE_VERSION:
+            yield Finding(
+                f"{worker.name} writes version {worker.wire} of the wire format, this program {WIRE_VERSION}",
+                "update the older of the two and restart its workers",
+            )

@@ -1,0 +1,165 @@
+"""`chorale index` by the workers of `chorale.index`: files are read here; split, embedded and written there."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from chorale_client import Chorale
+from chorale_client.documents import MAX_DOCUMENT_BYTES, document_bytes
+from chorale_client.errors import NoRoom
+from chorale_client.indexed import Indexed
+from chorale_client.words import QUEUE_INDEX
+
+from cli.indexing.one_writer import known
+from cli.indexing.sent_messages import SentMessages, index_queue
+from ingest.items import RawDocument, Skipped
+from models.errors import ServiceError
+from tasks.indexing.run import IndexingRun, IndexReport, Progress, skipped_from_wire
+
+if TYPE_CHECKING:
+    from cli.indexing.sent_messages import Told
+    from cli.installation import Installation
+
+IDS_A_MESSAGE = 1_000
+AT_ONCE = 16
+"""Messages that are with the workers at a time: enough for several of them, and little is left behind by Ctrl-C."""
+BYTES_AT_ONCE = 64 * 1024 * 1024
+"""Of them, in the broker's memory; a single message may be 45 MB."""
+
+FOR_ROOM_S = 1.0
+"""Between attempts to send while others' documents fill the broker."""
+
+
+class NotIndexed(ServiceError):
+    """The workers refused what was sent, and say why, or it was lost."""
+
+
+def index_by_workers(
+    around: Installation,
+    items: Iterable[RawDocument | Skipped],
+    *,
+    namespace: str,
+    source: str,
+    prune: bool,
+    progress: Callable[[Progress], None],
+    total_documents: int,
+    say: Callable[[str], None],
+) -> IndexReport:
+    """Send what is new or changed, wait until every store shows it, and report.
+
+    What was sent stays in the queue whatever becomes of this process; what an earlier run has sent is waited for, since
+    it will be in the table that this one compares with.  Raises NotRunning where no worker of `chorale.index` is alive,
+    NotIndexed, RedisError, and what the client raises.
+    """
+    redis = around.running_redis()
+    if (trouble := index_queue(around, redis).trouble) is not None:
+        raise trouble
+    sent = SentMessages(around, redis, namespace=namespace, source=source, say=say)
+    sent.wait_for_earlier()
+    store = around.resources.writing_store
+    state = known(store, namespace)
+    before = store.revisions(namespace, source) if state else {}
+    run = IndexingRun(source, before, progress, total_documents)
+    run.report.generation = state.generation if state else 0
+    sending = _Sending(around, namespace, run, sent)
+    for batch in run.batches(items):
+        sending.upsert([item for item, _ in batch])
+    sending.wait_for(0)
+    if prune:
+        sending.delete(run.gone())
+        sending.wait_for(0)
+    return run.report
+
+
+class _Sending:
+    """Sends what one run has for the workers, and adds up what they say."""
+
+    def __init__(self, around: Installation, namespace: str, run: IndexingRun, sent: SentMessages) -> None:
+        assert around.redis_url is not None
+        self._client = Chorale(around.redis_url, broker_url=around.settings.broker_url)
+        self._around, self._namespace, self._run, self._sent = around, namespace, run, sent
+
+    def upsert(self, items: Iterable[RawDocument]) -> None:
+        rows = []
+        for item in items:
+            row = _row(item)
+            if len(item.text) > MAX_DOCUMENT_BYTES // 4 and document_bytes(row) > MAX_DOCUMENT_BYTES:
+                why = f"more than {MAX_DOCUMENT_BYTES:,} bytes, which is too much for a message; --where here takes it"
+                self._run.report.skipped.append(Skipped(item.path, why, item.line))
+            else:
+                rows.append(row)
+        if rows:
+            size_bytes = _message_bytes(rows)
+            self.wait_for(AT_ONCE - 1, BYTES_AT_ONCE - size_bytes)
+            upsert = partial(self._client.upsert, self._namespace, rows, source=self._run.source)
+            self._hand_in(upsert, size_bytes)
+
+    def delete(self, ids: Sequence[str]) -> None:
+        for start in range(0, len(ids), IDS_A_MESSAGE):
+            part = ids[start : start + IDS_A_MESSAGE]
+            self._hand_in(partial(self._client.delete, self._namespace, part))
+
+    def _hand_in(self, send: Callable[[], str], size_bytes: int = 0) -> None:
+        """As soon as there is room for it."""
+        while True:
+            try:
+                return self._sent.add(send(), size_bytes)
+            except NoRoom as refused:
+                if len(self._sent):
+                    self.wait_for(len(self._sent) - 1)
+                elif (
+                    refused.waiting
+                    and index_queue(self._around, self._around.running_redis()).trouble is None
+                ):
+                    time.sleep(FOR_ROOM_S)
+                else:
+                    raise
+
+    def wait_for(self, messages: int, size_bytes: int = BYTES_AT_ONCE) -> None:
+        """Until no more than so many messages, of so many bytes, are with the workers; an only one may be larger."""
+        while len(self._sent) > messages or (len(self._sent) and self._sent.bytes > size_bytes):
+            for told in self._sent.wait():
+                self._add(told)
+
+    def _add(self, told: Told | None) -> None:
+        if told is None:
+            raise NotIndexed(
+                f"a message was lost: it is not in {QUEUE_INDEX} any more, no worker has it in hand, and none told what "
+                "became of it; the same command sends it again"
+            )
+        done = Indexed.from_wire(told)
+        if done.error is not None:
+            raise NotIndexed(done.error)
+        report = self._run.report
+        report.added += done.added
+        report.replaced += done.replaced
+        report.unchanged += done.unchanged
+        report.deleted += done.deleted
+        report.unwritten |= done.unwritten
+        report.generation = max(report.generation, done.generation)
+        if (left_out := told.get("left_out")) is not None:
+            report.skipped += map(skipped_from_wire, left_out)
+        else:
+            # A worker of before says it in texts alone.
+            texts = (said.partition(": ") for said in done.skipped)
+            report.skipped += [Skipped(where, why) for where, _, why in texts]
+        self._run.tell(done.passages)
+
+
+def _message_bytes(rows: Sequence[dict[str, Any]]) -> int:
+    """About: JSON in ASCII, in Base64."""
+    return len(json.dumps(rows, default=str)) * 4 // 3
+
+
+def _row(item: RawDocument) -> dict[str, Any]:
+    return {
+        "id": item.document_id,
+        "title": item.title,
+        "text": item.text,
+        "metadata": item.metadata,
+        "markup": item.markup,
+    }

@@ -1,0 +1,187 @@
+"""Messages of `chorale index` that are with the workers of `chorale.index`: what came of each, and what if nothing does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from chorale_client.handed_in import KEPT_S
+from chorale_client.keys import INDEXED, NOT_DONE, SENT, waiting_key
+from chorale_client.publisher import BROKER_ERRORS
+from chorale_client.redis_urls import celery_url
+from chorale_client.words import QUEUE_INDEX
+from pydantic_core import from_json
+
+from cli.installation import NotRunning
+from cli.monitoring.liveness import read_workers
+from config.celery import is_redis
+from tasks.sweeping.queues import queue_states
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+    from cli.installation import Installation
+
+LOOK_AGAIN_S = 0.05
+LOOK_FOR_WORKERS_S = 5.0
+GIVE_UP_S = 60.0
+"""Without a worker; one that is started anew takes a quarter of it."""
+LOST_AFTER_S = 180.0
+"""With workers, and the message neither in the queue nor in the hands of one: after a minute, what a worker that was
+killed had in hand is in the queue again."""
+
+Told = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexQueue:
+    """The queue that this process sends to, at one moment."""
+
+    is_alive: bool
+    """Some worker of it gives signs of life in Redis."""
+    is_consumed: bool
+    """As far as the broker counts consumers; Redis does not."""
+    is_empty: bool
+    in_hand: frozenset[str]
+    """Messages that some worker is busy with."""
+
+    @property
+    def trouble(self) -> NotRunning | None:
+        if not self.is_alive:
+            return NotRunning(
+                f"no worker of {QUEUE_INDEX} is alive",
+                "start one with `chorale worker index`, or let this process do it with --where here",
+            )
+        if not self.is_consumed:
+            return NotRunning(
+                f"no worker takes anything from {QUEUE_INDEX} at this command's broker",
+                "give it the CHORALE_BROKER_URL of the workers, which are alive",
+            )
+        return None
+
+
+def index_queue(around: Installation, redis: Redis) -> IndexQueue:
+    """Raises RedisError."""
+    broker_url = around.settings.broker_url
+    workers = [worker for worker in read_workers(redis) if QUEUE_INDEX in worker.queues]
+    in_hand = frozenset(task for worker in workers for task in worker.tasks)
+    try:
+        state = queue_states(redis, [QUEUE_INDEX], broker_url=broker_url)[QUEUE_INDEX]
+    except BROKER_ERRORS:
+        if broker_url is None:
+            raise
+        # It says nothing.  Whoever sends is told why.
+        return IndexQueue(bool(workers), is_consumed=True, is_empty=False, in_hand=in_hand)
+    # A worker that is busy for long is disconnected by RabbitMQ, and comes back.
+    is_consumed = broker_url is None or is_redis(celery_url(broker_url)) or bool(state.workers or in_hand)
+    return IndexQueue(bool(workers), is_consumed, is_empty=not state.length, in_hand=in_hand)
+
+
+_ADD = """
+-- In a script that deletes first: Redis over `maxmemory` lets it through, and the message is sent already.
+redis.call('SREM', KEYS[1], ARGV[1])
+redis.call('SADD', KEYS[1], ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+"""
+
+
+class SentMessages:
+    """Those of one source whose outcome was not read yet; Redis knows them for a day, for the next run.
+
+    `say` takes what somebody should know who waits.
+    """
+
+    def __init__(
+        self, around: Installation, redis: Redis, *, namespace: str, source: str, say: Callable[[str], None]
+    ) -> None:
+        self._around, self._redis, self._say = around, redis, say
+        self._key, self._not_done = f"{SENT}{namespace}:{source}", NOT_DONE + namespace
+        self._bytes: dict[str, int] = {}
+        self._said: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._bytes)
+
+    @property
+    def bytes(self) -> int:
+        return sum(self._bytes.values())
+
+    def wait_for_earlier(self) -> None:
+        """Until what an earlier run has sent is done, or lost; what came of it stands in the table of documents.
+
+        Raises NotRunning, RedisError.
+        """
+        tickets = cast("set[bytes]", self._redis.smembers(self._key))
+        self._bytes = {ticket.decode(): 0 for ticket in tickets}
+        self._ended()
+        if self._bytes:
+            self._say("waiting for what an earlier run has sent")
+        while self._bytes:
+            self.wait()
+
+    def add(self, ticket: str, size_bytes: int = 0) -> None:
+        """Raises RedisError."""
+        self._redis.register_script(_ADD)(keys=[self._key], args=[ticket, KEPT_S])
+        self._bytes[ticket] = size_bytes
+
+    def wait(self) -> list[Told | None]:
+        """What the workers told of messages that ended, as soon as one has; None of each that is lost.
+
+        Raises NotRunning where no worker has been there for a minute, RedisError.
+        """
+        served_s = known_s = looked_s = time.monotonic()
+        while not (ended := self._ended()):
+            time.sleep(LOOK_AGAIN_S)
+            if (now_s := time.monotonic()) < looked_s + LOOK_FOR_WORKERS_S:
+                continue
+            looked_s = now_s
+            self._say_why_they_wait()
+            queue = index_queue(self._around, self._redis)
+            if (trouble := queue.trouble) is None:
+                served_s = now_s
+            elif now_s > served_s + GIVE_UP_S:
+                raise NotRunning(trouble.what, f"{trouble.mend}; what was sent stays in the queue")
+            else:
+                self._say_once(f"{trouble.what}: waiting for one")
+            if trouble is not None or not queue.is_empty or queue.in_hand & self._bytes.keys():
+                known_s = now_s
+            elif now_s > known_s + LOST_AFTER_S:
+                # What is written from now on is not kept for them to know.
+                self._redis.zrem(self._not_done, *self._bytes)
+                return self._forget(dict.fromkeys(self._bytes))
+        return ended
+
+    def _ended(self) -> list[Told | None]:
+        """At once.  Of one that is done and has no outcome, that has expired."""
+        # Redis over `maxmemory` takes no transaction; asked in this order, one that ends meanwhile does not look lost.
+        with self._redis.pipeline(transaction=False) as trip:
+            for ticket in self._bytes:
+                trip.zscore(self._not_done, ticket)
+                trip.get(INDEXED + ticket)
+            found = trip.execute()
+        return self._forget(
+            {
+                ticket: None if told is None else from_json(told)
+                for ticket, not_done, told in zip(self._bytes, found[::2], found[1::2], strict=True)
+                if told is not None or not_done is None
+            }
+        )
+
+    def _forget(self, ended: Mapping[str, Told | None]) -> list[Told | None]:
+        if ended:
+            self._redis.srem(self._key, *ended)
+        for ticket in ended:
+            del self._bytes[ticket]
+        return list(ended.values())
+
+    def _say_why_they_wait(self) -> None:
+        for told in cast("list[bytes | None]", self._redis.mget([waiting_key(one) for one in self._bytes])):
+            if told is not None:
+                self._say_once(f"not indexed yet: {from_json(told)['waiting']}")
+
+    def _say_once(self, what: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            self._say(what)

@@ -1,0 +1,72 @@
+"""The pipeline that a command measures: the one that runs, or one for as long as the command takes."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from chorale_client.keys import HEARTBEAT
+from redis import Redis
+from redis.exceptions import RedisError
+
+from cli.local.child_output import PrefixedLines
+from cli.local.child_process import Output
+from cli.local.processes import READY_LIMIT_S, running
+from config.running_redis import find_redis_url
+from models.errors import ServiceError
+
+if TYPE_CHECKING:
+    from assembly.resources import Resources
+    from config.pipeline import Pipeline
+    from config.settings import Settings
+
+
+class LastLines:
+    """Takes what processes write, and shows the last of it where something went wrong."""
+
+    def __init__(self, keep: int = 40) -> None:
+        self._lines: deque[tuple[str, bytes]] = deque(maxlen=keep)
+
+    def __call__(self, name: str, line: bytes) -> None:
+        self._lines.append((name, line))
+
+    def show(self, stream: TextIO) -> None:
+        names = [name for name, _ in self._lines]
+        write = PrefixedLines(stream, names)
+        for name, line in self._lines:
+            write(name, line)
+
+
+class NotReady(ServiceError):
+    """Some worker did not become ready."""
+
+
+@contextmanager
+def installation(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[Resources]:
+    """The running installation of these settings; without one it is started, and stopped at the end.
+
+    `output` takes the lines of processes that are started here.  Raises what `cli.local.processes.running` raises, and
+    NotReady.
+    """
+    from assembly.resources import Resources
+
+    redis_url = settings.redis_url or find_redis_url(settings.home)
+    if redis_url is not None and _has_workers(redis_url):
+        yield Resources(settings, pipeline, redis_url)
+        return
+    os.environ.setdefault("CHORALE_LOG_LEVEL", "WARNING")
+    with running(settings, pipeline, output) as started:
+        if missing := started.supervisor.wait_ready(READY_LIMIT_S):
+            raise NotReady(f"not ready within {READY_LIMIT_S:.0f} s: {', '.join(missing)}")
+        yield Resources(settings, pipeline, started.redis_url)
+
+
+def _has_workers(redis_url: str) -> bool:
+    try:
+        with Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2) as client:
+            return next(client.scan_iter(HEARTBEAT + "*", count=1_000), None) is not None
+    except RedisError:
+        return False

@@ -1,0 +1,131 @@
+"""Starts Redis, where none is configured, and every worker, and stops all of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chorale_client.redis_urls import without_password
+
+from cli.local.child_process import Child, Output
+from cli.local.home_lock import hold_home
+from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
+from cli.local.supervisor import Supervisor
+from cli.monitoring.heartbeats import RedisHeartbeats
+from cli.queue_names import short_name
+from config.home import check_home
+from config.threads import VARIABLES
+from models.errors import ServiceError, WrongDeclaration
+
+if TYPE_CHECKING:
+    from config.pipeline import Pipeline
+    from config.settings import Settings
+
+REDIS = "redis"
+SWEEPER = "sweeper"
+READY_LIMIT_S = 150.0
+"""A little more than the supervisor gives one worker: then a restart has been tried."""
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class RedisUnreachable(ServiceError):
+    """The configured Redis does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A pipeline that was started; it stops with the `with` block it came from."""
+
+    supervisor: Supervisor
+    redis_url: str
+
+
+def worker_children(settings: Settings, pipeline: Pipeline, environment: Mapping[str, str]) -> list[Child]:
+    """As many processes for each queue as the settings say, and one sweeper; all get `environment`.
+
+    Raises WrongDeclaration for a queue that the pipeline does not have.
+    """
+    if unknown := sorted(settings.worker_processes.keys() - set(pipeline.queues)):
+        raise WrongDeclaration(
+            f"CHORALE_WORKER_PROCESSES: no queue {', '.join(map(short_name, unknown))}; "
+            f"there are: {', '.join(map(short_name, pipeline.queues))}"
+        )
+
+    def child(name: str, *arguments: str) -> Child:
+        return Child(name, (sys.executable, "-m", "cli", *arguments), environment)
+
+    workers = [
+        child(name, "worker", queue, "--name", name)
+        for queue in pipeline.queues
+        for number in range(1, settings.processes(queue) + 1)
+        for name in [f"{short_name(queue)}-{number}"]
+    ]
+    return [*workers, child(SWEEPER, "sweeper", "--name", SWEEPER)]
+
+
+def worker_environment(redis_url: str, home: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """What a worker's environment has beside the `given` one of this process."""
+    paths = [str(_ROOT), *filter(None, [given.get("PYTHONPATH")])]
+    return {
+        "CHORALE_REDIS_URL": redis_url,
+        "CHORALE_HOME": str(home),
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONUNBUFFERED": "1",
+        **{name: given.get(name, "1") for name in VARIABLES},  # see config.threads
+    }
+
+
+@contextmanager
+def running(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[Running]:
+    """Start Redis, where none is configured, and every worker; stop all of it when the block ends.
+
+    Raises AlreadyRunning (this home has its `up`), WrongHome, RedisMissing, RedisUnreachable.
+    """
+    home = settings.home
+    with hold_home(home):
+        check_home(home)
+        own_redis = settings.redis_url is None
+        redis: list[Child] = []
+        if settings.redis_url is None:
+            redis_url, command = prepare_redis(home)
+            redis.append(Child(REDIS, command, level=0))
+        else:
+            redis_url = settings.redis_url
+            _check_answers(redis_url)
+
+        def announce(name: str, pid: int) -> None:
+            if own_redis and name == REDIS:
+                announce_redis(home, redis_url, pid)
+
+        environment = worker_environment(redis_url, home, os.environ)
+        supervisor = Supervisor(
+            [*redis, *worker_children(settings, pipeline, environment)],
+            output=output,
+            heartbeats=RedisHeartbeats(redis_url, server=REDIS if own_redis else None),
+            on_start=announce,
+        )
+        try:
+            with supervisor:
+                yield Running(supervisor, redis_url)
+        finally:
+            if own_redis:
+                withdraw_redis(home)
+
+
+def _check_answers(redis_url: str) -> None:
+    import redis
+
+    try:
+        with redis.Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2) as client:
+            client.ping()
+    except (redis.RedisError, ValueError) as error:
+        raise RedisUnreachable(
+            f"The Redis of CHORALE_REDIS_URL, {without_password(redis_url)}, does not answer ({error}); "
+            "start it, or leave the variable out and chorale starts one itself."
+        ) from None

@@ -1,0 +1,250 @@
+"""Keeps child processes running: starts them in order, restarts dead and hung ones, leaves none behind."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from cli.local.child_process import Child, ChildProcess, Output
+from cli.monitoring.heartbeats import Heartbeat
+
+NAME = "chorale"
+"""Under which the supervisor's own lines appear."""
+
+
+Heartbeats = Callable[[Sequence[str]], Mapping[str, Heartbeat | None]]
+"""The heartbeats of these children: a name left out has none, None says that nothing can be known now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the supervisor waits for what; all in seconds."""
+
+    fresh_s: float = 3.0
+    """A heartbeat older than this is none."""
+    hung_after_s: float = 12.0
+    """Without a fresh heartbeat for this long, a child that has had one is hung."""
+    start_s: float = 120.0
+    """How long a child may take to its first heartbeat: a model is read from disk, perhaps fetched."""
+    first_delay_s: float = 0.5
+    """Before the first restart; doubled for each one that follows."""
+    longest_delay_s: float = 30.0
+    healthy_s: float = 60.0
+    """After a run of this length the delay begins anew."""
+    stop_s: float = 10.0
+    """Between SIGTERM and SIGKILL."""
+    look_every_s: float = 0.1
+    listen_every_s: float = 1.0
+
+    def delay_s(self, failures: int) -> float:
+        """How long to wait before the restart after so many failures in a row, from 1."""
+        # The power is bounded: a child that fails for days would leave the range of a float.
+        return min(self.longest_delay_s, self.first_delay_s * 2.0 ** min(failures - 1, 30))
+
+
+class _Watched:
+    """One child, its present run, and what is known of it; moments are monotonic seconds."""
+
+    def __init__(self, child: Child) -> None:
+        self.child = child
+        self.run: ChildProcess | None = None
+        self.start_at = 0.0
+        self.started_at = 0.0
+        self.heard_at = 0.0
+        self.has_beaten = False
+        self.is_ready = False
+        self.is_paused = False
+        self.failures = 0
+
+    def hear(self, beats: Mapping[str, Heartbeat | None], now: float, patience: Patience) -> None:
+        beat = beats.get(self.child.name)
+        if self.is_paused or (beat is None and self.child.name in beats):
+            self.heard_at = now
+        # A heartbeat older than this run is the one that was left by the run before.
+        elif beat is not None and beat.age_s <= min(patience.fresh_s, now - self.started_at):
+            self.heard_at, self.has_beaten, self.is_ready = now, True, beat.ready
+
+    def is_hung(self, now: float, patience: Patience) -> bool:
+        limit_s = patience.hung_after_s if self.has_beaten else patience.start_s
+        return self.child.beats and not self.is_paused and now - self.heard_at > limit_s
+
+
+class Supervisor:
+    """Runs children until it is stopped; as a context manager it starts them, and stops them at the end.
+
+    All children are started by one thread, which ends them all if it fails.  `on_start(name, pid)` is called
+    after each start.  Names must differ.
+    """
+
+    def __init__(
+        self,
+        children: Sequence[Child],
+        *,
+        output: Output,
+        heartbeats: Heartbeats = lambda names: {},
+        on_start: Callable[[str, int], None] = lambda name, pid: None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._watched = {child.name: _Watched(child) for child in children}
+        if len(self._watched) != len(children):
+            raise ValueError("two children have one name")
+        self._levels = sorted({child.level for child in children})
+        self._beating = [child.name for child in children if child.beats]
+        self._output = output
+        self._heartbeats = heartbeats
+        self._on_start = on_start
+        self._patience = patience or Patience()
+        self._listen_at = 0.0
+        self._lock = threading.Lock()
+        # A plain number, since signal handlers raise it: a lock could be held by the thread they interrupt.
+        self._stop_requests = 0
+        self._thread = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def request_stop(self) -> None:
+        """Begin to stop, from any thread or signal handler; a second call kills instead of waiting."""
+        self._stop_requests += 1
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stop_requests > 0
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until everything has ended; False if the time ran out."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Stop all children, the highest level first, and wait until they have ended."""
+        self.request_stop()
+        self.wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def wait_ready(self, timeout_s: float) -> tuple[str, ...]:
+        """Wait until every child is ready; the names of those that are not when the time or the run ends."""
+        give_up = time.monotonic() + timeout_s
+        while True:
+            missing = tuple(name for name, watched in self._watched.items() if not watched.is_ready)
+            if not missing or time.monotonic() >= give_up or self._stop_requests or self.wait(0):
+                return missing
+            time.sleep(0.02)
+
+    def pids(self) -> dict[str, int]:
+        """The process of each child that runs."""
+        with self._lock:
+            return {name: found.run.pid for name, found in self._watched.items() if found.run is not None}
+
+    def pause(self, name: str) -> None:
+        """Hold a child still, without it being taken for hung."""
+        self._set_paused(name, True)
+
+    def resume(self, name: str) -> None:
+        self._set_paused(name, False)
+
+    def _set_paused(self, name: str, is_paused: bool) -> None:
+        with self._lock:
+            watched = self._watched[name]
+            watched.is_paused, watched.heard_at = is_paused, time.monotonic()
+            if watched.run is not None:
+                watched.run.signal(signal.SIGSTOP if is_paused else signal.SIGCONT)
+
+    def _supervise(self) -> None:
+        try:
+            while not self._stop_requests:
+                now = time.monotonic()
+                beats = self._listen(now)
+                with self._lock:
+                    for watched in self._watched.values():
+                        self._look_after(watched, beats, now)
+                time.sleep(self._patience.look_every_s)
+        finally:
+            with self._lock:
+                self._end_all()
+
+    def _listen(self, now: float) -> Mapping[str, Heartbeat | None] | None:
+        """None when it is not yet time to listen again."""
+        if now < self._listen_at:
+            return None
+        # Until all are ready it listens at every turn: the start should not wait for a clock.
+        is_starting = any(not watched.is_ready for watched in self._watched.values())
+        self._listen_at = now + (0.0 if is_starting else self._patience.listen_every_s)
+        return self._heartbeats(self._beating)
+
+    def _look_after(
+        self, watched: _Watched, beats: Mapping[str, Heartbeat | None] | None, now: float
+    ) -> None:
+        if watched.run is None:
+            if now >= watched.start_at and self._may_start(watched.child.level):
+                self._start(watched)
+            return
+        if (code := watched.run.exit_code) is not None:
+            why = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            self._plan_restart(watched, why, now)
+        elif beats is not None:
+            watched.hear(beats, now, self._patience)
+            if watched.is_hung(now, self._patience):
+                self._plan_restart(watched, f"hangs: no heartbeat for {now - watched.heard_at:.0f} s", now)
+
+    def _may_start(self, level: int) -> bool:
+        return all(below.is_ready for below in self._watched.values() if below.child.level < level)
+
+    def _start(self, watched: _Watched) -> None:
+        try:
+            watched.run = ChildProcess(watched.child, self._output)
+        except OSError as error:
+            self._plan_restart(watched, f"could not be started: {error}", time.monotonic())
+            return
+        watched.started_at = watched.heard_at = time.monotonic()
+        watched.has_beaten, watched.is_ready, watched.is_paused = False, not watched.child.beats, False
+        self._on_start(watched.child.name, watched.run.pid)
+
+    def _plan_restart(self, watched: _Watched, why: str, now: float) -> None:
+        if watched.run is not None:
+            watched.run.kill()
+            if now - watched.started_at >= self._patience.healthy_s:
+                watched.failures = 0
+        watched.failures += 1
+        delay_s = self._patience.delay_s(watched.failures)
+        watched.run, watched.is_ready, watched.start_at = None, False, now + delay_s
+        self._say(f"{watched.child.name} {why}; it starts again in {delay_s:g} s")
+
+    def _end_all(self) -> None:
+        for level in reversed(self._levels):
+            here = [found for found in self._watched.values() if found.child.level == level]
+            running = {found.child.name: found.run for found in here if found.run is not None}
+            for run in running.values():
+                run.ask_to_end()
+            give_up = time.monotonic() + self._patience.stop_s
+            while self._stop_requests < 2 and time.monotonic() < give_up:
+                if all(run.exit_code is not None for run in running.values()):
+                    break
+                time.sleep(0.02)
+            for name, run in running.items():
+                if run.exit_code is None:
+                    self._say(f"{name} did not end when asked to; it is killed")
+                run.kill()
+            for found in here:
+                found.run, found.is_ready = None, False
+
+    def _say(self, line: str) -> None:
+        self._output(NAME, line.encode(errors="replace"))
+
+
+def stop_on_signals(supervisor: Supervisor) -> None:
+    """Let Ctrl-C, SIGTERM and a closed terminal stop the supervisor; for the main thread."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # What was started to ignore a signal (`nohup`) goes on ignoring it.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: supervisor.request_stop())

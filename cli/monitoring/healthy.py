@@ -1,0 +1,48 @@
+"""`python -m cli.monitoring.healthy alive NAME`: does the worker NAME live?  `ready NAME`: and does it take work?
+
+For the health checks of containers.  Who does not live is started anew; that would help nobody while Redis is away or
+a model is missing, so then a worker is not ready, and lives.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from cli.monitoring.heartbeats import RedisHeartbeats
+from config.running_redis import find_redis_url
+from config.settings import load_settings
+
+STALE_AFTER_S = 12.0
+QUESTIONS = ("alive", "ready")
+
+
+def complaint(question: str, name: str) -> str | None:
+    """Why the worker `name` is not what is asked, one of QUESTIONS; None when it is, or nobody can tell that it is not
+    alive."""
+    settings = load_settings()
+    url = settings.redis_url or find_redis_url(settings.home)
+    if url is None:
+        return _not_ready(question, "there is no Redis server: set CHORALE_REDIS_URL, or run `chorale up`")
+    beats = RedisHeartbeats(url)([name])
+    if name not in beats:
+        return f"no sign of life of a worker {name!r}"
+    beat = beats[name]
+    if beat is None:
+        return _not_ready(question, "Redis does not answer")
+    if beat.age_s > STALE_AFTER_S:
+        return f"the last sign of life of {name} is {beat.age_s:.0f} s old"
+    return None if beat.ready else _not_ready(question, f"{name} is not ready yet")
+
+
+def _not_ready(question: str, why: str) -> str | None:
+    return why if question == "ready" else None
+
+
+def main(arguments: list[str]) -> str | None:
+    if len(arguments) != 2 or arguments[0] not in QUESTIONS:
+        return f"usage: python -m cli.monitoring.healthy {'|'.join(QUESTIONS)} NAME"
+    return complaint(*arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Answers, audit rows and progress on a terminal."""

@@ -1,0 +1,150 @@
+"""The audit trail on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from chorale_client.answer import Degradation
+from chorale_client.words import EnvelopeStatus
+from rich.text import Text
+
+from cli.terminal import plain_table
+from cli.views.answer import STATUS_STYLES, missing_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from audit.queries import AuditedBranch, AuditedHit, AuditedLine, AuditedQuestion, AuditedRequest
+
+SHORT_ID = 8
+_BRANCH_STYLES = {"ok": "green", "empty": "green", "failed": "red"}
+UNKEPT = "(text not kept)"
+
+
+def lines_table(lines: Sequence[AuditedLine]) -> Table:
+    """A row a request; where the terminal is narrow, the question is shortened."""
+    table = plain_table("id", "accepted (UTC)", "namespace", "", "ms", "question", right=("ms",))
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for line in lines:
+        more = f" (and {line.questions - 1} more)" if line.questions > 1 else ""
+        table.add_row(
+            line.request_id[:SHORT_ID],
+            moment(line.accepted_at_ms),
+            line.namespace,
+            Text(line.status, STATUS_STYLES.get(line.status, "")),
+            f"{line.took_ms:,.0f}",
+            # Not the column, whose width would then be cut no sooner than that of the others.
+            Text(
+                f"{UNKEPT if line.text is None else ' '.join(line.text.split())}{more}",
+                no_wrap=True,
+                overflow="ellipsis",
+            ),
+        )
+    return table
+
+
+def show_request(console: Console, found: AuditedRequest) -> None:
+    """Request, branches, then each question with its hits."""
+    console.print(_facts(found))
+    for line in missing_lines(Degradation.model_validate(one) for one in found.degraded):
+        console.print(line)
+    for warning in found.warnings:
+        console.print(Text.assemble(("warning ", "yellow"), warning))
+    if found.branches:
+        console.print()
+        console.print(branches_table(found.branches))
+    for question in found.questions:
+        console.print()
+        console.print(_question_line(question))
+        if question.hits:
+            console.print(hits_table(question.hits))
+
+
+def _facts(found: AuditedRequest) -> Table:
+    grid = plain_table("", "")
+    grid.show_header = False
+    grid.columns[0].style = "dim"
+    status = Text.assemble(
+        (found.status, STATUS_STYLES.get(found.status, "")), (f" · ended by {found.ended_by} after ", "dim")
+    )
+    rows: Mapping[str, Any] = {
+        "request": found.request_id,
+        "status": status.append(f"{found.took_ms:,.0f} ms"),
+        "accepted": f"{moment(found.accepted_at_ms)} UTC",
+        "namespace": found.namespace
+        + ("" if found.generation is None else f" · generation {found.generation:,}"),
+        "configuration": " · ".join(filter(None, (found.configuration, found.method))),
+        "correlation": found.correlation_id or "",
+        "tags": ", ".join(f"{name}={value}" for name, value in found.tags.items()),
+        "models": ", ".join(f"{name} {value[:12]}" for name, value in found.models.items()),
+    }
+    for name, value in rows.items():
+        if value:
+            grid.add_row(name, value)
+    return grid
+
+
+def branches_table(branches: Sequence[AuditedBranch]) -> Table:
+    """What each branch came to, with how many candidates it brought."""
+    table = plain_table(
+        "branch",
+        "",
+        "ms",
+        "candidates",
+        "weight",
+        "attempt",
+        "",
+        right=("ms", "candidates", "weight", "attempt"),
+    )
+    for branch in branches:
+        candidates = f"{sum(len(ranking.hits) for ranking in branch.rankings):,}"
+        if branch.status == EnvelopeStatus.OK and not branch.rankings:
+            candidates = "not kept"
+        why = ": ".join(filter(None, (branch.reason, branch.detail)))
+        table.add_row(
+            Text(branch.branch, "bold"),
+            Text(branch.status, _BRANCH_STYLES.get(branch.status, "")),
+            "" if branch.ms is None else f"{branch.ms:.1f}",
+            candidates,
+            "" if branch.weight is None else f"{branch.weight:g}",
+            "" if branch.attempt is None else str(branch.attempt),
+            Text(why, "yellow"),
+        )
+    return table
+
+
+def hits_table(hits: Sequence[AuditedHit]) -> Table:
+    """Rank, document, fused score, and rank and score in each branch where the answer had them."""
+    table = plain_table("", "document", "score", "found by", right=("", "score"))
+    for hit in hits:
+        scores: Mapping[str, Mapping[str, Any]] = hit.explanation.get("branches") or {}
+        found_by = [
+            f"{name} #{scores[name]['rank']}{_score(scores[name].get('score'))}" if name in scores else name
+            for name in hit.found_by or scores
+        ]
+        score = "" if hit.score is None else f"{hit.score:.5f}"
+        table.add_row(Text(str(hit.rank), "bold"), hit.document_id, Text(score, "cyan"), ", ".join(found_by))
+    return table
+
+
+def _score(score: float | None) -> str:
+    return "" if score is None else f" ({score:.3f})"
+
+
+def _question_line(question: AuditedQuestion) -> Text:
+    facts = [question.status, "from the cache" if question.cached else None]
+    if not question.hits:
+        facts.append("no hits")
+    return Text.assemble(
+        (UNKEPT if question.text is None else question.text, "bold"),
+        ("  " + " · ".join(filter(None, facts)), "dim"),
+    )
+
+
+def moment(at_ms: int) -> str:
+    """A moment in UTC to the second."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

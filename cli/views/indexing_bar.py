@@ -1,0 +1,72 @@
+"""The progress of indexing on a terminal: documents, rate, time left."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tasks.indexing.run import Progress
+
+
+class IndexingBar:
+    """Shows nothing where nobody looks; disappears at the end."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=28),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}", style="dim"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=None, note="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def say(self, what: str, *, total: int | None = None) -> None:
+        """What is being done, and about how many documents there are of it."""
+        self._bar.update(self._task, description=what, total=total)
+
+    def tell(self, what: str) -> None:
+        """A line that stays, also where nobody looks."""
+        self._bar.console.print(Text(what), soft_wrap=True)
+
+    def show(self, so_far: Progress, total: int) -> None:
+        # The number of documents is an estimate, and a bar does not go beyond its end.
+        self._bar.update(
+            self._task, total=max(total, so_far.documents), completed=so_far.documents, note=note(so_far)
+        )
+
+
+def note(so_far: Progress) -> str:
+    """Rate and time left in words."""
+    left = "" if so_far.remaining_s is None else f" · {duration(so_far.remaining_s)} left"
+    return f"{so_far.passages_per_s:,.0f} passages/s{left}"
+
+
+def duration(seconds: float) -> str:
+    """`8 s`, `2 min 05 s`, `3 h 10 min`, `2 d 4 h`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    if whole < 48 * 3_600:
+        return f"{whole // 3_600} h {whole % 3_600 // 60:02} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3_600} h"

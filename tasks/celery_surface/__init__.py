@@ -1,0 +1,1 @@
+"""Everything that touches a private name of Celery or kombu."""

@@ -1,0 +1,112 @@
+"""What a worker takes from its queues: at once, and a message that nobody can read costs itself, never the worker.
+
+Celery acknowledges a message whose body it cannot decode, and goes on.  What is wrong in other places ends the worker,
+or comes back for ever after a reconnection: no JSON at all or nested too deep, no object, no headers, a task name or an
+id of another type; a task that raises SystemExit in a solo pool.  Here all of it is logged and dropped, and a part that
+the message names has failed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery.app import amqp
+from celery.exceptions import WorkerLostError
+from kombu import Connection as KombuConnection
+from kombu.transport import redis
+from structlog import get_logger
+
+from tasks.celery_surface.reconnecting import ReconnectingConsumer
+from tasks.celery_surface.unacknowledged import QoS
+
+log = get_logger("chorale.intake")
+
+ROUNDS = 1_000
+"""Of what is ready before the loop looks at its timers again."""
+
+
+def _drop(where: str, error: BaseException) -> None:
+    log.error("message dropped", where=where, error=f"{type(error).__name__}: {error}"[:200])
+
+
+def _lost(connection_errors: tuple[type[BaseException], ...]) -> tuple[type[BaseException], ...]:
+    """kombu counts a KeyError as a lost connection; out of a message it is only a field that is not there."""
+    return tuple(kind for kind in connection_errors if kind is not KeyError)
+
+
+def _cause(error: Exception) -> BaseException:
+    """The solo pool hands the loss of a task over in a shape that its receiver cannot read."""
+    return error.__context__ if isinstance(error.__context__, WorkerLostError) else error
+
+
+class Consumer(ReconnectingConsumer):
+    """Named by `worker_consumer`."""
+
+    def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
+        handle = super().create_task_handler(*args, **kwargs)
+        lost = _lost((*self.connection_errors, *self.channel_errors))
+        if hasattr(self.hub, "_pop_ready"):
+            self.hub.on_tick.add(self.finish_ready)
+
+        def on_task_received(message: Any) -> Any:
+            try:
+                return handle(message)
+            except lost:
+                raise
+            except Exception as error:
+                _drop("task message", error)
+                if not message.acknowledged:
+                    message.reject_log_error(log, self.connection_errors)
+                task_id = message.headers.get("id")
+                if isinstance(task_id, str):
+                    self.app.backend.mark_as_failure(task_id, _cause(error))
+
+        return on_task_received
+
+    def finish_ready(self) -> None:
+        """Run what became ready while other callbacks ran.
+
+        kombu's loop would first wait for the network, for up to a second: an acknowledgement too, without which
+        RabbitMQ delivers nothing more.
+        """
+        for _ in range(ROUNDS):
+            ready = self.hub._pop_ready()
+            if not ready:
+                return
+            for callback in ready:
+                callback()
+
+
+class Channel(redis.Channel):
+    QoS = QoS
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)  # type: ignore[no-untyped-call]  # kombu has few
+        except (ValueError, RecursionError) as error:
+            _drop("queue", error)
+            return True
+
+
+class Transport(redis.Transport):
+    Channel = Channel
+
+    def _deliver(self, message: Any, queue: str) -> None:
+        try:
+            super()._deliver(message, queue)  # type: ignore[no-untyped-call]
+        except _lost((*self.connection_errors, *self.channel_errors)):
+            raise
+        except Exception as error:
+            _drop(queue, error)
+
+
+class Connection(KombuConnection):
+    def get_transport_cls(self) -> Any:
+        found = super().get_transport_cls()  # type: ignore[no-untyped-call]
+        return Transport if found is redis.Transport else found
+
+
+class AMQP(amqp.AMQP):  # type: ignore[misc]
+    """Named when the app is made."""
+
+    Connection = Connection

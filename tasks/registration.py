@@ -1,0 +1,38 @@
+"""The Celery application with all tasks of the service."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from assembly.resources import Resources
+from config.celery import celery_settings, needs_acknowledgement
+from tasks.celery_surface.consuming import AMQP
+from tasks.indexing import message
+from tasks.request import fuse, retrieve, search
+from tasks.request.fanout import Fanout
+
+
+def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
+    """An app with all tasks; `queues` are those that this process works on, none for a caller.
+
+    Its tasks find what they use as `app.resources` and `app.fanout`: an app and its settings belong together.
+    """
+    settings = resources.settings
+    app = Celery("chorale", amqp=AMQP, set_as_current=False)
+    app.conf.update(
+        celery_settings(
+            redis_url=resources.redis_url,
+            broker_url=settings.broker_url,
+            queues=resources.pipeline.queues,
+            acknowledged=needs_acknowledgement(queues) or not settings.lean,
+            task_events=settings.task_events,
+            soft_shutdown_s=settings.soft_shutdown_s,
+            redis_socket_timeout_s=settings.redis_socket_timeout_s,
+            redis_connect_timeout_s=settings.redis_connect_timeout_s,
+        )
+    )
+    app.resources = resources
+    app.fanout = Fanout(app, resources.ledger, resend_after_s=settings.resend_after_s, lean=settings.lean)
+    for module in (retrieve, search, fuse, message):
+        module.register(app)
+    return app

@@ -1,0 +1,1 @@
+"""One request, step by step: retrieve, planning, fanout, search, fuse, ending."""

@@ -1,0 +1,142 @@
+"""Which branches of a plan are not asked, since they failed lately or too much waits for them already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from chorale_client.request import Request
+from chorale_client.words import EnvelopeStatus, Reason, StageStatus, Status
+from redis.exceptions import RedisError
+from structlog import get_logger
+
+from fusion.answer import question_status
+from fusion.answered import branch_stage
+from ledger.breakers import Breakers, Look
+from ledger.outcomes import Outcome, store_name
+from models.envelope import Degradation, Envelope, StageNote
+from models.plan import BranchPlan, Plan
+
+if TYPE_CHECKING:
+    from assembly.resources import Resources
+
+log = get_logger("chorale.plan")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    missing: Mapping[str, Degradation] = field(default_factory=dict)
+    """Why each branch that is not to be asked is not."""
+    probes: tuple[str, ...] = ()
+    """The breakers that this request tries."""
+
+
+def left_out(resources: Resources, request: Request, plan: Plan) -> LeftOut:
+    """What is not to be asked for this request.
+
+    A half-open branch is asked by the one request that claims it.  Where every branch is open, one request at a time
+    need not wait until the time is over: without it there would be no answer at all.
+    """
+    breakers = resources.breakers
+    try:
+        look = breakers.look(name for branch in plan.branches for name in names_of(branch))
+        if look.is_well:
+            return LeftOut()
+        shut = _shut(breakers, request, plan, look)
+        if len(shut) == len(plan.branches):
+            shut = _shut(breakers, request, plan, look, early=True)
+    except RedisError as error:
+        log.warning("breakers not read", request_id=request.request_id, error=str(error)[:200])
+        return LeftOut()
+    probes = tuple(
+        name
+        for branch in plan.branches
+        if branch.name not in shut
+        for name in names_of(branch)
+        if name in look.breakers
+    )
+    missing = shut | _overloaded(plan, look)
+    # The request was let in: it waits for what it would fail without.
+    if len(missing) == len(plan.branches) or fails_policy(request, plan, missing):
+        missing = shut
+    return LeftOut(missing, probes)
+
+
+def names_of(branch: BranchPlan) -> tuple[str, str]:
+    """The breakers that a branch depends on."""
+    return branch.name, store_name(branch.store)
+
+
+def fails_policy(request: Request, plan: Plan, missing: Iterable[str]) -> bool:
+    """Whether the request is `failed` without these branches, though all others answer."""
+    without = set(missing)
+    others = {
+        branch.name: Envelope(branch.name, EnvelopeStatus.OK)
+        for branch in plan.branches
+        if branch.name not in without
+    }
+    return question_status(request, plan, others, ()) == Status.FAILED
+
+
+def without(plan: Plan, missing: Mapping[str, Degradation]) -> Plan:
+    """The plan that asks the others and says why not these."""
+    notes = (
+        StageNote(one.where, StageStatus.SKIPPED, detail=one.reason).to_wire() for one in missing.values()
+    )
+    return plan.model_copy(
+        update={
+            "branches": tuple(branch for branch in plan.branches if branch.name not in missing),
+            "degraded": (*plan.degraded, *(one.to_wire() for one in missing.values())),
+            "stages": (*plan.stages, *notes),
+        }
+    )
+
+
+def not_asked(plan: Plan, missing: Mapping[str, Degradation]) -> dict[str, Degradation]:
+    """What each branch of a plan that is not carried out says of itself."""
+    detail = f"not asked, since the request fails without {', '.join(missing)}"
+    return {
+        branch.name: missing.get(branch.name)
+        or Degradation(branch_stage(branch.name), Reason.CANCELLED, detail)
+        for branch in plan.branches
+    }
+
+
+def give_back(resources: Resources, request: Request, probes: Iterable[str]) -> None:
+    """The request asked no branch after all: what it claimed, another may try."""
+    try:
+        resources.breakers.count(request.request_id, (Outcome(name, "says_nothing") for name in probes))
+    except RedisError as error:
+        log.warning("probe not given back", request_id=request.request_id, error=str(error)[:200])
+
+
+def _overloaded(plan: Plan, look: Look) -> dict[str, Degradation]:
+    found = {}
+    for branch in plan.branches:
+        load = look.loads.get(branch.queue)
+        # Who has the patience for twice the wait, waits; what a breaker is about is not left out for another reason.
+        if load is None or not load.over or any(name in look.breakers for name in names_of(branch)):
+            continue
+        if load.over == "length" or (load.age_ms or 0) >= branch.limit_ms / 2:
+            found[branch.name] = Degradation(branch_stage(branch.name), Reason.OVERLOAD, str(load))
+    return found
+
+
+def _shut(
+    breakers: Breakers, request: Request, plan: Plan, look: Look, *, early: bool = False
+) -> dict[str, Degradation]:
+    """The branches that are open and not this request's to try."""
+    found = {}
+    for branch in plan.branches:
+        open_ones = [look.breakers[name] for name in names_of(branch) if name in look.breakers]
+        if not open_ones:
+            continue
+        may_try = early or not any(look.now_ms < one.open_until_ms for one in open_ones)
+        names = names_of(branch)
+        if may_try and breakers.claim(request.request_id, names, timeout_s=request.timeout_s, early=early):
+            log.info("breaker probed", request_id=request.request_id, branch=branch.name)
+            continue
+        said = "; ".join(str(one) for one in open_ones)
+        found[branch.name] = Degradation(branch_stage(branch.name), Reason.BREAKER_OPEN, said)
+    return found

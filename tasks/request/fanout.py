@@ -1,0 +1,152 @@
+"""The chord: one part for each branch, on the branch's own queue, and the fusion as its callback.
+
+    chord([chorale.search.bm25, chorale.search.vector, chorale.search.hyde])(chorale.fuse)
+
+The messages are those of a Celery chord; who joins is the ledger (`tasks.celery_surface.result_backend`).  The lean way pushes plan and
+messages in one script, and the script of the last report pushes the callback.  Where the broker is not the ledger's
+Redis, or where a rendered message is not what this version of Celery would send, it is `celery.chord` itself over the
+same result backend: more trips, the same join.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from celery import Celery, chord
+from celery.canvas import Signature
+from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE, TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
+from structlog import get_logger
+
+from config.celery import is_redis
+from ledger.protocol import Callback, Ledger, Part, PlanOutcome
+from models.plan import BranchPlan, Plan
+from tasks.celery_surface.rendered_messages import Template, check
+from tasks.celery_surface.result_backend import part_id
+
+log = get_logger("chorale.fanout")
+
+
+class Fanout:
+    """Publishes chords and, for the sweeper, single messages of theirs."""
+
+    def __init__(self, app: Celery, ledger: Ledger, *, resend_after_s: float, lean: bool = True) -> None:
+        self._app = app
+        self._ledger = ledger
+        self._resend_after_ms = round(resend_after_s * 1000)
+        self._templates: dict[tuple[str, str], Template] = {}
+        self.why_plain = self._why_plain() if lean else "CHORALE_LEAN is off"
+        """Why chords are published by Celery itself; None where they are lean."""
+
+    @property
+    def is_lean(self) -> bool:
+        return self.why_plain is None
+
+    def _why_plain(self) -> str | None:
+        if not is_redis(self._app.conf.broker_url):
+            return "the broker is no Redis"
+        if self._app.conf.broker_url.removeprefix("redis+") != self._app.backend.url.removeprefix("redis+"):
+            why = "the broker is another Redis, or another of its databases, than the ledger's"
+        elif difference := check(self._app, TASK_FUSE, QUEUE_FUSION):
+            why = f"a rendered message is not what Celery sends: {difference}"
+        else:
+            return None
+        log.warning("plain chords", why=why)
+        return why
+
+    def publish(self, request_id: str, plan: Plan, *, flight: str | None = None) -> PlanOutcome:
+        """Write the plan and publish the chord, once: a second planner is told `known`."""
+        write_plan = partial(
+            self._ledger.plan,
+            request_id,
+            plan.model_dump_json().encode(),
+            finish_reserve_ms=plan.finish_reserve_ms,
+            fusion_reserve_ms=plan.fusion_reserve_ms,
+            flight=flight,
+        )
+        if self.is_lean:
+            parts = [self._part(branch, self._part_message(request_id, branch)) for branch in plan.branches]
+            callback = self._template(TASK_FUSE, QUEUE_FUSION).render(
+                request_id, {"request_id": request_id}, root_id=request_id
+            )
+            return write_plan(parts, Callback(QUEUE_FUSION, callback))
+        outcome = write_plan([self._part(branch) for branch in plan.branches], Callback(QUEUE_FUSION))
+        if outcome == "planned":
+            header = [self._part_signature(request_id, branch) for branch in plan.branches]
+            chord(header, app=self._app)(self._fuse_signature(request_id), task_id=request_id)
+        return outcome
+
+    def send_part(self, request_id: str, branch: BranchPlan, *, attempt: int = 1) -> None:
+        """One part again; it carries what makes it one of the chord."""
+        if self.is_lean:
+            self._app.backend.client.lpush(branch.queue, self._part_message(request_id, branch, attempt))
+        else:
+            signature = self._part_signature(request_id, branch, attempt)
+            signature.apply_async(group_id=request_id, chord=self._fuse_signature(request_id))
+
+    def send_fuse(self, request_id: str) -> None:
+        """The callback again."""
+        self._fuse_signature(request_id).apply_async()
+
+    def send_retrieve(self, request_id: str) -> None:
+        self._app.send_task(
+            TASK_RETRIEVE,
+            kwargs={"request_id": request_id},
+            queue=QUEUE_RETRIEVE,
+            root_id=request_id,
+            ignore_result=True,
+        )
+
+    def _part(self, branch: BranchPlan, message: bytes = b"") -> Part:
+        return Part(
+            branch.name,
+            branch.queue,
+            branch.limit_ms,
+            self._resend_after_ms,
+            message,
+            branch.hedge_after_ms,
+            branch.is_decisive,
+        )
+
+    def _part_message(self, request_id: str, branch: BranchPlan, attempt: int = 1) -> bytes:
+        return self._template(TASK_SEARCH.format(kind=branch.kind), branch.queue).render(
+            part_id(request_id, branch.name, attempt),
+            _part_arguments(request_id, branch, attempt),
+            root_id=request_id,
+            parent_id=request_id,
+            group_id=request_id,
+            chord={"task": TASK_FUSE},
+        )
+
+    def _part_signature(self, request_id: str, branch: BranchPlan, attempt: int = 1) -> Signature:
+        return self._app.signature(
+            TASK_SEARCH.format(kind=branch.kind),
+            kwargs=_part_arguments(request_id, branch, attempt),
+            immutable=True,
+            queue=branch.queue,
+            task_id=part_id(request_id, branch.name, attempt),
+            root_id=request_id,
+            parent_id=request_id,
+            ignore_result=True,
+        )
+
+    def _fuse_signature(self, request_id: str) -> Signature:
+        return self._app.signature(
+            TASK_FUSE,
+            kwargs={"request_id": request_id},
+            immutable=True,
+            queue=QUEUE_FUSION,
+            task_id=request_id,
+            root_id=request_id,
+        )
+
+    def _template(self, task: str, queue: str) -> Template:
+        known = self._templates.get((task, queue))
+        if known is None:
+            known = self._templates[task, queue] = Template(self._app, task, queue)
+        return known
+
+
+def _part_arguments(request_id: str, branch: BranchPlan, attempt: int) -> dict[str, str | int]:
+    arguments: dict[str, str | int] = {"request_id": request_id, "branch": branch.name}
+    # A worker of the previous form does not know the word, and need not for the first attempt.
+    return arguments if attempt == 1 else {**arguments, "attempt": attempt}

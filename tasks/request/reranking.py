@@ -1,0 +1,205 @@
+"""Reranking in the fusion worker: what fits the time, the cross-encoder's scores, and why any are missing.
+
+Nothing that goes wrong in here costs more than the reranked order: the fused one stands and the reason says why.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from chorale_client.request import Request
+from chorale_client.words import Reason, Stage, StageStatus
+from structlog import get_logger
+
+from fusion.fused import FusedHit, FusedQuestion
+from fusion.rerank import Reached, candidates, rerank_question
+from models.documents import PassageText
+from models.envelope import Degradation, StageNote
+from models.errors import StageFailure
+from models.plan import Plan, RerankPlan
+from tasks.request.planning import further_questions_ms
+
+if TYPE_CHECKING:
+    from assembly.resources import Resources
+    from ledger.protocol import Snapshot
+
+log = get_logger("chorale.rerank")
+
+Candidates = Sequence[tuple[int, FusedHit]]
+"""(The question's place in the request, hit), the most wanted first."""
+
+AFTERWARDS_S = 0.03
+"""Kept for snippets and the end, and half of what further questions take: after the fusion's reserve the sweeper takes
+the request over."""
+
+
+class Ended(NamedTuple):
+    pages: dict[int, FusedQuestion]
+    """By the question's place in the request."""
+    note: StageNote
+    why: Degradation | None
+    """Why anything was not reranked."""
+
+
+def marked(resources: Resources, plan: Plan) -> Plan:
+    """The plan with the reranker's fingerprint; without it nothing may be cached."""
+    if plan.rerank is None:
+        return plan
+    try:
+        mark = resources.reranker(plan.rerank.name).fingerprint
+    except StageFailure as failure:
+        warning = f"cache: {failure.reason}: {failure.detail}"
+        return plan.model_copy(update={"generation": None, "warnings": (*plan.warnings, warning)})
+    return plan.model_copy(update={"models": {**plan.models, "reranker": mark}})
+
+
+def time_for_it_s(
+    entry: Snapshot, request: Request, plan: Plan, rerank: RerankPlan, *, spent_s: float
+) -> float:
+    """Seconds that a rerank may take, `spent_s` after the join: its budget, or what the end leaves of it."""
+    left_ms = min(entry.left_ms - plan.finish_reserve_ms, plan.fusion_reserve_ms)
+    afterwards_s = AFTERWARDS_S + further_questions_ms(request) / 2 / 1000
+    return min(rerank.budget_ms / 1000, left_ms / 1000 - spent_s - afterwards_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Reranking:
+    """Of one request, whose fused questions hold all that may come onto their pages."""
+
+    resources: Resources
+    request: Request
+    plan: Plan
+    rerank: RerankPlan
+    fused: Mapping[int, FusedQuestion]
+
+    def wanted(self, limit_s: float) -> Candidates:
+        """The candidates whose texts are worth fetching; once it knows their length the reranker may choose fewer."""
+        found = candidates(self.fused, self.rerank.depth)
+        try:
+            return found[: self.resources.reranker(self.rerank.name).most(limit_s)]
+        except StageFailure:
+            return ()
+        except Exception:  # a model may raise anything; `ended` says what
+            log.exception("rerank failed", request_id=self.request.request_id)
+            return ()
+
+    def ended(
+        self,
+        wanted: Candidates,
+        texts: Mapping[str, PassageText],
+        *,
+        limit_s: float,
+        without_texts: str = Reason.DOCUMENT_MISSING,
+    ) -> Ended:
+        """The pages after reranking; `without_texts` is the reason where there is none of any candidate."""
+        begun_s = time.monotonic()
+        asked: Candidates = candidates(self.fused, self.rerank.depth)
+        pairs = [(index, hit) for index, hit in wanted if hit.passage_id in texts]
+        logits: dict[int, dict[str, float]] = {}
+        why: Degradation | None = None
+        try:
+            if asked and limit_s <= 0:
+                why = _why(Reason.BUDGET, "no time left for it")
+            elif wanted and not pairs:
+                why = _why(without_texts, "no text of any candidate")
+            elif asked:
+                asked, logits, why = self._scored(asked, wanted, pairs, texts, limit_s)
+        except StageFailure as failure:
+            why = _why(failure.reason, failure.detail[:500])
+        except Exception as error:  # a model may raise anything
+            log.exception("rerank failed", request_id=self.request.request_id)
+            why = _why(Reason.ERROR, f"{type(error).__name__}: {error}"[:500])
+        return self._ended(asked, logits, why, (time.monotonic() - begun_s) * 1000)
+
+    def left_as_fused(self) -> Ended:
+        """The pages where nothing is reranked: by the sweeper, which has no model."""
+        asked = candidates(self.fused, self.rerank.depth)
+        why = _why(Reason.NOT_STARTED, "answered by the sweeper, which has no model") if asked else None
+        return self._ended(asked, {}, why, 0.0)
+
+    def _scored(
+        self,
+        asked: Candidates,
+        wanted: Candidates,
+        pairs: Candidates,
+        texts: Mapping[str, PassageText],
+        limit_s: float,
+    ) -> tuple[Candidates, dict[int, dict[str, float]], Degradation | None]:
+        """What was to be reranked, the logits by question and passage, and why any are missing."""
+        reranker = self.resources.reranker(self.rerank.name)
+        scores = reranker.score(
+            [
+                (self.request.questions[index].text, passage_text(texts[hit.passage_id]))
+                for index, hit in pairs
+            ],
+            limit_s=limit_s,
+        )
+        logits: dict[int, dict[str, float]] = {}
+        for (index, hit), logit in zip(pairs, scores.logits, strict=True):
+            if logit is not None:
+                logits.setdefault(index, {})[hit.passage_id] = logit
+        reached = sum(map(len, logits.values()))
+        of_them = f"{reached} of {scores.chosen} in {limit_s * 1000:.0f} ms"
+        why = None
+        if not scores.has_begun:
+            why = _why(Reason.NOT_STARTED, "the model was still at work for an earlier request")
+        elif not reached:
+            why = _why(Reason.TIMEOUT, of_them)
+        elif reached < scores.chosen:
+            why = _why(Reason.BUDGET, of_them)
+        elif scores.chosen < len(pairs) or len(wanted) < len(asked):
+            why = _why(Reason.ADAPTIVE, f"{scores.chosen} of {len(asked)} fit the time")
+        planned = self.plan.models.get("reranker", reranker.fingerprint)
+        if planned != reranker.fingerprint and (why is None or why.reason == Reason.ADAPTIVE):
+            # Still the best order there is, but not that of the model under whose mark it would be cached.
+            why = _why(
+                Reason.MODEL_MISSING,
+                f"planned for the model {planned}, reranked by {reranker.fingerprint}: the workers of "
+                "chorale.retrieve and chorale.fusion started with different ones",
+            )
+        # What lacks a text was to be reranked too, where worse ones were.
+        last = wanted.index(pairs[scores.chosen - 1]) + 1 if scores.chosen < len(pairs) else len(wanted)
+        return wanted[:last], logits, why
+
+    def _ended(
+        self,
+        asked: Candidates,
+        logits: Mapping[int, Mapping[str, float]],
+        why: Degradation | None,
+        ms: float,
+    ) -> Ended:
+        chosen: dict[int, set[str]] = {}
+        for index, hit in asked:
+            chosen.setdefault(index, set()).add(hit.passage_id)
+        pages = {
+            index: rerank_question(
+                one,
+                self.rerank,
+                Reached(chosen.get(index, ()), logits.get(index)),
+                self.request,
+                self.plan,
+            )
+            for index, one in self.fused.items()
+        }
+        # Chosen beforehand is as it should be; its detail says that it were fewer.
+        status, detail = StageStatus.OK, None
+        if why is not None:
+            detail = str(why.reason)
+            if why.reason != Reason.ADAPTIVE:
+                status = StageStatus.PARTIAL if logits else StageStatus.FAILED
+        n_in = sum(min(self.rerank.depth, len(one.hits)) for one in self.fused.values())
+        n_out = sum(map(len, logits.values()))
+        return Ended(pages, StageNote(Stage.RERANK, status, ms, n_in, n_out, detail=detail), why)
+
+
+def passage_text(passage: PassageText) -> str:
+    """Title, heading path and text, a line each; what the text begins with is not said twice."""
+    above = [line for line in (passage.title, passage.heading) if line and not passage.text.startswith(line)]
+    return "\n".join([*above, passage.text])
+
+
+def _why(reason: str, detail: str) -> Degradation:
+    return Degradation(Stage.RERANK, reason, detail)

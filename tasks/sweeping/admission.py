@@ -1,0 +1,181 @@
+"""When too much waits: the acting sweeper looks at the queues, and what it finds is read when requests are accepted
+and planned (`ledger.overload`).
+
+One slow branch is left out of new requests, since the others still answer; only where no answer can be expected
+(`retrieve`, `fusion` or every branch is over its bound) are requests refused.  A queue that nobody serves is no
+overload: its branch's breaker sees to it, and its messages are soon those of ended requests.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
+from structlog import get_logger
+
+from ledger.overload import Load, Overload
+from tasks.sweeping.queues import Queues, QueueState, open_queues
+
+if TYPE_CHECKING:
+    from assembly.resources import Resources
+
+log = get_logger("chorale.admission")
+
+LOOK_EVERY_S = 0.25
+SERVED_WITHIN_S = 1.0
+"""A queue whose oldest message stays for longer is not served, however many wait."""
+FEWEST_WAITING = 10
+"""Fewer, however old, are a slow part or a hung worker and no queue."""
+SHORTEST_RETRY_MS, LONGEST_RETRY_MS, UNKNOWN_RETRY_MS = 250, 30_000, 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """0: none."""
+
+    length: int
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    loads: Mapping[str, Load]
+    retry_after_ms: int | None
+    """New requests are refused for about so long; None: they are let in."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What earlier looks say of a queue."""
+
+    state: QueueState
+    at_s: float
+    served_at_s: float | None = None
+    served_per_s: float = 0.0
+    passed: str = ""
+
+
+class Judge:
+    """Judges one look after another; a bound counts as passed when two looks in a row say so."""
+
+    def __init__(self, bounds: Bounds, *, branch_queues: Iterable[str]) -> None:
+        self._bounds = bounds
+        self._branch_queues = frozenset(branch_queues)
+        self._seen: dict[str, _Seen] = {}
+
+    def look(self, states: Mapping[str, QueueState], now_s: float) -> Judgement:
+        loads = {queue: self._load(queue, state, now_s) for queue, state in states.items()}
+        over = {queue for queue, load in loads.items() if load.over}
+        refusing = over & {QUEUE_RETRIEVE, QUEUE_FUSION}
+        if self._branch_queues and self._branch_queues <= over:
+            refusing |= self._branch_queues
+        retry_ms = max((self._retry_after_ms(queue) for queue in refusing), default=None)
+        return Judgement(loads, retry_ms)
+
+    def _load(self, queue: str, state: QueueState, now_s: float) -> Load:
+        before = self._seen.get(queue)
+        now = self._seen[queue] = _look_again(before, state, now_s)
+        is_served = now.served_at_s is not None and now_s - now.served_at_s <= SERVED_WITHIN_S
+        now.passed = _bound_passed(state, self._bounds) if is_served else ""
+        over = now.passed if before is not None and before.passed else ""
+        return Load(state.length or 0, None if state.age_s is None else round(state.age_s * 1000), over)
+
+    def _retry_after_ms(self, queue: str) -> int:
+        """What comes now waits about as long as the oldest has, or as serving the whole queue takes."""
+        seen = self._seen[queue]
+        if seen.state.age_s is not None:
+            wanted_ms = seen.state.age_s * 1000
+        elif seen.served_per_s > 0:
+            wanted_ms = (seen.state.length or 0) / seen.served_per_s * 1000
+        else:
+            wanted_ms = UNKNOWN_RETRY_MS
+        return round(min(LONGEST_RETRY_MS, max(SHORTEST_RETRY_MS, wanted_ms)))
+
+
+def _look_again(before: _Seen | None, state: QueueState, now_s: float) -> _Seen:
+    if before is None:
+        return _Seen(state, now_s)
+    fewer = (before.state.length or 0) - (state.length or 0)
+    has_moved = before.state.oldest is not None and state.oldest != before.state.oldest
+    is_consumed = state.oldest is None and (fewer > 0 or bool(state.workers))
+    return _Seen(
+        state,
+        now_s,
+        served_at_s=now_s if has_moved or is_consumed else before.served_at_s,
+        served_per_s=fewer / max(now_s - before.at_s, 0.001) if fewer > 0 else before.served_per_s,
+    )
+
+
+def _bound_passed(state: QueueState, bounds: Bounds) -> str:
+    length = state.length or 0
+    if 0 < bounds.length <= length:
+        return "length"
+    is_old = state.age_s is not None and 0 < bounds.age_s <= state.age_s
+    return "age" if is_old and length >= FEWEST_WAITING else ""
+
+
+class QueueWatch:
+    """Looks in a thread of its own: a broker that hangs must not keep the sweeper from ending requests."""
+
+    def __init__(self, resources: Resources, sweeper: str, is_acting: Callable[[], bool]) -> None:
+        settings, pipeline = resources.settings, resources.pipeline
+        self._sweeper = sweeper
+        self._is_acting = is_acting
+        self._bounds = Bounds(settings.admission_length, settings.admission_age_s)
+        self._branch_queues = frozenset(branch.queue for branch in pipeline.branches)
+        self._open: Callable[[], Queues] = partial(
+            open_queues, resources.redis, pipeline.queues, broker_url=settings.broker_url
+        )
+        self._overload = Overload(resources.redis)
+        self._was_over: frozenset[str] = frozenset()
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self._bounds.length or self._bounds.age_s)
+
+    def run(self, stop: threading.Event) -> None:
+        """Look while this sweeper acts, until `stop`; a broker that is away is waited out."""
+        queues: Queues | None = None
+        judge = Judge(self._bounds, branch_queues=self._branch_queues)
+        is_away = False
+        while not stop.wait(LOOK_EVERY_S if queues else 2 * LOOK_EVERY_S):
+            if not self._is_acting():
+                _close(queues)
+                queues = None
+                continue
+            try:
+                if queues is None:
+                    queues, judge = self._open(), Judge(self._bounds, branch_queues=self._branch_queues)
+                self.look(queues, judge)
+                is_away = False
+            except Exception as error:  # whatever a broker's transport raises
+                if not is_away:
+                    log.warning("queues not seen", error=f"{type(error).__name__}: {error}"[:200])
+                _close(queues)
+                is_away, queues = True, None
+        _close(queues)
+
+    def look(self, queues: Queues, judge: Judge) -> Judgement:
+        """Copy what waits, and which bounds it passed, for a moment."""
+        found = judge.look(queues.states(), time.monotonic())
+        self._overload.write(self._sweeper, found.loads, retry_after_ms=found.retry_after_ms)
+        over = frozenset(queue for queue, load in found.loads.items() if load.over)
+        for queue in over - self._was_over:
+            log.warning("overload", queue=queue, load=str(found.loads[queue]), refusing=found.retry_after_ms)
+        for queue in self._was_over - over:
+            log.warning("overload is over", queue=queue)
+        self._was_over = over
+        return found
+
+
+def _close(queues: Queues | None) -> None:
+    if queues is not None:
+        try:
+            queues.close()
+        except Exception as error:  # it is gone either way
+            log.info("broker not closed", error=str(error)[:200])

@@ -1,0 +1,136 @@
+"""The loop that joins and ends requests from the ledger when nobody else did.  Not a Celery task, and model-free.
+
+One sweeper acts at a time and the others stand by; each request is leased besides, so a sweeper that dies in the
+middle costs a moment and nothing else.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from queue import SimpleQueue
+
+from redis.exceptions import RedisError, ResponseError
+from structlog import get_logger
+
+from assembly.resources import Resources
+from config.redis_trouble import trouble
+from ledger.protocol import Action
+from models.plan import Plan
+from tasks.request.ending import end_joined
+from tasks.request.fanout import Fanout
+from tasks.request.retrieve import plan_accepted
+from tasks.sweeping.admission import QueueWatch
+
+log = get_logger("chorale.sweeper")
+
+STAND_BY_S = 0.04
+"""How often a sweeper that does not act looks whether it should: there is one in every worker.
+
+With the lease of the one that is gone, less the finish reserve, it is in time for callers, who wait 90 ms beyond the
+deadline.
+"""
+
+
+class Sweeper:
+    def __init__(self, resources: Resources, fanout: Fanout, *, interval_s: float) -> None:
+        self._resources = resources
+        self._fanout = fanout
+        self._interval_s = interval_s
+        self.name = uuid.uuid4().hex
+        self._is_acting = False
+        self._watch = QueueWatch(resources, self.name, lambda: self._is_acting)
+        self._to_plan: SimpleQueue[str | None] = SimpleQueue()
+
+    def run(self, stop: threading.Event) -> None:
+        """Sweep until `stop`; Redis being away is waited out."""
+        if self._watch.is_wanted:
+            threading.Thread(target=self._watch.run, args=(stop,), name="queues", daemon=True).start()
+        threading.Thread(target=self._plan_all, name="planner", daemon=True).start()
+        is_away = False
+        while not stop.is_set():
+            try:
+                stop.wait(self.sweep_once())
+                is_away = False
+            except RedisError as error:
+                if not is_away:
+                    log.warning("waits for Redis", error=str(trouble(error, self._resources.redis_url)))
+                is_away = True
+                stop.wait(0.2)
+            except Exception:  # the last one to give up
+                log.exception("sweep failed")
+                stop.wait(0.2)
+        self._to_plan.put(None)
+
+    def sweep_once(self) -> float:
+        """Do what is due; returns how long there is nothing to do, in seconds."""
+        found = self._resources.ledger.sweep(self.name)
+        self._is_acting = found.is_acting
+        if not found.is_acting:
+            return STAND_BY_S
+        for action in found.actions:
+            log.info("swept", do=action.do, request_id=action.request_id, branch=action.branch)
+            try:
+                _ACTIONS[action.do](self, action)
+            except ResponseError as error:
+                # This command alone was refused, as a full Redis does: the other actions may be ends, which are not.
+                log.warning(
+                    "action refused", do=action.do, request_id=action.request_id, error=str(error)[:200]
+                )
+            except RedisError:
+                raise
+            except Exception:
+                log.exception("action failed", do=action.do, request_id=action.request_id)
+        next_s = self._interval_s if found.next_in_ms is None else found.next_in_ms / 1000
+        return min(next_s, self._interval_s)
+
+    def _retrieve(self, action: Action) -> None:
+        self._fanout.send_retrieve(action.request_id)
+
+    def _plan(self, action: Action) -> None:
+        self._to_plan.put(action.request_id)
+
+    def _plan_all(self) -> None:
+        """In a thread of its own: reading the models' marks, or a database that is silent, must keep no end waiting."""
+        while (request_id := self._to_plan.get()) is not None:
+            try:
+                plan_accepted(self._resources, self._fanout, request_id)
+            except RedisError as error:
+                log.warning("not planned", request_id=request_id, error=str(error)[:200])
+            except Exception:
+                log.exception("not planned", request_id=request_id)
+
+    def _part(self, action: Action, *, attempt: int = 1) -> None:
+        entry = self._resources.ledger.load(action.request_id)
+        if entry is not None and entry.plan is not None:
+            for branch in Plan.model_validate_json(entry.plan).branches:
+                if branch.name == action.branch:
+                    self._fanout.send_part(action.request_id, branch, attempt=attempt)
+
+    def _hedge(self, action: Action) -> None:
+        self._part(action, attempt=2)
+
+    def _fuse(self, action: Action) -> None:
+        self._fanout.send_fuse(action.request_id)
+
+    def _pushed(self, action: Action) -> None:
+        pass  # the script itself pushed the callback
+
+    def _end(self, action: Action) -> None:
+        asked_s = time.monotonic()
+        entry = self._resources.ledger.join(action.request_id, force=True)
+        if entry is not None:
+            end_joined(self._resources, entry, by="sweeper", joined_s=asked_s)
+
+
+_ACTIONS: Mapping[str, Callable[[Sweeper, Action], None]] = {
+    "retrieve": Sweeper._retrieve,
+    "plan": Sweeper._plan,
+    "part": Sweeper._part,
+    "hedge": Sweeper._hedge,
+    "fuse": Sweeper._fuse,
+    "fused": Sweeper._pushed,
+    "end": Sweeper._end,
+}

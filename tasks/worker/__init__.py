@@ -1,0 +1,1 @@
+"""One worker process: its start, its heartbeat, its report about itself."""

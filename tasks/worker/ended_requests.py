@@ -1,0 +1,84 @@
+"""A worker that was away takes no messages of requests that have ended: they go before it takes its first one.
+
+Each would cost it a trip to the ledger only to be told that nobody waits, and after an hour those trips would make
+every new request late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from chorale_client.keys import OVERLOAD, entry_key
+from redis import Redis
+from structlog import get_logger
+
+from ledger.lua import ledger_scripts
+from tasks.sweeping.queues import read_message
+
+log = get_logger("chorale.backlog")
+
+AT_ONCE = 1_000
+"""About a megabyte of messages a trip."""
+MOST_KEPT = 1_000
+"""With so many that are still waited for, there is work to do."""
+MOST_LOST = 20
+"""Who finds another message at the end so often in a row leaves the queue to whoever serves it."""
+LIMIT_S = 30.0
+"""How long a start may be held up; a million messages take about twenty seconds."""
+WELL_FOR_S, SEEN_WITHIN_S = 0.3, 2.0
+"""A sweeper looks every quarter of a second."""
+
+
+def drop_ended(redis: Redis, queue: str, *, limit_s: float = LIMIT_S) -> int:
+    """Take messages of ended requests off the old end of the queue's list; returns how many.
+
+    `redis` is both the ledger's and the broker's.  What belongs to no accepted request stays, as does everything
+    behind what is still waited for in large numbers.  Raises RedisError.
+    """
+    scripts = ledger_scripts(redis)
+    until_s = time.monotonic() + limit_s
+    dropped, kept, lost = 0, 0, 0
+    while time.monotonic() < until_s and kept < MOST_KEPT and lost < MOST_LOST:
+        # The oldest is the last; in front of it stand those that were kept before.
+        seen: list[bytes] = redis.lrange(queue, -(kept + AT_ONCE), -1)  # type: ignore[assignment]
+        fresh = seen[: len(seen) - kept]
+        if not fresh:
+            break
+        alive = _still_waited_for(redis, fresh)
+        ended = len(fresh) - len(alive)
+        if ended:
+            keep = [*alive, *seen[len(fresh) :]]
+            if not scripts.run("drop", keys=[queue], args=[seen[-1], seen[0], len(seen), *keep]):
+                # Another worker of the queue takes messages: it is served, and what is seen must be seen anew.
+                kept, lost = 0, lost + 1
+                continue
+            dropped, lost = dropped + ended, 0
+        kept += len(alive)
+    if dropped:
+        _wait_until_seen(redis, queue)
+        log.warning("backlog dropped", queue=queue, messages=dropped, kept=kept)
+    return dropped
+
+
+def _wait_until_seen(redis: Redis, queue: str) -> None:
+    """From outside the list moved, as that of a busy queue does: the sweeper must have seen that it is not."""
+    until_s, well_since_s = time.monotonic() + SEEN_WITHIN_S, time.monotonic()
+    while (now_s := time.monotonic()) < until_s and now_s - well_since_s < WELL_FOR_S:
+        if redis.hexists(OVERLOAD, f"over:{queue}"):
+            well_since_s = now_s
+        time.sleep(0.05)
+
+
+def _still_waited_for(redis: Redis, messages: Sequence[bytes]) -> list[bytes]:
+    requests = [(found.request_id if (found := read_message(raw)) else "") for raw in messages]
+    wanted = sorted({request_id for request_id in requests if request_id})
+    trip = redis.pipeline(transaction=False)
+    for request_id in wanted:
+        trip.exists(entry_key(request_id))
+    in_flight = {request_id for request_id, found in zip(wanted, trip.execute(), strict=True) if found}
+    return [
+        raw
+        for raw, request_id in zip(messages, requests, strict=True)
+        if not request_id or request_id in in_flight
+    ]

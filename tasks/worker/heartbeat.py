@@ -1,0 +1,85 @@
+"""A worker's sign of life in Redis, from which the supervisor and `chorale status` know it.
+
+It stops when a task runs longer than it may, so that a hung worker looks like a dead one and is restarted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from celery import signals
+from celery.worker import state
+from chorale_client.keys import HEARTBEAT
+from chorale_client.words import WIRE_VERSION
+from redis import Redis
+from redis.exceptions import RedisError
+
+EVERY_S = 1.0
+KEPT_S = 10
+HUNG_AFTER_S = 60.0
+"""A part of a request never takes so long: its own limits end it before."""
+
+
+class Heartbeat:
+    """Beats in a thread until `stop`; `ready` becomes true when models and indexes are warm."""
+
+    def __init__(
+        self, client: Redis, name: str, queues: Sequence[str], *, hung_after_s: float | None
+    ) -> None:
+        self._client = client
+        self._key = HEARTBEAT + name
+        self._queues = list(queues)
+        self._hung_after_s = hung_after_s
+        self._busy_since_s: float | None = None
+        self._stop = threading.Event()
+        self.ready = False
+        self.about: Mapping[str, Any] = {}
+        """See `tasks.worker.self_report`."""
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        signals.task_prerun.connect(self._begin, weak=False)
+        signals.task_postrun.connect(self._end, weak=False)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=EVERY_S * 2)
+        with contextlib.suppress(RedisError):
+            self._client.delete(self._key)
+
+    def beat(self) -> None:
+        """Once; a worker that is stuck in a task leaves no sign."""
+        busy_s = time.monotonic() - self._busy_since_s if self._busy_since_s is not None else 0.0
+        if self._hung_after_s is not None and busy_s > self._hung_after_s:
+            return
+        seconds, microseconds = self._client.time()
+        sign = {
+            "at": seconds * 1000 + microseconds // 1000,
+            "ready": self.ready,
+            "pid": os.getpid(),
+            "queues": self._queues,
+            "wire": WIRE_VERSION,
+            # What of its queues it has in hand.
+            "tasks": list(state.requests),
+            "about": self.about,
+        }
+        self._client.set(self._key, json.dumps(sign), ex=KEPT_S)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            with contextlib.suppress(RedisError):
+                self.beat()
+            self._stop.wait(EVERY_S)
+
+    def _begin(self, **_: object) -> None:
+        self._busy_since_s = time.monotonic()
+
+    def _end(self, **_: object) -> None:
+        self._busy_since_s = None

@@ -1,0 +1,173 @@
+"""What a process loads before it takes its first message."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+
+from celery import Celery
+from chorale_client.default_time import publish_timeouts
+from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
+from structlog import get_logger
+
+from ledger.outbox import publish_outbox_limit
+from models.errors import BadIndex, ModelMissing, NotConfigured, ServiceError, StageFailure
+from tasks.worker.ended_requests import drop_ended
+
+if TYPE_CHECKING:
+    from assembly.resources import Resources
+    from inference.protocol import Reranker
+    from models.documents import NamespaceState
+    from search.protocol import Writes
+
+log = get_logger("chorale.worker")
+
+AGAIN_S = 2.0
+"""Between attempts to load a model that is missing; one that is being copied is there in a while."""
+FETCH_AGAIN_S = 60.0
+"""Between attempts to have a reranker's files for its mark; the answers are whole without it, and not cached."""
+
+
+def warm(app: Celery, queues: Sequence[str]) -> bool:
+    """Load what the tasks on these queues need, publish the corpus generations that Redis does not have, and drop
+    what waits for requests that have ended; whether the models were there."""
+    resources: Resources = app.resources
+    branches = [branch for branch in resources.pipeline.branches if branch.queue in queues]
+    resources.kinds = {branch.kind for branch in branches}
+    try:
+        warm_models(resources, queues)
+        is_whole = True
+    except ModelMissing as error:
+        log.error("works without its model", queues=list(queues), error=error.detail)
+        is_whole = False
+    stores = {branch.store for branch in branches}
+    if QUEUE_FUSION in queues:
+        stores |= set(resources.pipeline.stores)
+    for name in sorted(stores):
+        _warm(resources, name)
+    for branch in branches:
+        _connect(resources, branch.name)
+    if QUEUE_RETRIEVE in queues:
+        publish_timeouts(resources.redis, resources.pipeline.timeouts_s)
+        publish_outbox_limit(resources.redis, resources.settings.outbox_limit)
+        for name in resources.pipeline.rerankers:
+            threading.Thread(target=_fetch, args=(resources.reranker(name),), name=name, daemon=True).start()
+        for state in _namespaces(resources.writing_store):
+            resources.publish_generation(state.name, state.generation)
+            if (resources.generation(state.name) or 0) > state.generation:
+                _rise_beyond(resources, state.name)
+    if resources.settings.broker_url is None:
+        for queue in queues:
+            drop_ended(resources.redis, queue)
+    # The scripts, the connections and the chord's templates.
+    resources.redis.ping()
+    _ = app.fanout
+    return is_whole
+
+
+def warm_models(resources: Resources, queues: Sequence[str]) -> None:
+    """Load the models of these queues; raises ModelMissing, after which it may be tried again."""
+    needs = resources.needs
+    if "passages" in needs:
+        resources.embedder.warm()
+    elif "questions" in needs:
+        resources.embedder.questions.warm()
+    if QUEUE_FUSION in queues:
+        _warm_rerankers(resources)
+    if QUEUE_RETRIEVE in queues:
+        for name in resources.pipeline.rerankers:
+            # Read once beforehand, since its weights may be large; who plans says where they are missing.
+            with suppress(StageFailure):
+                _ = resources.reranker(name).fingerprint
+        _ = resources.fingerprints
+
+
+def _warm_rerankers(resources: Resources) -> None:
+    """Each is loaded though another is missing; one that is refused never loads, and the fused order stands."""
+    missing: ModelMissing | None = None
+    for name in resources.pipeline.rerankers:
+        try:
+            resources.reranker(name).warm()
+        except ModelMissing as error:
+            missing = error
+        except NotConfigured as error:
+            log.error("reranker refused", reranker=name, error=error.detail)
+    if missing is not None:
+        raise missing
+
+
+def _fetch(reranker: Reranker) -> None:
+    """From the hub, for the marks of plans: no request waits for that."""
+    while True:
+        try:
+            reranker.fetch()
+            _ = reranker.fingerprint
+            return
+        except NotConfigured:
+            return  # the fusion workers say why
+        except ModelMissing as error:
+            log.error("reranked answers are not cached", error=error.detail)
+        time.sleep(FETCH_AGAIN_S)
+
+
+def warm_models_again(
+    resources: Resources, queues: Sequence[str], stop: threading.Event, *, done: Callable[[], None]
+) -> None:
+    """Try until the models are there, or `stop`; then call `done`.  What needs them is answered without meanwhile."""
+    while not stop.wait(AGAIN_S):
+        if QUEUE_FUSION in queues:
+            for name in resources.pipeline.rerankers:
+                with suppress(StageFailure):
+                    resources.reranker(name).fetch()
+        with suppress(ModelMissing):
+            warm_models(resources, queues)
+            log.info("has its model now", queues=list(queues))
+            done()
+            return
+
+
+def _warm(resources: Resources, name: str) -> None:
+    """A store that is away, or a namespace that is damaged, stops no worker: the others are searched, and its own
+    requests, each of which asks it anew, are told."""
+    store = resources.store(name)
+    namespaces: Sequence[str | None] = [None]
+    if f"{name}:write" in resources.capabilities:
+        namespaces = [state.name for state in _namespaces(cast("Writes", store))]
+    for namespace in namespaces:
+        try:
+            store.warm(namespace)
+        except StageFailure as error:
+            log.error("not loaded", store=name, namespace=namespace, reason=error.reason, error=error.detail)
+            if not isinstance(error, BadIndex):
+                # It would keep the worker from its start as long again for each of the others.
+                return
+
+
+def _rise_beyond(resources: Resources, namespace: str) -> None:
+    """An older corpus was put back: until it has risen nothing of it is cached, and no answer of the newer one given."""
+    try:
+        resources.rise_beyond(namespace)
+        resources.publish_generation(namespace, resources.writing_store.generation(namespace))
+    except ServiceError as error:
+        log.error("generation not raised", namespace=namespace, error=str(error))
+
+
+def _connect(resources: Resources, branch: str) -> None:
+    """Make the client of the branch's language model, which takes a second; without its key its requests are told."""
+    options = resources.generators.options(branch)
+    if options is not None and options.asks_a_model:
+        try:
+            resources.generators.of(branch)
+        except NotConfigured as error:
+            log.error("works without its language model", branch=branch, error=error.detail)
+
+
+def _namespaces(store: Writes) -> Sequence[NamespaceState]:
+    try:
+        return store.namespaces()
+    except StageFailure as error:
+        log.error("no namespace can be read", reason=error.reason, error=error.detail)
+        return ()

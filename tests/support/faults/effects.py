@@ -1,0 +1,48 @@
+"""What Celery may make of a part, named after what happens to a user; and what every user then sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.support.faults.readers import Seen
+from tests.support.pipelines.branch_faults import UNKNOWN
+
+AT_ONCE_MS = 5_000
+"""Far below the twenty seconds of a request that need not wait for its limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    kind: str
+    reason: str
+    detail: str
+    """Part of what the answer says of the branch."""
+
+
+REPORTED = {
+    "a branch whose task raises": Case("raises", "error", "RuntimeError: the disk is on fire"),
+    "a branch whose task leaves by SystemExit": Case("exits", "error", "SystemExit(3)"),
+    "a branch that runs out of memory": Case("out_of_memory", "error", "MemoryError: too much"),
+    "a branch whose result is no JSON": Case("no_result", "error", "{1, 2}"),
+    "a branch that rejects its message": Case("rejects", "error", "not mine"),
+    "a branch whose retries are used up": Case("retries_in_vain", "error", "RuntimeError: still on fire"),
+    "a branch that no worker knows yet": Case(UNKNOWN, "error", "NotRegistered"),
+}
+"""Celery says that the part failed: nobody waits for it any longer."""
+
+UNREPORTED = {
+    "a branch that ignores its message": Case("ignores", "timeout", "began and had not answered"),
+    "a branch that is retried much later": Case("retries_later", "timeout", "began and had not answered"),
+    "a branch that finished and was not counted": Case("not_counted", "timeout", "began and had not"),
+    "a branch that became a chord": Case("nested_chord", "timeout", "began and had not answered"),
+    "a branch that became a chord which fails": Case("failing_chord", "timeout", "began and had not"),
+}
+"""Celery says nothing, so a plain chord never ends: the request does, with what the others found."""
+
+
+def costs_only_its_branch(found: Seen, case: Case, healthy: list[str]) -> None:
+    assert found.status == "degraded"
+    assert found.missing == [(f"search.{case.kind}", case.reason)]
+    assert case.detail in found.answer.degraded[0].detail
+    assert found.documents == healthy
+    assert [row.status for row in found.audit.branches if row.branch == "bm25"] == ["ok"]

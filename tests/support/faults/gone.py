@@ -1,0 +1,34 @@
+"""What a request looks like whose branch or fusion worker is gone, killed or hung, at one place of its step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tests.support.pipelines.pipeline import RunningPipeline
+
+ALL = ["bm25", "vector", "hyde"]
+QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
+KILLED = -9
+
+BM25_GONE: Mapping[str, tuple[str, list[tuple[str, str]], list[str]]] = {
+    "before_start": ("degraded", [("search.bm25", "not_started")], ["vector", "hyde"]),
+    "after_start": ("degraded", [("search.bm25", "timeout")], ["vector", "hyde"]),
+    "before_report": ("degraded", [("search.bm25", "timeout")], ["vector", "hyde"]),
+    "while_report": ("complete", [], ALL),
+    "after_report": ("complete", [], ALL),
+}
+"""Status, what is missing, and whose hits are there."""
+
+FUSION_GONE: Mapping[str, tuple[str, list[tuple[str, str]]]] = {
+    "before_join": ("degraded", [("fuse", "not_started")]),
+    "after_join": ("degraded", [("fuse", "timeout")]),
+    "before_finish": ("degraded", [("fuse", "timeout")]),
+    "while_finish": ("complete", []),
+    "after_finish": ("complete", []),
+}
+"""Status and what is missing; every hit is there, since the sweeper fuses too."""
+
+
+def assert_next_is_whole(pipeline: RunningPipeline, branches: Sequence[str] = ALL) -> None:
+    answer = pipeline.client().retrieve("bread", branches=list(branches), cache="bypass", timeout_s=20)
+    assert answer.status == "complete", answer.degraded

@@ -1,0 +1,49 @@
+"""A caller in a process of its own, killed at a named place in the middle of asking."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from chorale_client.request import Request
+
+from tests.support.pipelines.failpoints import PRELOAD, PROCESS
+from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
+
+_BEGIN = f"""
+import sys
+{PRELOAD}
+from chorale_client import Chorale, make_request
+from chorale_client.request import Request
+from tasks.registration import make_app
+from assembly.resources import Resources
+from tasks.request.retrieve import submit
+from tests.support.pipelines.failpoints import arm
+
+resources, request = Resources.from_environment(), Request.model_validate_json(sys.argv[1])
+warm = make_request("warm", cache="bypass")
+"""
+
+CALLERS = {
+    "chorale_client": """
+client = Chorale(resources.redis_url)
+client.ask(warm)
+arm(resources.redis, sys.argv[2], process="caller")
+client.ask(request)
+""",
+    "itself_a_planner": """
+fanout = make_app(resources).fanout
+submit(resources, fanout, warm)
+arm(resources.redis, sys.argv[2], process="caller")
+submit(resources, fanout, request)
+""",
+}
+"""Callers: with the client alone, or with the pipeline at hand, as the command line has it."""
+
+
+def ask_and_be_killed(pipeline: RunningPipeline, caller: str, place: str, request: Request) -> int:
+    """Ask as this caller, to be killed at `place`; how the process ended."""
+    environment = {**os.environ, **pipeline.environment, "PYTHONPATH": PYTHONPATH, PROCESS: "caller"}
+    command = [sys.executable, "-c", _BEGIN + CALLERS[caller], request.model_dump_json(), place]
+    return subprocess.run(command, cwd=ROOT, env=environment, timeout=60, check=False).returncode

@@ -1,0 +1,247 @@
+"""What three readers see of one request: the caller who waits, one who asks later, and the audit.
+
+`seen` asks, watches Celery's own view meanwhile, and checks what holds whatever the fault was; a test then says what
+this fault's answer is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+from celery import Celery
+from chorale_client import Answer, make_request
+from chorale_client.keys import ENTRY, FLIGHT, HEARTBEAT, MOMENTS, OUTBOX, result_key
+from chorale_client.request import Request
+from redis import Redis
+from sqlalchemy import func, select
+
+from audit.database import open_database
+from audit.queries import AuditedRequest, show
+from models.audit_tables import RequestRow
+from tests.support.pipelines.failpoints import arm, taken, wait_taken
+from tests.support.pipelines.pipeline import RunningPipeline
+
+ROOM_MS = 1_000
+"""How much later than its deadline a request may end on a busy machine, by the Redis clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One request as its readers saw it; that they agree was checked."""
+
+    request: Request
+    answer: Answer
+    """Of the caller who waited; the one who asked later got the same."""
+    audit: AuditedRequest
+
+    @property
+    def status(self) -> str:
+        return self.answer.status
+
+    @property
+    def missing(self) -> list[tuple[str, str]]:
+        return [(one.where, one.reason) for one in self.answer.degraded]
+
+    @property
+    def documents(self) -> list[str]:
+        return [hit.document_id for hit in self.answer.hits]
+
+    @property
+    def branches(self) -> set[str]:
+        """Those that found something of what the answer shows."""
+        return {branch for hit in self.answer.hits for branch in hit.found_by}
+
+
+def order_by(pipeline: RunningPipeline, branches: Sequence[str], question: str = "ERR-4711") -> list[str]:
+    """The documents as a healthy pipeline ranks them with these branches alone."""
+    answer = pipeline.client().retrieve(question, branches=list(branches), cache="bypass", timeout_s=20)
+    assert answer.status == "complete"
+    return [hit.document_id for hit in answer.hits]
+
+
+def seen(pipeline: RunningPipeline, question: str = "ERR-4711", **options: Any) -> Seen:
+    """Ask through the client, which waits; `options` are those of the request."""
+    request = make_request(question, **{"cache": "bypass", **options})
+    with watching(pipeline, request.request_id) as watched:
+        answer = pipeline.client().ask(request)
+    return read_later(pipeline, request, answer, watched)
+
+
+def asking(pipeline: RunningPipeline, question: str = "ERR-4711", **options: Any) -> Future[Seen]:
+    """`seen`, in a thread of its own: the test acts meanwhile."""
+    executor = ThreadPoolExecutor(1)
+    asked = executor.submit(seen, pipeline, question, **options)
+    executor.shutdown(wait=False)
+    return asked
+
+
+def striking(
+    pipeline: RunningPipeline, place: str, fault: str, process: str = "", **options: Any
+) -> Future[Seen]:
+    """`asking`, with this fault for whoever comes by this place with that request; returns once it happened."""
+    request_id = str(uuid.uuid4())
+    before = taken(pipeline.redis).get(place, 0)
+    arm(pipeline.redis, place, fault, process=process, request_id=request_id)
+    asked = asking(pipeline, request_id=request_id, **options)
+    wait_taken(pipeline.redis, place, before=before)
+    return asked
+
+
+def seen_of(pipeline: RunningPipeline, request: Request) -> Seen:
+    """Of a request that was submitted already: wait for it, then read it as everybody would."""
+    with watching(pipeline, request.request_id) as watched:
+        answer = pipeline.client().answer(request.request_id, wait_s=request.timeout_s + ROOM_MS / 1000)
+    return read_later(pipeline, request, answer, watched)
+
+
+@dataclass(slots=True)
+class Watched:
+    announcements: list[bytes]
+    disagreements: list[str]
+
+
+@contextmanager
+def watching(pipeline: RunningPipeline, request_id: str) -> Iterator[Watched]:
+    """Compare `AsyncResult(request_id)` with the ledger's result all along, and count the announcements."""
+    client, key = pipeline.server.client(), result_key(request_id)
+    found = Watched([], [])
+    stop = threading.Event()
+    app = Celery("reader", set_as_current=False, backend=pipeline.server.celery_url)
+    listener = client.pubsub(ignore_subscribe_messages=True)
+    listener.subscribe(key)
+
+    def watch() -> None:
+        while not stop.is_set():
+            before = client.get(key)
+            state = app.AsyncResult(request_id).state
+            after = client.get(key)
+            wanted = {"SUCCESS" if before else "PENDING", "SUCCESS" if after else "PENDING"}
+            if state not in wanted:
+                found.disagreements.append(f"Celery says {state}, the ledger {sorted(wanted)}")
+            while (message := listener.get_message()) is not None:
+                found.announcements.append(message["data"])
+            stop.wait(0.02)
+
+    def watch_on() -> None:
+        # A server that the test takes away is nothing to agree about.
+        while not stop.is_set():
+            try:
+                watch()
+            except Exception:
+                stop.wait(0.05)
+
+    thread = threading.Thread(target=watch_on, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        until = time.monotonic() + 2
+        while not found.announcements and time.monotonic() < until:
+            time.sleep(0.02)
+        stop.set()
+        thread.join()
+        listener.close()
+        app.close()
+        client.close()
+
+
+def read_later(pipeline: RunningPipeline, request: Request, answer: Answer, watched: Watched) -> Seen:
+    """Check what holds of every request, and read it as one who asks later and from the audit."""
+    request_id, client = request.request_id, pipeline.redis
+    assert answer.request_id == request_id
+    assert answer.took_ms <= request.timeout_s * 1000 + ROOM_MS, "it ended after its deadline"
+    assert pipeline.client().answer(request_id) == answer, "who asks later reads something else"
+    assert watched.disagreements == []
+    assert len(watched.announcements) <= 1, "two terminal writes"
+    assert not client.exists(ENTRY + request_id), "an ended request is still in flight"
+    assert client.zscore(MOMENTS, request_id) is None
+    assert client.pttl(result_key(request_id)) > 0, "the answer never expires"
+    until = time.monotonic() + 1
+    while any(request_id in channel for channel in channels(client)):
+        assert time.monotonic() < until, "a subscription was left behind"
+    assert request_id.encode() not in [client.get(key) for key in client.scan_iter(FLIGHT + "*")]
+    row = audited(pipeline, request_id)
+    assert (row.status, row.took_ms) == (answer.status, answer.took_ms)
+    return Seen(request, answer, row)
+
+
+@contextmanager
+def unchanged(pipeline: RunningPipeline, found: Seen) -> Iterator[None]:
+    """What happens in here changes nothing of a request that has ended, and nobody is told of it again."""
+    request_id, client = found.request.request_id, pipeline.redis
+    key = result_key(request_id)
+    answer = client.get(key)
+    listener = client.pubsub(ignore_subscribe_messages=True)
+    listener.subscribe(key)
+    try:
+        yield
+        # The first of them is about the subscription.
+        messages = [listener.get_message(timeout=0.05) for _ in range(3)]
+    finally:
+        listener.close()
+    assert messages == [None] * 3, "a second terminal write"
+    assert client.get(key) == answer, "the answer was written again"
+    assert not client.exists(ENTRY + request_id), "an ended request is in flight again"
+    assert client.zscore(MOMENTS, request_id) is None
+    assert audited(pipeline, request_id) == found.audit
+
+
+def mentions(client: Redis, request_id: str) -> list[str]:
+    """The keys that know this request, by their names or by what they hold; a sign of life that names it passes."""
+    keys = cast("Iterator[bytes]", client.scan_iter())
+    lasting = (key for key in keys if not key.startswith(HEARTBEAT.encode()))
+    return sorted(key.decode() for key in lasting if request_id in f"{key!r} {_value(client, key)!r}")
+
+
+def _value(client: Redis, key: bytes) -> Any:
+    readers: dict[bytes, Callable[[], Any]] = {
+        b"none": lambda: None,
+        b"string": lambda: client.get(key),
+        b"hash": lambda: client.hgetall(key),
+        b"list": lambda: client.lrange(key, 0, -1),
+        b"set": lambda: client.smembers(key),
+        b"zset": lambda: client.zrange(key, 0, -1),
+        b"stream": lambda: client.xrange(key),
+    }
+    return readers[cast(bytes, client.type(key))]()
+
+
+def audited(pipeline: RunningPipeline, request_id: str, *, limit_s: float = 20) -> AuditedRequest:
+    """Its one row, once the outbox has nothing more of it."""
+    engine = open_database(pipeline.resources.settings.audit_database_url)
+    until = time.monotonic() + limit_s
+    try:
+        while (found := _row(engine, request_id)) is None or in_outbox(pipeline.redis, request_id):
+            assert time.monotonic() < until, "no audit row was written"
+            time.sleep(0.02)
+        with engine.connect() as connection:
+            count = select(func.count()).where(RequestRow.request_id == request_id)
+            assert connection.execute(count).scalar() == 1, "audited twice"
+        return found
+    finally:
+        engine.dispose()
+
+
+def _row(engine: Any, request_id: str) -> AuditedRequest | None:
+    try:
+        return show(engine, request_id)
+    except Exception:  # the database that the test took away, or that is not there yet
+        return None
+
+
+def in_outbox(client: Redis, request_id: str) -> bool:
+    entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", client.xrange(OUTBOX))
+    return any(fields[b"id"].decode() == request_id for _, fields in entries)
+
+
+def channels(client: Redis) -> set[str]:
+    """Channels with a subscriber, those of answers alone."""
+    found = cast("list[bytes]", client.pubsub_channels("celery-task-meta-*"))
+    return {channel.decode() for channel in found}

@@ -1,0 +1,178 @@
+"""The scripts and their plain model side by side: whatever is done is done to both, and both have to answer alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from chorale_client import RequestIdConflict
+from chorale_client.ledger import Accepted
+from redis import Redis
+
+from ledger.protocol import Action, Callback, Part
+from models.envelope import Envelope
+from tests.support.ledger.ledger_plans import Planned, a_request, reserves_ms, tail
+from tests.support.ledger.ledger_promises import Promises
+from tests.support.ledger.stepped_ledgers import SteppedLedger, SteppedMemory, SteppedRedis, View
+
+Outcome = TypeVar("Outcome")
+
+
+class LedgerPair:
+    def __init__(self, client: Redis) -> None:
+        self.real, self.model = SteppedRedis(client), SteppedMemory()
+        self.promises = Promises()
+
+    def both(self, call: Callable[[SteppedLedger], Outcome]) -> Outcome:
+        """Do it to both; the answer, which has to be the same."""
+        real, model = call(self.real), call(self.model)
+        assert real == model
+        return model
+
+    def check(self, *, is_swept: bool) -> None:
+        """Both look alike, and what the ledger promises holds; `is_swept`: a sweeper lived all along."""
+        view = self.real.view()
+        assert view == self.model.view()
+        self.promises.hold(view, self.model.now_ms(), is_swept=is_swept)
+
+    def pick(self, nth: int, *, state: str | None = None) -> str:
+        """A request in this state if there is one; else one in flight or, now and then, one that has been."""
+        entries = self.model.view().entries
+        choice = sorted(request_id for request_id, entry in entries.items() if entry.state == state)
+        if not choice:
+            ended = [fields[b"id"].decode() for fields in list(self.model.ledger.outbox)[-2:]]
+            choice = [*sorted(entries), *ended, "unknown"]
+        return choice[nth % len(choice)]
+
+    def new_id(self, letter: str) -> str:
+        # The letter in front, since at one moment ids go by the alphabet.
+        return f"{letter}{sum(self.promises.ends_due.values())}"
+
+    def accept(
+        self, request_id: str, timeout_s: float, *, top_k: int = 5, is_overloaded: bool = False
+    ) -> None:
+        def call(stepped: SteppedLedger) -> Accepted | None:
+            try:
+                return stepped.callers.accept(a_request(request_id, timeout_s, top_k))
+            except RequestIdConflict:
+                return None
+
+        self.both(lambda stepped: stepped.overload(1_500 if is_overloaded else None))
+        accepted = self.both(call)
+        if accepted is not None and accepted.is_new:
+            self.promises.expect(request_id, accepted)
+        elif accepted is not None and accepted.state == "refused":
+            self.promises.ends_due[request_id] += 1
+
+    def plan(self, request_id: str, plan: Planned) -> str:
+        entry = self.model.ledger.load(request_id)
+        finish_ms, fusion_ms = reserves_ms(entry.deadline_ms - entry.accepted_at_ms if entry else 1_000)
+
+        def message(text: str) -> bytes:
+            return text.encode() if plan.is_lean else b""
+
+        parts = [
+            Part(
+                name,
+                f"queue.{name}",
+                plan.limit_ms,
+                plan.resend_ms,
+                message(f"part {request_id} {name} 1"),
+                plan.hedge_ms,
+                name in plan.decisive,
+            )
+            for name in sorted(plan.branches)
+        ]
+        callback = Callback("queue.fusion", message(f"fuse {request_id}"))
+        outcome = self.both(
+            lambda stepped: stepped.ledger.plan(
+                request_id,
+                b'{"v":1}',
+                parts,
+                callback,
+                finish_reserve_ms=finish_ms,
+                fusion_reserve_ms=fusion_ms,
+                flight=plan.flight,
+            )
+        )
+        self.promises.followed[request_id] += outcome == "follows"
+        return outcome
+
+    def start(self, request_id: str, branch: str) -> bool:
+        return self.both(lambda stepped: stepped.ledger.start(request_id, branch)) is not None
+
+    def report(
+        self,
+        request_id: str,
+        branch: str,
+        status: str,
+        *,
+        detail: str = "",
+        attempt: int = 1,
+        accepted_at_ms: int | None = None,
+    ) -> None:
+        envelope = Envelope(branch, status, detail=detail, attempt=attempt)
+        outcome = self.both(
+            lambda stepped: stepped.ledger.report(request_id, branch, envelope, accepted_at_ms=accepted_at_ms)
+        )
+        if outcome == "due":
+            self.both(lambda stepped: stepped.push("queue.fusion", f"fuse {request_id}".encode()))
+        if outcome in ("counted", "waits", "joined", "due", "replaced"):
+            self.promises.reported[request_id][branch] = envelope.to_wire()
+
+    def join(self, request_id: str, *, force: bool) -> bool:
+        return self.both(lambda stepped: stepped.ledger.join(request_id, force=force)) is not None
+
+    def finish(self, request_id: str, status: str, *, by: str) -> None:
+        self.both(
+            lambda stepped: stepped.ledger.finish(
+                request_id, by=by, tail=tail(status), is_complete=status == "complete"
+            )
+        )
+
+    def cancel(self, request_id: str) -> None:
+        self.both(lambda stepped: stepped.callers.cancel(request_id))
+        assert self.model.callers.state(request_id) is None
+
+    def sweep(self, sweeper: str, most: int = 64, done: int = 64) -> int | None:
+        """A sweeper looks, does so many of its actions, and dies or lives on.  Until the next moment (ms)."""
+        real = self.real.ledger.sweep(sweeper, most=most)
+        found = self.model.ledger.sweep(sweeper, most=most)
+        # Parts of one request have no order.
+        assert sorted(real.actions, key=str) == sorted(found.actions, key=str)
+        assert (real.next_in_ms, real.is_acting) == (found.next_in_ms, found.is_acting)
+        for action in found.actions:
+            self.promises.count(action)
+        for action in found.actions[:done]:
+            self._act(action)
+        return found.next_in_ms
+
+    def _act(self, action: Action) -> None:
+        messages = {
+            "retrieve": ("queue.retrieve", f"retrieve {action.request_id}"),
+            "part": (f"queue.{action.branch}", f"part {action.request_id} {action.branch} 1"),
+            "hedge": (f"queue.{action.branch}", f"part {action.request_id} {action.branch} 2"),
+            "fuse": ("queue.fusion", f"fuse {action.request_id}"),
+        }
+        if action.do in messages:
+            queue, message = messages[action.do]
+            self.both(lambda stepped: stepped.push(queue, message.encode()))
+        elif action.do == "plan":
+            self.plan(action.request_id, Planned({"bm25", "vector"}, 300, 50, None, False))
+        elif action.do == "end" and self.join(action.request_id, force=True):
+            self.finish(action.request_id, "degraded", by="sweeper")
+
+    def pass_time(self, ms: int, *, is_swept: bool) -> None:
+        until = self.model.now_ms() + ms
+        while (left_ms := until - self.model.now_ms()) > 0:
+            step_ms = left_ms
+            if is_swept:
+                next_ms = self.sweep("the living")
+                if next_ms is not None:
+                    step_ms = min(left_ms, next_ms)
+            self.both(lambda stepped, ms=step_ms: stepped.step(ms))  # type: ignore[misc]
+
+    def ended(self, view: View) -> set[str]:
+        """The ids of which the last request has ended."""
+        is_of = self.promises.is_of
+        return {one for fields in view.outbox if is_of(one := fields[b"id"].decode(), fields)}

@@ -1,0 +1,278 @@
+"""Kinds of branches that tests register: each fails as a foreign task, a lost process or a lost message would.
+
+A process that ran `PRELOAD` first knows them; `pipeline_file` declares a branch of each beside a healthy `bm25`.  What
+they do, they do as Celery tasks of their own, outside of the care that `tasks.request.search` takes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from celery import Celery, chord
+from celery.exceptions import Ignore, Reject
+from chorale_client.words import TASK_SEARCH
+
+from config.pipeline import BRANCH_KINDS
+from config.pipeline_reader import Options
+from models.envelope import Envelope
+from models.hits import Hit, Ranking
+from tasks.celery_surface.result_backend import Report
+from tasks.request import search
+
+QUEUE, FORKED, UNSERVED = "chorale.faults", "chorale.forked", "chorale.unserved"
+"""Of the faulty branches; of those that need a pool with processes; of one that no worker takes anything from."""
+
+HELD_QUEUE = "chorale.held"
+"""Of the kinds `held` and `perishable`; a test starts its workers."""
+
+PRELOAD = "from tests import branch_faults; branch_faults.install()\n"
+
+PREFORK = [
+    "celery",
+    "-A",
+    "tasks.app",
+    "worker",
+    "-Q",
+    FORKED,
+    "-P",
+    "prefork",
+    "-c",
+    "1",
+    "-n",
+    f"{FORKED}@%h",
+]
+"""Celery's own command."""
+
+DELIVERIES = "test:deliveries:"
+"""How often the kind `fickle` was delivered, by the request's id."""
+
+LET_GO = "test:let_go:"
+"""Where one attempt of the kind `held` waits to be let go, by the request's id and the attempt."""
+
+PERISHABLE_S = 0.3
+"""How long a broker keeps a message of the kind `perishable`."""
+
+Task = Callable[..., Any]
+
+
+def envelope_of(branch: str, document: str, **fields: Any) -> Envelope:
+    """An answer with one document of the corpus."""
+    ranking = Ranking((Hit(f"{document}#0", document, 0.9),))
+    return Envelope(branch, "ok", rankings=(ranking,), **fields)
+
+
+def _begun(task: Any, request_id: str, branch: str) -> None:
+    task.app.resources.ledger.start(request_id, branch)
+
+
+def _raises(task: Any, request_id: str, branch: str, **_: Any) -> None:
+    _begun(task, request_id, branch)
+    raise RuntimeError("the disk is on fire")
+
+
+def _exits(task: Any, request_id: str, branch: str, **_: Any) -> None:
+    _begun(task, request_id, branch)
+    raise SystemExit(3)
+
+
+def _runs_out_of_memory(task: Any, request_id: str, branch: str, **_: Any) -> None:
+    _begun(task, request_id, branch)
+    raise MemoryError("too much")
+
+
+def _returns_what_is_no_json(task: Any, request_id: str, branch: str, **_: Any) -> object:
+    _begun(task, request_id, branch)
+    return {1, 2}
+
+
+def _rejects(task: Any, request_id: str, branch: str, **_: Any) -> None:
+    _begun(task, request_id, branch)
+    raise Reject("not mine", requeue=False)
+
+
+def _ignores(task: Any, request_id: str, branch: str, **_: Any) -> None:
+    _begun(task, request_id, branch)
+    raise Ignore
+
+
+def _retries_once(task: Any, request_id: str, branch: str, **_: Any) -> Report:
+    _begun(task, request_id, branch)
+    if not task.request.retries:
+        raise task.retry(countdown=0)
+    return Report(envelope_of(branch, "error"))
+
+
+def _retries_in_vain(task: Any, request_id: str, branch: str, **_: Any) -> None:
+    _begun(task, request_id, branch)
+    raise task.retry(exc=RuntimeError("still on fire"), countdown=0, max_retries=2)
+
+
+def _retries_much_later(task: Any, request_id: str, branch: str, **_: Any) -> None:
+    _begun(task, request_id, branch)
+    raise task.retry(countdown=180)
+
+
+def _is_not_counted(task: Any, request_id: str, branch: str, **_: Any) -> Report:
+    """As a task of celery-batches, whose request knows no chord; or a worker lost between storing and counting."""
+    _begun(task, request_id, branch)
+    task.request.chord = None
+    return Report(envelope_of(branch, "error"))
+
+
+def _becomes_a_failing_chord(task: Any, request_id: str, branch: str, **_: Any) -> None:
+    _begun(task, request_id, branch)
+    inner = task.app.signature("test.inner", args=(True,), queue=QUEUE)
+    raise task.replace(chord([inner, inner.clone()], task.app.signature("test.joined", queue=QUEUE)))
+
+
+def _becomes_a_chord(task: Any, request_id: str, branch: str, **_: Any) -> None:
+    _begun(task, request_id, branch)
+    inner = task.app.signature("test.inner", args=(False,), queue=QUEUE)
+    raise task.replace(chord([inner, inner.clone()], task.app.signature("test.joined", queue=QUEUE)))
+
+
+def _sleeps(task: Any, request_id: str, branch: str, **_: Any) -> Report:
+    _begun(task, request_id, branch)
+    time.sleep(3)
+    return Report(envelope_of(branch, "error"))
+
+
+def _is_killed(task: Any, request_id: str, branch: str, **_: Any) -> None:
+    _begun(task, request_id, branch)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _is_fickle(task: Any, request_id: str, branch: str, **_: Any) -> Report:
+    """Answers at every delivery, whether or not somebody still waits: `bread` first, `repairs` after that."""
+    _begun(task, request_id, branch)
+    count = task.app.resources.redis.incr(DELIVERIES + request_id)
+    if branch == "fails_first" and count == 1:
+        raise RuntimeError("not yet")
+    if branch == "fails_then" and count > 1:
+        raise RuntimeError("not any more")
+    return Report(envelope_of(branch, "bread" if count == 1 else "repairs"))
+
+
+def _is_held(task: Any, request_id: str, branch: str, attempt: int = 1, **_: Any) -> Report:
+    """Begins, and answers once it is let go: `bread` at the first attempt, `repairs` at the second."""
+    _begun(task, request_id, branch)
+    task.app.resources.redis.incr(DELIVERIES + request_id)
+    task.app.resources.redis.brpop([f"{LET_GO}{request_id}:{attempt}"], timeout=4)
+    return Report(envelope_of(branch, "bread" if attempt == 1 else "repairs", attempt=attempt))
+
+
+class _Wire(Envelope):
+    """An envelope of another version, or nothing of the kind."""
+
+    def to_wire(self) -> bytes:
+        text = {
+            "of_next_year": b'{"v":99,"branch":{"name":"x"},"status":"ok","verdict":["new"],"rankings":'
+            b'[{"hits":[["bread#0","bread",0.9]],"curve":[1]}],"attempt":1,"cost":{"eur":2}}',
+            "of_another_shape": b'{"v":99,"verdict":"fine","lists":[]}',
+            "no_json": b"\x80\x04 fine",
+        }
+        return text[self.branch]
+
+
+def _answers_otherwise(task: Any, request_id: str, branch: str, **_: Any) -> Report:
+    _begun(task, request_id, branch)
+    return Report(_Wire(branch, "ok"))
+
+
+TASKS: Mapping[str, Task] = {
+    "raises": _raises,
+    "exits": _exits,
+    "out_of_memory": _runs_out_of_memory,
+    "no_result": _returns_what_is_no_json,
+    "rejects": _rejects,
+    "ignores": _ignores,
+    "retries_once": _retries_once,
+    "retries_in_vain": _retries_in_vain,
+    "retries_later": _retries_much_later,
+    "not_counted": _is_not_counted,
+    "failing_chord": _becomes_a_failing_chord,
+    "nested_chord": _becomes_a_chord,
+    "sleeps": _sleeps,
+    "hangs": _sleeps,
+    "killed": _is_killed,
+    "unserved": _is_fickle,
+    "perishable": _is_fickle,
+    "held": _is_held,
+    "fickle": _is_fickle,
+    "fails_first": _is_fickle,
+    "fails_then": _is_fickle,
+    "of_next_year": _answers_otherwise,
+    "of_another_shape": _answers_otherwise,
+    "no_json": _answers_otherwise,
+}
+"""What a branch does, by its kind and name."""
+
+UNKNOWN = "unknown"
+"""A kind that may be declared and that no worker has a task for, as in the middle of a deploy."""
+
+OPTIONS: Mapping[str, dict[str, Any]] = {
+    "sleeps": {"time_limit": 0.3},
+    "perishable": {"expires": PERISHABLE_S},
+}
+"""What Celery is told of a task besides, by its kind."""
+
+KINDS: Mapping[str, Options] = {**BRANCH_KINDS, UNKNOWN: {}, **{kind: {} for kind in TASKS}}
+
+
+def pipeline_file(folder: Path) -> Path:
+    """A pipeline of `bm25` and every faulty kind; those share one queue."""
+    tables = ['[stores.local]\nkind = "embedded"\n', _branch("bm25", "lexical", "chorale.bm25")]
+    queues = {
+        "sleeps": FORKED,
+        "hangs": FORKED,
+        "killed": FORKED,
+        "unserved": UNSERVED,
+        "perishable": HELD_QUEUE,
+        "held": HELD_QUEUE,
+    }
+    tables += [_branch(kind, "dense", queues.get(kind, QUEUE)) for kind in (*TASKS, UNKNOWN)]
+    file = folder / "pipeline.toml"
+    file.write_text("\n".join(tables))
+    return file
+
+
+def _branch(kind: str, group: str, queue: str) -> str:
+    return f'[branches.{kind}]\nkind = "{kind}"\ngroup = "{group}"\nstore = "local"\nqueue = "{queue}"\n'
+
+
+def install() -> None:
+    """Let this process declare the kinds, and register their tasks beside those of the product."""
+    cast("dict[str, Any]", BRANCH_KINDS).update(KINDS)
+    register = search.register
+
+    def register_all(app: Celery) -> None:
+        register(app)
+        for kind, task in TASKS.items():
+            name = TASK_SEARCH.format(kind=kind)
+            app.task(task, name=name, bind=True, ignore_result=True, **OPTIONS.get(kind, {}))
+        app.task(_inner, name="test.inner")
+        app.task(_joined, name="test.joined")
+
+    search.register = register_all
+
+
+def _inner(fails: bool) -> int:
+    if fails:
+        raise RuntimeError("the inner disk is on fire")
+    return 1
+
+
+def _joined(counts: list[int]) -> int:
+    return sum(counts)
+
+
+def forked_worker() -> list[str]:
+    """The command that starts a worker with a process pool on the queue FORKED."""
+    start = f"import sys; sys.argv = {PREFORK!r}; from celery.__main__ import main; main()"
+    return [sys.executable, "-c", f"{PRELOAD}\n{start}"]

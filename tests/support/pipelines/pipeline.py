@@ -1,0 +1,201 @@
+"""A whole pipeline for tests: its own Redis, its own folder, one real worker process a queue."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from chorale_client import Chorale
+
+from assembly.resources import Resources
+from config.pipeline import BRANCH_KINDS, load_pipeline
+from config.pipeline_reader import Options
+from config.settings import Settings
+from models.documents import Document, Manifest, Passage
+from tasks.registration import make_app
+from tests.support.servers.redis_server import RedisServer
+
+ROOT = Path(__file__).parents[3]
+READY_LIMIT_S = 120.0
+PYTHONPATH = os.pathsep.join([str(ROOT / "client"), str(ROOT)])
+"""Of a process: this tree's own client too, which need not be the installed one."""
+
+CORPUS = {
+    "notice": (
+        "Notice periods",
+        "A tenant who wants to leave gives notice three months before the end of a month.",
+    ),
+    "deposit": ("Deposits", "The deposit is returned when the flat has been handed over without damage."),
+    "error": ("Error ERR-4711", "ERR-4711 means that the disk of the meter is full and must be exchanged."),
+    "bread": ("Bread", "Bread is baked from flour, water, salt and a little patience."),
+    "repairs": ("Repairs", "The landlord pays for repairs, unless the renter broke the thing on purpose."),
+}
+
+
+def logging_to(file: Path) -> str:
+    """Code for `preload`: what the processes write to stderr stands in `file`."""
+    opened = f"os.open({str(file)!r}, os.O_CREAT | os.O_WRONLY | os.O_APPEND)"
+    return f"import os; os.dup2({opened}, 2)\n"
+
+
+class RunningPipeline:
+    """Starts and ends the processes; `queues` says which (all when None), `sweeper` adds `chorale sweeper`.
+
+    `preload` is code that every process runs first, to register what a test adds.
+    """
+
+    def __init__(
+        self,
+        server: RedisServer,
+        *,
+        queues: Sequence[str] | None = None,
+        sweeper: bool = False,
+        pipeline_file: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        branch_kinds: Mapping[str, Options] = BRANCH_KINDS,
+        preload: str = "",
+    ) -> None:
+        self.server = server
+        self._folder = tempfile.TemporaryDirectory(prefix="chorale-home-")
+        self.home = Path(self._folder.name)
+        variables = {
+            "CHORALE_REDIS_URL": server.url,
+            "CHORALE_HOME": str(self.home),
+            "CHORALE_LOG_LEVEL": "WARNING",
+        }
+        if pipeline_file:
+            variables["CHORALE_PIPELINE_FILE"] = str(pipeline_file)
+        self.environment = {**variables, **(environment or {})}
+        names: dict[str, Any] = {
+            name.removeprefix("CHORALE_").lower(): value for name, value in self.environment.items()
+        }
+        self.resources = Resources(
+            Settings(**names), load_pipeline(pipeline_file, branch_kinds=branch_kinds), server.url
+        )
+        self.app = make_app(self.resources)
+        self.redis = self.resources.redis
+        self._queues = list(self.resources.pipeline.queues if queues is None else queues)
+        self._sweeper = sweeper
+        self.preload = preload
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._queue_of: dict[str, str | None] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            for queue in self._queues:
+                self.start(queue)
+            if self._sweeper:
+                self.start("sweeper")
+            self.wait_ready()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in list(self.processes):
+            self.kill(name)
+        self._folder.cleanup()
+
+    def start(self, name: str, *, queue: str | None = None) -> None:
+        """A worker of `queue` (by default the one of its name), any `sweeper…`, or any `drainer…`."""
+        if name.startswith("sweeper"):
+            call = f"from tasks.worker.sweeper_process import run; run(name={name!r})"
+        elif name.startswith("drainer"):
+            call = f"from tasks.worker.sweeper_process import run; run(name={name!r}, only='drain')"
+        else:
+            call = (
+                f"from tasks.worker.worker import run_worker; run_worker([{queue or name!r}], name={name!r})"
+            )
+        self._queue_of[name] = queue
+        self.processes[name] = subprocess.Popen(
+            [sys.executable, "-c", f"{self.preload}\n{call}"],
+            cwd=ROOT,
+            env={**os.environ, **self.environment, "PYTHONPATH": PYTHONPATH, "CHORALE_TEST_PROCESS": name},
+            start_new_session=True,
+        )
+
+    def wait_ready(self, names: Iterable[str] | None = None) -> None:
+        until = time.monotonic() + READY_LIMIT_S
+        for name in list(self.processes if names is None else names):
+            while b'"ready": true' not in (self.redis.get(f"chorale:heartbeat:{name}") or b""):
+                code = self.processes[name].poll()
+                assert code is None, f"{name} ended with {code} before it was ready"
+                assert time.monotonic() < until, f"{name} was not ready in {READY_LIMIT_S:.0f} s"
+                time.sleep(0.05)
+
+    def revive(self) -> None:
+        """Whoever is paused goes on, whoever ended is started again, and all are ready."""
+        for name, process in list(self.processes.items()):
+            process.send_signal(signal.SIGCONT)
+            if process.poll() is not None:
+                self.redis_forget(name)
+                self.start(name, queue=self._queue_of.get(name))
+        self.wait_ready()
+
+    def kill(self, name: str) -> None:
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+        self.redis_forget(name)
+
+    def redis_forget(self, name: str) -> None:
+        try:
+            self.redis.delete(f"chorale:heartbeat:{name}")
+        except Exception:  # the server may be one that the test killed
+            return
+
+    def pause(self, name: str) -> None:
+        self.processes[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        self.processes[name].send_signal(signal.SIGCONT)
+
+    def client(self, **options: Any) -> Chorale:
+        settings = self.resources.settings
+        usual = {"answer_ttl_s": settings.answer_ttl_s, "broker_url": settings.broker_url}
+        return Chorale(self.server.url, **{**usual, **options})
+
+    def index(
+        self, texts: Mapping[str, tuple[str, str]] = CORPUS, *, namespace: str = "default", **metadata: Any
+    ) -> int:
+        """Index documents of one passage each with the real embedder; returns the generation."""
+        embedder, store = self.resources.embedder, self.resources.writing_store
+        store.create(namespace, manifest_of(embedder))
+        vectors = embedder.embed_passages([f"{title}\n{text}" for title, text in texts.values()])
+        documents = [
+            Document(
+                document_id=name,
+                source="tests",
+                title=title,
+                passages=(Passage(f"{name}#0", 0, text, end=len(text), vector=vector),),
+                metadata=metadata,
+                content_hash=f"{name}:{text}",
+                revision=f"{title}{text}",
+            )
+            for (name, (title, text)), vector in zip(texts.items(), vectors, strict=True)
+        ]
+        generation = store.upsert(namespace, documents)
+        self.resources.publish_generation(namespace, generation)
+        return generation
+
+
+def manifest_of(embedder: Any) -> Manifest:
+    return Manifest(
+        splitter="whole",
+        language="en",
+        analyser="tests",
+        embedder=embedder.fingerprint,
+        dimension=embedder.dimension,
+    )

@@ -1,0 +1,123 @@
+"""What other processes do to a database: bring its schema up, drain into it, hold it, and die at the worst moment.
+
+Run as `python -m tests.support.servers.database_process ACTION ADDRESS...`; start it with `started`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+from sqlalchemy import Engine, event
+
+from audit.database import open_database
+from audit.drainer import Drainer
+from audit.schema import LOCKS, upgrade
+from search.clustered.database import Database
+
+ROOT = Path(__file__).parents[3]
+
+
+@contextmanager
+def started(action: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The running process, its output readable line by line; killed at the end."""
+    command = [sys.executable, "-m", "tests.support.servers.database_process", action, *arguments]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def die(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def documents(url: str) -> None:
+    with closing(Database(url)) as database, database.reading():
+        pass
+
+
+BRING_UP = {"audit": upgrade, "documents": documents}
+
+
+def migrate(what: str, url: str) -> None:
+    """Announce itself, wait for a line, then bring the schema up: so that several start at once."""
+    say("ready")
+    sys.stdin.readline()
+    BRING_UP[what](url)
+
+
+def migrate_and_die(what: str, url: str, table: str) -> None:
+    """Die right after `table` was made."""
+
+    def look(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if f"CREATE TABLE {table} " in " ".join(statement.split()):
+            die()
+
+    # Every engine, as the one that upgrades is made inside.
+    event.listen(Engine, "after_cursor_execute", look)
+    BRING_UP[what](url)
+
+
+class DiesBeforeDeleting(redis.Redis):
+    def xdel(self, *_: Any) -> Any:
+        die()
+
+
+def drain_and_die(url: str, redis_url: str) -> None:
+    """Commit the first batch and die before its entries are deleted."""
+    client = DiesBeforeDeleting.from_url(redis_url)
+    Drainer(client, open_database(url), keep_texts=True).drain_once(1_000)
+
+
+def drain(url: str, redis_url: str) -> None:
+    """Drain three entries at a time, with a line for each batch, until nothing is left."""
+    drainer = Drainer(redis.Redis.from_url(redis_url), open_database(url), keep_texts=True, batch=3)
+    while drainer.drain_once(1):
+        say("batch")
+
+
+def hold(url: str) -> None:
+    """Lock the whole database until killed."""
+    engine = open_database(url)
+    statement = "BEGIN IMMEDIATE" if engine.dialect.name == "sqlite" else "LOCK TABLE chorale_request"
+    with engine.connect() as connection:
+        connection.exec_driver_sql(statement)
+        say("locked")
+        time.sleep(600)
+
+
+def hold_schema(url: str) -> None:
+    """Stay in the middle of an upgrade until killed."""
+    engine = open_database(url)
+    with LOCKS[engine.dialect.name](engine, 10):
+        say("locked")
+        time.sleep(600)
+
+
+ACTIONS = {
+    action.__name__: action for action in (migrate, migrate_and_die, drain_and_die, drain, hold, hold_schema)
+}
+
+if __name__ == "__main__":
+    ACTIONS[sys.argv[1]](*sys.argv[2:])

