@@ -26,7 +26,7 @@ class NotAudited(ServiceError):
 
 
 def is_counted(seen: Mapping[str, Any]) -> bool:
-    """Whether a line of MONITOR is a command that a client sent for a request (see docs/measurements.md).
+    """Whether a line of MONITOR is a command that a client sent for a request (see docs/evidence/measurements.md).
 
     Commands inside a script are the script's: EVALSHA is one.  Heartbeats and the sweeper's look are left out.
     """

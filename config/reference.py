@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the settings class: `python -m config.reference`."""
+"""Writes docs/reference/settings.md from the settings class: `python -m config.reference`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from config.settings import PREFIX, Settings
 
-PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
 
 _HEAD = f"""# Settings
 

@@ -1,4 +1,4 @@
-"""What a sweeper finds due for a request at one moment, and when to look again; docs/ledger.md has the moments."""
+"""What a sweeper finds due for a request at one moment, and when to look again; docs/reference/ledger.md has the moments."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A request in flight as plain values: the protocol without its Redis.
 
-`ledger.memory` changes these values step by step; docs/ledger.md explains them.
+`ledger.memory` changes these values step by step; docs/reference/ledger.md explains them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the ledger promises; the protocol of a request, moment by moment, is in docs/ledger.md.
+"""What the ledger promises; the protocol of a request, moment by moment, is in docs/reference/ledger.md.
 
 The ledger owns the join: who is expected, who has answered, and the first terminal write, which wins.
 """

@@ -1,4 +1,4 @@
-"""docs/celery: every script is in the table, and runs without Chorale."""
+"""docs/evidence/celery: every script is in the table, and runs without Chorale."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "docs" / "celery"
+FOLDER = Path(__file__).parents[2] / "docs" / "evidence" / "celery"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
 OUTSIDE = {"billiard", "celery", "kombu", "redis"}
 

@@ -356,7 +356,7 @@ def test_the_image_is_made_in_stages_and_what_installs_stays_behind() -> None:
 
 
 def test_the_page_makes_a_folder_with_a_pipeline_file_that_the_services_read(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
     commands = re.findall(r"^    ((?:mkdir mine|sed -i \"s\|).*)$", page, re.MULTILINE)
     assert len(commands) == 3
     (tmp_path / "config").mkdir()
@@ -371,6 +371,6 @@ def test_the_page_makes_a_folder_with_a_pipeline_file_that_the_services_read(tmp
 
 
 def test_flower_without_a_container_is_for_this_machine() -> None:
-    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"celery -A tasks\.app flower.*", page)
     assert "--address=127.0.0.1" in line

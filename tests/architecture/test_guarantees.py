@@ -1,4 +1,4 @@
-"""docs/guarantees.md names tests and mutants that exist."""
+"""docs/evidence/guarantees.md names tests and mutants that exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.mutants.mutant import Mutant
 ROOT = Path(__file__).parent.parent.parent
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in (ROOT / "docs/guarantees.md").read_text(encoding="utf-8").splitlines()
+    for line in (ROOT / "docs/evidence/guarantees.md").read_text(encoding="utf-8").splitlines()
     if line.startswith("|") and "`test_" in line
 ]
 TESTS = {

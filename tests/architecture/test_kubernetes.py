@@ -26,7 +26,7 @@ from tests.support.servers.services import missing
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 NAMESPACE = "search"
 OTHERS = {"chorale-sweeper", "chorale-flower", "chorale-queue-figures"}
 INDEX = "chorale-index"

@@ -1,4 +1,4 @@
-"""docs/celery: every script still shows in the installed Celery what its row says; one that does not can go."""
+"""docs/evidence/celery: every script still shows in the installed Celery what its row says; one that does not can go."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.servers.redis_server import RedisServer, free_port, redis_exe
 
 pytestmark = pytest.mark.slow
 
-FOLDER = Path(__file__).parents[2] / "docs" / "celery"
+FOLDER = Path(__file__).parents[2] / "docs" / "evidence" / "celery"
 AT_ONCE = 6
 """They wait most of the time."""
 

@@ -1,6 +1,6 @@
 """What docker-compose.yml starts, started by hand: the same words, variables and logins, at the tests' servers' addresses.
 
-Redis is one of its own, with the logins that the file `deploy.redis_acl` makes, over TLS: at an address as docs/deploy.md
+Redis is one of its own, with the logins that the file `deploy.redis_acl` makes, over TLS: at an address as docs/operate.md
 has it, with an authority that the machine trusts; for Flower it stands in the address.
 """
 

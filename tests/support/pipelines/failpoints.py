@@ -21,7 +21,7 @@ from redis import Redis
 from redis.connection import AbstractConnection
 from redis.exceptions import RedisError
 
-PRELOAD = "from tests import failpoints; failpoints.install()\n"
+PRELOAD = "from tests.support.pipelines import failpoints; failpoints.install()\n"
 
 ARMED, TAKEN, TAKEN_BY = "test:failpoint:", "test:failpoints:taken", "test:failpoints:by"
 
@@ -69,7 +69,7 @@ PLACES: Mapping[str, Place] = {
     "drainer.before_commit": Place("audit.drainer:insert_new", "after"),
     "drainer.after_commit": Place("audit.drainer:Drainer._write", "after"),
 }
-"""What a fault can hit, named after who comes by and which step of docs/ledger.md it is at."""
+"""What a fault can hit, named after who comes by and which step of docs/reference/ledger.md it is at."""
 
 
 def _kill() -> None:
