@@ -17,7 +17,7 @@ from inference.onnx_reranker import OnnxReranker
 from inference.reranker import Logits
 
 FAULT = "test:reranker"
-PRELOAD = "from tests import reranker_faults; reranker_faults.install()\n"
+PRELOAD = "from tests.support.models import reranker_faults; reranker_faults.install()\n"
 
 
 def install() -> None:

@@ -31,7 +31,7 @@ QUEUE, FORKED, UNSERVED = "chorale.faults", "chorale.forked", "chorale.unserved"
 HELD_QUEUE = "chorale.held"
 """Of the kinds `held` and `perishable`; a test starts its workers."""
 
-PRELOAD = "from tests import branch_faults; branch_faults.install()\n"
+PRELOAD = "from tests.support.pipelines import branch_faults; branch_faults.install()\n"
 
 PREFORK = [
     "celery",
