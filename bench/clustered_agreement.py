@@ -31,7 +31,7 @@ from bench.one_process import answer
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.read import read_documents
-from tasks.indexing.namespace import index_corpus
+from tasks.indexing.namespace_writer import index_corpus
 
 TOP = 10
 

@@ -20,9 +20,9 @@ import numpy as np
 from models.documents import Document, Manifest, Passage
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.clustered.database import Database
-from search.clustered.store import ClusteredStore
-from search.clustered.table import DocumentTable
+from search.several_stores.database import Database
+from search.several_stores.store import ClusteredStore
+from search.several_stores.document_table import DocumentTable
 from search.elasticsearch.store import ElasticsearchStore
 from search.weaviate.store import WeaviateStore
 

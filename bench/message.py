@@ -21,9 +21,9 @@ from sqlalchemy import create_engine, make_url
 
 from ingest.items import RawDocument
 from models.documents import Document, Manifest, Matrix
-from search.clustered.database import Database
-from search.clustered.store import ClusteredStore
-from search.clustered.table import DocumentTable
+from search.several_stores.database import Database
+from search.several_stores.store import ClusteredStore
+from search.several_stores.document_table import DocumentTable
 from search.protocol import Store
 from tasks.indexing.batches import index_documents
 

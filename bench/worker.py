@@ -9,7 +9,7 @@ import sys
 
 from bench import no_op
 from tasks.worker.sweeper_process import run
-from tasks.worker.worker import run_worker
+from tasks.worker.worker_process import run_worker
 
 if __name__ == "__main__":
     no_op.declare()

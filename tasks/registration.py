@@ -7,7 +7,7 @@ from celery import Celery
 from assembly.resources import Resources
 from config.celery import celery_settings, needs_acknowledgement
 from tasks.celery_surface.consuming import AMQP
-from tasks.indexing import message
+from tasks.indexing import index_tasks
 from tasks.request import fuse, retrieve, search
 from tasks.request.fanout import Fanout
 
@@ -33,6 +33,6 @@ def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
     )
     app.resources = resources
     app.fanout = Fanout(app, resources.ledger, resend_after_s=settings.resend_after_s, lean=settings.lean)
-    for module in (retrieve, search, fuse, message):
+    for module in (retrieve, search, fuse, index_tasks):
         module.register(app)
     return app

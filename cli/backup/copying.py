@@ -32,9 +32,9 @@ from cli.monitoring.liveness import read_workers
 from config.home import HOME_FORMAT, check_home, mark_home
 from models.documents import NamespaceState
 from models.errors import BadIndex, ServiceError, StoreUnavailable
-from search.clustered.database import Database
-from search.clustered.snapshot import copy_table, still, table_from, table_generations
-from search.clustered.table import DocumentTable
+from search.several_stores.database import Database
+from search.several_stores.snapshot import copy_table, still, table_from, table_generations
+from search.several_stores.document_table import DocumentTable
 from search.embedded.snapshot import copy_corpus, corpus_from, generations, still_corpus
 from search.embedded.store import EmbeddedStore
 

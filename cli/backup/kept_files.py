@@ -10,7 +10,7 @@ from audit.snapshot import trail_file
 from cli.backup.folder import CORPUS, DOCUMENTS, STORES
 from cli.installation import Installation
 from config.embedded import EmbeddedOptions
-from search.clustered.snapshot import table_file
+from search.several_stores.snapshot import table_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ def _measure(
     from bench.timing import WARMING
     from cli.demo.python_docs import SOURCE, python_docs
     from cli.views.indexing_bar import note
-    from tasks.indexing.namespace import index_corpus
+    from tasks.indexing.namespace_writer import index_corpus
 
     corpus = list(islice(python_docs(), documents))
     counted = min(COUNTED_REQUESTS, questions)

@@ -29,7 +29,7 @@ def delete(
     from cli.exit_codes import PART_DONE
     from cli.indexing.one_writer import check_namespace, order_of
     from cli.installation import find_installation
-    from tasks.indexing.namespace import delete_documents
+    from tasks.indexing.namespace_writer import delete_documents
 
     check_namespace(namespace)
     wanted = list(dict.fromkeys(ids))

@@ -73,7 +73,7 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
     """Index while the workers warm up, and let each open its index."""
     from cli.demo.python_docs import SOURCE, python_docs
     from cli.views.indexing_bar import IndexingBar
-    from tasks.indexing.namespace import index_corpus
+    from tasks.indexing.namespace_writer import index_corpus
 
     began_s = time.monotonic()
     console.print(

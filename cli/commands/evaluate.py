@@ -84,7 +84,7 @@ def _index(collection: Collection, resources: Resources, console: Console) -> in
     """Returns how many documents there are."""
     from cli.views.indexing_bar import IndexingBar
     from ingest.read import read_documents
-    from tasks.indexing.namespace import index_corpus
+    from tasks.indexing.namespace_writer import index_corpus
 
     total = collection.count_documents()
     with IndexingBar(console) as bar:

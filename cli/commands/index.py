@@ -149,7 +149,7 @@ def _index(
     from cli.terminal import stderr
     from cli.views.indexing_bar import IndexingBar
     from ingest.read import estimated_documents
-    from tasks.indexing.namespace import index_corpus, make_room
+    from tasks.indexing.namespace_writer import index_corpus, make_room
 
     resources = around.resources
     store = resources.writing_store

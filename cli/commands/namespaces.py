@@ -107,7 +107,7 @@ def create(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: A
     from cli.indexing.one_writer import known, publish
     from cli.installation import find_installation
     from cli.terminal import counted, stdout
-    from tasks.indexing.namespace import manifest_for
+    from tasks.indexing.namespace_writer import manifest_for
 
     resources = find_installation().resources
     store = resources.writing_store

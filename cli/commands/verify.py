@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from search.clustered.verifying import Difference
+    from search.several_stores.verifying import Difference
 
 KINDS = ("missing", "outdated", "incomplete", "surplus")
 
@@ -40,7 +40,7 @@ def verify(
     from cli.indexing.one_writer import check_namespace, publish
     from cli.installation import find_installation
     from cli.terminal import stdout
-    from search.clustered.store import ClusteredStore
+    from search.several_stores.store import ClusteredStore
 
     check_namespace(namespace)
     around = find_installation()

@@ -38,7 +38,7 @@ def worker(
     from config.threads import limit_threads
 
     limit_threads()
-    from tasks.worker.worker import run_worker
+    from tasks.worker.worker_process import run_worker
 
     full_names = [full_name(queue) for queue in queues]
     run_worker(full_names, name=name or f"{short_name(full_names[0])}-{os.getpid()}")

@@ -10,7 +10,7 @@ from cli.installation import Installation
 from cli.monitoring.generations import published
 from models.documents import NamespaceState
 from models.errors import ServiceError, StageFailure
-from search.clustered.database import DatabaseUnavailable
+from search.several_stores.database import DatabaseUnavailable
 
 _SETTLE_S = 0.5
 """A batch that was just committed is announced within this."""

@@ -30,9 +30,9 @@ from models.documents import PassageText
 from models.envelope import Degradation, Envelope, StageNote
 from models.errors import StageFailure
 from models.plan import Plan
+from tasks.request.passage_texts import texts_of
 from tasks.request.planning import question_keys
 from tasks.request.reranking import Candidates, Reranking, time_for_it_s
-from tasks.request.texts import texts_of
 
 if TYPE_CHECKING:
     from assembly.resources import Resources

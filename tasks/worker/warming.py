@@ -15,7 +15,7 @@ from structlog import get_logger
 
 from ledger.outbox import publish_outbox_limit
 from models.errors import BadIndex, ModelMissing, NotConfigured, ServiceError, StageFailure
-from tasks.worker.ended_requests import drop_ended
+from tasks.worker.stale_messages import drop_ended
 
 if TYPE_CHECKING:
     from assembly.resources import Resources

@@ -32,7 +32,7 @@ from tests.support.servers.redis_server import RedisServer
 HELD = """
 import os, time
 import redis
-import tasks.indexing.namespace, tasks.request.ending, tasks.request.fuse, tasks.request.search
+import tasks.indexing.namespace_writer, tasks.request.ending, tasks.request.fuse, tasks.request.search
 
 client = redis.Redis.from_url(os.environ["CHORALE_REDIS_URL"])
 
@@ -46,7 +46,7 @@ def held(name, call):
     return holding
 
 tasks.request.search.KINDS = {**tasks.request.search.KINDS, "vector": held("chorale.vector", tasks.request.search.KINDS["vector"])}
-tasks.indexing.namespace.index_corpus = held("chorale.index", tasks.indexing.namespace.index_corpus)
+tasks.indexing.namespace_writer.index_corpus = held("chorale.index", tasks.indexing.namespace_writer.index_corpus)
 tasks.request.fuse.end_joined = held("chorale.fusion", tasks.request.fuse.end_joined)
 """
 VECTOR, FUSION = "chorale.vector", "chorale.fusion"

@@ -16,7 +16,7 @@ WITHOUT_A_PIPELINE = (
     "tests/wire/",
     "tests/integration/inference/",
     "tests/integration/ledger/",
-    "tests/integration/search/clustered/",
+    "tests/integration/search/several_stores/",
     "tests/integration/search/test_http_source.py",
     "tests/integration/tasks/test_breaker_states.py",
     "tests/integration/tasks/test_queues.py",

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ingest.read import read_documents
-from tasks.indexing.namespace import index_corpus
+from tasks.indexing.namespace_writer import index_corpus
 from tests.support.faults.readers import order_by, seen
 from tests.support.faults.waiting import is_whole
 from tests.support.pipelines.pipeline import CORPUS, ROOT, RunningPipeline

@@ -38,7 +38,7 @@ MUTANTS = (
         "models/schema.py",
         "        if found is not None and found not in known:",
         "        if False:",
-        "tests/integration/search/clustered/test_documents_schema.py::TestDocumentsSchema::test_a_newer_schema_is_refused_with_what_to_do",
+        "tests/integration/search/several_stores/test_documents_schema.py::TestDocumentsSchema::test_a_newer_schema_is_refused_with_what_to_do",
     ),
     Mutant(
         "no answer cached before a restore counts after it",

@@ -60,7 +60,7 @@ MUTANTS = (
     ),
     Mutant(
         "a rebuild makes room",
-        "tasks/indexing/namespace.py",
+        "tasks/indexing/namespace_writer.py",
         "    kept = store.make_room() if isinstance(store, MakesRoom) else None",
         "    kept = None",
         f"{_FAULTS}/test_store_faults.py::test_the_command_mends_a_corpus_that_cannot_be_read",

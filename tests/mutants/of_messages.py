@@ -61,6 +61,6 @@ MUTANTS = (
         "tasks/celery_surface/consuming.py",
         "            ready = self.hub._pop_ready()",
         "            ready = ()",
-        "tests/unit/tasks/test_intake.py::test_what_becomes_ready_meanwhile_runs_before_the_loop_waits",
+        "tests/unit/tasks/test_consuming.py::test_what_becomes_ready_meanwhile_runs_before_the_loop_waits",
     ),
 )

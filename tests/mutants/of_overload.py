@@ -38,7 +38,7 @@ MUTANTS = (
         "tasks/request/branch_selection.py",
         "        may_try = early or not any(look.now_ms < one.open_until_ms for one in open_ones)",
         "        continue",
-        "tests/unit/tasks/test_left_out.py::test_an_open_branch_is_left_out_and_named_in_the_plan",
+        "tests/unit/tasks/test_branch_selection.py::test_an_open_branch_is_left_out_and_named_in_the_plan",
     ),
     Mutant(
         "a policy that cannot be met ends at once",
@@ -129,7 +129,7 @@ MUTANTS = (
         "tasks/request/branch_selection.py",
         "        missing = shut",
         "        pass",
-        "tests/unit/tasks/test_left_out.py::test_who_was_let_in_waits_for_what_it_would_fail_without",
+        "tests/unit/tasks/test_branch_selection.py::test_who_was_let_in_waits_for_what_it_would_fail_without",
     ),
     Mutant(
         "a hasty caller opens no breaker",

@@ -18,8 +18,8 @@ from chorale_client.keys import HEARTBEAT, INDEXED, NOT_DONE, SENT, waiting_key
 
 import cli.indexing.by_workers
 import cli.indexing.sent_messages
-import tasks.indexing.message
-import tasks.indexing.namespace
+import tasks.indexing.index_tasks
+import tasks.indexing.namespace_writer
 import tasks.indexing.run
 from cli.indexing.by_workers import NotIndexed, index_by_workers
 from cli.indexing.sent_messages import SentMessages
@@ -51,8 +51,8 @@ def around(redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path)
 
 @pytest.fixture
 def app(around: Installation, monkeypatch: pytest.MonkeyPatch) -> Celery:
-    monkeypatch.setattr(tasks.indexing.message, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(tasks.indexing.message, "PAUSE_S", 0.0)
+    monkeypatch.setattr(tasks.indexing.index_tasks, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(tasks.indexing.index_tasks, "PAUSE_S", 0.0)
     return make_app(around.resources)
 
 
@@ -180,7 +180,7 @@ def test_why_a_message_is_put_back_is_said_once(
     sent(redis_client)
     known = ticket(redis_client)
     with monkeypatch.context() as patched:
-        patched.setattr(tasks.indexing.namespace, "index_corpus", fails)
+        patched.setattr(tasks.indexing.namespace_writer, "index_corpus", fails)
         for _ in range(2):
             work(app)
             until(lambda: said)

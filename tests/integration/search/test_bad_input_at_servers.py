@@ -9,9 +9,9 @@ import pytest
 from elasticsearch import Elasticsearch
 
 from models.errors import BadIndex, InvalidAnswer, NotConfigured, PartlyWritten, StoreTimeout
-from search.clustered.database import Database
-from search.clustered.store import ClusteredStore
-from search.clustered.table import DocumentTable
+from search.several_stores.database import Database
+from search.several_stores.store import ClusteredStore
+from search.several_stores.document_table import DocumentTable
 from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Store
 from search.weaviate import connection

@@ -20,7 +20,7 @@ from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, S
 from search.elasticsearch.analysis import Words
 from search.elasticsearch.bulk import send
 from search.elasticsearch.connection import Connection
-from search.elasticsearch.layout import Namespace
+from search.elasticsearch.index_layout import Namespace
 from search.elasticsearch.lookups import by_id
 from search.elasticsearch.opening import open_elasticsearch
 from search.elasticsearch.store import ElasticsearchStore

@@ -26,9 +26,9 @@ from models.errors import (
     Unauthorised,
 )
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.weaviate.cut import MOST_HITS
+from search.weaviate.ranking_depth import MOST_HITS
 from search.weaviate.opening import open_weaviate
-from search.weaviate.pruning import Pruning
+from search.weaviate.wand_pruning import Pruning
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.servers.certificates import Certificate
@@ -116,7 +116,7 @@ def test_whether_a_server_prunes_is_asked_once_and_every_minute_beside_the_searc
         assert (first, schema.asked) == ([0, 0, 0], 1)
         schema.prunes = True
         assert (await pruning.least_hits(), schema.asked) == (0, 1)
-        monkeypatch.setattr("search.weaviate.pruning._ASK_AGAIN_S", -1.0)
+        monkeypatch.setattr("search.weaviate.wand_pruning._ASK_AGAIN_S", -1.0)
         schema.answers.clear()
         assert await pruning.least_hits() == 0
         schema.answers.set()

@@ -16,7 +16,7 @@ from models.documents import Document, Matrix, Passage
 from models.errors import BadIndex, InvalidAnswer, NotConfigured, PartlyWritten, StoreUnavailable
 from search.filters import compile_filters
 from search.protocol import Fuses, Store
-from search.weaviate import registry
+from search.weaviate import namespace_records as registry
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
@@ -205,7 +205,7 @@ class TestWriting:
     def test_a_document_that_a_rebuild_is_given_twice_is_the_last_of_them(
         self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("search.weaviate.writer._DOCUMENTS_AT_ONCE", 1)
+        monkeypatch.setattr("search.weaviate.document_writer._DOCUMENTS_AT_ONCE", 1)
         store.rebuild("ns", MANIFEST, [document("a", "pear", "pear", "pear"), document("a", "plum")])
         assert found(store, "pear") == []
         assert found(store, "plum") == ["a#0"]

@@ -14,7 +14,7 @@ import pytest
 from chorale_client.errors import InvalidRequest, UnknownRequest
 
 from ingest.items import RawDocument
-from tasks.indexing.namespace import index_corpus
+from tasks.indexing.namespace_writer import index_corpus
 from tasks.indexing.run import IndexReport
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer

@@ -13,7 +13,7 @@ from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.errors import NotConfigured, StoreUnavailable
-from tasks.request.texts import texts_of
+from tasks.request.passage_texts import texts_of
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 from tests.support.servers.redis_server import RedisServer, free_port
 from tests.support.stores.two_engines import Options, shared_engines, store_and_branch, texts_and_vectors

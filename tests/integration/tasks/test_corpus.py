@@ -10,7 +10,7 @@ from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.items import RawDocument
-from tasks.indexing.namespace import index_corpus
+from tasks.indexing.namespace_writer import index_corpus
 from tests.support.servers.redis_server import RedisServer
 
 

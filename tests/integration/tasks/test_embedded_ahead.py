@@ -14,7 +14,7 @@ from models.errors import WriterBusy
 from search.embedded.store import EmbeddedStore
 from tasks.indexing import embedding_ahead as embedded_ahead
 from tasks.indexing.embedding_ahead import EmbeddedAhead
-from tasks.indexing.namespace import index_corpus
+from tasks.indexing.namespace_writer import index_corpus
 from tests.support.models.hashing_embedder import HashingEmbedder
 
 

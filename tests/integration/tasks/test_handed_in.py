@@ -21,8 +21,8 @@ from chorale_client.handed_in import KEPT_S, NOT_DONE_FOR_S, next_stamp, stamp_o
 from chorale_client.keys import HANDED_IN, INDEXED, NOT_DONE, WRITTEN
 from chorale_client.publisher import Publisher
 
-import tasks.indexing.message
-import tasks.indexing.namespace
+import tasks.indexing.index_tasks
+import tasks.indexing.namespace_writer
 import tasks.indexing.write_order
 from assembly.resources import Resources
 from config.pipeline import load_pipeline
@@ -43,8 +43,8 @@ RENT = {"id": "rent", "title": "Rent", "text": "The rent is due on the third wor
 def app(
     redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Celery:
-    monkeypatch.setattr(tasks.indexing.message, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(tasks.indexing.message, "PAUSE_S", 0.0)
+    monkeypatch.setattr(tasks.indexing.index_tasks, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(tasks.indexing.index_tasks, "PAUSE_S", 0.0)
     resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
     resources.__dict__["_stores"]["local"] = EmbeddedStore(tmp_path / "corpus", writer_wait_s=0.1)
     return make_app(resources)
@@ -135,7 +135,7 @@ def test_what_fails_for_now_is_tried_again_and_given_up_after_a_day_with_the_rea
         raise failure
 
     with monkeypatch.context() as patched:
-        patched.setattr(tasks.indexing.namespace, "index_corpus", fails)
+        patched.setattr(tasks.indexing.namespace_writer, "index_corpus", fails)
         ticket = client.upsert("docs", [TEA])
         work(app)
         work(app)
@@ -160,7 +160,7 @@ def test_what_nobody_foresaw_is_told_and_ends_the_message(
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(tasks.indexing.namespace, "index_corpus", fails)
+    monkeypatch.setattr(tasks.indexing.namespace_writer, "index_corpus", fails)
     assert client.wait_visible(_done(app, client.upsert("docs", [TEA]))).error == "ZeroDivisionError"
     assert app.resources.redis.llen(QUEUE) == 0
 
@@ -195,10 +195,10 @@ def test_what_is_deleted_while_its_namespace_is_made_stays_deleted(
     client.upsert("docs", [TEA, RENT])
     (older,) = app.resources.redis.lrange(QUEUE, 0, -1)
     app.resources.redis.delete(QUEUE)
-    delete = tasks.indexing.namespace._delete
+    delete = tasks.indexing.namespace_writer._delete
 
     def finds_none_and_then_it_is_made(*given: Any, **named: Any) -> Any:
-        monkeypatch.setattr(tasks.indexing.namespace, "_delete", delete)
+        monkeypatch.setattr(tasks.indexing.namespace_writer, "_delete", delete)
         try:
             return delete(*given, **named)
         except BadIndex:
@@ -207,7 +207,7 @@ def test_what_is_deleted_while_its_namespace_is_made_stays_deleted(
             assert shown(app) == {"rent", "tea"}
             raise
 
-    monkeypatch.setattr(tasks.indexing.namespace, "_delete", finds_none_and_then_it_is_made)
+    monkeypatch.setattr(tasks.indexing.namespace_writer, "_delete", finds_none_and_then_it_is_made)
     assert client.wait_visible(_done(app, client.delete("docs", ["tea"]))).deleted == 1
     assert shown(app) == {"rent"}
 
@@ -391,7 +391,7 @@ def test_of_what_is_not_done_the_waiting_says_why_and_of_what_nothing_is_known_t
     with pytest.raises(NotEnded, match=f"^{ticket} is not indexed yet; ask again$"):
         client.wait_visible(ticket, wait_s=0)
     with monkeypatch.context() as patched:
-        patched.setattr(tasks.indexing.namespace, "index_corpus", fails)
+        patched.setattr(tasks.indexing.namespace_writer, "index_corpus", fails)
         work(app)
         said = f"^{ticket} is not indexed yet: the documents' database does not answer; ask again$"
         with pytest.raises(NotEnded, match=said):

@@ -13,7 +13,7 @@ from chorale_client import Answer
 
 from bench.collection import Collection, read_collection
 from ingest.read import read_documents
-from tasks.indexing.namespace import index_corpus
+from tasks.indexing.namespace_writer import index_corpus
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.own_elasticsearch import ElasticsearchServer
 from tests.support.servers.redis_server import RedisServer

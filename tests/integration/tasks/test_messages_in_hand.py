@@ -29,10 +29,10 @@ TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degre
 
 SLOW = f"""
 import os, time
-import config.celery, tasks.indexing.namespace
+import config.celery, tasks.indexing.namespace_writer
 
 config.celery.VISIBILITY_TIMEOUT_S = {BACK_AFTER_S}
-index_corpus = tasks.indexing.namespace.index_corpus
+index_corpus = tasks.indexing.namespace_writer.index_corpus
 
 def first_slowly(resources, *args, **options):
     with open(resources.settings.home / "begun", "a") as begun:
@@ -42,7 +42,7 @@ def first_slowly(resources, *args, **options):
         time.sleep({LONG_S})
     return index_corpus(resources, *args, **options)
 
-tasks.indexing.namespace.index_corpus = first_slowly
+tasks.indexing.namespace_writer.index_corpus = first_slowly
 """
 
 

@@ -22,7 +22,7 @@ from tasks.registration import make_app
 from tasks.request.retrieve import submit
 from tasks.sweeping.admission import Judge, QueueWatch
 from tasks.sweeping.queues import ListedQueues, QueueState, open_queues, queue_states
-from tasks.worker.ended_requests import drop_ended
+from tasks.worker.stale_messages import drop_ended
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 
@@ -170,7 +170,7 @@ class TestBacklog:
     def test_only_what_has_ended_goes_and_the_rest_keeps_its_order(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tasks.worker.ended_requests.AT_ONCE", 3)
+        monkeypatch.setattr("tasks.worker.stale_messages.AT_ONCE", 3)
         ids = [f"r{number}" for number in range(10)]
         self.messages(resources, *ids)
         self.end(redis_client, "r0", "r1", "r3", "r6", "r7", "r8")
@@ -195,7 +195,7 @@ class TestBacklog:
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Between the look and the drop somebody takes the oldest message."""
-        from tasks.worker import ended_requests as backlog
+        from tasks.worker import stale_messages as backlog
 
         self.messages(resources, "r0", "r1", "r2", "r3")
         self.end(redis_client, "r0", "r2")
@@ -215,7 +215,7 @@ class TestBacklog:
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Between the look and the drop another worker drops the same; the oldest message stays where it is."""
-        from tasks.worker import ended_requests as backlog
+        from tasks.worker import stale_messages as backlog
 
         self.messages(resources, *(f"r{number}" for number in range(8)))
         self.end(redis_client, "r1", "r2", "r3")
@@ -235,8 +235,8 @@ class TestBacklog:
     def test_what_is_still_waited_for_in_large_numbers_ends_the_search(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tasks.worker.ended_requests.AT_ONCE", 2)
-        monkeypatch.setattr("tasks.worker.ended_requests.MOST_KEPT", 4)
+        monkeypatch.setattr("tasks.worker.stale_messages.AT_ONCE", 2)
+        monkeypatch.setattr("tasks.worker.stale_messages.MOST_KEPT", 4)
         self.messages(resources, "r0", "r1", "r2", "r3", "r4")
         self.end(redis_client, "r4")
         assert drop_ended(redis_client, VECTOR) == 0

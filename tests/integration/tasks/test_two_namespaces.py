@@ -20,7 +20,7 @@ from audit import queries
 from audit.database import database_url, open_database
 from config.pipeline import BRANCH_KINDS
 from ingest.items import RawDocument
-from tasks.indexing.namespace import index_corpus
+from tasks.indexing.namespace_writer import index_corpus
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.stores.two_engines import shared_engines, texts_and_vectors

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.worker.worker import AGAIN_S
+from tasks.worker.worker_process import AGAIN_S
 from tests.support.pipelines.pipeline import PYTHONPATH, RunningPipeline
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer

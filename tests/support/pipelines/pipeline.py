@@ -115,7 +115,7 @@ class RunningPipeline:
             call = f"from tasks.worker.sweeper_process import run; run(name={name!r}, only='drain')"
         else:
             call = (
-                f"from tasks.worker.worker import run_worker; run_worker([{queue or name!r}], name={name!r})"
+                f"from tasks.worker.worker_process import run_worker; run_worker([{queue or name!r}], name={name!r})"
             )
         self._queue_of[name] = queue
         self.processes[name] = subprocess.Popen(

@@ -21,7 +21,7 @@ from sqlalchemy import Engine, event
 from audit.database import open_database
 from audit.drainer import Drainer
 from audit.schema import LOCKS, upgrade
-from search.clustered.database import Database
+from search.several_stores.database import Database
 
 ROOT = Path(__file__).parents[3]
 

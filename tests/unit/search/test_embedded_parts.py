@@ -29,10 +29,12 @@ from models.errors import (
     WriterBusy,
     WrongDeclaration,
 )
-from search.embedded import reader, rows, writer
+from search.embedded import writer
+from search.embedded import namespace_reader as reader
+from search.embedded import passage_rows as rows
 from search.embedded.connections import CORPUS_FORMAT
-from search.embedded.growing import Growing
-from search.embedded.lexical import LexicalIndex, create_index, write_index
+from search.embedded.growing_array import Growing
+from search.embedded.lexical_index import LexicalIndex, create_index, write_index
 from search.embedded.store import EmbeddedStore
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, UP, document, questions, unit
 
@@ -83,7 +85,7 @@ def test_a_filter_gives_the_same_whether_its_documents_are_named_or_sifted(
         ],
     )
     named = store.search_text("ns", ["pear plum plum"], depth=20, filters={"n": 2})
-    monkeypatch.setattr("search.embedded.lexical._SET_BELOW", 0)
+    monkeypatch.setattr("search.embedded.lexical_index._SET_BELOW", 0)
     sifted = store.search_text("ns", ["pear plum plum"], depth=20, filters={"n": 2})
     assert named[0].hits == sifted[0].hits
     assert len(named[0].hits) == 20
@@ -362,7 +364,7 @@ def test_a_reader_that_comes_between_the_two_commits_of_a_batch_waits_for_the_se
 
     really_show = writer._show
     monkeypatch.setattr(reader, "_LOOKS", 100_000)
-    monkeypatch.setattr("search.embedded.reader.time.sleep", look_again)
+    monkeypatch.setattr("search.embedded.namespace_reader.time.sleep", look_again)
     monkeypatch.setattr(writer, "_show", show)
     store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear")])
     reading.join(30)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from search.embedded.lexical import create_index, write_index
+from search.embedded.lexical_index import create_index, write_index
 from search.embedded.segment_files import SegmentFiles
 
 

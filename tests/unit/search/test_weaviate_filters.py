@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from search.filters import compile_filters
-from search.weaviate.conditions import AnyTerm, Condition, Every, Like, Not, Some, condition, warnings
-from search.weaviate.facets import DAYS, LONGEST_PART, MOMENTS, NUMBERS, facets, number_code
+from search.weaviate.filter_conditions import AnyTerm, Condition, Every, Like, Not, Some, condition, warnings
+from search.weaviate.filter_terms import DAYS, LONGEST_PART, MOMENTS, NUMBERS, facets, number_code
 
 DATES = st.one_of(
     st.dates().map(str),

@@ -24,16 +24,16 @@ Run = Callable[..., Called]
 
 SLOWLY = """
 import time
-import tasks.indexing.namespace
+import tasks.indexing.namespace_writer
 
-index_corpus = tasks.indexing.namespace.index_corpus
+index_corpus = tasks.indexing.namespace_writer.index_corpus
 
 def slowly(*args, namespace, **options):
     if namespace == "slow":
         time.sleep(3)
     return index_corpus(*args, namespace=namespace, **options)
 
-tasks.indexing.namespace.index_corpus = slowly
+tasks.indexing.namespace_writer.index_corpus = slowly
 """
 
 

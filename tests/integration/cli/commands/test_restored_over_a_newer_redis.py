@@ -18,7 +18,7 @@ from config.settings import Settings
 from ingest.items import RawDocument
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
-from tasks.indexing.namespace import index_corpus
+from tasks.indexing.namespace_writer import index_corpus
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until

@@ -78,7 +78,7 @@ def index_task(
         # Every worker registers every task, and the readers of documents take .4 s to import.
         from ingest.rows import last_of_each, read_rows
         from tasks.indexing.embedding_ahead import EmbeddedAhead
-        from tasks.indexing.namespace import index_corpus
+        from tasks.indexing.namespace_writer import index_corpus
 
         nonlocal ahead
         ahead = ahead or EmbeddedAhead(resources.indexing_embedder)
@@ -102,7 +102,7 @@ def delete_task(
 
     def work(resources: Resources, order: WriteOrder) -> IndexReport:
         from ingest.rows import read_ids
-        from tasks.indexing.namespace import delete_documents
+        from tasks.indexing.namespace_writer import delete_documents
 
         wanted, skipped = read_ids(ids)
         report = delete_documents(resources, wanted, namespace=check_namespace(namespace), order=order)

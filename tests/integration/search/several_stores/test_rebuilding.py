@@ -14,11 +14,11 @@ from models.errors import (
     StoreUnavailable,
 )
 from models.near_duplicate_tables import near_duplicates_metadata
-from search.clustered.rebuilding import Rebuilding
-from search.clustered.snapshot import copy_table, still, table_from
-from search.clustered.store import ClusteredStore
+from search.several_stores.rebuilding import Rebuilding
+from search.several_stores.snapshot import copy_table, still, table_from
+from search.several_stores.store import ClusteredStore
 from search.embedded.store import EmbeddedStore
-from tests.support.stores.clustered_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
+from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
 from tests.support.stores.failing_store import FailingStore
 
 

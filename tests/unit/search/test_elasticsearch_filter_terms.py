@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from search.elasticsearch.conditions import FACETS, conditions
-from search.elasticsearch.facets import LONGEST_PART, facets, moment_code, number_code, term
+from search.elasticsearch.filter_conditions import FACETS, conditions
+from search.elasticsearch.filter_terms import LONGEST_PART, facets, moment_code, number_code, term
 
 NUMBERS: list[int | float] = [
     -math.inf,

@@ -19,12 +19,12 @@ from models.errors import (
     StoreUnavailable,
     WriterBusy,
 )
-from search.clustered.database import Database
-from search.clustered.store import ClusteredStore
-from search.clustered.table import DocumentTable
+from search.several_stores.database import Database
+from search.several_stores.store import ClusteredStore
+from search.several_stores.document_table import DocumentTable
 from search.embedded.store import EmbeddedStore
 from tests.support.servers.databases import empty_database
-from tests.support.stores.clustered_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
+from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
 from tests.support.stores.failing_store import FailingStore
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from models.errors import (
     StoreUnavailable,
 )
-from search.clustered.snapshot import copy_table, still, table_from
-from search.clustered.store import ClusteredStore
-from search.clustered.verifying import Difference
+from search.several_stores.snapshot import copy_table, still, table_from
+from search.several_stores.store import ClusteredStore
+from search.several_stores.verifying import Difference
 from search.embedded.store import EmbeddedStore
-from tests.support.stores.clustered_stores import MANIFEST, NS, a_document, opened, shown
+from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
 from tests.support.stores.failing_store import FailingStore
 
 

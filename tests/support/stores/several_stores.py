@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from models.documents import Document, Manifest, Passage
-from search.clustered.database import Database
-from search.clustered.store import ClusteredStore
-from search.clustered.table import DocumentTable
+from search.several_stores.database import Database
+from search.several_stores.store import ClusteredStore
+from search.several_stores.document_table import DocumentTable
 from search.embedded.store import EmbeddedStore
 
 DIMENSION = 4

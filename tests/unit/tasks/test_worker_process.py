@@ -15,7 +15,7 @@ from config.settings import Settings
 from models.documents import Document, Manifest, Passage
 from search.embedded.store import EmbeddedStore
 from tasks.registration import make_app
-from tasks.worker import worker
+from tasks.worker import worker_process as worker
 from tasks.worker.warming import warm
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.models.tiny_bert import write_tiny_bert
@@ -26,7 +26,7 @@ HEAVY = {"sqlalchemy", "alembic", "onnx", "onnxruntime", "tokenizers", "huggingf
 
 
 def test_a_worker_imports_at_its_start_nothing_that_only_some_of_them_need() -> None:
-    program = f"import sys, tasks.worker.worker; print(*{HEAVY!r} & sys.modules.keys())"
+    program = f"import sys, tasks.worker.worker_process; print(*{HEAVY!r} & sys.modules.keys())"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )

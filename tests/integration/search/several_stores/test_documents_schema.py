@@ -7,7 +7,7 @@ from sqlalchemy import Engine, MetaData, text
 from models.document_tables import documents_metadata
 from models.errors import BadIndex
 from models.near_duplicate_tables import near_duplicates_metadata
-from search.clustered.database import SCHEMA
+from search.several_stores.database import SCHEMA
 from tests.contracts.schema import SchemaContract
 
 DECLARED = MetaData()

@@ -11,10 +11,10 @@ from models.errors import (
     NotEverywhere,
     StoreUnavailable,
 )
-from search.clustered.store import ClusteredStore
-from search.clustered.table import Told
+from search.several_stores.store import ClusteredStore
+from search.several_stores.document_table import Told
 from search.embedded.store import EmbeddedStore
-from tests.support.stores.clustered_stores import MANIFEST, NS, a_document, shown
+from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown
 from tests.support.stores.failing_store import FailingStore
 
 
