@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.hashes import normalised
-
-Signature = NDArray[np.uint32]
-"""Shape (PERMUTATIONS,)."""
+from models.near_duplicates import Signature
 
 PERMUTATIONS = 128
 """The standard error of a similarity of .85 is sqrt(.85 x .15 / 128) = .032."""

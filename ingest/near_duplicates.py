@@ -1,37 +1,61 @@
-"""Groups of near-duplicates, kept beside the documents and read as far as a batch needs them."""
+"""Which documents are near-duplicates of each other.  The groups are kept beside the documents, by the store."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from itertools import islice
+from typing import Protocol
 
-from sqlalchemy import Connection
-
-from ingest.minhash import MIN_WORDS, PERMUTATIONS, SHINGLE_WORDS, Signature, signature, similarity
-from ingest.near_duplicate_rows import Group, NearDuplicateRows
+from ingest.minhash import MIN_WORDS, PERMUTATIONS, SHINGLE_WORDS, signature, similarity
+from models.near_duplicates import Group, Signature
 
 _FORMAT = 2
 _WANTED_RECALL = 0.98
 _AT_ONCE = 64
-"""Documents whose groups are read and written together; databases take so many values in a statement."""
+"""Documents whose groups are read and written together; databases limit the values in a statement."""
 
-Notes = Callable[[], AbstractContextManager[tuple[Connection, int]]]
-"""A transaction of a database that has the tables, and the namespace's number in it; nobody else writes it meanwhile."""
+
+class KeptGroups(Protocol):
+    """The groups of one namespace within a transaction, as `search.near_duplicate_rows` has them."""
+
+    def forget_other_settings(self, settings: str) -> None: ...
+
+    def groups(
+        self, names: Collection[str], numbers: Collection[int], bands: Collection[int]
+    ) -> Mapping[int, tuple[str, Signature, int]]: ...
+
+    def members(self, document_ids: Collection[str]) -> dict[str, int]: ...
+
+    def has(self, name: str) -> bool: ...
+
+    def next_id(self) -> int: ...
+
+    def insert(self, begun: Sequence[Group]) -> None: ...
+
+    def delete(self, ended: Sequence[Group]) -> None: ...
+
+    def count(self, changed: Sequence[Group]) -> None: ...
+
+    def move(self, before: Mapping[str, int], after: Mapping[str, int]) -> None: ...
+
+
+Notes = Callable[[], AbstractContextManager[KeptGroups]]
+"""Opens a transaction; nobody else writes the namespace until it ends."""
 
 
 class NearDuplicates:
     """Gives each document the group of the first text that it is a near-duplicate of.
 
-    A text is compared with the first of each group alone, so that A ~ B and B ~ C do not put A and C together.
-    Each call is one transaction, and nothing is kept in memory between two.
+    A text is compared only with the first text of each group, so A ~ B and B ~ C do not put A and C together.
+    Each call is one transaction; nothing stays in memory between two calls.
     """
 
     def __init__(self, notes: Notes, *, threshold: float = 0.85) -> None:
-        """Groups of another threshold are not taken over."""
+        """Groups made with another threshold are deleted at the first call."""
         if not 0.5 <= threshold <= 1:
             raise ValueError(f"threshold: {threshold}; allowed: 0.5 to 1")
         self._notes = notes
@@ -39,10 +63,10 @@ class NearDuplicates:
         self._rows_per_band = _rows_per_band(threshold)
 
     def assign(self, texts: Mapping[str, str]) -> dict[str, str | None]:
-        """The group of each document, by its id; it replaces what was known of it.  None if it is the first of its own.
+        """Group name by document id, None for the first document of a group; replaces what was stored before.
 
-        A group is named after the document that began it, so documents are near-duplicates of each other
-        when `group or document_id` is equal.
+        A group is named after its first document, so two documents are near-duplicates of each other when
+        `group or document_id` is equal.
         """
         signed = [(document_id, signature(text)) for document_id, text in texts.items()]
         found: dict[str, str | None] = {}
@@ -54,7 +78,7 @@ class NearDuplicates:
         return found
 
     def forget(self, document_ids: Iterable[str]) -> None:
-        """Take documents out; a group ends with its last member."""
+        """Take documents out of their groups; a group ends with its last member."""
         with self._rows() as rows:
             for part in _parts([(document_id, None) for document_id in document_ids]):
                 batch = _Batch(rows, part, self._threshold, self._bands_of)
@@ -63,10 +87,11 @@ class NearDuplicates:
                 batch.write()
 
     @contextmanager
-    def _rows(self) -> Iterator[NearDuplicateRows]:
+    def _rows(self) -> Iterator[KeptGroups]:
         settings = json.dumps([_FORMAT, self._threshold, PERMUTATIONS, SHINGLE_WORDS, MIN_WORDS])
-        with self._notes() as (connection, namespace_id):
-            yield NearDuplicateRows(connection, namespace_id, settings)
+        with self._notes() as rows:
+            rows.forget_other_settings(settings)
+            yield rows
 
     def _bands_of(self, own: Signature) -> list[int]:
         raw, size = own.astype("<u4").tobytes(), 4 * self._rows_per_band
@@ -81,11 +106,11 @@ class NearDuplicates:
 
 
 class _Batch:
-    """Some documents, the groups they are in, and those that share a band with one of them."""
+    """Some documents, the groups they are in, and the groups that share a band with one of them."""
 
     def __init__(
         self,
-        rows: NearDuplicateRows,
+        rows: KeptGroups,
         signed: Sequence[tuple[str, Signature | None]],
         threshold: float,
         bands_of: Callable[[Signature], list[int]],
@@ -151,7 +176,7 @@ class _Batch:
             self._sharing[band].add(group.name)
 
     def _free_name(self, document_id: str) -> str:
-        """Its own id, unless a group that it began and left still has members."""
+        """The document's own id, or a numbered one while a group of that name still has members."""
         name, number = document_id, 1
         while self._is_taken(name):
             number += 1

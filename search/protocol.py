@@ -16,7 +16,7 @@ from models.hits import Ranking
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sqlalchemy import Connection
+    from search.near_duplicate_rows import NearDuplicateRows
 
 Filters = Mapping[str, Any]
 """`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains}}`, as on the wire; all must hold."""
@@ -171,9 +171,9 @@ class Holds(Writes, Protocol):
         """Revision by id of those of these documents that are there; with `source`, of those indexed from it."""
         ...
 
-    def notes(self, namespace: str) -> AbstractContextManager[tuple[Connection, int]]:
-        """A transaction of the database that has the documents, for what is known of them, and the namespace's number
-        there; nobody else writes the namespace meanwhile."""
+    def notes(self, namespace: str) -> AbstractContextManager[NearDuplicateRows]:
+        """The groups of near-duplicates in one transaction of the documents' database; nobody else writes the namespace
+        meanwhile."""
         ...
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int: ...

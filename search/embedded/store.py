@@ -22,15 +22,14 @@ from search.checks import check_questions
 from search.embedded import lookups
 from search.embedded.corpus import Corpus, Pulse
 from search.embedded.deadline import Deadline
-from search.embedded.matrix import search_matrix
-from search.embedded.reader import NamespaceReader, View, unknown_namespace
-from search.listing import listed
+from search.embedded.namespace_reader import NamespaceReader, View, unknown_namespace
+from search.embedded.vector_search import search_matrix
+from search.listing_order import listed
 from search.protocol import Filters
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
     from search.embedded.writer import CorpusWriter
+    from search.near_duplicate_rows import NearDuplicateRows
 
 _HEAL_WAIT_S = 0.05
 
@@ -205,7 +204,7 @@ class EmbeddedStore:
         with self._corpus.reading() as connection:
             return lookups.held(connection, pulse.namespace_id, list(document_ids), source)
 
-    def notes(self, namespace: str) -> AbstractContextManager[tuple[Connection, int]]:
+    def notes(self, namespace: str) -> AbstractContextManager[NearDuplicateRows]:
         return self._writer.notes(namespace)
 
     def close(self) -> None:

@@ -26,12 +26,13 @@ from models.near_duplicate_tables import near_duplicates_metadata
 from search.analysis import analyser, indexed_text
 from search.checks import check_documents, check_manifest, same_manifest
 from search.embedded.corpus import Corpus, Pulse
-from search.embedded.lexical import check_index, create_index, write_index
-from search.embedded.matrix import STORED
-from search.embedded.reader import manifest_from, unknown_namespace
-from search.embedded.rows import TOMBSTONE_BATCHES
+from search.embedded.lexical_index import check_index, create_index, write_index
+from search.embedded.namespace_reader import manifest_from, unknown_namespace
+from search.embedded.passage_rows import TOMBSTONE_BATCHES
 from search.embedded.transactions import Transactions
-from search.locks import WriterLock
+from search.embedded.vector_search import STORED
+from search.near_duplicate_rows import NearDuplicateRows
+from search.writer_lock import WriterLock
 
 _SQL_WAIT_S = 30.0
 """For other namespaces' batches: SQLite takes one transaction at a time."""
@@ -151,11 +152,11 @@ class CorpusWriter:
         return pulse is not None
 
     @contextmanager
-    def notes(self, namespace: str) -> Iterator[tuple[Connection, int]]:
+    def notes(self, namespace: str) -> Iterator[NearDuplicateRows]:
         with self.exclusive(namespace):
             pulse = self._known(namespace)
             with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
-                yield connection, pulse.namespace_id
+                yield NearDuplicateRows(connection, pulse.namespace_id)
 
     def raise_generation(self, namespace: str, least: int) -> None:
         with self.exclusive(namespace), self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:

@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +14,12 @@ import pytest
 from sqlalchemy import Connection, create_engine, event, func, select
 from sqlalchemy.pool import NullPool
 
-from ingest import near_duplicate_rows
-from ingest.minhash import PERMUTATIONS, Signature, signature, similarity
+from ingest.minhash import PERMUTATIONS, signature, similarity
 from ingest.near_duplicates import NearDuplicates
 from models.near_duplicate_tables import band_table, group_table, member_table, near_duplicates_metadata
+from models.near_duplicates import Signature
+from search import near_duplicate_rows
+from search.near_duplicate_rows import NearDuplicateRows
 from tests.support.servers.databases import empty_database
 
 
@@ -31,9 +33,12 @@ class Kept:
         self.groups = NearDuplicates(self.notes, threshold=threshold)
 
     @contextmanager
-    def notes(self) -> Iterator[tuple[Connection, int]]:
-        with self._engine.begin() as connection:
-            yield connection, self._namespace_id
+    def notes(self) -> Iterator[NearDuplicateRows]:
+        with self.connection() as connection:
+            yield NearDuplicateRows(connection, self._namespace_id)
+
+    def connection(self) -> AbstractContextManager[Connection]:
+        return self._engine.begin()
 
     def assign(self, document_id: str, text: str) -> str | None:
         return self.groups.assign({document_id: text})[document_id]
@@ -43,7 +48,7 @@ class Kept:
 
     def counts(self) -> list[int | None]:
         """Rows of groups, bands and members."""
-        with self.notes() as (connection, _):
+        with self.connection() as connection:
             return [
                 connection.scalar(select(func.count()).select_from(table))
                 for table in (group_table, band_table, member_table)
@@ -213,9 +218,9 @@ def test_what_was_not_committed_is_assigned_again(kept: Kept) -> None:
         pass
 
     @contextmanager
-    def interrupted() -> Iterator[tuple[Connection, int]]:
-        with kept.notes() as noted:
-            yield noted
+    def interrupted() -> Iterator[NearDuplicateRows]:
+        with kept.notes() as rows:
+            yield rows
             raise Killed
 
     with pytest.raises(Killed):
@@ -242,10 +247,10 @@ def test_a_batch_asks_the_database_as_often_as_one_document_does(kept: Kept) -> 
         return len(asked)
 
     @contextmanager
-    def counted() -> Iterator[tuple[Connection, int]]:
-        with kept.notes() as (connection, namespace_id):
+    def counted() -> Iterator[NearDuplicateRows]:
+        with kept.connection() as connection:
             event.listen(connection, "before_cursor_execute", lambda *said: asked.append(said[2]))
-            yield connection, namespace_id
+            yield NearDuplicateRows(connection, 1)
 
     kept.assign("before", words(0, 20))
     kept.groups = NearDuplicates(counted)

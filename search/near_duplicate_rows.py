@@ -1,15 +1,13 @@
-"""Groups of near-duplicates as rows: what a batch needs is read at once, and what it changed written at once."""
+"""Groups of near-duplicates as SQL rows, read and written a batch of documents at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
 
-from ingest.minhash import Signature
 from models.near_duplicate_tables import (
     band_table,
     group_table,
@@ -17,45 +15,40 @@ from models.near_duplicate_tables import (
     near_duplicates_metadata,
     settings_table,
 )
+from models.near_duplicates import Group, Signature
+from search.batching import in_parts
 
 _AT_ONCE = 1_000
-"""Values in a statement: databases take so many."""
+"""Values in one statement; databases limit their number."""
 _G, _B, _M, _S = group_table.c, band_table.c, member_table.c, settings_table.c
 
 
-@dataclass(slots=True)
-class Group:
-    group_id: int
-    name: str
-    signature: Signature
-    """Of the text that began it."""
-    bands: Sequence[int]
-    members: int
-
-
 class NearDuplicateRows:
-    """Those of one namespace, within a transaction."""
+    """The groups of one namespace; lives as long as one transaction."""
 
-    def __init__(self, connection: Connection, namespace_id: int, settings: str) -> None:
-        """What was made with other settings is forgotten."""
+    def __init__(self, connection: Connection, namespace_id: int) -> None:
         self._connection = connection
         self._namespace_id = namespace_id
         self._highest: int | None = None
-        found = connection.scalar(select(_S.settings).where(_S.namespace_id == namespace_id))
-        if found != settings:
-            forget_namespace(connection, namespace_id)
-            connection.execute(insert(settings_table).values(namespace_id=namespace_id, settings=settings))
+
+    def forget_other_settings(self, settings: str) -> None:
+        """Delete all groups of the namespace if they were made with settings other than these."""
+        asked = select(_S.settings).where(self._mine(settings_table))
+        if self._connection.scalar(asked) != settings:
+            for table in near_duplicates_metadata.sorted_tables:
+                self._connection.execute(delete(table).where(self._mine(table)))
+            self._insert(settings_table, [{"settings": settings}])
 
     def groups(
         self, names: Collection[str], numbers: Collection[int], bands: Collection[int]
     ) -> dict[int, tuple[str, Signature, int]]:
-        """Name, signature and members, by number, of those with such a name, number or band."""
-        # Plain questions of one table: with joined ones, databases that misjudge a table read all of it.
+        """The groups with one of these names, numbers or bands: (name, signature, number of members) by group id."""
+        # Each query reads one table. With a join, a database that misjudges a table's size reads all of it.
         with_band = select(_B.group_id).where(self._mine(band_table), _B.band.in_(bands)).distinct()
         found = {*self._connection.scalars(with_band), *numbers}
         asked = select(_G.group_id, _G.name, _G.signature, _G.members).where(self._mine(group_table))
-        # Texts of one template share bands, and the groups that a batch shares them with can be many.
-        wanted = [_G.name.in_(names), *(_G.group_id.in_(part) for part in _parts(sorted(found)))]
+        # Texts made from one template share bands, so there can be many groups.
+        wanted = [_G.name.in_(names), *(_G.group_id.in_(part) for part in in_parts(sorted(found), _AT_ONCE))]
         return {
             group_id: (name, np.frombuffer(raw, "<u4").astype(np.uint32), members)
             for of_these in wanted
@@ -63,7 +56,7 @@ class NearDuplicateRows:
         }
 
     def members(self, document_ids: Collection[str]) -> dict[str, int]:
-        """The group of each of these documents that is in one."""
+        """Group id by document id; documents without a group are left out."""
         asked = select(_M.document_id, _M.group_id).where(
             self._mine(member_table), _M.document_id.in_(document_ids)
         )
@@ -81,7 +74,7 @@ class NearDuplicateRows:
         return self._highest
 
     def insert(self, begun: Sequence[Group]) -> None:
-        """New groups and their bands."""
+        """Insert new groups and their bands."""
         self._insert(
             group_table,
             [
@@ -104,7 +97,7 @@ class NearDuplicateRows:
         )
 
     def delete(self, ended: Sequence[Group]) -> None:
-        """Groups and their bands."""
+        """Delete groups and their bands."""
         if not ended:
             return
         of_groups = and_(self._mine(group_table), _G.group_id.in_([group.group_id for group in ended]))
@@ -116,7 +109,7 @@ class NearDuplicateRows:
         self._connection.execute(delete(band_table).where(of_band), pairs)
 
     def count(self, changed: Sequence[Group]) -> None:
-        """Write how many members these have now."""
+        """Write the groups' numbers of members."""
         if changed:
             of_group = and_(self._mine(group_table), _G.group_id == bindparam("its_group"))
             statement = update(group_table).where(of_group).values(members=bindparam("now"))
@@ -124,7 +117,7 @@ class NearDuplicateRows:
             self._connection.execute(statement, counted)
 
     def move(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
-        """Write the groups of documents that had those `before`."""
+        """Write which group each document is in; both mappings give group ids by document id."""
         left = [name for name, group_id in before.items() if after.get(name) != group_id]
         if left:
             of_left = and_(self._mine(member_table), _M.document_id.in_(left))
@@ -142,14 +135,3 @@ class NearDuplicateRows:
 
     def _mine(self, table: Any) -> Any:
         return table.c.namespace_id == self._namespace_id
-
-
-def forget_namespace(connection: Connection, namespace_id: int) -> None:
-    """Everything that is known of a namespace, which may be nothing."""
-    for table in near_duplicates_metadata.sorted_tables:
-        connection.execute(delete(table).where(table.c.namespace_id == namespace_id))
-
-
-def _parts(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    for first in range(0, len(numbers), _AT_ONCE):
-        yield numbers[first : first + _AT_ONCE]
