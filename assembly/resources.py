@@ -41,8 +41,8 @@ from search.weaviate.opening import open_weaviate
 if TYPE_CHECKING:
     from inference.protocol import Embedder, Reranker
     from models.extensions import Need
-    from search.clustered.store import ClusteredStore
     from search.protocol import Searches, Store, WritingStore
+    from search.several_stores.store import ClusteredStore
 
 STORES: Mapping[str, Callable[[Settings, StoreDeclaration, Collection[Need]], Searches]] = {
     "embedded": lambda settings, declared, needs: EmbeddedStore(
@@ -235,9 +235,9 @@ class Resources:
     def clustered(self) -> ClusteredStore:
         """All stores that can be written, and the table of documents."""
         # SQLAlchemy takes .8 s to import, which processes that only search do without.
-        from search.clustered.database import Database
-        from search.clustered.store import ClusteredStore
-        from search.clustered.table import DocumentTable
+        from search.several_stores.database import Database
+        from search.several_stores.document_table import DocumentTable
+        from search.several_stores.store import ClusteredStore
 
         stores = {name: cast("Store", self.store(name)) for name in self.written_stores}
         return ClusteredStore(stores, DocumentTable(Database(self.settings.documents_database_url)))

@@ -61,7 +61,7 @@ document_table = Table(
     Column("passages", Integer, nullable=False),
     Column(
         "content", LargeBinary, nullable=False
-    ),  # title, metadata and passages: search/clustered/content.py
+    ),  # title, metadata and passages: search/several_stores/document_rows.py
     Column("vectors", LargeBinary, nullable=False),  # float32, little-endian, one after the other
     PrimaryKeyConstraint("namespace_id", "document_id"),
     Index("chorale_stored_document_source", "namespace_id", "source"),

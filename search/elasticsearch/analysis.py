@@ -10,7 +10,7 @@ from typing import Any
 
 from models.documents import Manifest
 from search.analysis import MAX_TERMS, analyser, indexed_text, prepared, question_terms
-from search.elasticsearch.conditions import Clause
+from search.elasticsearch.filter_conditions import Clause
 
 OWN = "chorale"
 TEXT = "text"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 
 from models.hits import Hit, Ranking
-from search.elasticsearch.conditions import Conditions
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.deadline import Deadline
-from search.elasticsearch.layout import Namespace
+from search.elasticsearch.filter_conditions import Conditions
+from search.elasticsearch.index_layout import Namespace
 from search.elasticsearch.lookups import PASSAGES, by_id, scan
 from search.elasticsearch.searching import SHOWN, first_round, hit_of
-from search.listing import listed
+from search.listing_order import listed
 
 
 def list_documents(

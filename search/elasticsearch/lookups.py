@@ -10,13 +10,13 @@ from typing import Any
 from elasticsearch import Elasticsearch
 
 from models.documents import PassageText, Vector
-from search.elasticsearch.conditions import Clause
+from search.batching import different_in_parts
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.deadline import Deadline
 from search.elasticsearch.failures import failure, readable
-from search.elasticsearch.layout import Namespace, passage_key, vector_from
+from search.elasticsearch.filter_conditions import Clause
+from search.elasticsearch.index_layout import Namespace, passage_key, vector_from
 from search.elasticsearch.searching import MOST_HITS, msearch
-from search.parts import different_in_parts
 
 _AT_ONCE = 500
 PASSAGES: Clause = {"exists": {"field": "passage_id"}}

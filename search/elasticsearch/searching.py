@@ -10,11 +10,11 @@ from elasticsearch import Elasticsearch
 from models.documents import Matrix
 from models.errors import InvalidAnswer, StoreTimeout
 from models.hits import Hit, Ranking
-from search.elasticsearch.conditions import Clause, Conditions, has_field_clause
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.deadline import Deadline
 from search.elasticsearch.failures import Passing, failure, readable
-from search.elasticsearch.layout import Namespace
+from search.elasticsearch.filter_conditions import Clause, Conditions, has_field_clause
+from search.elasticsearch.index_layout import Namespace
 from search.filters import unknown_field_warning
 
 MOST_HITS = 10_000

@@ -13,14 +13,14 @@ from models.errors import NotConfigured
 from models.hits import Ranking
 from search.checks import check_questions
 from search.elasticsearch import lookups, searching
-from search.elasticsearch.conditions import conditions
 from search.elasticsearch.connection import Connection
-from search.elasticsearch.control import Control
 from search.elasticsearch.deadline import Deadline
-from search.elasticsearch.layout import Namespace
+from search.elasticsearch.document_writer import Writer
+from search.elasticsearch.filter_conditions import conditions
+from search.elasticsearch.index_layout import Namespace
+from search.elasticsearch.index_lookup import Namespaces
 from search.elasticsearch.listing import list_documents
-from search.elasticsearch.namespaces import Namespaces
-from search.elasticsearch.writer import Writer
+from search.elasticsearch.namespace_records import Control
 from search.protocol import Filters
 
 

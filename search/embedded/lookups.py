@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.documents import NamespaceState, PassageText, Vector
+from search.batching import different_in_parts
 from search.embedded.deadline import Deadline
-from search.embedded.matrix import STORED
-from search.embedded.reader import manifest_from
-from search.parts import different_in_parts
+from search.embedded.namespace_reader import manifest_from
+from search.embedded.vector_search import STORED
 
 _AT_ONCE = 200
 # The plus keeps SQLite from walking the index on `sequence`, which here holds for nearly every row.

@@ -26,7 +26,7 @@ from search.embedded.connections import (
     prepare,
     translated,
 )
-from search.locks import WriterLock
+from search.writer_lock import WriterLock
 
 _SETUP_WAIT_S = 30.0
 

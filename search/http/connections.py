@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
 from models.http_endpoint import HttpEndpoint
-from search.http.call import Call
+from search.http.request import Call
 
 _PIECE = 65_536
 _MEANINGS: tuple[tuple[range | tuple[int, ...], type[StageFailure], str], ...] = (

@@ -13,8 +13,8 @@ from models.hits import Ranking
 from models.http_endpoint import HttpEndpoint
 from search.credentials import usable_key
 from search.http.answer import AnswerReader
-from search.http.call import make_call
 from search.http.connections import Connections, Line
+from search.http.request import make_call
 from search.protocol import Filters
 
 

@@ -1,6 +1,6 @@
 """Listing documents by their metadata: all that match are read, and put in order here.
 
-Metadata has no properties of its own (`search.weaviate.facets` says why), so Weaviate cannot sort by it.  A listing
+Metadata has no properties of its own (`search.weaviate.filter_terms` says why), so Weaviate cannot sort by it.  A listing
 therefore costs as much as its filters let through: some ten thousand documents a second.
 """
 
@@ -11,10 +11,10 @@ import json
 from weaviate.classes.query import Filter
 
 from models.hits import Ranking
-from search.listing import listed
+from search.listing_order import listed
 from search.weaviate.lookups import heads
-from search.weaviate.reader import SHOWN, Search, hit_of, passing
 from search.weaviate.schema import Objects
+from search.weaviate.searching import SHOWN, Search, hit_of, passing
 
 
 async def list_documents(held: Objects, search: Search, *, order_by: str, descending: bool) -> Ranking:

@@ -13,9 +13,9 @@ from weaviate.classes.query import Filter
 from weaviate.collections.classes.filters import FilterReturn
 
 from models.documents import NamespaceState, PassageText, Vector
-from search.parts import different_in_parts
-from search.weaviate.objects import BUCKETS, passage_uuid, source_uuid
-from search.weaviate.registry import Namespace
+from search.batching import different_in_parts
+from search.weaviate.document_objects import BUCKETS, passage_uuid, source_uuid
+from search.weaviate.namespace_records import Namespace
 from search.weaviate.schema import Objects
 
 _AT_ONCE = 200

@@ -11,13 +11,15 @@ from models.errors import NotConfigured
 from models.hits import Ranking
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.protocol import Filters
-from search.weaviate import listing, lookups, reader, registry
+from search.weaviate import listing, lookups
+from search.weaviate import namespace_records as registry
+from search.weaviate import searching as reader
 from search.weaviate.connection import Client, Connection
-from search.weaviate.pruning import Pruning
-from search.weaviate.reader import Fusion, Search
-from search.weaviate.registry import Entry, Namespace
+from search.weaviate.document_writer import Writer
+from search.weaviate.namespace_records import Entry, Namespace
 from search.weaviate.schema import Objects
-from search.weaviate.writer import Writer
+from search.weaviate.searching import Fusion, Search
+from search.weaviate.wand_pruning import Pruning
 
 _Answer = TypeVar("_Answer")
 

@@ -34,7 +34,7 @@ def said() -> Iterator[dict[Mutant, Future[tuple[bool, str]]]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.guarantee)
+@pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.promise)
 def test_a_broken_guarantee_turns_its_test_red(
     mutant: Mutant, said: dict[Mutant, Future[tuple[bool, str]]]
 ) -> None:

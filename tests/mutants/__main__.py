@@ -1,4 +1,4 @@
-"""`python -m tests.mutants [NAME...]`: those whose guarantee holds one of the words; all without."""
+"""`python -m tests.mutants [WORD...]`: runs the mutants whose promise or file contains one of the words; without words, all."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from tests.mutants import ALL
 from tests.mutants.mutant import run
 
 
-def main(names: list[str]) -> int:
-    chosen = [mutant for mutant in ALL if not names or any(name in mutant.name for name in names)]
+def main(words: list[str]) -> int:
+    chosen = [
+        mutant
+        for mutant in ALL
+        if not words or any(word in f"{mutant.promise} {mutant.file}" for word in words)
+    ]
     survivors = 0
     with ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 2) // 2)) as pool:
         for mutant, (noticed, how) in zip(chosen, pool.map(run, chosen), strict=True):
             survivors += not noticed
-            print(f"{'red  ' if noticed else 'GREEN'}  {mutant.guarantee:60} {how}", flush=True)
+            print(f"{'red  ' if noticed else 'GREEN'}  {mutant.promise:60} {how}", flush=True)
     print(f"{len(chosen) - survivors} of {len(chosen)} mutants turned their test red")
     return 1 if survivors or not chosen else 0
 

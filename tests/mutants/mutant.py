@@ -15,17 +15,24 @@ LIMIT_S = 180
 
 
 @dataclass(frozen=True, slots=True)
+class Promise:
+    """A promise that no single changed line breaks: it has a test and no mutant."""
+
+    promise: str
+    test: str
+
+
+@dataclass(frozen=True, slots=True)
 class Mutant:
-    guarantee: str
+    promise: str
     file: str
     line: str
     """As it stands in the file, once."""
     instead: str
     test: str
-
-    @property
-    def name(self) -> str:
-        return self.guarantee.replace(" ", "-")
+    """Turns red when the line is changed."""
+    shown_by: str = ""
+    """The test that shows the whole promise, where `test` shows a part of it."""
 
 
 def run(mutant: Mutant) -> tuple[bool, str]:

@@ -1,61 +1,77 @@
-"""Mutants of shutdowns, wire versions and backups."""
+"""Promises about stopping, updating and backing up."""
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, Promise
 
-MUTANTS = (
+PROMISES = (
     Mutant(
-        "what a stopping worker does not finish is done by the next one",
+        "A worker that is told to stop finishes the part that it runs",
+        "tasks/celery_surface/stopping.py",
+        "            signal.signal(number, finish)",
+        "            signal.signal(number, _interrupt)",
+        "tests/faults/test_deploys.py::test_a_worker_told_to_stop_finishes_the_part_that_runs",
+    ),
+    Mutant(
+        "The next worker does what a stopping worker may not finish, and the request is complete",
         "config/celery.py",
         '        "task_acks_late": True,',
         '        "task_acks_late": acknowledged,',
         "tests/faults/test_deploys.py::test_what_a_stopping_worker_does_not_finish_is_done_by_the_next_one",
     ),
     Mutant(
-        "documents of a worker told to quit are indexed by the next one",
+        "When a worker is told to quit, the next one indexes its documents at once",
         "tasks/celery_surface/stopping.py",
         "    raise WorkerTerminate(0)",
         "    raise NotImplementedError",
         "tests/faults/test_deploys.py::test_documents_whose_worker_was_told_to_quit_are_indexed_by_the_next_one",
     ),
+    Promise(
+        "Every worker can be replaced while requests run, and each request is complete",
+        "tests/faults/test_deploys.py::test_every_worker_is_replaced_while_requests_run_and_each_of_them_is_whole",
+    ),
+    Promise(
+        "The first request after `ready` is complete",
+        "tests/faults/test_deploys.py::test_the_first_request_after_ready_is_whole",
+    ),
     Mutant(
-        "a request of the next wire version is served",
+        "A request of the next wire version is served, and the answer names what was ignored",
         "client/chorale_client/reading.py",
         "        if version != NEXT_VERSION:",
         "        if True:",
         "tests/wire/test_stored_messages.py::test_a_stored_call_for_an_accepted_request_is_served",
     ),
     Mutant(
-        "what no version knows is answered",
+        "A message of an unknown wire version is answered with that reason, and ends no worker",
         "tasks/request/retrieve.py",
         "                _answer_unread(resources, given, own_id, error)",
         "                pass",
         "tests/wire/test_stored_messages.py::test_what_no_version_knows_is_answered_with_that_and_ends_no_worker",
     ),
+    Promise(
+        "If a schema change is killed, the next start completes it, on SQLite and PostgreSQL",
+        "tests/contracts/schema.py::SchemaContract::test_killed_in_the_middle_it_leaves_the_old_schema_and_the_next_one_completes_it",
+    ),
     Mutant(
-        "tables of a newer version are left as they are",
+        "Tables of a newer version are refused and left as they are",
         "models/schema.py",
         "        if found is not None and found not in known:",
         "        if False:",
         "tests/integration/search/several_stores/test_documents_schema.py::TestDocumentsSchema::test_a_newer_schema_is_refused_with_what_to_do",
     ),
-    Mutant(
-        "no answer cached before a restore counts after it",
-        "search/embedded/snapshot.py",
-        "                writing.exec_driver_sql(_BEYOND, (name, generation + 1))",
-        "                pass",
-        "tests/integration/cli/commands/test_backup.py::test_no_answer_that_was_cached_before_a_restore_counts_after_it",
+    Promise(
+        "A backup that is taken while documents are indexed gives the same answers elsewhere",
+        "tests/integration/cli/commands/test_backup.py::test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere",
     ),
     Mutant(
-        "a backup that was changed is no backup",
+        "A backup that was changed is not restored",
         "cli/backup/folder.py",
         "if found.get(name) != digest)",
         "if name not in found)",
         "tests/integration/cli/commands/test_backup.py::test_a_backup_that_was_changed_is_no_backup",
     ),
     Mutant(
-        "a newer folder is left alone",
+        "A newer program's home folder is refused and left as it is",
         "config/home.py",
         "    if found > newest:",
         "    if False:",

@@ -1,99 +1,99 @@
-"""Mutants of reranking."""
+"""Promises about reranking."""
 
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-MUTANTS = (
+PROMISES = (
     Mutant(
-        "nobody waits for a model that hangs",
+        "Nobody waits longer than the budget for a reranker that hangs",
         "inference/reranker.py",
         "how = self._thread.run(job, limit_s=left_s)",
         "how = self._thread.run(job)",
         "tests/integration/tasks/test_reranking.py::test_a_reranker_that_hangs_costs_its_budget_and_the_next_request_does_not_wait_for_it",
     ),
     Mutant(
-        "nan is no score",
+        "A reranker that answers nonsense costs only the reranked order, and the answer says why",
         "inference/reranker.py",
         "if not all(logit is None or isfinite(logit) for logit in logits):",
         "if False:",
         "tests/unit/inference/test_rerankers.py::test_a_model_that_answers_nan_is_an_invalid_answer",
     ),
     Mutant(
-        "a slow model gets fewer pairs",
+        "A reranker that became slow gets fewer candidates, and all of them again when it recovers",
         "inference/pair_speed.py",
         "left_s = HEADROOM * limit_s",
         "left_s = 1e9",
         "tests/unit/inference/test_reranker_speed.py::test_slowed_ten_times_it_falls_to_a_few_and_is_back_at_fifty_when_it_recovers",
     ),
     Mutant(
-        "a score never rises with the rank",
+        "The score never rises with the rank, and no hit is lost",
         "fusion/rerank.py",
         "score = min(significant(shares[at]), hits[-1].score) if above else hit.score",
         "score = significant(shares[at]) if above else hit.score",
         "tests/unit/fusion/test_rerank.py::test_the_score_never_rises_with_the_rank_and_no_hit_is_lost",
     ),
     Mutant(
-        "a head made up at random is refused",
+        "A reranking model without all its weights is refused",
         "inference/onnx_reranker.py",
         "if name not in stored:",
         "if False:",
         "tests/unit/inference/test_rerankers.py::test_what_is_no_whole_cross_encoder_is_refused_and_the_message_says_why",
     ),
     Mutant(
-        "one pair is always tried",
+        "However slow a reranker was, it is tried again",
         "inference/pair_speed.py",
         "return max(1, count)",
         "return count",
         "tests/unit/inference/test_reranker_speed.py::test_one_pair_is_tried_however_slow_the_model_was",
     ),
     Mutant(
-        "the rerank's time is kept",
+        "The time to rerank is still there when the waiting for branches ends",
         "tasks/request/planning.py",
         "reranker.budget_ms if reranker else 0",
         "0",
         "tests/unit/tasks/test_planning.py::test_a_declared_reranker_is_in_the_plan_and_its_budget_is_kept_for_the_fusion",
     ),
     Mutant(
-        "the model is part of the key",
+        "An answer that another reranker ordered is never given again",
         "tasks/request/reranking.py",
         'return plan.model_copy(update={"models": {**plan.models, "reranker": mark}})',
         "return plan",
         "tests/unit/tasks/test_reranking.py::test_the_plan_has_the_models_mark_and_without_it_nothing_is_kept",
     ),
     Mutant(
-        "another model's order is not kept",
+        "An answer that a worker with another model reranked is not cached",
         "tasks/request/reranking.py",
         "if planned != reranker.fingerprint and (why is None or why.reason == Reason.ADAPTIVE):",
         "if False:",
         "tests/unit/tasks/test_reranking.py::test_what_was_planned_for_another_model_is_reranked_and_never_kept",
     ),
     Mutant(
-        "what cannot be loaded is a missing model",
+        "A reranker that cannot be loaded ends no worker, and the answer says why",
         "inference/reranker.py",
         'raise ModelMissing(f"{name} cannot be loaded: {type(error).__name__}: {error}") from error',
         "raise",
         "tests/unit/inference/test_rerankers.py::test_whatever_is_wrong_with_its_files_is_a_missing_model_and_mended_ones_load",
     ),
     Mutant(
-        "what is read is on this machine",
+        "No request waits for a model hub",
         "inference/reranker.py",
         "model_folder(self.name, is_local=True)",
         "model_folder(self.name)",
         "tests/unit/inference/test_rerankers_of_the_hub.py::test_nobody_waits_for_a_hub_that_is_silent",
     ),
     Mutant(
-        "a stall is forgotten",
-        "inference/pair_speed.py",
-        "if self._runs - self._last_run[known] <= FORGOTTEN_AFTER",
-        "if True",
-        "tests/unit/inference/test_reranker_speed.py::test_a_stall_while_the_worker_starts_is_unlearned_though_no_short_pair_comes",
-    ),
-    Mutant(
-        "further questions have their time",
+        "A request with many questions has the time to fuse and show them",
         "tasks/request/planning.py",
         "rerank_budget_ms + 100.0 + further_ms",
         "rerank_budget_ms + 100.0",
         "tests/unit/tasks/test_planning.py::test_further_questions_are_given_time_to_be_fused_and_shown",
+    ),
+    Mutant(
+        "A stall costs no candidates for long",
+        "inference/pair_speed.py",
+        "if self._runs - self._last_run[known] <= FORGOTTEN_AFTER",
+        "if True",
+        "tests/unit/inference/test_reranker_speed.py::test_a_stall_while_the_worker_starts_is_unlearned_though_no_short_pair_comes",
     ),
 )

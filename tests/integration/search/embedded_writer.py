@@ -15,9 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from search.embedded import writer
-
 from search.embedded import lexical_index as lexical
+from search.embedded import writer
 from search.embedded.store import EmbeddedStore
 from tests.contracts.store_documents import EAST, NORTH, document
 

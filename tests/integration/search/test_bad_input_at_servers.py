@@ -9,11 +9,11 @@ import pytest
 from elasticsearch import Elasticsearch
 
 from models.errors import BadIndex, InvalidAnswer, NotConfigured, PartlyWritten, StoreTimeout
-from search.several_stores.database import Database
-from search.several_stores.store import ClusteredStore
-from search.several_stores.document_table import DocumentTable
 from search.elasticsearch.store import ElasticsearchStore
 from search.protocol import Store
+from search.several_stores.database import Database
+from search.several_stores.document_table import DocumentTable
+from search.several_stores.store import ClusteredStore
 from search.weaviate import connection
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions

@@ -10,8 +10,8 @@ import pytest
 from elasticsearch import Elasticsearch
 
 from search.several_stores.database import Database
-from search.several_stores.store import ClusteredStore
 from search.several_stores.document_table import DocumentTable
+from search.several_stores.store import ClusteredStore
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store_documents import MANIFEST, document
 from tests.support.servers.elasticsearch_server import address, corner, opened

@@ -26,10 +26,10 @@ from models.errors import (
     Unauthorised,
 )
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.weaviate.ranking_depth import MOST_HITS
 from search.weaviate.opening import open_weaviate
-from search.weaviate.wand_pruning import Pruning
+from search.weaviate.ranking_depth import MOST_HITS
 from search.weaviate.store import WeaviateStore
+from search.weaviate.wand_pruning import Pruning
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.local_http import LocalHttp, QuietHandler

@@ -29,9 +29,9 @@ from models.errors import (
     WriterBusy,
     WrongDeclaration,
 )
-from search.embedded import writer
 from search.embedded import namespace_reader as reader
 from search.embedded import passage_rows as rows
+from search.embedded import writer
 from search.embedded.connections import CORPUS_FORMAT
 from search.embedded.growing_array import Growing
 from search.embedded.lexical_index import LexicalIndex, create_index, write_index

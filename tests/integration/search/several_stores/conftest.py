@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from search.embedded.store import EmbeddedStore
 from search.several_stores import store_writer as writes
 from search.several_stores.store import ClusteredStore
-from search.embedded.store import EmbeddedStore
 from tests.support.servers.databases import empty_database
-from tests.support.stores.several_stores import MANIFEST, NS, opened
 from tests.support.stores.failing_store import FailingStore
+from tests.support.stores.several_stores import MANIFEST, NS, opened
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -8,8 +8,8 @@ import signal
 from pathlib import Path
 
 from search.embedded.store import EmbeddedStore
-from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
 from tests.support.stores.failing_store import FailingStore
+from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
 
 FORK = multiprocessing.get_context("fork")
 

@@ -11,11 +11,11 @@ from models.errors import (
     NotEverywhere,
     StoreUnavailable,
 )
-from search.several_stores.store import ClusteredStore
-from search.several_stores.document_table import Told
 from search.embedded.store import EmbeddedStore
-from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown
+from search.several_stores.document_table import Told
+from search.several_stores.store import ClusteredStore
 from tests.support.stores.failing_store import FailingStore
+from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown
 
 
 def test_a_store_that_lost_its_namespace_is_given_everything_again(

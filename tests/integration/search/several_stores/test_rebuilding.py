@@ -14,12 +14,12 @@ from models.errors import (
     StoreUnavailable,
 )
 from models.near_duplicate_tables import near_duplicates_metadata
+from search.embedded.store import EmbeddedStore
 from search.several_stores.rebuilding import Rebuilding
 from search.several_stores.snapshot import copy_table, still, table_from
 from search.several_stores.store import ClusteredStore
-from search.embedded.store import EmbeddedStore
-from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
 from tests.support.stores.failing_store import FailingStore
+from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
 
 
 def test_a_rebuild_is_not_seen_before_it_is_whole_and_goes_on_after_an_interruption(

@@ -19,13 +19,13 @@ from models.errors import (
     StoreUnavailable,
     WriterBusy,
 )
-from search.several_stores.database import Database
-from search.several_stores.store import ClusteredStore
-from search.several_stores.document_table import DocumentTable
 from search.embedded.store import EmbeddedStore
+from search.several_stores.database import Database
+from search.several_stores.document_table import DocumentTable
+from search.several_stores.store import ClusteredStore
 from tests.support.servers.databases import empty_database
-from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
 from tests.support.stores.failing_store import FailingStore
+from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
 
 
 def test_every_store_shows_a_batch_under_one_generation(

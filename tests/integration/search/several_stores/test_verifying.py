@@ -8,12 +8,12 @@ from pathlib import Path
 from models.errors import (
     StoreUnavailable,
 )
+from search.embedded.store import EmbeddedStore
 from search.several_stores.snapshot import copy_table, still, table_from
 from search.several_stores.store import ClusteredStore
 from search.several_stores.verifying import Difference
-from search.embedded.store import EmbeddedStore
-from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
 from tests.support.stores.failing_store import FailingStore
+from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
 
 
 def test_verify_finds_and_mends_what_a_store_lost_changed_or_has_too_much(

@@ -12,10 +12,10 @@ from typing import Any
 from models.documents import Manifest
 from models.errors import BadIndex
 from search.embedded.corpus import PULSE, Corpus, Pulse
-from search.embedded.lexical import LexicalIndex, LexicalSearcher
-from search.embedded.masks import Masks
-from search.embedded.matrix import Vectors, VectorTable
-from search.embedded.rows import Rows, RowTable
+from search.embedded.filter_masks import Masks
+from search.embedded.lexical_index import LexicalIndex, LexicalSearcher
+from search.embedded.passage_rows import Rows, RowTable
+from search.embedded.vector_search import Vectors, VectorTable
 
 _LOOKS = 50
 _LOOK_AGAIN_S = 0.002

@@ -19,9 +19,11 @@ from models.document_tables import (
 )
 from models.documents import Document, Manifest, NamespaceState
 from models.near_duplicate_tables import near_duplicates_metadata
-from search.clustered.content import row_of, unpacked
-from search.clustered.database import Database
-from search.clustered.marks import (
+from search.batching import in_parts
+from search.near_duplicate_rows import NearDuplicateRows
+from search.several_stores.database import Database
+from search.several_stores.document_rows import row_of, unpacked
+from search.several_stores.high_water_marks import (
     FAILED,
     WRITTEN,
     advance_mark,
@@ -30,8 +32,7 @@ from search.clustered.marks import (
     set_mark,
     take_mark,
 )
-from search.clustered.namespaces import manifest_from, read_namespaces
-from search.parts import in_parts
+from search.several_stores.namespace_rows import manifest_from, read_namespaces
 
 _AT_ONCE = 500
 _D, _N, _S, _G, _R = document_table.c, namespace_table.c, state_table.c, generation_table.c, rebuild_table.c
@@ -240,10 +241,10 @@ class DocumentTable:
         return found
 
     @contextmanager
-    def notes(self, build: Build) -> Iterator[tuple[Connection, int]]:
-        """A transaction for what is known of the documents, and the build's number there."""
+    def notes(self, build: Build) -> Iterator[NearDuplicateRows]:
+        """The build's groups of near-duplicates, in one transaction."""
         with self._database.writing(build.name) as connection:
-            yield connection, build.namespace_id
+            yield NearDuplicateRows(connection, build.namespace_id)
 
     def sources(self, build: Build) -> list[str]:
         where = _of(document_table, build)

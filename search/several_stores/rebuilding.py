@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from sqlalchemy import Connection
 from structlog import get_logger
 
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import PartlyWritten, ServiceError
+from search.batching import in_parts
 from search.checks import check_documents, why_not
-from search.clustered.table import Build, Change, DocumentTable, Told
-from search.clustered.writes import StoreWriter
-from search.parts import in_parts
+from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Rebuilds
+from search.several_stores.document_table import Build, Change, DocumentTable, Told
+from search.several_stores.store_writer import StoreWriter
 
 log = get_logger("chorale.index")
 
@@ -70,9 +70,9 @@ class Rebuilding:
         return self._table.held(self._build, document_ids, source)
 
     @contextmanager
-    def notes(self, namespace: str) -> Iterator[tuple[Connection, int]]:
-        with self._table.exclusive(namespace), self._table.notes(self._build) as noted:
-            yield noted
+    def notes(self, namespace: str) -> Iterator[NearDuplicateRows]:
+        with self._table.exclusive(namespace), self._table.notes(self._build) as rows:
+            yield rows
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
         return self._table.generation(namespace)

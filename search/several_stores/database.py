@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from models.errors import BadIndex, StoreUnavailable, WriterBusy, WrongDeclaration
 from models.schema import Schema, SchemaTooNew
-from search.locks import WriterLock
+from search.writer_lock import WriterLock
 
 SCHEMA = Schema(
     name="the documents' database",

@@ -19,8 +19,8 @@ from models.errors import (
     Unauthorised,
     WriterBusy,
 )
-from search.clustered.table import Change, Told
 from search.protocol import Store
+from search.several_stores.document_table import Change, Told
 
 log = get_logger("chorale.index")
 

@@ -12,7 +12,7 @@ from models.errors import BadIndex
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.deadline import Deadline
 from search.elasticsearch.failures import MissingIndex, readable
-from search.elasticsearch.layout import Namespace, alias, namespace_from
+from search.elasticsearch.index_layout import Namespace, alias, namespace_from
 
 _T = TypeVar("_T")
 

@@ -15,8 +15,8 @@ from models.documents import Document, Manifest, Passage, Vector
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import BadIndex
 from search.elasticsearch.analysis import TEXT, Words
-from search.elasticsearch.conditions import FACETS
-from search.elasticsearch.facets import facets
+from search.elasticsearch.filter_conditions import FACETS
+from search.elasticsearch.filter_terms import facets
 
 FORMAT = 1
 """Of this layout, recorded with each namespace."""

@@ -12,17 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
-from sqlalchemy import Connection
-
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import BadIndex, ManifestMismatch, NotEverywhere, ServiceError, WrongDeclaration
+from search.batching import in_parts
 from search.checks import check_documents, check_manifest, same_manifest
-from search.clustered.rebuilding import Rebuilding, rebuild_store, taken
-from search.clustered.table import Build, Change, DocumentTable
-from search.clustered.verifying import Difference, difference
-from search.clustered.writes import StoreWriter
-from search.parts import in_parts
+from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import RaisesGeneration, Store
+from search.several_stores.document_table import Build, Change, DocumentTable
+from search.several_stores.rebuilding import Rebuilding, rebuild_store, taken
+from search.several_stores.store_writer import StoreWriter
+from search.several_stores.verifying import Difference, difference
 
 _BATCH = 256
 _WAITS = "the store could not be built anew yet"
@@ -103,9 +102,9 @@ class ClusteredStore:
         return self.table.held(self.known(namespace), document_ids, source)
 
     @contextmanager
-    def notes(self, namespace: str) -> Iterator[tuple[Connection, int]]:
-        with self.exclusive(namespace), self.table.notes(self.known(namespace)) as noted:
-            yield noted
+    def notes(self, namespace: str) -> Iterator[NearDuplicateRows]:
+        with self.exclusive(namespace), self.table.notes(self.known(namespace)) as rows:
+            yield rows
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
         self.known(namespace)

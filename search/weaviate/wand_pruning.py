@@ -16,7 +16,7 @@ import httpx
 from structlog import get_logger
 
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.weaviate.cut import MOST_HITS
+from search.weaviate.ranking_depth import MOST_HITS
 
 log = get_logger("chorale.weaviate")
 

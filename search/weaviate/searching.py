@@ -18,12 +18,12 @@ from search.analysis import question_terms
 from search.checks import check_questions
 from search.filters import unknown_field_warning
 from search.protocol import Filters
-from search.weaviate import conditions
-from search.weaviate.conditions import AnyTerm, Condition, Every, Like, Not, Some
-from search.weaviate.cut import best
-from search.weaviate.facets import has_field
-from search.weaviate.objects import document_uuid
-from search.weaviate.registry import Namespace
+from search.weaviate import filter_conditions as conditions
+from search.weaviate.document_objects import document_uuid
+from search.weaviate.filter_conditions import AnyTerm, Condition, Every, Like, Not, Some
+from search.weaviate.filter_terms import has_field
+from search.weaviate.namespace_records import Namespace
+from search.weaviate.ranking_depth import best
 from search.weaviate.schema import Objects
 
 SHOWN = [*Hit._fields]
@@ -44,7 +44,7 @@ class Search:
     filters: Filters | None
     exclude_ids: Sequence[str]
     least_hits: int = 0
-    """So many passages are asked for at the least (`search.weaviate.pruning`)."""
+    """So many passages are asked for at the least (`search.weaviate.wand_pruning`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from models.errors import BadIndex, StoreUnavailable
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.deadline import Deadline
 from search.elasticsearch.failures import readable
-from search.elasticsearch.layout import control_body, control_index
+from search.elasticsearch.index_layout import control_body, control_index
 
 _LOST_RACES = 20
 

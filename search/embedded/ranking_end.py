@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.hits import Hit
-from search.embedded.rows import Rows
+from search.embedded.passage_rows import Rows
 
 
 def cut(

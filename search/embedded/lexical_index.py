@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from models.errors import BadIndex, StoreUnavailable
 from models.hits import Hit
 from search.analysis import analyser
-from search.embedded.cut import cut
 from search.embedded.deadline import Deadline
-from search.embedded.rows import Rows
+from search.embedded.passage_rows import Rows
+from search.embedded.ranking_end import cut
 from search.embedded.segment_files import SegmentFiles
 
 SCORE_DECIMALS = 5

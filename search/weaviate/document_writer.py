@@ -22,13 +22,14 @@ from weaviate.exceptions import WeaviateInsertManyAllFailedError, WeaviateQueryE
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure, StoreUnavailable
 from search.analysis import analyser
+from search.batching import in_parts
 from search.checks import check_documents, check_manifest, same_manifest, why_not
-from search.parts import in_parts
-from search.weaviate import registry, schema
+from search.weaviate import namespace_records as registry
+from search.weaviate import schema
 from search.weaviate.connection import Client, Connection
+from search.weaviate.document_objects import Object, Objects, document_uuid, objects
 from search.weaviate.failures import failure_of
-from search.weaviate.objects import Object, Objects, document_uuid, objects
-from search.weaviate.registry import Entry, Namespace
+from search.weaviate.namespace_records import Entry, Namespace
 
 MESSAGE_BYTES = 4_000_000
 """Passages are sent in messages of about this size; Weaviate takes 100 MB unless told otherwise."""

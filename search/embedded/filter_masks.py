@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from search.embedded.rows import Rows
+from search.embedded.passage_rows import Rows
 from search.filters import CompiledFilters, compile_filters, elements, unknown_field_warning
 
 _KEPT = 64

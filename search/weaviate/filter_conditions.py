@@ -1,4 +1,4 @@
-"""Filters as conditions on a document's terms (`search.weaviate.facets`), which Weaviate evaluates.
+"""Filters as conditions on a document's terms (`search.weaviate.filter_terms`), which Weaviate evaluates.
 
 They hold for the very documents that `search.filters.CompiledFilters.matches` lets through.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import time
 
 from search.filters import compile_filters, date_span, is_number, long_part_warnings, operands
-from search.weaviate import facets
-from search.weaviate.facets import DAYS, MOMENTS, NUMBERS, Scale
+from search.weaviate import filter_terms as facets
+from search.weaviate.filter_terms import DAYS, MOMENTS, NUMBERS, Scale
 
 
 @dataclass(frozen=True, slots=True)

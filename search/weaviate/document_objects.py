@@ -11,7 +11,7 @@ from weaviate.classes.data import DataObject
 
 from models.documents import Document, Manifest, Passage
 from search.analysis import analyser, indexed_text
-from search.weaviate.facets import facets
+from search.weaviate.filter_terms import facets
 
 BUCKETS = 4_096
 """Parts in which the documents of a namespace can be listed."""

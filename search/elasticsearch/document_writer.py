@@ -27,8 +27,7 @@ from search.checks import built_differently, check_documents, check_manifest, sa
 from search.elasticsearch import lookups
 from search.elasticsearch.bulk import Action, send
 from search.elasticsearch.connection import Connection
-from search.elasticsearch.control import Control
-from search.elasticsearch.layout import (
+from search.elasticsearch.index_layout import (
     LONGEST_NAME,
     Namespace,
     alias,
@@ -42,7 +41,8 @@ from search.elasticsearch.layout import (
     shared_source,
     template,
 )
-from search.elasticsearch.namespaces import Namespaces
+from search.elasticsearch.index_lookup import Namespaces
+from search.elasticsearch.namespace_records import Control
 
 _REBUILD_BATCH = 256
 

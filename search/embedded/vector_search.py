@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from models.documents import Matrix, Vector
 from models.hits import Hit
-from search.embedded.cut import cut
 from search.embedded.deadline import Deadline
-from search.embedded.growing import Growing
-from search.embedded.rows import Rows
+from search.embedded.growing_array import Growing
+from search.embedded.passage_rows import Rows
+from search.embedded.ranking_end import cut
 
 STORED = np.dtype("<f4")
 SCORE_DECIMALS = 6

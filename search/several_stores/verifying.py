@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from models.errors import BadIndex, NotConfigured, ServiceError
-from search.clustered.table import Build, DocumentTable
 from search.protocol import Store
+from search.several_stores.document_table import Build, DocumentTable
 
 _AT_ONCE = 200
 _LOOKUP_S = 10.0

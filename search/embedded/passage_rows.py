@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.hits import Hit
-from search.embedded.growing import Growing
+from search.embedded.growing_array import Growing
 
 TOMBSTONE_BATCHES = 1_000
 """How long ended rows are remembered; a process further behind loads the namespace again."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from search.elasticsearch.facets import (
+from search.batching import in_parts
+from search.elasticsearch.filter_terms import (
     LONGEST_PART,
     folded,
     has_field,
@@ -16,7 +17,6 @@ from search.elasticsearch.facets import (
     term,
 )
 from search.filters import compile_filters, date_span, is_number, long_part_warnings
-from search.parts import in_parts
 
 Clause = dict[str, Any]
 

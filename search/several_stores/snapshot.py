@@ -15,10 +15,10 @@ from sqlalchemy.pool import NullPool
 from models.document_tables import rebuild_table
 from models.documents import NamespaceState
 from models.errors import BadIndex, StoreUnavailable
-from search.clustered.database import Database
-from search.clustered.namespaces import read_namespaces
-from search.clustered.table import Build, DocumentTable
 from search.embedded.snapshot import still_corpus
+from search.several_stores.database import Database
+from search.several_stores.document_table import Build, DocumentTable
+from search.several_stores.namespace_rows import read_namespaces
 
 _TRIES, _PAUSE_S = 500, 0.01
 

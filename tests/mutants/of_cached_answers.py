@@ -1,0 +1,57 @@
+"""Promises about answers that are given again."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+PROMISES = (
+    Mutant(
+        "A degraded answer is never given again as a complete one",
+        "tasks/request/ending.py",
+        '        if fields["questions"][index]["status"] == Status.COMPLETE',
+        "",
+        "tests/integration/tasks/test_asked_before.py::test_a_degraded_answer_is_never_kept",
+    ),
+    Mutant(
+        "A cached answer is never older than the corpus",
+        "tasks/request/ending.py",
+        "        if values and resources.generation(plan.namespace) == plan.generation:",
+        "        if values:",
+        "tests/integration/tasks/test_asked_before.py::test_an_answer_is_not_kept_where_the_generation_rose_before_the_end",
+    ),
+    Mutant(
+        "An answer is not cached if one of its branches searched another generation of the corpus",
+        "tasks/request/ending.py",
+        "    if plan.generation is None or len(generations) > 1:",
+        "    if plan.generation is None:",
+        "tests/integration/tasks/test_asked_before.py::test_an_answer_is_not_kept_where_a_branch_searched_another_generation",
+    ),
+    Mutant(
+        "No namespace ever sees another's documents, not even through the cache",
+        "cache/key.py",
+        "    same = {**question,",
+        '    namespace = ""\n    same = {**question,',
+        "tests/integration/tasks/test_asked_before.py::test_an_answer_is_never_given_in_another_namespace",
+    ),
+    Mutant(
+        "No answer that was cached before a restore counts after it",
+        "search/embedded/snapshot.py",
+        "                writing.exec_driver_sql(_BEYOND, (name, generation + 1))",
+        "                pass",
+        "tests/integration/cli/commands/test_backup.py::test_no_answer_that_was_cached_before_a_restore_counts_after_it",
+    ),
+    Mutant(
+        "If Redis was away during a restore, its cached answers of the newer corpus do not count",
+        "tasks/worker/warming.py",
+        "                _rise_beyond(resources, state.name)",
+        "                pass",
+        "tests/integration/cli/commands/test_restored_over_a_newer_redis.py::test_no_answer_of_the_newer_corpus_is_served",
+    ),
+    Mutant(
+        "The cache gives no answer of a namespace that is gone",
+        "assembly/resources.py",
+        "            if told >= agreed if agreed is not None else not self._has_corpus:",
+        "            if True:",
+        "tests/integration/cli/commands/test_restored_over_a_newer_redis.py::test_no_answer_of_the_newer_corpus_is_served",
+    ),
+)

@@ -1,0 +1,40 @@
+"""Promises about what callers and other programs send."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant, Promise
+
+PROMISES = (
+    Promise(
+        "No question, however hostile, ends a worker or reaches another namespace",
+        "tests/integration/tasks/test_hostile_questions.py::test_every_hostile_question_is_answered_from_its_own_namespace",
+    ),
+    Mutant(
+        "A message that nobody can read costs only itself, never a worker",
+        "tasks/celery_surface/consuming.py",
+        "        except (ValueError, RecursionError) as error:",
+        "        except ZeroDivisionError as error:",
+        "tests/faults/test_bad_messages.py::test_a_message_that_nobody_can_read_costs_itself_alone",
+    ),
+    Mutant(
+        "A wrong request that is called by its task name ends at once with the reason",
+        "tasks/request/retrieve.py",
+        "                _answer_unread(resources, given, own_id, error)",
+        "                pass",
+        "tests/faults/test_bad_input.py::test_called_by_name_it_ends_at_once_with_the_reason",
+    ),
+    Mutant(
+        "The client refuses a wrong request and sends nothing",
+        "client/chorale_client/filters.py",
+        "        if is_deeper(condition, MAX_FILTER_DEPTH):",
+        "        if False:",
+        "tests/faults/test_bad_input.py::test_the_client_refuses_it_and_sends_nothing",
+    ),
+    Mutant(
+        "An answer has a largest size, and says so where it was cut",
+        "fusion/bounded.py",
+        "    if size <= limit_bytes:",
+        "    if True:",
+        "tests/unit/fusion/test_bounded.py::test_what_does_not_fit_goes_without_texts_and_says_so",
+    ),
+)

@@ -1,0 +1,99 @@
+"""Promises about `on_missing`, `cancel` and `hedge`."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+PROMISES = (
+    Mutant(
+        "With `on_missing: fail`, the first required branch that fails ends the waiting at once",
+        "ledger/scripts/report.lua",
+        "if status == 'failed' and e[8] then",
+        "if false then",
+        "tests/integration/ledger/test_scripts.py::TestDeciding::test_the_failure_of_a_decisive_branch_pushes_the_callback_at_once",
+    ),
+    Mutant(
+        "The plan says which branches end the request when they fail",
+        "tasks/request/planning.py",
+        '                is_decisive=request.on_missing == "fail"',
+        "                is_decisive=False",
+        "tests/integration/tasks/test_policies.py::test_the_failure_of_a_required_branch_ends_the_request_and_cancels_the_rest",
+    ),
+    Mutant(
+        "After a required branch has failed under `on_missing: fail`, no further part begins or counts",
+        "ledger/scripts/start.lua",
+        "if e[1] ~= 'planned' or not e[2] or (e[4] and e[4] ~= 'failed') or e[8] then return false end",
+        "if e[1] ~= 'planned' or not e[2] or (e[4] and e[4] ~= 'failed') then return false end",
+        "tests/integration/ledger/test_scripts.py::TestDeciding::test_after_it_nobody_waits_for_the_others",
+    ),
+    Mutant(
+        "A branch that is cancelled because a required one failed is named as `cancelled`",
+        "tasks/request/ending.py",
+        "    if entry.decided_by is not None:",
+        "    if False:",
+        "tests/integration/tasks/test_policies.py::test_the_failure_of_a_required_branch_ends_the_request_and_cancels_the_rest",
+    ),
+    Mutant(
+        "A cancelled request has ended for everybody: no part of it begins, counts or ends it again",
+        "client/chorale_client/scripts/cancel.lua",
+        "local result, entry = end_request(ARGV[1], 'client', tail, now)",
+        "local result, entry = 'x', as_table(redis.call('HGETALL', KEYS[1]))",
+        "tests/integration/ledger/test_scripts.py::TestCancelling::test_nothing_of_a_cancelled_request_goes_on",
+    ),
+    Mutant(
+        "Followers of a cancelled request are planned anew, however late it is",
+        "client/chorale_client/scripts/prelude.lua",
+        "        if not is_cancelled and (is_complete or (f[3] - now) * 2 < f[3] - f[2]) then",
+        "        if is_complete or (f[3] - now) * 2 < f[3] - f[2] then",
+        "tests/integration/ledger/test_scripts.py::TestCancelling::test_the_followers_of_a_cancelled_leader_are_planned_anew_however_late_it_is",
+    ),
+    Mutant(
+        "No request follows a leader that ends later",
+        "ledger/scripts/plan.lua",
+        "    if l[1] == flight and l[2] - l[3] <= end_at then",
+        "    if l[1] == flight and tonumber(l[2]) <= deadline then",
+        "tests/integration/ledger/test_scripts.py::TestFollowing::test_only_a_leader_whose_end_is_not_later_is_followed",
+    ),
+    Mutant(
+        "A hedged branch is sent once more, and only once",
+        "ledger/scripts/sweep.lua",
+        "                redis.call('HSET', key, 'hedged:' .. b, now)",
+        "",
+        "tests/integration/ledger/test_scripts.py::TestHedging::test_what_has_not_answered_is_sent_a_second_time_once",
+    ),
+    Mutant(
+        "While two attempts are out, a failure counts only when both have failed",
+        "ledger/scripts/report.lua",
+        "if status == 'failed' and e[6] then",
+        "if false then",
+        "tests/integration/ledger/test_scripts.py::TestHedging::test_a_failure_counts_only_when_the_other_attempt_failed_too",
+    ),
+    Mutant(
+        "One attempt that fails twice is one failure",
+        "ledger/scripts/report.lua",
+        "  if e[7] == attempt then return 'duplicate' end",
+        "",
+        "tests/integration/ledger/test_scripts.py::TestHedging::test_a_failure_counts_only_when_the_other_attempt_failed_too",
+    ),
+    Mutant(
+        "A failure that waits for the other attempt is named if that attempt never reports",
+        "ledger/scripts/report.lua",
+        "    redis.call('HSET', KEYS[1], 'failed:' .. b, attempt, 'envelope:' .. b, envelope)",
+        "    redis.call('HSET', KEYS[1], 'failed:' .. b, attempt)",
+        "tests/integration/ledger/test_scripts.py::TestHedging::test_a_failure_is_named_where_the_other_attempt_never_reports",
+    ),
+    Mutant(
+        "A hedged branch can be answered by its second attempt",
+        "tasks/request/search.py",
+        "    envelope = replace(envelope, attempt=attempt)",
+        "",
+        "tests/integration/tasks/test_policies.py::test_a_hedged_branch_is_answered_by_its_second_attempt",
+    ),
+    Mutant(
+        "A part that hangs is sent to another worker after its branch's own 95th percentile",
+        "tasks/request/hedging.py",
+        '            update={"hedge_after_ms": min(p95_ms.get(branch.name) or branch.limit_ms, branch.limit_ms // 2)}',
+        '            update={"hedge_after_ms": branch.limit_ms // 2}',
+        "tests/integration/tasks/test_admission.py::test_a_part_that_hangs_is_asked_of_another_worker_and_the_answer_is_whole",
+    ),
+)
