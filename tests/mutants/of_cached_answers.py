@@ -7,28 +7,28 @@ from tests.mutants.mutant import Mutant
 PROMISES = (
     Mutant(
         "A degraded answer is never given again as a complete one",
-        "tasks/request/ending.py",
-        '        if fields["questions"][index]["status"] == Status.COMPLETE',
+        "tasks/request/answer_cache.py",
+        '        if questions[index]["status"] == Status.COMPLETE',
         "",
         "tests/integration/tasks/test_asked_before.py::test_a_degraded_answer_is_never_kept",
     ),
     Mutant(
         "A cached answer is never older than the corpus",
-        "tasks/request/ending.py",
+        "tasks/request/answer_cache.py",
         "        if values and resources.generation(plan.namespace) == plan.generation:",
         "        if values:",
         "tests/integration/tasks/test_asked_before.py::test_an_answer_is_not_kept_where_the_generation_rose_before_the_end",
     ),
     Mutant(
         "An answer is not cached if one of its branches searched another generation of the corpus",
-        "tasks/request/ending.py",
+        "tasks/request/answer_cache.py",
         "    if plan.generation is None or len(generations) > 1:",
         "    if plan.generation is None:",
         "tests/integration/tasks/test_asked_before.py::test_an_answer_is_not_kept_where_a_branch_searched_another_generation",
     ),
     Mutant(
         "No namespace ever sees another's documents, not even through the cache",
-        "cache/key.py",
+        "cache/answer_key.py",
         "    same = {**question,",
         '    namespace = ""\n    same = {**question,',
         "tests/integration/tasks/test_asked_before.py::test_an_answer_is_never_given_in_another_namespace",

@@ -72,9 +72,9 @@ PROMISES = (
     ),
     Mutant(
         "A newer program's home folder is refused and left as it is",
-        "config/home.py",
+        "config/home_format.py",
         "    if found > newest:",
         "    if False:",
-        "tests/unit/config/test_home.py::test_a_newer_folder_is_refused_and_left_as_it_is",
+        "tests/unit/config/test_home_format.py::test_a_newer_folder_is_refused_and_left_as_it_is",
     ),
 )

@@ -23,7 +23,7 @@ PROMISES = (
     Mutant(
         "A sweeper plans a request that no worker plans",
         "ledger/scripts/sweep.lua",
-        "sent <= 2 and 'retrieve' or 'plan'",
+        "sent <= RETRIEVES and 'retrieve' or 'plan'",
         "'retrieve'",
         "tests/integration/ledger/test_scripts.py::TestAccepting::test_nobody_plans_it_so_the_sweeper_sends_it_twice_again_and_then_plans_it",
         shown_by="tests/integration/tasks/test_something_is_missing.py::test_without_a_worker_to_plan_it_the_sweeper_plans_the_request",
@@ -211,7 +211,7 @@ PROMISES = (
     Mutant(
         "A Redis clock that is set back stops no sweeper",
         "ledger/scripts/sweep.lua",
-        " and redis.call('PTTL', KEYS[2]) <= tonumber(ARGV[3])",
+        " and redis.call('PTTL', KEYS[2]) <= SWEEPER_LEASE_MS",
         "",
         "tests/faults/test_clocks.py::test_a_sweeper_that_died_before_the_clock_was_set_back_keeps_no_other_from_sweeping",
     ),

@@ -63,7 +63,7 @@ PROMISES = (
     ),
     Mutant(
         "Variants keep the score scale of their branch",
-        "fusion/variants.py",
+        "fusion/question_variants.py",
         "    unit = next((top for top in tops if top > 0), 0.0) / math.fsum(weights)",
         "    unit = 1.0",
         "tests/unit/fusion/test_variants.py::test_bm25_sums_what_each_text_says_on_the_first_ones_scale",

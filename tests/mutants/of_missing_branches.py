@@ -71,7 +71,7 @@ PROMISES = (
     Mutant(
         "A killed planner costs nothing once there is another planner",
         "ledger/scripts/sweep.lua",
-        "        act(sent <= 2 and 'retrieve' or 'plan', id)",
+        "        act(sent <= RETRIEVES and 'retrieve' or 'plan', id)",
         "",
         "tests/faults/test_killed_processes.py::test_a_killed_planner_costs_nothing_once_there_is_another",
     ),
@@ -85,7 +85,7 @@ PROMISES = (
     Mutant(
         "A lost message is sent again, at most twice, and never while it still waits in its queue",
         "ledger/scripts/sweep.lua",
-        "and resent < 2 then",
+        "and resent < RESENDS then",
         "and resent < 0 then",
         "tests/integration/tasks/test_something_is_missing.py::test_a_part_whose_message_was_lost_is_sent_again",
     ),
@@ -106,7 +106,7 @@ PROMISES = (
     Mutant(
         "If a fusion worker is killed while it has a request, another fusion follows",
         "ledger/scripts/sweep.lua",
-        "      elseif e.fusion_reserve and fuse_sent < 3 and now + e.fusion_reserve <= end_at then",
+        "      elseif e.fusion_reserve and fuse_sent < FUSES and now + e.fusion_reserve <= end_at then",
         "      elseif false then",
         "tests/faults/test_killed_processes.py::test_a_fusion_killed_with_the_request_in_its_hands_is_followed_by_another",
     ),
@@ -120,7 +120,7 @@ PROMISES = (
     Mutant(
         "A killed or hung sweeper is replaced",
         "ledger/scripts/sweep.lua",
-        "redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[3])",
+        "redis.call('SET', KEYS[2], ARGV[1], 'PX', SWEEPER_LEASE_MS)",
         "redis.call('SET', KEYS[2], ARGV[1])",
         "tests/faults/test_sweepers_and_drainers.py::test_a_request_whose_sweeper_is_gone_with_its_message_in_hand_is_sent_by_another",
     ),
@@ -155,7 +155,7 @@ PROMISES = (
     Mutant(
         "A branch whose message is dropped twice is sent a third time",
         "ledger/scripts/sweep.lua",
-        "            if not e['status:' .. b] and not e['started:' .. b] and resent < 2 then",
+        "            if not e['status:' .. b] and not e['started:' .. b] and resent < RESENDS then",
         "            if not e['status:' .. b] and not e['started:' .. b] and resent < 1 then",
         "tests/faults/test_what_celery_loses.py::test_a_branch_whose_message_is_dropped_twice_is_asked_the_third_time",
     ),

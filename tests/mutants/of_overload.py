@@ -8,7 +8,7 @@ PROMISES = (
     Mutant(
         "A branch that fails again and again is not asked, and the answer says since when and why",
         "tasks/request/ending.py",
-        "        turned = resources.breakers.count(request.request_id, found)",
+        "        turned = resources.breakers.count(request.request_id, outcome_of.values())",
         "        turned = resources.breakers.count(request.request_id, ())",
         "tests/integration/tasks/test_breakers.py::test_after_failures_in_a_row_the_branch_is_not_asked_and_the_answer_says_since_when",
     ),
@@ -127,7 +127,7 @@ PROMISES = (
     Mutant(
         "From half of the outbox's bound on, only the candidates are missing from the audit",
         "client/chorale_client/scripts/prelude.lua",
-        "  local is_filling = outbox_share() >= 0.5",
+        "  local is_filling = outbox_share() >= BRIEF_FROM_SHARE",
         "  local is_filling = false",
         "tests/integration/ledger/test_scripts.py::TestOutbox::test_from_half_of_what_may_wait_the_candidates_are_left_out_and_nothing_else",
     ),

@@ -43,8 +43,8 @@ PROMISES = (
     Mutant(
         "Followers of a cancelled request are planned anew, however late it is",
         "client/chorale_client/scripts/prelude.lua",
-        "        if not is_cancelled and (is_complete or (f[3] - now) * 2 < f[3] - f[2]) then",
-        "        if is_complete or (f[3] - now) * 2 < f[3] - f[2] then",
+        "        if not is_cancelled and (is_complete or f[3] - now < REPLAN_SHARE * (f[3] - f[2])) then",
+        "        if is_complete or f[3] - now < REPLAN_SHARE * (f[3] - f[2]) then",
         "tests/integration/ledger/test_scripts.py::TestCancelling::test_the_followers_of_a_cancelled_leader_are_planned_anew_however_late_it_is",
     ),
     Mutant(

@@ -7,14 +7,14 @@ from tests.mutants.mutant import Mutant
 PROMISES = (
     Mutant(
         "Nobody waits longer than the budget for a reranker that hangs",
-        "inference/reranker.py",
+        "inference/pair_reranker.py",
         "how = self._thread.run(job, limit_s=left_s)",
         "how = self._thread.run(job)",
         "tests/integration/tasks/test_reranking.py::test_a_reranker_that_hangs_costs_its_budget_and_the_next_request_does_not_wait_for_it",
     ),
     Mutant(
         "A reranker that answers nonsense costs only the reranked order, and the answer says why",
-        "inference/reranker.py",
+        "inference/pair_reranker.py",
         "if not all(logit is None or isfinite(logit) for logit in logits):",
         "if False:",
         "tests/unit/inference/test_rerankers.py::test_a_model_that_answers_nan_is_an_invalid_answer",
@@ -70,14 +70,14 @@ PROMISES = (
     ),
     Mutant(
         "A reranker that cannot be loaded ends no worker, and the answer says why",
-        "inference/reranker.py",
+        "inference/pair_reranker.py",
         'raise ModelMissing(f"{name} cannot be loaded: {type(error).__name__}: {error}") from error',
         "raise",
         "tests/unit/inference/test_rerankers.py::test_whatever_is_wrong_with_its_files_is_a_missing_model_and_mended_ones_load",
     ),
     Mutant(
         "No request waits for a model hub",
-        "inference/reranker.py",
+        "inference/pair_reranker.py",
         "model_folder(self.name, is_local=True)",
         "model_folder(self.name)",
         "tests/unit/inference/test_rerankers_of_the_hub.py::test_nobody_waits_for_a_hub_that_is_silent",
