@@ -19,13 +19,13 @@ from branches.language_models import Generators
 from branches.needs import needs_of
 from cache.null import NullCache
 from cache.protocol import Cache
+from cache.question_vectors import CachedQuestions
 from cache.redis import RedisCache
-from cache.vectors import CachedQuestions
 from config.capabilities import capabilities
 from config.embedded import EmbeddedOptions
-from config.home import check_home
+from config.home_format import check_home
+from config.local_redis import find_redis_url
 from config.pipeline import Pipeline, StoreDeclaration, load_pipeline
-from config.running_redis import find_redis_url
 from config.settings import Settings, load_settings
 from inference.embedders import load_embedder
 from inference.rerankers import load_reranker

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from ingest.identity import checked_id
+from ingest.document_ids import checked_id
 from models.errors import WrongDeclaration
 
 Judgements = Mapping[str, Mapping[str, int]]

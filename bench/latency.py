@@ -12,7 +12,7 @@ from chorale_client.answer import Answer
 from chorale_client.words import WIRE_VERSION
 from redis import Redis
 
-from bench.cpu import cpu_ms
+from bench.processor_time import cpu_ms
 from bench.redis_cost import bytes_held, count_commands, wait_for_audit
 from bench.timing import WARMING, Ask, Timing, drive
 

@@ -18,7 +18,7 @@ from inference.skip_rules import skip_rule
 from ledger.outcomes import Outcome, counts_of
 from models.envelope import Degradation
 from models.errors import Declined, StageFailure
-from models.written import SomeTexts, Written
+from models.written_texts import SomeTexts, Written
 
 if TYPE_CHECKING:
     from branches.part import Part

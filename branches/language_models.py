@@ -13,7 +13,7 @@ from cache.protocol import Cache
 from config import extensions
 from config.generators import Endpoint, ExpansionOptions, HydeOptions
 from config.pipeline import BRANCH_KINDS, BranchDeclaration, Pipeline
-from fusion.variants import DENSE, LEXICAL
+from fusion.question_variants import DENSE, LEXICAL
 from inference.prompts import EXPANSION_PROMPT, prompt_of
 from models.errors import NotConfigured, ServiceError
 

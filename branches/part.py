@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from chorale_client.request import Question, Request, Variant
 from chorale_client.words import Stage, StageStatus
 
-from fusion.variants import LEXICAL, branch_texts, merged_dense, merged_lexical
+from fusion.question_variants import LEXICAL, branch_texts, merged_dense, merged_lexical
 from models.documents import Matrix
 from models.envelope import Degradation, StageNote
 from models.hits import Ranking
@@ -19,7 +19,7 @@ from models.plan import BranchPlan
 
 if TYPE_CHECKING:
     from branches.language_models import Generators
-    from cache.vectors import CachedQuestions
+    from cache.question_vectors import CachedQuestions
     from config.settings import Settings
     from inference.two_precisions import TwoPrecisions
     from ledger.breakers import Breakers

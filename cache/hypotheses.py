@@ -9,9 +9,9 @@ from typing import Protocol
 
 from pydantic_core import from_json, to_json
 
-from cache.key import normalised_text
+from cache.answer_key import normalised_text
 from cache.protocol import Cache, CacheUnavailable
-from models.written import Written
+from models.written_texts import Written
 
 TTL_S = 604_800.0
 """A week: a hypothesis depends on the model alone, on no document."""

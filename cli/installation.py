@@ -69,7 +69,7 @@ class Installation:
         try:
             client.ping()
         except RedisError as error:
-            from config.redis_trouble import trouble
+            from config.redis_failures import trouble
 
             found = trouble(error, self.redis_url)
             return NotRunning(found.what, found.mend)
@@ -78,10 +78,10 @@ class Installation:
 
 def find_installation() -> Installation:
     """Read the environment; raises WrongDeclaration, WrongHome.  Logs of this process go to stderr, warnings only."""
-    from config.home import check_home
+    from config.home_format import check_home
+    from config.local_redis import find_redis_url
     from config.logging import set_up_logging
     from config.pipeline import load_pipeline
-    from config.running_redis import find_redis_url
     from config.settings import load_settings
 
     settings = load_settings()

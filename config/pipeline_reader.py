@@ -18,7 +18,6 @@ from chorale_client.words import (
 from pydantic import BaseModel, Field, ValidationError
 
 from config import extensions
-from config.complaints import complaints
 from config.declarations import (
     BranchDeclaration,
     Choices,
@@ -29,6 +28,7 @@ from config.declarations import (
     StoreDeclaration,
 )
 from config.toml_lines import line_of
+from config.validation_messages import complaints
 from models.errors import WrongDeclaration
 from models.extensions import Options as Options
 from models.plan import BoostPlan

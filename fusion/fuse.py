@@ -14,7 +14,7 @@ from fusion.boosts import BOUND, boost_factors, bounded_order, read_moment
 from fusion.candidates import Candidate, fuse_rankings
 from fusion.collapse import collapse_ranking, unit_ids
 from fusion.fold import Folded, fold
-from fusion.fused import BranchScore, FusedHit, FusedQuestion, coverage
+from fusion.fused_hits import BranchScore, FusedHit, FusedQuestion, coverage
 from fusion.methods import method_named
 from fusion.order import significant
 from fusion.protocol import BranchRanking

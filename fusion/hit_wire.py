@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from fusion.fused import FusedHit
+from fusion.fused_hits import FusedHit
 from fusion.question_terms import QuestionTerms
 from fusion.snippets import best_snippet
 from models.documents import PassageText

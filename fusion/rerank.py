@@ -14,7 +14,7 @@ from math import exp
 from chorale_client.request import Request
 from chorale_client.words import RerankStage
 
-from fusion.fused import FusedHit, FusedQuestion, Reranked, coverage
+from fusion.fused_hits import FusedHit, FusedQuestion, Reranked, coverage
 from fusion.order import significant
 from models.plan import Plan, RerankPlan
 

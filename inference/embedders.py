@@ -10,7 +10,7 @@ from models.errors import WrongDeclaration
 
 EMBEDDERS: dict[str, tuple[str, str]] = {
     "onnx": ("inference.onnx_embedder", "OnnxEmbedder"),
-    "sentence_transformers": ("inference.sentence_transformers", "SentenceTransformersEmbedder"),
+    "sentence_transformers": ("inference.sentence_transformers_embedder", "SentenceTransformersEmbedder"),
 }
 """Module and class; a module is imported when its embedder is asked for, so one never costs the other."""
 

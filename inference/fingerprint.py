@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from inference.model_files import file_sha256
 from inference.sentence_model import SentenceModel
-from inference.weights import file_sha256
 
 WITHOUT_EFFECT = frozenset(
     {

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.bert_shape import bert_shape
-from inference.once import Once
-from inference.pieces import batches_by_length, padded
+from inference.lazy_value import LazyValue
+from inference.model_files import ONNX, SAFETENSORS, model_folder, onnx_files, safetensors_files
 from inference.text_embedder import Progress, TextEmbedder
-from inference.weights import ONNX, SAFETENSORS, model_folder, onnx_files, safetensors_files
+from inference.word_pieces import batches_by_length, padded
 from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, StageFailure
 
@@ -37,8 +37,8 @@ class OnnxEmbedder(TextEmbedder):
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
-        self._files = Once(self._find)
-        self._encode = Once(self._load)
+        self._files = LazyValue(self._find)
+        self._encode = LazyValue(self._load)
 
     def weight_files(self) -> list[Path]:
         """The first is the one to load.  Raises NotConfigured and ModelMissing."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.bert_shape import classifier_shape
-from inference.reranker import Ids, Logits, PairReranker
+from inference.pair_reranker import Ids, Logits, PairReranker
 from inference.sentence_model import SentenceModel
 from models.errors import ModelMissing, NotConfigured, StageFailure
 

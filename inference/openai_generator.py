@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from inference.chat_model import ChatModel
 from inference.prompts import filled
 from models.errors import StageFailure
-from models.written import SomeTexts, Written
+from models.written_texts import SomeTexts, Written
 
 
 class OpenAiGenerator:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from models.documents import Matrix
 from models.errors import StageFailure
-from models.written import Written
+from models.written_texts import Written
 
 
 class Embedder(Protocol):

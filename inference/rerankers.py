@@ -10,7 +10,7 @@ from models.errors import WrongDeclaration
 
 RERANKERS: dict[str, tuple[str, str]] = {
     "onnx": ("inference.onnx_reranker", "OnnxReranker"),
-    "sentence_transformers": ("inference.cross_encoder", "CrossEncoderReranker"),
+    "sentence_transformers": ("inference.sentence_transformers_reranker", "CrossEncoderReranker"),
 }
 """Module and class; a module is imported when its reranker is asked for, so one never costs the other."""
 

@@ -12,10 +12,10 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from inference.fingerprint import fingerprint
-from inference.once import Once
-from inference.pieces import WordPieces, whole_characters
+from inference.lazy_value import LazyValue
+from inference.model_files import model_folder
 from inference.sentence_model import SentenceModel, read_sentence_model
-from inference.weights import model_folder
+from inference.word_pieces import WordPieces, whole_characters
 from models.documents import Matrix
 from models.errors import InvalidAnswer, WrongDeclaration
 
@@ -56,7 +56,7 @@ class TextEmbedder(ABC):
         self.precision = precision
         self._wanted_pieces = max_pieces
         self._wanted_prompts = question_prompt, passage_prompt
-        self._description = Once(self._describe)
+        self._description = LazyValue(self._describe)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from pathlib import Path
 
-from ingest.items import Unreadable
+from ingest.raw_documents import Unreadable
 
 _OTHER_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",

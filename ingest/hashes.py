@@ -6,7 +6,7 @@ import hashlib
 import json
 import unicodedata
 
-from ingest.items import RawDocument
+from ingest.raw_documents import RawDocument
 
 
 def normalised(text: str) -> str:

@@ -9,10 +9,10 @@ from typing import Literal
 from chorale_client.documents import MAX_DOCUMENT_BYTES
 
 from ingest.clean import clean_line, clean_text
+from ingest.collection_rows import check_fields
+from ingest.document_ids import checked_id, checked_source, default_source, file_id, record_id
 from ingest.formats import csv_rows, html, json_lines, markdown, pdf, restructured_text, text
-from ingest.identity import checked_id, checked_source, default_source, file_id, record_id
-from ingest.items import Fault, RawDocument, ReadOptions, Record, Skipped, Unreadable
-from ingest.records import check_fields
+from ingest.raw_documents import Fault, RawDocument, ReadOptions, Record, Skipped, Unreadable
 from ingest.walk import FoundFile, walk
 
 Reader = Callable[[Path, ReadOptions], Iterator[Record | Fault]]

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-from ingest.items import Markup, RawDocument
-from ingest.outline import Outline, outline_of
+from ingest.heading_tree import Outline, outline_of
+from ingest.raw_documents import Markup, RawDocument
 from models.documents import Document, Passage
 
 PASSAGE_PIECES = 256

@@ -15,11 +15,11 @@ from chorale_client.words import Reason, Stage, StageStatus
 
 from branches.language_model import AFTER_S, ask, note_failures, worst
 from config.generators import HydeOptions
-from fusion.variants import DENSE
-from inference.feedback import feedback_vector, hypothesis_vector
+from fusion.question_variants import DENSE
+from inference.hyde_vectors import feedback_vector, hypothesis_vector
 from models.documents import Matrix, Vector
 from models.errors import StageFailure
-from models.written import SomeTexts
+from models.written_texts import SomeTexts
 
 if TYPE_CHECKING:
     from branches.part import Part, Texts

@@ -29,14 +29,14 @@ from cli.backup.kept_files import KeptFiles, kept_files
 from cli.installation import Installation
 from cli.local.home_lock import AlreadyRunning, hold_home
 from cli.monitoring.liveness import read_workers
-from config.home import HOME_FORMAT, check_home, mark_home
+from config.home_format import HOME_FORMAT, check_home, mark_home
 from models.documents import NamespaceState
 from models.errors import BadIndex, ServiceError, StoreUnavailable
-from search.several_stores.database import Database
-from search.several_stores.snapshot import copy_table, still, table_from, table_generations
-from search.several_stores.document_table import DocumentTable
 from search.embedded.snapshot import copy_corpus, corpus_from, generations, still_corpus
 from search.embedded.store import EmbeddedStore
+from search.several_stores.database import Database
+from search.several_stores.document_table import DocumentTable
+from search.several_stores.snapshot import copy_table, still, table_from, table_generations
 
 
 class NotWritten(ServiceError):

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from config.home import HOME_FORMAT
+from config.home_format import HOME_FORMAT
 from models.errors import ServiceError
 
 MANIFEST = "manifest.json"
@@ -29,7 +29,7 @@ class Backup:
     """`manifest.json`."""
 
     format: int
-    """Of the installation's folder (`config.home`)."""
+    """Of the installation's folder (`config.home_format`)."""
     program: str
     """Version that wrote it."""
     created: str

@@ -124,7 +124,7 @@ def examine(around: Installation, given: Mapping[str, Check]) -> list[Examined]:
     from redis import RedisError
 
     from cli.doctor.finding import Finding
-    from config.redis_trouble import trouble
+    from config.redis_failures import trouble
 
     examined = []
     for name, check in given.items():

@@ -84,7 +84,7 @@ def index(
     from cli.indexing.one_writer import check_namespace
     from cli.installation import find_installation
     from cli.terminal import stderr, stdout
-    from ingest.identity import checked_source, default_source
+    from ingest.document_ids import checked_source, default_source
     from ingest.read import read_documents
     from search.protocol import BuildsBeside
 

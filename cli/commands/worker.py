@@ -35,7 +35,7 @@ def worker(
 
         chorale worker retrieve fusion
     """
-    from config.threads import limit_threads
+    from config.blas_threads import limit_threads
 
     limit_threads()
     from tasks.worker.worker_process import run_worker

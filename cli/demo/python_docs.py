@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from ingest.clean import clean_line, clean_text
-from ingest.items import Markup, RawDocument
+from ingest.raw_documents import Markup, RawDocument
 
 SOURCE = "python"
 

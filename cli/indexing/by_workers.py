@@ -16,7 +16,7 @@ from chorale_client.words import QUEUE_INDEX
 
 from cli.indexing.one_writer import known
 from cli.indexing.sent_messages import SentMessages, index_queue
-from ingest.items import RawDocument, Skipped
+from ingest.raw_documents import RawDocument, Skipped
 from models.errors import ServiceError
 from tasks.indexing.run import IndexingRun, IndexReport, Progress, skipped_from_wire
 

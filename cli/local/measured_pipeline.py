@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from cli.local.child_output import PrefixedLines
 from cli.local.child_process import Output
 from cli.local.processes import READY_LIMIT_S, running
-from config.running_redis import find_redis_url
+from config.local_redis import find_redis_url
 from models.errors import ServiceError
 
 if TYPE_CHECKING:

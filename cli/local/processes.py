@@ -18,8 +18,8 @@ from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
 from cli.local.supervisor import Supervisor
 from cli.monitoring.heartbeats import RedisHeartbeats
 from cli.queue_names import short_name
-from config.home import check_home
-from config.threads import VARIABLES
+from config.blas_threads import VARIABLES
+from config.home_format import check_home
 from models.errors import ServiceError, WrongDeclaration
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def worker_environment(redis_url: str, home: Path, given: Mapping[str, str]) -> 
         "CHORALE_HOME": str(home),
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONUNBUFFERED": "1",
-        **{name: given.get(name, "1") for name in VARIABLES},  # see config.threads
+        **{name: given.get(name, "1") for name in VARIABLES},  # see config.blas_threads
     }
 
 

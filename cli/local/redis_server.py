@@ -1,7 +1,7 @@
 """The Redis server that chorale starts itself where none is configured.
 
 `<home>/redis/` holds its append-only file; `<home>/redis.json`, by which other terminals find it
-(`config.running_redis`), its address and process.
+(`config.local_redis`), its address and process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 import psutil
 from chorale_client.redis_urls import socket_url
 
-from config.running_redis import RunningRedis, answers, read_running
+from config.local_redis import RunningRedis, answers, read_running
 from models.errors import ServiceError
 
 SOCKET_PATH_LIMIT = 100

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from cli.monitoring.heartbeats import RedisHeartbeats
-from config.running_redis import find_redis_url
+from config.local_redis import find_redis_url
 from config.settings import load_settings
 
 STALE_AFTER_S = 12.0

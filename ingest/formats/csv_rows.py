@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ingest.collection_rows import record_of
 from ingest.decode import refuse_binary
-from ingest.items import Fault, ReadOptions, Record, Unreadable
-from ingest.records import record_of
+from ingest.raw_documents import Fault, ReadOptions, Record, Unreadable
 
 SEPARATORS = ",;\t|"
 

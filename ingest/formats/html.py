@@ -8,10 +8,10 @@ from pathlib import Path
 from bs4 import BeautifulSoup, Comment, Tag
 from markdownify import MarkdownConverter
 
+from ingest.collection_rows import with_reserved
 from ingest.decode import read_text
 from ingest.formats.markdown import first_heading
-from ingest.items import Fault, ReadOptions, Record
-from ingest.records import with_reserved
+from ingest.raw_documents import Fault, ReadOptions, Record
 
 DROPPED = ("head", "script", "style", "template", "noscript", "svg", "iframe", "object")
 

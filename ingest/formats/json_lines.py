@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ingest.collection_rows import record_of
 from ingest.decode import refuse_binary
-from ingest.items import Fault, ReadOptions, Record, Unreadable
-from ingest.records import record_of
+from ingest.raw_documents import Fault, ReadOptions, Record, Unreadable
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ingest.clean import clean_text
+from ingest.collection_rows import with_reserved
 from ingest.decode import read_text
 from ingest.headings import headings_of
-from ingest.items import Fault, ReadOptions, Record
-from ingest.records import with_reserved
+from ingest.raw_documents import Fault, ReadOptions, Record
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FLAT_ENTRY = re.compile(r"^([\w.-]+):[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)

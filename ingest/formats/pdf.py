@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ingest.decode import read_bytes
-from ingest.items import ReadOptions, Record, Unreadable
+from ingest.raw_documents import ReadOptions, Record, Unreadable
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Record]:

@@ -10,7 +10,7 @@ from docutils.core import publish_doctree
 
 from ingest.decode import read_text
 from ingest.formats.rst_text import text_of
-from ingest.items import ReadOptions, Record
+from ingest.raw_documents import ReadOptions, Record
 
 _SETTINGS = {
     "file_insertion_enabled": False,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ingest.decode import read_text
-from ingest.items import ReadOptions, Record
+from ingest.raw_documents import ReadOptions, Record
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Record]:

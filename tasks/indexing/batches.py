@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from inference.protocol import Embedder
 from ingest.hashes import content_hash
-from ingest.items import RawDocument, Skipped
 from ingest.near_duplicates import NearDuplicates
+from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import Splitter, passage_pieces
 from models.documents import Document, Manifest
 from models.errors import NotEverywhere, PartlyWritten

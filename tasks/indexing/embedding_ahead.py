@@ -9,7 +9,7 @@ import numpy as np
 
 from inference.protocol import Embedder
 from ingest.hashes import revision_hash
-from ingest.items import RawDocument, Skipped
+from ingest.raw_documents import RawDocument, Skipped
 from models.documents import Matrix, Vector
 from tasks.indexing.batches import splitter_of
 from tasks.indexing.run import BATCH_CHARACTERS

@@ -76,7 +76,7 @@ def index_task(
 
     def work(resources: Resources, order: WriteOrder) -> IndexReport:
         # Every worker registers every task, and the readers of documents take .4 s to import.
-        from ingest.rows import last_of_each, read_rows
+        from ingest.handed_in import last_of_each, read_rows
         from tasks.indexing.embedding_ahead import EmbeddedAhead
         from tasks.indexing.namespace_writer import index_corpus
 
@@ -101,7 +101,7 @@ def delete_task(
     """Delete documents from `namespace`, in every store; ids that are not there, or are none, do no harm."""
 
     def work(resources: Resources, order: WriteOrder) -> IndexReport:
-        from ingest.rows import read_ids
+        from ingest.handed_in import read_ids
         from tasks.indexing.namespace_writer import delete_documents
 
         wanted, skipped = read_ids(ids)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from ingest.items import RawDocument, Skipped
 from ingest.near_duplicates import NearDuplicates
+from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
 from models.errors import BadIndex, NotEverywhere

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.hashes import revision_hash
-from ingest.items import RawDocument, Skipped
+from ingest.raw_documents import RawDocument, Skipped
 
 BATCH_DOCUMENTS = 64
 BATCH_CHARACTERS = 1_000_000

@@ -22,7 +22,7 @@ from branches.kinds.hybrid import search_hybrid
 from branches.kinds.hyde import search_hyde
 from branches.part import Part
 from fusion.collapse import collapse_ranking
-from fusion.variants import DENSE, LEXICAL
+from fusion.question_variants import DENSE, LEXICAL
 from ledger.outcomes import ended_before_its_store
 from ledger.protocol import Started
 from models.envelope import Envelope, StageNote

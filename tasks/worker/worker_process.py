@@ -22,7 +22,7 @@ from structlog import get_logger
 
 from assembly.resources import Resources
 from config.logging import set_up_logging
-from config.redis_trouble import trouble
+from config.redis_failures import trouble
 from models.errors import WrongDeclaration
 from tasks.celery_surface.stopping import stopping_softly
 from tasks.registration import make_app

@@ -19,8 +19,8 @@ from chorale_client.words import QUEUE_INDEX
 from redis import Redis
 
 from assembly.resources import Resources
+from config.local_redis import find_redis_url
 from config.pipeline import load_pipeline
-from config.running_redis import find_redis_url
 from config.settings import Settings
 from search.embedded.store import EmbeddedStore
 from tasks.registration import make_app

@@ -28,7 +28,7 @@ from cli.local.redis_server import (
     socket_path,
     withdraw_redis,
 )
-from config.running_redis import find_redis_url
+from config.local_redis import find_redis_url
 
 
 def await_answer(url: str) -> None:

@@ -26,7 +26,7 @@ from cli.indexing.sent_messages import SentMessages
 from cli.installation import Installation, NotRunning
 from config.pipeline import load_pipeline
 from config.settings import Settings
-from ingest.items import RawDocument, Skipped
+from ingest.raw_documents import RawDocument, Skipped
 from models.errors import StoreUnavailable
 from tasks.indexing.run import BATCH_DOCUMENTS, IndexReport
 from tasks.registration import make_app

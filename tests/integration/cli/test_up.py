@@ -16,7 +16,7 @@ import psutil
 import pytest
 import redis
 
-from config.running_redis import find_redis_url
+from config.local_redis import find_redis_url
 
 ROOT = Path(__file__).parents[3]
 # The queues that need no model: the processes are what is tested here.

@@ -26,7 +26,7 @@ from models.errors import (
     StoreUnavailable,
     Unauthorised,
 )
-from models.written import SomeTexts
+from models.written_texts import SomeTexts
 from tests.support.servers.chat_server import (
     Answer,
     ChatServer,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from chorale_client.errors import InvalidRequest, UnknownRequest
 
-from ingest.items import RawDocument
+from ingest.raw_documents import RawDocument
 from tasks.indexing.namespace_writer import index_corpus
 from tasks.indexing.run import IndexReport
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline

@@ -9,7 +9,7 @@ import redis
 from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
-from ingest.items import RawDocument
+from ingest.raw_documents import RawDocument
 from tasks.indexing.namespace_writer import index_corpus
 from tests.support.servers.redis_server import RedisServer
 

@@ -9,7 +9,7 @@ import pytest
 from assembly.resources import Resources
 from config.pipeline import load_pipeline
 from config.settings import Settings
-from ingest.items import RawDocument
+from ingest.raw_documents import RawDocument
 from models.errors import WriterBusy
 from search.embedded.store import EmbeddedStore
 from tasks.indexing import embedding_ahead as embedded_ahead

@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from audit import queries
 from audit.database import database_url, open_database
 from config.pipeline import BRANCH_KINDS
-from ingest.items import RawDocument
+from ingest.raw_documents import RawDocument
 from tasks.indexing.namespace_writer import index_corpus
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer

@@ -14,7 +14,7 @@ import redis
 
 from inference import onnx_reranker
 from inference.onnx_reranker import OnnxReranker
-from inference.reranker import Logits
+from inference.pair_reranker import Logits
 
 FAULT = "test:reranker"
 PRELOAD = "from tests.support.models import reranker_faults; reranker_faults.install()\n"

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import pytest
 from chorale_client.answer import Answer
 
+from bench.corpus_questions import TooFewQuestions, questions_about
 from bench.latency import Variant, compare, waterfall_of
-from bench.questions import TooFewQuestions, questions_about
 from bench.redis_cost import is_counted
 from bench.timing import WARMING, Timing, drive
-from ingest.items import RawDocument
+from ingest.raw_documents import RawDocument
 
 
 def test_percentiles_are_latencies_that_were_seen() -> None:

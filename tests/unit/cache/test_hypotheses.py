@@ -10,7 +10,7 @@ from cache.hypotheses import CachedTexts
 from cache.memory import MemoryCache
 from cache.protocol import CacheUnavailable
 from models.errors import StoreTimeout
-from models.written import SomeTexts, Written
+from models.written_texts import SomeTexts, Written
 
 
 class Gone:

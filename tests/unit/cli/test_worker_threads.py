@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from config.threads import VARIABLES
+from config.blas_threads import VARIABLES
 
 PROBE = """
 import os, sys
 import cli.commands.worker
 assert "numpy" not in sys.modules, "loaded before anything was said"
-from config.threads import limit_threads
+from config.blas_threads import limit_threads
 limit_threads()
 assert "numpy" not in sys.modules
 print(*(os.environ[name] for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")))

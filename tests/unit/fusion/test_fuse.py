@@ -6,7 +6,7 @@ from chorale_client.words import StageStatus
 
 from fusion.fold import Folded, Why
 from fusion.fuse import fuse_question
-from fusion.fused import FusedHit, FusedQuestion
+from fusion.fused_hits import FusedHit, FusedQuestion
 from models.envelope import Envelope
 from models.errors import WrongDeclaration
 from models.hits import Ranking

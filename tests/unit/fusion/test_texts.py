@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from fusion.fused import BranchScore, FusedHit
-from fusion.texts import texts_to_fetch
+from fusion.fused_hits import BranchScore, FusedHit
+from fusion.texts_to_fetch import texts_to_fetch
 from models.plan import BranchPlan, Plan
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inference.embedders import EMBEDDERS, load_embedder
-from inference.once import Once
+from inference.lazy_value import LazyValue
 from inference.protocol import Embedder
 from models.errors import ModelMissing, WrongDeclaration
 from tests.support.models.tiny_bert import write_tiny_bert
@@ -74,7 +74,7 @@ def test_what_is_made_once_is_made_once_by_many_threads() -> None:
         made.append(1)
         return object()
 
-    once = Once(make)
+    once = LazyValue(make)
 
     def ask(_: int) -> object:
         together.wait(10)
@@ -95,7 +95,7 @@ def test_a_failure_is_not_kept() -> None:
             raise failure
         return next(answers)
 
-    once = Once(make)
+    once = LazyValue(make)
     with pytest.raises(ValueError, match="first"):
         once()
     assert once() == "second"

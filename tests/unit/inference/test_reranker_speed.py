@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.own_thread import OwnThread
+from inference.job_thread import JobThread
+from inference.pair_reranker import PairReranker
 from inference.pair_speed import PairSpeed
-from inference.reranker import PairReranker
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 
 FIFTY = [("a question", f"text word tree {'date ' * (place % 5)}") for place in range(50)]
@@ -193,7 +193,7 @@ def _wait(event: threading.Event) -> None:
 
 
 def test_who_waits_for_a_job_that_hangs_waits_for_his_time_alone(hung: threading.Event) -> None:
-    thread = OwnThread("test")
+    thread = JobThread("test")
     assert thread.run(lambda: None, limit_s=20) == "ended"
     assert thread.run(partial(_wait, hung), limit_s=0.05) == "running"
     assert thread.run(lambda: None, limit_s=0.05) == "busy"
@@ -202,7 +202,7 @@ def test_who_waits_for_a_job_that_hangs_waits_for_his_time_alone(hung: threading
 
 
 def test_what_the_job_raises_reaches_who_waits_and_the_thread_goes_on() -> None:
-    thread = OwnThread("test")
+    thread = JobThread("test")
 
     def fails() -> None:
         raise MemoryError("too much")

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ingest.records import iso_moment
+from ingest.collection_rows import iso_moment
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from ingest.items import RawDocument, Skipped
+from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import FORMATS, read_documents
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.hashes import content_hash, normalised, revision_hash
-from ingest.items import RawDocument
+from ingest.raw_documents import RawDocument
 
 DOCUMENT = RawDocument("s/a", "s", "Title", "Text", {"b": 1, "a": [2]}, "plain", "/x/a", 3)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.items import RawDocument, Skipped
+from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
 
 HOSTILE: dict[str, tuple[str, bytes, str]] = {

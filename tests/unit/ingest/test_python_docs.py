@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.demo.python_docs import MIN_WORDS, as_markdown, python_docs
-from ingest.items import RawDocument
+from ingest.raw_documents import RawDocument
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.items import RawDocument, Skipped
+from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import estimated_documents, read_documents
 
 

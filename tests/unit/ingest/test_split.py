@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from ingest.items import Markup, RawDocument
+from ingest.raw_documents import Markup, RawDocument
 from ingest.split import Splitter, passage_pieces, splitter_name
 from models.documents import Passage
 from tests.support.models.hashing_embedder import HashingEmbedder

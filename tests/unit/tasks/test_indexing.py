@@ -12,7 +12,7 @@ import pytest
 
 from inference.protocol import Embedder
 from ingest.hashes import content_hash
-from ingest.items import RawDocument, Skipped
+from ingest.raw_documents import RawDocument, Skipped
 from ingest.read import read_documents
 from ingest.split import splitter_name
 from models.documents import Document, Manifest, Matrix, NamespaceState

@@ -16,7 +16,7 @@ from audit.queries import count
 from cli.backup.copying import DataIsThere, back_up, put_back
 from cli.backup.folder import MANIFEST, NoBackup
 from cli.installation import Installation
-from config.home import HOME_FORMAT
+from config.home_format import HOME_FORMAT
 from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates

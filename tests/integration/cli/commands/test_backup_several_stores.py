@@ -19,9 +19,9 @@ from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Manifest, Passage
 from models.errors import WriterBusy
+from search.embedded.snapshot import still_corpus
 from search.several_stores import snapshot
 from search.several_stores.store import ClusteredStore
-from search.embedded.snapshot import still_corpus
 from tests.integration.cli.commands.conftest import Called
 from tests.support.servers.elasticsearch_server import address, corner
 

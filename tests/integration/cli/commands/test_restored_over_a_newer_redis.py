@@ -15,7 +15,7 @@ from cli.backup.copying import back_up, put_back
 from cli.installation import Installation
 from config.pipeline import load_pipeline
 from config.settings import Settings
-from ingest.items import RawDocument
+from ingest.raw_documents import RawDocument
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
 from tasks.indexing.namespace_writer import index_corpus

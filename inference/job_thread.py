@@ -12,7 +12,7 @@ Ended = Literal["ended", "running", "busy"]
 """How `run` came back: the job ended, it still runs, or an earlier one left no time to begin it."""
 
 
-class OwnThread:
+class JobThread:
     """Does one job at a time.  It is a daemon: a job that never ends does not keep the process from ending."""
 
     def __init__(self, name: str) -> None:

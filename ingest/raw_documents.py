@@ -78,7 +78,7 @@ class ReadOptions:
     """What the caller decides about reading."""
 
     fields: Mapping[str, str]
-    """Our name of a field (`ingest.records.FIELDS`) to the file's: `{"published_at": "year"}`."""
+    """Our name of a field (`ingest.collection_rows.FIELDS`) to the file's: `{"published_at": "year"}`."""
     max_file_bytes: int
     """Of a file that is one document; files of records are read line by line, however long they are."""
     max_line_bytes: int

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inference.onnx_embedder import OnnxEmbedder
-from inference.sentence_transformers import SentenceTransformersEmbedder
+from inference.sentence_transformers_embedder import SentenceTransformersEmbedder
 from inference.text_embedder import TextEmbedder
 from models.documents import Matrix
 from models.errors import ModelMissing, WrongDeclaration

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from chorale_client.documents import MAX_DOCUMENT_BYTES, document_bytes
 
-from ingest.items import RawDocument, Skipped
-from ingest.rows import last_of_each, read_ids, read_rows
+from ingest.handed_in import last_of_each, read_ids, read_rows
+from ingest.raw_documents import RawDocument, Skipped
 
 COMPOSED = "café menu"
 DECOMPOSED = unicodedata.normalize("NFD", COMPOSED)

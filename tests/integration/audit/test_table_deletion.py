@@ -6,7 +6,7 @@ import pytest
 import redis
 from sqlalchemy import Engine, func, select
 
-from audit import removing
+from audit import table_deletion as removing
 from audit.drainer import Drainer
 from audit.queries import last
 from models.audit_tables import AuditTable

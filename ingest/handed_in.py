@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 from chorale_client.documents import MAX_DOCUMENT_BYTES, document_bytes
 
-from ingest.identity import checked_id, checked_source
-from ingest.items import Fault, Markup, RawDocument, Skipped
+from ingest.collection_rows import given_id, record_of
+from ingest.document_ids import checked_id, checked_source
+from ingest.raw_documents import Fault, Markup, RawDocument, Skipped
 from ingest.read import document_of
-from ingest.records import given_id, record_of
 
 
 def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Skipped]:

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.fingerprint import fingerprint
-from inference.once import Once
-from inference.own_thread import OwnThread
-from inference.pair_pieces import Pair, PairPieces, PairRow
+from inference.job_thread import JobThread
+from inference.lazy_value import LazyValue
+from inference.model_files import SAFETENSORS, model_folder, safetensors_files
 from inference.pair_speed import PairSpeed
-from inference.pieces import batches_by_length, padded
+from inference.pair_word_pieces import Pair, PairPieces, PairRow
 from inference.protocol import PairScores
 from inference.sentence_model import SentenceModel, read_sentence_model
-from inference.weights import SAFETENSORS, model_folder, safetensors_files
+from inference.word_pieces import batches_by_length, padded
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
 
 Ids = NDArray[np.int32]
@@ -66,11 +66,11 @@ class PairReranker(ABC):
         self.speed = PairSpeed()
         self._wanted_pieces = max_pieces
         self._clock = clock
-        self._description = Once(self._describe)
-        self._mark = Once(self._read_mark)
+        self._description = LazyValue(self._describe)
+        self._mark = LazyValue(self._read_mark)
         self._logits: Logits | None = None
         self._failure: ModelMissing | NotConfigured | None = None
-        self._thread = OwnThread("reranker")
+        self._thread = JobThread("reranker")
 
     @property
     def fingerprint(self) -> str:
@@ -141,7 +141,7 @@ class PairReranker(ABC):
 
     def _warm(self) -> None:
         # What could not be loaded before may be mended by now, and what is loaded replaced later.
-        self._description, self._mark = Once(self._describe), Once(self._read_mark)
+        self._description, self._mark = LazyValue(self._describe), LazyValue(self._read_mark)
         self._mark()
         logits = self._load()
         longest = self.pieces.max_pieces

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
-from inference.weights import DESCRIPTION, LEFT_OUT, ONNX, PACKAGED, SAFETENSORS, file_sha256, model_folder
+from inference.model_files import (
+    DESCRIPTION,
+    LEFT_OUT,
+    ONNX,
+    PACKAGED,
+    SAFETENSORS,
+    file_sha256,
+    model_folder,
+)
 from models.errors import ModelMissing
 from tests.support.servers.services import need
 
@@ -110,14 +118,14 @@ def test_offline_a_model_that_was_fetched_before_is_found(tmp_path: Path) -> Non
     (snapshot / "config.json").write_text("{}")
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text("0" * 40)
-    program = "from inference.weights import model_folder; print(model_folder('acme/tiny'))"
+    program = "from inference.model_files import model_folder; print(model_folder('acme/tiny'))"
     assert in_new_process(program, HF_HOME=str(tmp_path), HF_HUB_OFFLINE="1") == str(snapshot)
 
 
 @pytest.mark.parametrize("name", ["acme/never-fetched", "no such: name", "never-fetched"])
 def test_a_model_that_is_nowhere_is_said_in_one_sentence(name: str, tmp_path: Path) -> None:
     program = f"""
-from inference.weights import model_folder
+from inference.model_files import model_folder
 from models.errors import ModelMissing
 try:
     model_folder({name!r})

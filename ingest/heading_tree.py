@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ingest.headings import headings_of
-from ingest.items import Markup
+from ingest.raw_documents import Markup
 
 
 @dataclass(slots=True)

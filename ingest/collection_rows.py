@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 from ingest.clean import clean_line, clean_value
-from ingest.items import Fault, Markup, Record
+from ingest.raw_documents import Fault, Markup, Record
 from models.documents import RESERVED_METADATA
 
 FIELDS = ("id", "title", "text", *RESERVED_METADATA)

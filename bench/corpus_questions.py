@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from ingest.items import RawDocument
+from ingest.raw_documents import RawDocument
 from models.errors import ServiceError
 
 WORDS = 9

@@ -11,7 +11,8 @@ import redis
 from chorale_client.keys import OUTBOX
 from sqlalchemy import Engine, event
 
-from audit import erasing, removing
+from audit import outbox_deletion as erasing
+from audit import table_deletion as removing
 from audit.database import open_database
 from audit.drainer import Drainer
 from audit.outbox import UNREADABLE

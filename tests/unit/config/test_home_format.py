@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.home import HOME_FORMAT, MIGRATIONS, check_home, home_format
+from config.home_format import HOME_FORMAT, MIGRATIONS, check_home, home_format
 from models.errors import BadIndex, WrongHome
 from search.embedded import connections
 from search.embedded.store import EmbeddedStore

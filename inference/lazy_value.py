@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Once(Generic[T]):
+class LazyValue(Generic[T]):
     """Calling it makes the value, or returns the one made before; an exception is not kept."""
 
     def __init__(self, make: Callable[[], T]) -> None:

@@ -9,8 +9,8 @@ import redis
 from cache.memory import MemoryCache
 from cache.null import NullCache
 from cache.protocol import CacheUnavailable
+from cache.question_vectors import CachedQuestions
 from cache.redis import RedisCache
-from cache.vectors import CachedQuestions
 from models.documents import Matrix
 
 

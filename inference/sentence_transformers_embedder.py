@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from inference.once import Once
-from inference.pieces import batches_by_length
+from inference.lazy_value import LazyValue
+from inference.model_files import SAFETENSORS, model_folder, safetensors_files
 from inference.text_embedder import Progress, TextEmbedder
-from inference.weights import SAFETENSORS, model_folder, safetensors_files
+from inference.word_pieces import batches_by_length
 from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing
 
@@ -27,7 +27,7 @@ class SentenceTransformersEmbedder(TextEmbedder):
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
-        self._library = Once(self._load)
+        self._library = LazyValue(self._load)
 
     def weight_files(self) -> list[Path]:
         return safetensors_files(model_folder(self.name, SAFETENSORS))

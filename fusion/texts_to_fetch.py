@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from fusion.fused import FusedHit
+from fusion.fused_hits import FusedHit
 from models.plan import Plan
 
 
