@@ -1,22 +1,17 @@
-"""The `chorale` command; each of its commands is a file of this folder, listed in `__main__.py`."""
+"""The `chorale` command: what its commands have in common."""
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
 from io import TextIOWrapper
-from typing import NoReturn
 
 import typer
-from chorale_client.errors import ChoraleError, InvalidRequest
-from redis.exceptions import RedisError
 
-from cli.exit_codes import OTHER, WRONG_USAGE
-from models.errors import ServiceError, WrongDeclaration
+from cli.command_list import CommandList
 
 app = typer.Typer(
     name="chorale",
+    cls=CommandList,
     help="Hybrid retrieval in which every request ends on time with the best answer there is.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -24,20 +19,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What writing runs into; of a file that is opened the error has the name."""
-
 
 @app.callback()
 def chorale() -> None:
-    # With a callback Typer keeps a lone command's name: `chorale up`, never `chorale` alone.
+    # Typer makes a group of an app only where it has a callback.
     pass
 
 
 def run() -> None:
-    """Run the command line: what is wrong with the service, the request or this machine is a sentence, never a
-    traceback."""
-    # What the encoding lacks is printed as a question mark.
+    """Run the command line.
+
+    An error of the service, the request or this machine is printed as a sentence, never as a traceback.
+    """
+    # A character that the terminal's encoding lacks is printed as a question mark.
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="replace")
     try:
@@ -45,29 +39,8 @@ def run() -> None:
             app(prog_name="chorale")
         finally:
             sys.stdout.flush()
-    except (ServiceError, ChoraleError) as error:
-        _end(str(error), WRONG_USAGE if isinstance(error, WrongDeclaration | InvalidRequest) else OTHER)
-    except RedisError as error:
-        from config.redis_trouble import trouble
+    except Exception as error:
+        # Imported here: it knows the errors of Redis and of the client, which a command's help does not need.
+        from cli.errors import exit_with
 
-        _end(str(trouble(error)))
-    except OSError as error:
-        _end(_of_this_machine(error))
-
-
-def _of_this_machine(error: OSError) -> str:
-    try:
-        sys.stdout.flush()
-    except OSError:
-        # Python would try again at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if isinstance(error, BrokenPipeError):
-        sys.exit(OTHER)
-    if error.errno in _OUTPUT and error.filename is None:
-        return f"the output cannot be written: {error.strerror}"
-    return f"{error.filename}: {error.strerror}" if error.filename else f"{type(error).__name__}: {error}"
-
-
-def _end(said: str, code: int = OTHER) -> NoReturn:
-    print(f"chorale: {said}", file=sys.stderr)
-    sys.exit(code)
+        exit_with(error)

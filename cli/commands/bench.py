@@ -22,7 +22,7 @@ from cli.local.processes import READY_LIMIT_S, REDIS, SWEEPER, worker_environmen
 from cli.local.redis_server import prepare_redis
 from cli.local.supervisor import Supervisor
 from cli.monitoring.heartbeats import RedisHeartbeats
-from config.threads import limit_threads
+from config.blas_threads import limit_threads
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ _BRANCHES = {"bm25": "noop_a", "vector": "noop_b", "hyde": "noop_c"}
 _OURS = tuple(f"{name}-1" for name in (*_BRANCHES, "fusion"))
 _PLAIN = tuple(f"plain-{name}" for name in (*_BRANCHES, "fusion"))
 
-bench = typer.Typer(help="Measure the speed of this machine's pipeline.", no_args_is_help=True)
+bench = typer.Typer(
+    help="Measure the speed of this machine's pipeline.", no_args_is_help=True, rich_markup_mode="markdown"
+)
 
 
 @bench.callback()
@@ -164,8 +166,8 @@ def _measure(
     console: Console,
     lines: LastLines,
 ) -> Latency:
+    from bench.corpus_questions import questions_about
     from bench.latency import COUNTED_REQUESTS, IN_FLIGHT, Latency, compare, cpu_of, redis_cost, waterfall_of
-    from bench.questions import questions_about
     from bench.timing import WARMING
     from cli.demo.python_docs import SOURCE, python_docs
     from cli.views.indexing_bar import note

@@ -2,36 +2,53 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer.main
 from chorale_client.errors import InvalidRequest, ServiceUnavailable
 from chorale_client.words import ENDED
 from redis.exceptions import ConnectionError as RedisAway
 from redis.exceptions import NoPermissionError
 
-import cli.__main__  # noqa: F401  (registers them)
 from cli import app as command_line
+from cli.command_list import PANELS, load_command
 from cli.exit_codes import BY_STATUS
 from cli.terminal import counted
 from cli.views.indexing_bar import duration, note
 from models.errors import WriterBusy, WrongDeclaration
 from tasks.indexing.run import Progress
 
-GROUP = typer.main.get_group(command_line.app)
+SUMMARIES = {name: summary for commands in PANELS.values() for name, summary in commands.items()}
 
 
-def commands(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, f"{path}{name} ")
-        else:
-            yield f"{path}{name}", command
+def commands() -> Iterator[tuple[str, Any]]:
+    for name in SUMMARIES:
+        command = load_command(name)
+        for below, one in getattr(command, "commands", {"": command}).items():
+            yield f"{name} {below}".strip(), one
 
 
-COMMANDS = dict(commands(GROUP))
+COMMANDS = dict(commands())
+
+
+@pytest.mark.parametrize("name", sorted(SUMMARIES))
+def test_the_list_of_commands_has_the_first_paragraph_of_each_commands_help(name: str) -> None:
+    first_paragraph = (load_command(name).help or "").partition("\n\n")[0]
+    assert " ".join(first_paragraph.split()) == SUMMARIES[name]
+
+
+def test_the_help_imports_nothing_that_only_a_command_needs() -> None:
+    heavy = ("celery", "chorale_client", "kombu", "numpy", "pydantic", "redis", "structlog")
+    program = (
+        "import sys; from typer.testing import CliRunner; from cli.app import app\n"
+        "result = CliRunner().invoke(app, ['--help']); assert 'search' in result.output\n"
+        f"print(*[name for name in {heavy} if name in sys.modules])"
+    )
+    called = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert called.stdout.split() == []
 
 
 def test_the_commands_are_those_that_operators_know() -> None:

@@ -1,0 +1,69 @@
+"""The commands as `chorale --help` lists them; a command's own file is imported when the command is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+PANELS: Mapping[str, Mapping[str, str]] = {
+    "Run": {
+        "demo": "Take a tour of the whole pipeline, in about a minute.",
+        "up": "Start the server and the workers, and look after them until Ctrl-C.",
+        "worker": "Work on one or more queues until stopped; `chorale up` starts one for each queue by itself.",
+        "sweeper": "Join and end requests from the ledger, and drain the outbox; `chorale up` starts one by itself.",
+    },
+    "Ask": {
+        "search": "Ask a running installation and show the fused answer.",
+        "cancel": "End a request: whoever waits for it gets an answer without hits, whose status is `cancelled`.",
+    },
+    "Documents": {
+        "index": "Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (and PDF, with `make pdf`).",
+        "delete": "Delete documents from a namespace; ids that are not there do no harm and are counted.",
+        "verify": "Compare what every store shows with the table of documents, and mend what differs.",
+        "namespaces": "List, show, create, deactivate and delete namespaces.",
+    },
+    "Look after": {
+        "status": "Show workers, queues, namespaces and what is on its way to the audit tables.",
+        "doctor": "Look for what is wrong, and say how to mend it; nothing is changed.",
+        "backup": "Copy documents, vectors and audit trail into a folder; searches and indexing go on meanwhile.",
+        "restore": "Put a backup into CHORALE_HOME, where nothing may run meanwhile.",
+        "audit": "What was asked and answered: the audit trail.",
+    },
+    "Measure": {
+        "eval": "Index a judged collection and measure every branch and configuration on its questions.",
+        "bench": "Measure the speed of this machine's pipeline.",
+    },
+}
+"""Panels of the help, each with its commands and the first paragraph of their own help."""
+
+_ELSEWHERE = {"eval": ("evaluate", "evaluate"), "restore": ("backup", "restore")}
+"""File and function of the commands whose file or function has another name than the command."""
+
+
+def load_command(name: str) -> Any:
+    """Import the command `name` and return it as Click's object."""
+    file, attribute = _ELSEWHERE.get(name, (name, name))
+    found = getattr(import_module(f"cli.commands.{file}"), attribute)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_group(found)
+    alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
+
+class CommandList(TyperGroup):
+    """Lists every command of PANELS, and imports the one that is called."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for panel, commands in PANELS.items():
+            for name, summary in commands.items():
+                self.add_command(TyperCommand(name, help=summary, rich_help_panel=panel))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else load_command(name), rest
