@@ -44,15 +44,7 @@ def test_a_model_that_is_not_there_yet_is_found_once_it_is(tmp_path: Path) -> No
     embedder.warm()
 
 
-def test_importing_the_table_imports_no_runtime() -> None:
-    program = "import sys, inference.embedders; print(*{'onnx', 'onnxruntime', 'torch'} & sys.modules.keys())"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.strip() == ""
-
-
-def test_a_fingerprint_imports_no_runtime_either(tmp_path: Path) -> None:
+def test_neither_the_table_nor_a_fingerprint_imports_a_runtime(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path)
     program = f"""
 import sys
@@ -66,7 +58,7 @@ print(*{{'onnx', 'onnxruntime', 'torch', 'huggingface_hub'}} & sys.modules.keys(
     assert done.stdout.split() == ["32"]
 
 
-def test_what_is_made_once_is_made_once_by_many_threads() -> None:
+def test_many_threads_make_a_lazy_value_once() -> None:
     made: list[int] = []
     together = threading.Barrier(8)
 
@@ -74,11 +66,11 @@ def test_what_is_made_once_is_made_once_by_many_threads() -> None:
         made.append(1)
         return object()
 
-    once = LazyValue(make)
+    value = LazyValue(make)
 
     def ask(_: int) -> object:
         together.wait(10)
-        return once()
+        return value()
 
     with ThreadPoolExecutor(8) as threads:
         values = list(threads.map(ask, range(8)))
@@ -86,7 +78,7 @@ def test_what_is_made_once_is_made_once_by_many_threads() -> None:
     assert len({id(value) for value in values}) == 1
 
 
-def test_a_failure_is_not_kept() -> None:
+def test_a_lazy_value_is_made_again_after_a_failure() -> None:
     answers = iter(["second"])
     failures = iter([ValueError("first")])
 
@@ -95,8 +87,8 @@ def test_a_failure_is_not_kept() -> None:
             raise failure
         return next(answers)
 
-    once = LazyValue(make)
+    value = LazyValue(make)
     with pytest.raises(ValueError, match="first"):
-        once()
-    assert once() == "second"
-    assert once() == "second"
+        value()
+    assert value() == "second"
+    assert value() == "second"
