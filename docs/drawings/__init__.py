@@ -1,0 +1,9 @@
+"""The drawings of README and docs, each made by a script: `python -m docs.drawings`."""
+
+from pathlib import Path
+
+from docs.drawings import chord, flow
+
+FOLDER = Path(__file__).parent
+DRAWINGS = {"chord": chord.drawing, "flow": flow.drawing}
+"""Those that are the same each time."""

@@ -1,0 +1,46 @@
+"""docs/reference/flow.md links to functions that exist, and the drawings are what their scripts draw."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from docs.drawings import DRAWINGS, FOLDER
+from docs.drawings.flow import STEPS
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "flow.md"
+LINKS = re.findall(r"\]\(([^)#]+\.py)#(\w+)\)", PAGE.read_text(encoding="utf-8"))
+
+
+def test_the_page_has_every_step_of_the_drawing() -> None:
+    steps = re.findall(r"^\| (\d) \*\*(\w+)\*\*", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert steps == [(str(number), step) for number, (step, *_) in enumerate(STEPS, 1)]
+
+
+@pytest.mark.parametrize(("file", "function"), LINKS, ids=[function for _, function in LINKS])
+def test_a_link_names_a_function_of_its_file(file: str, function: str) -> None:
+    code = (PAGE.parent / file).read_text(encoding="utf-8")
+    assert re.search(rf"^ *def {function}\(", code, re.MULTILINE)
+
+
+def test_every_step_links_to_a_function() -> None:
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if re.match(r"\| \d ", line)]
+    assert [row for row in rows if ".py#" not in row] == []
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_drawing_is_current(name: str) -> None:
+    assert (FOLDER / f"{name}.svg").read_text(encoding="utf-8") == DRAWINGS[name](), (
+        "run `python -m docs.drawings`"
+    )
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.svg")), ids=lambda file: file.stem)
+def test_a_drawing_is_an_svg_file_that_loads_nothing(file: Path) -> None:
+    drawn = file.read_text(encoding="utf-8")
+    assert ElementTree.fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"
+    assert re.findall(r"url\(\"?http|href=\"http|@import", drawn) == []
