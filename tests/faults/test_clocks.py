@@ -105,6 +105,7 @@ def running(server: SteppedServer) -> Iterator[RunningPipeline]:
         queues=[name for name in APART_S if name.startswith("chorale.")],
         sweeper=True,
         preload=PRELOAD.format(shifted=clocks, process=PROCESS),
+        forked=False,
         environment=environment,
     ) as pipeline:
         pipeline.index()

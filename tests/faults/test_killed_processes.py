@@ -120,9 +120,9 @@ def test_with_every_process_killed_at_once_the_caller_ends_its_request(whole: Ru
     whole.client().send("ERR-4711", request_id=later.request_id, cache="bypass", timeout_s=30)
     for process in whole.processes.values():
         assert process.wait(5) == KILLED
-    whole.revive()
 
     found = asked.result(30)
     assert (found.status, found.missing, found.documents) == ("failed", [("fuse", "not_started")], [])
+    whole.revive()
     found = seen_of(whole, later)
     assert (found.status, found.documents) == ("complete", expected)

@@ -15,16 +15,19 @@ from typing import Any, Self
 
 from chorale_client import Chorale
 
+from assembly.kinds import BUILT_IN
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline import BRANCH_KINDS, load_pipeline
 from config.pipeline_reader import Options
 from config.settings import Settings
 from models.documents import Document, Manifest, Passage
 from tasks.registration import make_app
+from tests.support.pipelines.fork_server import ForkedProcess, ForkServer
 from tests.support.servers.redis_server import RedisServer
 
 ROOT = Path(__file__).parents[3]
 READY_LIMIT_S = 120.0
+FORK_SERVER = ForkServer(ROOT)
 PYTHONPATH = os.pathsep.join([str(ROOT / "client"), str(ROOT)])
 """Of a process: this tree's own client too, which need not be the installed one."""
 
@@ -49,7 +52,8 @@ def logging_to(file: Path) -> str:
 class RunningPipeline:
     """Starts and ends the processes; `queues` says which (all when None), `sweeper` adds `chorale sweeper`.
 
-    `preload` is code that every process runs first, to register what a test adds.
+    `preload` is code that every process runs first, to register what a test adds.  The processes are forks of one
+    that has imported the product already; with `forked=False` each is an interpreter of its own.
     """
 
     def __init__(
@@ -62,8 +66,10 @@ class RunningPipeline:
         environment: Mapping[str, str] | None = None,
         branch_kinds: Mapping[str, Options] = BRANCH_KINDS,
         preload: str = "",
+        forked: bool = True,
     ) -> None:
         self.server = server
+        self._forked = forked
         self._folder = tempfile.TemporaryDirectory(prefix="chorale-home-")
         self.home = Path(self._folder.name)
         variables = {
@@ -85,7 +91,7 @@ class RunningPipeline:
         self._queues = list(self.resources.pipeline.queues if queues is None else queues)
         self._sweeper = sweeper
         self.preload = preload
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, subprocess.Popen[bytes] | ForkedProcess] = {}
         self._queue_of: dict[str, str | None] = {}
 
     def __enter__(self) -> Self:
@@ -114,16 +120,21 @@ class RunningPipeline:
         elif name.startswith("drainer"):
             call = f"from tasks.worker.sweeper_process import run; run(name={name!r}, only='drain')"
         else:
-            call = (
-                f"from tasks.worker.worker_process import run_worker; run_worker([{queue or name!r}], name={name!r})"
-            )
+            call = f"from tasks.worker.worker_process import run_worker; run_worker([{queue or name!r}], name={name!r})"
         self._queue_of[name] = queue
-        self.processes[name] = subprocess.Popen(
-            [sys.executable, "-c", f"{self.preload}\n{call}"],
-            cwd=ROOT,
-            env={**os.environ, **self.environment, "PYTHONPATH": PYTHONPATH, "CHORALE_TEST_PROCESS": name},
-            start_new_session=True,
-        )
+        code = f"{self.preload}\n{call}"
+        environment = {
+            **os.environ,
+            **self.environment,
+            "PYTHONPATH": PYTHONPATH,
+            "CHORALE_TEST_PROCESS": name,
+        }
+        if self._forked:
+            self.processes[name] = FORK_SERVER.fork(code, environment)
+        else:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-c", code], cwd=ROOT, env=environment, start_new_session=True
+            )
 
     def wait_ready(self, names: Iterable[str] | None = None) -> None:
         until = time.monotonic() + READY_LIMIT_S
@@ -187,7 +198,7 @@ class RunningPipeline:
             for (name, (title, text)), vector in zip(texts.items(), vectors, strict=True)
         ]
         generation = store.upsert(namespace, documents)
-        self.resources.publish_generation(namespace, generation)
+        self.resources.generations.publish(namespace, generation)
         return generation
 
 

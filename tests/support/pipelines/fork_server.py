@@ -1,0 +1,197 @@
+"""Worker processes forked from one process that has imported the product already.
+
+A fresh interpreter needs 2 to 3 s of CPU for the imports of a worker; a fork needs none of them.  A forked process
+is as real as a fresh one: it has its own pid, session, environment and memory, and it can be killed and paused.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from config.blas_threads import limit_threads
+
+IMPORTED = (
+    "tasks.worker.worker_process",
+    "tasks.worker.sweeper_process",
+    "celery.apps.worker",
+    "celery.backends.redis",
+    "celery.concurrency.thread",
+    "celery.fixups.django",
+    "celery.worker.consumer",
+    "kombu.transport.redis",
+    "onnxruntime",
+    "tantivy",
+    "tokenizers",
+    "safetensors.numpy",
+    "sqlalchemy.dialects.sqlite",
+    "audit.drainer",
+    "inference.onnx_embedder",
+    "inference.onnx_reranker",
+    "search.clustered.store",
+)
+"""What workers and sweepers import, also what they import late."""
+
+_HERE = "from tests.support.pipelines.fork_server import serve; serve({fd})"
+
+
+class ForkedProcess:
+    """The part of `subprocess.Popen` that tests use, for a child of the fork server."""
+
+    def __init__(self, server: ForkServer, pid: int) -> None:
+        self._server = server
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._server.exit_code_of(self.pid)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        until = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if until is not None and time.monotonic() > until:
+                raise subprocess.TimeoutExpired(f"forked process {self.pid}", timeout or 0)
+            time.sleep(0.01)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+
+class ForkServer:
+    """Starts the server process at the first fork; the server ends with the process that started it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def fork(self, code: str, environment: Mapping[str, str]) -> ForkedProcess:
+        """A process in a session of its own that runs `code`; stdout and stderr are those of the caller now."""
+        asked = {"code": code, "environment": dict(environment)}
+        return ForkedProcess(self, int(self._ask(asked, fds=[1, 2])))
+
+    def exit_code_of(self, pid: int) -> int | None:
+        """As `Popen.returncode`: None while the process runs."""
+        code = self._ask({"pid": pid})
+        return None if code is None else int(code)
+
+    def _ask(self, asked: dict[str, Any], fds: list[int] | None = None) -> Any:
+        message = json.dumps(asked).encode()
+        with self._lock:
+            server = self._connected()
+            head = len(message).to_bytes(4, "big")
+            if fds:
+                server.sendmsg([head], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+            else:
+                server.sendall(head)
+            server.sendall(message)
+            return json.loads(_received(server, int.from_bytes(_received(server, 4), "big")))
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            mine, theirs = socket.socketpair()
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", _HERE.format(fd=theirs.fileno())],
+                    cwd=self._root,
+                    env={
+                        **os.environ,
+                        "PYTHONPATH": os.pathsep.join([str(self._root / "client"), str(self._root)]),
+                    },
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            self._socket = mine
+            atexit.register(self._close)
+        return self._socket
+
+    def _close(self) -> None:
+        if self._socket is not None and self._process is not None:
+            self._socket.close()
+            self._process.wait()
+
+
+def serve(fd: int) -> None:
+    """The server's whole life: fork and tell exit codes until the socket is closed; a child returns as itself."""
+    limit_threads()
+    for name in IMPORTED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    client = socket.socket(fileno=fd)
+    while head := client.recvmsg(4, socket.CMSG_SPACE(8)):
+        if not head[0]:
+            return
+        asked = json.loads(_received(client, int.from_bytes(head[0], "big")))
+        if "pid" in asked:
+            answer: int | None = _ended(asked["pid"])
+        else:
+            out, error = _fds(head[1])
+            answer = os.fork()
+            if not answer:
+                client.close()
+                _become(asked, out, error)
+                return
+            os.close(out)
+            os.close(error)
+        told = json.dumps(answer).encode()
+        client.sendall(len(told).to_bytes(4, "big") + told)
+
+
+def _become(asked: dict[str, Any], out: int, error: int) -> None:
+    os.setsid()
+    os.dup2(out, 1)
+    os.dup2(error, 2)
+    os.close(out)
+    os.close(error)
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    main: Any = sys.modules["__main__"]
+    exec(compile(asked["code"], "<forked>", "exec"), vars(main))
+
+
+def _ended(pid: int) -> int | None:
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if ended else None
+
+
+def _fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    found = array.array("i")
+    for _, _, data in ancillary:
+        found.frombytes(data)
+    return list(found)
+
+
+def _received(connection: socket.socket, length: int) -> bytes:
+    received = b""
+    while len(received) < length:
+        part = connection.recv(length - len(received))
+        if not part:
+            raise ConnectionError("the fork server is gone")
+        received += part
+    return received
