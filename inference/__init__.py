@@ -1,9 +1,10 @@
-"""Neural models: embedders, hypothesis generators, rerankers; loaded after a worker started, never at import.
+"""Neural models: embedders, hypothesis generators, rerankers.
 
-Is given names, limits and texts; knows no store, no settings and no Celery.
+Models are loaded after a worker has started, never at import.  The callers pass in names, limits and texts; this folder
+knows no store, no settings and no Celery.
 """
 
 import os
 
-# ONNX Runtime reports to its maker and leaves a file in the temporary folder unless this stands before its import.
+# ONNX Runtime reads this when it is imported.  Without it, it sends telemetry and writes a file to the temporary folder.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

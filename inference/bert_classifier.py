@@ -1,4 +1,4 @@
-"""BERT-family cross-encoders as an ONNX graph: the encoder, and the head that makes one logit of a pair.
+"""BERT-family cross-encoders as an ONNX graph: the encoder, and the head that computes one logit for a pair.
 
 In:  `input_ids`, `mask`, and `segments` for BERT itself, int32, shape (batch, length), padded on the right.
 Out: `logits`, float32, shape (batch,).
@@ -19,14 +19,14 @@ HEADS: dict[str, tuple[str, str]] = {
     "xlm-roberta": ("classifier.dense", "classifier.out_proj"),
     "camembert": ("classifier.dense", "classifier.out_proj"),
 }
-"""The two layers above the first token's vector, by `model_type`; between them is a tanh."""
+"""The two layers above the first token's vector, by `model_type`; a tanh stands between them."""
 
 WITH_SEGMENTS = frozenset({"bert"})
-"""`model_type` of those that tell question and passage apart by token types."""
+"""`model_type` of the models that tell question and passage apart by token types."""
 
 
 def classifier_graph(shape: BertShape, model_type: str, read: Read, read_head: Read) -> BertGraph:
-    """`read` is asked for names as in a `BertModel`, `read_head` for the layers in HEADS."""
+    """`read` gives weights by their names in a `BertModel`, `read_head` the weights of the layers in HEADS."""
     build = Builder("fp32")
     has_segments = model_type in WITH_SEGMENTS
     x = encoded(build, shape, read, with_segments=has_segments)

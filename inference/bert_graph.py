@@ -1,10 +1,10 @@
 """The computation of a BERT-family encoder as an ONNX graph, built from the model's own weights.
 
-It is written in ONNX Runtime's fused operators (EmbedLayerNormalization, Attention, SkipLayerNormalization,
-BiasGelu), so nothing depends on a graph optimiser finding them.  `bert_graph` has pooling and normalisation
-inside; what else follows an encoder is built with `Builder`, `encoded` and `finished`.
+The graph uses ONNX Runtime's fused operators (EmbedLayerNormalization, Attention, SkipLayerNormalization, BiasGelu)
+directly, so it does not depend on a graph optimiser.  `bert_graph` includes pooling and normalisation; other heads are
+built with `Builder`, `encoded` and `finished`.
 
-In:  `input_ids`, `mask`, int32, shape (batch, length), padded on the right; `segments`, where asked for.
+In:  `input_ids`, `mask`, int32, shape (batch, length), padded on the right; optionally `segments`.
 Out: `vectors`, float32, shape (batch, width), unit length.
 """
 
@@ -22,17 +22,17 @@ from onnx import TensorProto, helper, numpy_helper
 from inference.bert_shape import ACTIVATIONS, BertShape
 
 Read = Callable[[str], NDArray[Any]]
-"""A weight of the model by its name."""
+"""Returns a weight of the model by its name."""
 
 OPSET = 17
 CONTRIB = "com.microsoft"
 IR_VERSION = 9
-"""What ONNX Runtime 1.20, the oldest that we allow, reads for sure."""
+"""ONNX Runtime 1.20, the oldest version that we allow, reads this version."""
 
 
 @dataclass(slots=True)
 class BertGraph:
-    """The graph, and apart from it the weights, which ONNX Runtime is handed by name."""
+    """The graph, and its weights by name, which ONNX Runtime receives separately."""
 
     model: onnx.ModelProto
     weights: dict[str, NDArray[Any]]
@@ -50,7 +50,7 @@ class Builder:
         return name
 
     def constant(self, name: str, value: NDArray[Any]) -> str:
-        """What shape inference reads has to be inside the graph."""
+        """Put a value into the graph itself, where shape inference can read it."""
         self.constants.append(numpy_helper.from_array(value, name))
         return name
 
@@ -63,7 +63,7 @@ class Builder:
         return self.op(kind, inputs, domain=CONTRIB, **settings)
 
     def product(self, x: str, name: str, matrix: NDArray[np.float32]) -> str:
-        """x times `matrix`, shape (in, out); in int8 with one scale for each column."""
+        """x times `matrix`, shape (in, out).  In int8 each column has its own scale."""
         if self.precision == "fp32":
             return self.op("MatMul", [x, self.weight(name, matrix)])
         scale = np.maximum(np.abs(matrix).max(axis=0), np.float32(1e-12)) / np.float32(127)
@@ -78,9 +78,9 @@ class Builder:
 
 
 def bert_graph(shape: BertShape, read: Read, *, precision: str = "fp32") -> BertGraph:
-    """Build the graph; `read` is asked for names as in a `BertModel` ("embeddings.LayerNorm.weight").
+    """Build the graph; `read` gives weights by their names in a `BertModel` ("embeddings.LayerNorm.weight").
 
-    `precision` is `fp32`, or `int8`: matrices in 8-bit integers, activations quantised on the way.
+    `precision` is `fp32` or `int8`.  In int8, matrices are 8-bit integers and activations are quantised at run time.
     """
     build = Builder(precision)
     _pool(build, shape.pooling, encoded(build, shape, read))
@@ -88,9 +88,9 @@ def bert_graph(shape: BertShape, read: Read, *, precision: str = "fp32") -> Bert
 
 
 def encoded(build: Builder, shape: BertShape, read: Read, *, with_segments: bool = False) -> str:
-    """The name of the tokens' vectors, shape (batch, length, width).
+    """Add the encoder; returns the name of the tokens' vectors, shape (batch, length, width).
 
-    `with_segments`: each token's type is an input, `segments`; otherwise all are of type 0.
+    `with_segments`: the graph has an input `segments` with each token's type; otherwise every token has type 0.
     """
     x = _embeddings(build, shape, read, with_segments)
     for layer in range(shape.layers):
@@ -99,7 +99,7 @@ def encoded(build: Builder, shape: BertShape, read: Read, *, with_segments: bool
 
 
 def finished(build: Builder, inputs: list[str], output: str, output_shape: list[str]) -> BertGraph:
-    """The graph of what was built: int32 inputs of shape (batch, length) to one float32 output."""
+    """The graph that was built: int32 inputs of shape (batch, length), one float32 output."""
     graph = helper.make_graph(
         build.nodes,
         "bert",
@@ -123,7 +123,7 @@ def _embeddings(build: Builder, shape: BertShape, read: Read, with_segments: boo
     positions = read("embeddings.position_embeddings.weight")[shape.first_position :]
     types = read("embeddings.token_type_embeddings.weight")
     if not with_segments:
-        # A single text is all of token type 0, so that row is a constant: it is added to every position.
+        # Every token of a single text has type 0, so the row of type 0 is added to every position.
         positions = positions + types[0]
     inputs = [
         "input_ids",
@@ -135,7 +135,7 @@ def _embeddings(build: Builder, shape: BertShape, read: Read, with_segments: boo
         build.weight("words.norm.bias", read("embeddings.LayerNorm.bias")),
     ]
     name = "embedded"
-    # Its second output, a mask in another form, has to be named although nobody reads it.
+    # The operator requires a name for its second output, which nothing reads.
     build.nodes.append(
         helper.make_node(
             "EmbedLayerNormalization",
@@ -189,7 +189,7 @@ def _layer(build: Builder, shape: BertShape, read: Read, name: str, x: str) -> s
 
 
 def _attention(build: Builder, shape: BertShape, projected: str) -> str:
-    """Attention over queries, keys and values that lie side by side in the last dimension of `projected`."""
+    """Attention; the last dimension of `projected` holds queries, keys and values side by side."""
     outputs = [f"{projected}.{part}" for part in ("query", "key", "value")]
     build.nodes.append(helper.make_node("Split", [projected], outputs, axis=-1))
     return build.fused("MultiHeadAttention", [*outputs, "", "mask"], num_heads=shape.heads)
@@ -203,7 +203,7 @@ def _pool(build: Builder, pooling: str, x: str) -> None:
         mask = build.op("Cast", ["mask"], to=TensorProto.FLOAT)
         axis = build.constant("token_axis", np.array([1], np.int64))
         if pooling == "mean":
-            # A product of (batch, 1, length) and (batch, length, width) sums without a masked copy.
+            # (batch, 1, length) times (batch, length, width) sums the tokens without a masked copy.
             row = build.op("Unsqueeze", [mask, axis])
             total = build.op("Squeeze", [build.op("MatMul", [row, x]), axis])
             pooled = build.op("Div", [total, build.op("ReduceSum", [mask, axis], keepdims=1)])
@@ -216,7 +216,7 @@ def _pool(build: Builder, pooling: str, x: str) -> None:
 
 
 def _promise(name: str, value: NDArray[Any]) -> TensorProto:
-    """An initialiser without its data: 90 MB are not copied through a protobuf (which ends at 2 GB)."""
+    """An initialiser without data, so that 90 MB are not copied through a protobuf (whose limit is 2 GB)."""
     kind = helper.np_dtype_to_tensor_dtype(value.dtype)
     tensor = TensorProto(name=name, data_type=kind, dims=value.shape, data_location=TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value="memory")

@@ -1,4 +1,4 @@
-"""Which encoders `bert_graph` is, and what of their shape is not in the weights."""
+"""Which encoders `bert_graph` can build, and the parameters that are not in their weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from inference.sentence_model import SentenceModel, first_position
 from models.errors import NotConfigured
 
 MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
-"""`model_type` of the encoders that are BERT with other numbers."""
+"""`model_type` of the encoders that differ from BERT only in their numbers."""
 
 ACTIVATIONS: dict[str, str] = {
     "gelu": "BiasGelu",
@@ -16,14 +16,14 @@ ACTIVATIONS: dict[str, str] = {
     "gelu_pytorch_tanh": "FastGelu",
     "relu": "Relu",
 }
-"""Operator by `hidden_act`: GELU by the error function, by its tanh approximation, ReLU."""
+"""Operator by `hidden_act`: GELU with the error function, GELU with the tanh approximation, ReLU."""
 
 POOLINGS = ("mean", "cls", "max")
 
 
 @dataclass(frozen=True, slots=True)
 class BertShape:
-    """What is not in the weights themselves."""
+    """The parameters of an encoder that are not in its weights."""
 
     layers: int
     heads: int
@@ -37,7 +37,7 @@ class BertShape:
 
 
 def bert_shape(model: SentenceModel) -> BertShape:
-    """The model as the graph's shape; raises NotConfigured if the graph would not be exactly this model."""
+    """The model's parameters; raises NotConfigured if the graph would not compute exactly this model."""
     exact = {
         **_encoder(model),
         f"the pooling {model.pooling!r}": model.pooling in POOLINGS,
@@ -48,24 +48,24 @@ def bert_shape(model: SentenceModel) -> BertShape:
     for what, is_exact in exact.items():
         if not is_exact:
             raise NotConfigured(
-                f"the embedder 'onnx' does not do {what} of {model.folder} without an ONNX file of it; "
+                f"the embedder 'onnx' does not support {what} of {model.folder} without an ONNX file of it; "
                 "use 'sentence_transformers'"
             )
     return _shape(model, model.pooling)
 
 
 def classifier_shape(model: SentenceModel) -> BertShape:
-    """The encoder below a sequence-classification head; raises NotConfigured likewise."""
+    """The parameters of the encoder below a sequence-classification head; raises NotConfigured like `bert_shape`."""
     for what, is_exact in _encoder(model).items():
         if not is_exact:
             raise NotConfigured(
-                f"the reranker 'onnx' does not do {what} of {model.folder}; use 'sentence_transformers'"
+                f"the reranker 'onnx' does not support {what} of {model.folder}; use 'sentence_transformers'"
             )
     return _shape(model, "cls")
 
 
 def _encoder(model: SentenceModel) -> dict[str, bool]:
-    """What could keep the graph from being this encoder, and whether it is as the graph has it."""
+    """The properties that the graph requires of an encoder, and whether this model has them."""
     config = model.config
     architecture, activation = config.get("model_type"), config.get("hidden_act", "gelu")
     return {

@@ -1,4 +1,4 @@
-"""A language model behind an OpenAI-compatible chat endpoint: one text for each prompt, within one limit for all."""
+"""A language model behind an OpenAI-compatible chat endpoint: one text for each prompt, one time limit for all."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from models.errors import (
 
 MAX_ANSWER_BYTES = 1_000_000
 MAX_TEXT_CHARS = 8_192
-"""As much as a caller may give of a hypothetical document; the rest of a text is cut off."""
+"""The limit of a caller's own hypothetical documents; longer texts are cut."""
 PARALLEL = 64
-"""So many prompts of one call are out at the same time; the next go out as these come back.  Four questions with 16
-documents each, or one rewrite for each of the questions that a request may have."""
+"""Maximum number of prompts of one call in flight: four questions with 16 documents each, or one rewrite for each
+question of the largest request."""
 ATTEMPTS = 3
 FIRST_PAUSE_S = 0.2
 
@@ -45,24 +45,24 @@ _FAILURES: Mapping[int, type[StageFailure]] = {
     408: StoreTimeout,
     422: NotConfigured,
 }
-"""By HTTP status; every other one is StoreUnavailable."""
+"""By HTTP status; all other statuses are StoreUnavailable."""
 _PASSING = frozenset({408, 409, 425, 429})
-"""Worth another attempt, as is every status from 500 on."""
+"""Statuses that are retried, as are those from 500 on."""
 _TELLING = frozenset({402, 429})
-"""Their message says whether to wait or to pay."""
+"""Statuses whose message is shown: it says whether to wait or to pay."""
 _MOVED = range(300, 400)
 _CONNECTED = frozenset({"connection.connect_tcp.complete", "connection.start_tls.complete"})
-"""Of the events that `httpcore` tells a request's `trace`: those that bring a connection."""
+"""The events of `httpcore`'s `trace` that carry a new connection."""
 _STREAMED = "X-Stainless-Raw-Response"
-"""By this header of its own request the client knows that it was asked for a stream."""
+"""The OpenAI client recognises a streamed request by this header of its own."""
 
 
 class ChatModel:
-    """Thread-safe.  `url` is the endpoint up to and with its `/v1`, with a query where each request is to have it;
-    `fields` stand in the body of each request in place of ours.  The key is shown nowhere.
+    """Thread-safe.  `url` is the endpoint up to and including `/v1`; its query is sent with each request.  `fields`
+    replace our own fields in the body of each request.  The key never appears in errors or logs.
 
-    What is sent, and to whom, is what is given here: no `OPENAI_...` variable of the environment counts, and no
-    redirect is followed.  Its proxies (`HTTPS_PROXY`, `NO_PROXY`) and certificates (`SSL_CERT_FILE`) do.
+    Only the arguments decide what is sent, and where: `OPENAI_...` variables are ignored, and redirects are not
+    followed.  The environment's proxies (`HTTPS_PROXY`, `NO_PROXY`) and certificates (`SSL_CERT_FILE`) apply.
     """
 
     def __init__(
@@ -84,12 +84,12 @@ class ChatModel:
         self._client = openai.OpenAI(
             base_url=parts._replace(query="").geturl(),
             default_query=dict(parse_qsl(parts.query, keep_blank_values=True)),
-            # Without a key of ours the client would look for one in the environment.
+            # Without this value the client would read a key from the environment.
             api_key=api_key or "none",
             max_retries=0,
             http_client=http,
         )
-        # Now, and not for the first question: the client imports this when it is first asked for it.
+        # The client imports this at first use; do it now, not during the first question.
         self._stream = self._client.chat.completions.with_streaming_response
         self._where = f"{model} at {parts.netloc}"
         self._secret = api_key
@@ -99,14 +99,12 @@ class ChatModel:
         self._body.update(fields or {})
         self._model = model
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self._lock = threading.Lock()
-        """Of the sockets."""
+        self._sockets_lock = threading.Lock()
 
     def complete(self, prompts: Sequence[str], *, timeout_s: float) -> list[str | StageFailure]:
-        """What the model writes for each prompt, or why it did not, after `timeout_s` seconds at the latest.
+        """The model's text for each prompt, or why there is none, within `timeout_s` seconds.  Raises nothing.
 
-        At most `PARALLEL` prompts are out at the same time.  Attempts are repeated within that time where it is worth
-        it.  Nothing is raised.
+        At most `PARALLEL` prompts are in flight.  Temporary failures are retried within the time limit.
         """
         until_s = time.monotonic() + timeout_s
         jobs: list[Future[str | StageFailure | None]] = [Future() for _ in prompts]
@@ -118,10 +116,10 @@ class ChatModel:
                     prompt, job = waiting.popleft()
                     job.set_result(self._ask(prompt, until_s))
 
-        # Threads of this call alone, and daemons: one that hangs holds up neither a later call nor the process' end.
+        # Daemon threads for this call only: a hung thread delays neither a later call nor the end of the process.
         for _ in range(min(PARALLEL, len(prompts))):
             threading.Thread(target=work, name="chat", daemon=True).start()
-        # An endpoint that sends a byte now and then, or a name server that hangs, escapes every socket's timeout.
+        # A socket timeout does not stop an endpoint that sends a byte now and then, or a name server that hangs.
         wait(jobs, timeout=timeout_s)
         outcomes = [job.result() if job.done() else None for job in jobs]
         if None in outcomes:
@@ -134,16 +132,16 @@ class ChatModel:
         self._client.close()
 
     def _hang_up(self) -> None:
-        """Whoever still reads comes to the end.  Shut down and not closed: a number that is free again may be that of
-        another connection, from which TLS would read."""
-        with self._lock:
+        """End the reads of all connections.  The sockets are shut down and not closed: another connection could get a
+        closed socket's file descriptor, and TLS would read from it."""
+        with self._sockets_lock:
             sockets = list(self._sockets)
         for one in sockets:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
     def _make_ours(self, request: httpx2.Request) -> None:
-        """The client adds headers about this machine, and others that it finds in its environment."""
+        """Replace the client's headers, which describe this machine and come partly from the environment."""
         headers = {
             "Host": request.url.netloc.decode("ascii"),
             "Accept": "application/json",
@@ -160,11 +158,11 @@ class ChatModel:
 
     def _keep_socket(self, event: str, told: Mapping[str, Any]) -> None:
         if event in _CONNECTED:
-            with self._lock:
+            with self._sockets_lock:
                 self._sockets.add(told["return_value"].get_extra_info("socket"))
 
     def _ask(self, prompt: str, until_s: float) -> str | StageFailure | None:
-        """None: not within that time."""
+        """None: not in time."""
         for attempt in range(ATTEMPTS):
             try:
                 return self._ask_once(prompt, until_s)
@@ -177,11 +175,11 @@ class ChatModel:
                 pause_s = _pause_s(error.response.headers, attempt)
                 is_passing = error.status_code >= 500 or error.status_code in _PASSING
             except (openai.APIConnectionError, httpx2.HTTPError) as error:
-                # The text of such an error may quote a header, and so the key.
+                # The text of such an error may quote the header with the key.
                 kind = type(error.__cause__ or error).__name__
                 failure = StoreUnavailable(f"{self._where}: {kind}")
                 pause_s, is_passing = _pause_s({}, attempt), True
-            except Exception as error:  # whatever a client makes of a strange endpoint
+            except Exception as error:  # the client may raise anything for a malformed answer
                 return StageFailure(f"{self._where}: {type(error).__name__}")
             if not is_passing or attempt == ATTEMPTS - 1 or time.monotonic() + pause_s >= until_s:
                 return failure
@@ -214,11 +212,11 @@ class ChatModel:
             finished = choice.get("finish_reason")
         except (ValueError, LookupError, TypeError, AttributeError):
             raise InvalidAnswer(
-                f"{self._where}: no chat completion in the {len(body):,} bytes of its answer"
+                f"{self._where}: the answer of {len(body):,} bytes is no chat completion"
             ) from None
         if refusal or finished == "content_filter":
             raise Declined(f"{self._where}: the question was declined: {self._told(refusal or finished)}")
-        # Where the template opens the thoughts, the model only closes them.
+        # Where the chat template opens <think>, the model writes only the closing tag.
         text = content.rpartition("</think>")[2].strip() if isinstance(content, str) else ""
         if text and "<think>" not in text:
             return text
@@ -234,10 +232,12 @@ class ChatModel:
     def _refusal(self, error: openai.APIStatusError) -> StageFailure:
         where = f"{self._where}: HTTP {error.status_code}"
         if error.status_code in _MOVED:
-            return NotConfigured(f"{where}: no redirect is followed; declare the url that it leads to")
+            return NotConfigured(
+                f"{where}: redirects are not followed; declare the url that this one leads to"
+            )
         kind = _FAILURES.get(error.status_code, StoreUnavailable)
         said: object = None
-        # Of a key that they refuse endpoints quote a part.
+        # An endpoint that refuses a key may quote part of it, so its message is not shown.
         if kind is NotConfigured or error.status_code in _TELLING:
             said = error.body
             if isinstance(said, Mapping):
@@ -245,16 +245,16 @@ class ChatModel:
         return kind(f"{where}: {self._told(said or '')}".rstrip(": "))
 
     def _told(self, said: object) -> str:
-        """What an endpoint said, without our key."""
+        """The endpoint's message without our key, cut to 200 characters."""
         text = str(said)
-        # First, since a cut may leave a part of it.
+        # Remove the key before the cut, which could leave part of it.
         if self._secret:
             text = text.replace(self._secret, "***")
         return text[:200]
 
 
 class _Beginning(httpx2.SyncByteStream):
-    """As much of an answer as is read at most."""
+    """The first MAX_ANSWER_BYTES of an answer."""
 
     def __init__(self, whole: httpx2.SyncByteStream) -> None:
         self._whole = whole
@@ -272,7 +272,7 @@ class _Beginning(httpx2.SyncByteStream):
 
 
 def _bound(response: httpx2.Response) -> None:
-    """The client itself reads an error's text, to its end and unpacked."""
+    """Limit the size of an error: the client itself reads an error's text to its end, and decompresses it."""
     if not response.is_success:
         assert isinstance(response.stream, httpx2.SyncByteStream)
         response.stream = _Beginning(response.stream)
@@ -280,7 +280,7 @@ def _bound(response: httpx2.Response) -> None:
 
 
 def _pause_s(headers: Mapping[str, str], attempt: int) -> float:
-    """Before the next attempt: what the endpoint asks for (RFC 9110, Retry-After), else twice as long each time."""
+    """The pause before the next attempt: the endpoint's Retry-After (RFC 9110), else twice as long each time."""
     asked = headers.get("retry-after", "")
     try:
         return max(0.0, float(asked))

@@ -1,4 +1,4 @@
-"""The embedders there are, by name."""
+"""The table of embedders, by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EMBEDDERS: dict[str, tuple[str, str]] = {
     "onnx": ("inference.onnx_embedder", "OnnxEmbedder"),
     "sentence_transformers": ("inference.sentence_transformers_embedder", "SentenceTransformersEmbedder"),
 }
-"""Module and class; a module is imported when its embedder is asked for, so one never costs the other."""
+"""Module and class by name; a module is imported only when its embedder is loaded."""
 
 
 def load_embedder(
@@ -28,9 +28,9 @@ def load_embedder(
 ) -> Embedder:
     """The embedder `backend` (a key of EMBEDDERS) of the model `name` (a folder, or a name on the hub).
 
-    Nothing is read before its first use, or `warm()`: these raise ModelMissing, NotConfigured (the backend
-    cannot do this model) and WrongDeclaration (`max_pieces`).  `device` ("cpu", "cuda:0") is chosen by itself
-    when None; `precision` is `fp32` or `int8`, the latter in `onnx` alone.
+    Nothing is read before the first use, or `warm()`, which raise ModelMissing, NotConfigured (the backend does not
+    support this model) and WrongDeclaration (`max_pieces`).  `device` is "cpu", "cuda:0", …; None takes the best one.
+    `precision` is `fp32` or `int8`; only `onnx` has `int8`.
     """
     if backend not in EMBEDDERS:
         raise WrongDeclaration(f"no embedder {backend!r}; there are: {', '.join(EMBEDDERS)}")

@@ -34,15 +34,15 @@ def fingerprint(
 ) -> str:
     """32 hex characters over weights, tokenizer, architecture, pooling, prompts, length and precision.
 
-    `weights` are the files in the model's folder that the vectors are computed from.  Embedders of one model
-    that compute from the same files in one precision have one fingerprint, whatever library does it.
+    `weights` are the files in the model's folder that the vectors are computed from.  Embedders that use the same files
+    in the same precision have the same fingerprint, whatever their library.
     """
     stated: dict[str, Any] = {
         "weights": {str(path.relative_to(model.folder)): file_sha256(path) for path in weights},
         "tokenizer": _tokenizer(model.transformer / "tokenizer.json"),
         "config": {name: value for name, value in model.config.items() if name not in WITHOUT_EFFECT},
         "pooling": model.pooling,
-        # Normalize is left out, since vectors are normalised with it and without it.
+        # Normalize is left out: vectors are always normalised.
         "modules": [entry for entry in model.modules if entry[0] not in ("Pooling", "Normalize")],
         "prompts": model.prompts,
         "max_length": max_length,
@@ -56,7 +56,7 @@ def _tokenizer(path: Path) -> str:
     if not path.is_file():
         return ""
     stated = json.loads(path.read_text("utf-8"))
-    # Truncation and padding are set by whoever encodes.
+    # We set truncation and padding ourselves.
     for name in ("truncation", "padding"):
         stated.pop(name, None)
     return hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()

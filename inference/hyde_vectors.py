@@ -1,4 +1,4 @@
-"""Question vectors moved towards passages: feedback from real ones, or hypothetical ones (HyDE)."""
+"""The vectors that the branch `hyde` searches: a question moved towards real passages, or hypothetical ones."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ def feedback_vector(
 ) -> Vector:
     """Pseudo-relevance feedback on vectors (Li et al., TOIS 2023): norm(a q + (1 - a) norm(sum w_i d_i)).
 
-    `passages`, shape (n, d), are BM25's, each with its score there, which is its weight; the `count` best
-    are taken.  `alpha` is the question's share: from .5 on it keeps at least half.  Without a passage the
-    question itself comes back, normalised.
+    `passages`, shape (n, d), are those that BM25 found; their weights are their BM25 `scores`, and only the `count` best
+    are used.  `alpha` is the question's share.  Without passages the result is the normalised question.
     """
     if len(passages) != len(scores):
         raise ValueError(f"{len(passages)} passages and {len(scores)} scores; there must be one for each")
@@ -30,12 +29,12 @@ def feedback_vector(
 def hypothesis_vector(question: Vector, documents: Matrix) -> Vector:
     """HyDE (Gao et al., 2022): the mean of the question and its hypothetical documents, normalised.
 
-    `documents` has shape (n, d); both sides are given normalised.
+    `documents` has shape (n, d); `question` and `documents` are normalised.
     """
     return _normalised(question + documents.sum(axis=0))
 
 
 def _normalised(vector: Vector) -> Vector:
-    """At unit length; a vector of zeros stays as it is."""
+    """The vector at unit length; a vector of zeros is returned as it is."""
     length = float(np.linalg.norm(vector))
     return np.asarray(vector / length if length > 0 else vector, np.float32)

@@ -1,4 +1,4 @@
-"""A thread for what may hang: whoever asks waits for a limited time, whatever becomes of it."""
+"""A thread for work that may hang; the caller waits for a limited time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from queue import SimpleQueue
 from typing import Literal
 
 Ended = Literal["ended", "running", "busy"]
-"""How `run` came back: the job ended, it still runs, or an earlier one left no time to begin it."""
+"""How `run` returned: the job ended, it still runs, or an earlier job left no time to start it."""
 
 
 class JobThread:
-    """Does one job at a time.  It is a daemon: a job that never ends does not keep the process from ending."""
+    """Runs one job at a time on a daemon thread, so a job that never ends does not keep the process alive."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -22,7 +22,7 @@ class JobThread:
         self._thread: threading.Thread | None = None
 
     def run(self, job: Callable[[], None], *, limit_s: float | None = None) -> Ended:
-        """Wait for the job at most `limit_s` seconds; raises what it raised, if it ended in time."""
+        """Wait at most `limit_s` seconds for the job; raises the job's exception if it ended in time."""
         until = None if limit_s is None else time.monotonic() + limit_s
         if not self._idle.acquire(timeout=-1 if limit_s is None else max(0.0, limit_s)):
             return "busy"
@@ -32,13 +32,13 @@ class JobThread:
         def whole() -> None:
             try:
                 job()
-            except BaseException as error:  # whoever waits is told, and the thread goes on
+            except BaseException as error:  # raised in the waiting thread
                 raised.append(error)
             finally:
                 self._idle.release()
                 ended.set()
 
-        # One that was started before a fork is not there after it.
+        # A thread that was started before a fork does not exist after it.
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()

@@ -1,4 +1,4 @@
-"""Something costly, made by whichever thread asks first."""
+"""A value that is costly to make; the first thread that needs it makes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class LazyValue(Generic[T]):
-    """Calling it makes the value, or returns the one made before; an exception is not kept."""
+    """A call makes the value, or returns the one made before.  After an exception the next call tries again."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

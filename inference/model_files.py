@@ -1,4 +1,4 @@
-"""Where a model's files are: a folder, an installed package, or the Hugging Face hub."""
+"""Finds a model's files: in a folder, an installed package, or on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from pathlib import Path
 from models.errors import ModelMissing
 
 DESCRIPTION = ("*.json", "*.txt", "*.model")
-"""What a model's folder says of itself: little, and fetched first."""
+"""The small files that describe a model; they are downloaded first."""
 LEFT_OUT = ("onnx/*.json", "onnx/*.txt", "openvino/*")
 
 SAFETENSORS = ("model*.safetensors", "*/model.safetensors")
-"""The weights in one precision, those of its dense modules too."""
+"""The weights in one precision, including those of dense modules."""
 ONNX = ("onnx/model.onnx*", "model.onnx*")
-"""The ONNX file in full precision; what is too large for it lies beside it (`model.onnx_data`)."""
+"""The ONNX file in full precision, and the data of large models beside it (`model.onnx_data`)."""
 
 _LOADED_FIRST = ("*.safetensors", "pytorch_model*.bin")
 
 
 @dataclass(frozen=True, slots=True)
 class Packaged:
-    """A model inside a Python package, which is never imported."""
+    """A model inside a Python package; the package is never imported."""
 
     package: str
     folder: str
     sha256: str
-    """Of `model.safetensors`, as its first publisher has it."""
+    """SHA-256 of the published `model.safetensors`."""
 
 
 PACKAGED = {
@@ -40,16 +40,15 @@ PACKAGED = {
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     ),
 }
-"""Models that need no network if their package is installed, by their name on the hub."""
+"""Models that need no network if their package is installed, by name on the hub."""
 
 
 def model_folder(name: str, weights: Sequence[str] = (), *, is_local: bool = False) -> Path:
     """The folder of a model: `name` is a folder, or a name on the hub.
 
-    From the hub come its description and the `weights` (SAFETENSORS, ONNX) that are not there yet; nothing comes
-    where it has to be `is_local`, since the hub may be silent for minutes.  A name without an owner is one of
-    sentence-transformers.  Raises ModelMissing.  `HF_HUB_OFFLINE` and `HF_HOME`
-    are the hub library's own settings and hold here.
+    Downloads the description and those `weights` (SAFETENSORS, ONNX) that are missing; with `is_local` it downloads
+    nothing, because the hub may not answer for minutes.  A name without an owner belongs to sentence-transformers.
+    `HF_HUB_OFFLINE` and `HF_HOME`, settings of the hub's library, apply.  Raises ModelMissing.
     """
     if (folder := Path(name).expanduser()).is_dir():
         return folder
@@ -58,7 +57,7 @@ def model_folder(name: str, weights: Sequence[str] = (), *, is_local: bool = Fal
 
 
 def safetensors_files(folder: Path) -> list[Path]:
-    """What sentence-transformers would load: safetensors where there are any, else PyTorch's own files."""
+    """The files that sentence-transformers would load: safetensors if there are any, else PyTorch's own format."""
     for pattern in _LOADED_FIRST:
         files = [*folder.glob(pattern), *folder.glob(f"*/{pattern}")]
         if files := sorted(file for file in files if file.parent.name not in ("onnx", "openvino")):
@@ -67,7 +66,7 @@ def safetensors_files(folder: Path) -> list[Path]:
 
 
 def onnx_files(folder: Path) -> list[Path]:
-    """The model's ONNX file and what lies beside it; none if it brings none."""
+    """The model's ONNX file and its data files; empty if it has none."""
     for path in (folder / "onnx" / "model.onnx", folder / "model.onnx"):
         if path.is_file():
             return [path, *sorted(set(path.parent.glob("model.onnx*")) - {path})]
@@ -75,7 +74,7 @@ def onnx_files(folder: Path) -> list[Path]:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, once for each version of it in a process (90 MB take 60 ms)."""
+    """SHA-256 of a file, computed once for each version of the file in a process (90 MB take 60 ms)."""
     state = path.stat()
     return _file_sha256(path, state.st_size, state.st_mtime_ns)
 
@@ -110,13 +109,11 @@ def _from_hub(name: str, weights: Sequence[str], is_local: bool) -> Path:
                 name, allow_patterns=wanted, ignore_patterns=list(LEFT_OUT), local_files_only=is_local
             )
         )
-    # Unknown names, refused ones, no network: the hub's errors are all OSErrors or ValueErrors.
+    # All errors of the hub's library (unknown name, no access, no network) are OSErrors or ValueErrors.
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         package = f" or install the package {PACKAGED[name].package}" if name in PACKAGED else ""
         hub = (
-            "fetched from the Hugging Face hub yet"
-            if is_local
-            else f"to be had from the Hugging Face hub ({reason})"
+            "downloaded from the Hugging Face hub yet" if is_local else f"on the Hugging Face hub ({reason})"
         )
         raise ModelMissing(f"no model {name}: neither a folder nor {hub}; give a folder{package}") from error

@@ -20,7 +20,7 @@ from models.documents import Matrix
 class OnnxBert:
     """Ids and mask of shape (batch, length) to vectors of shape (batch, dimension), unit length.
 
-    Raises NotConfigured if the graph would not be exactly this model, and anything for damaged weights.
+    Raises NotConfigured if the graph would not compute exactly this model, and any exception for damaged weights.
     """
 
     def __init__(self, model: SentenceModel, path: Path, *, precision: str, threads: int) -> None:
@@ -35,14 +35,14 @@ class OnnxBert:
 
 def bert_session(graph: BertGraph, threads: int) -> onnxruntime.InferenceSession:
     options = session_options(threads)
-    # The session copies these while it loads; afterwards they are free to go.
+    # The session copies these values while it loads.
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in graph.weights.values()]
     options.add_external_initializers(list(graph.weights), values)
     return onnxruntime.InferenceSession(graph.model.SerializeToString(), options, providers=PROVIDERS)
 
 
 def encoder_reader(weights: Any) -> Read:
-    """Weights in fp32 by their name in a `BertModel`, whatever prefix the file has before it."""
+    """Reads weights in fp32 by their names in a `BertModel`; the file may put a prefix before the names."""
     prefix = encoder_prefix(weights)
 
     def read(name: str) -> NDArray[Any]:
@@ -52,7 +52,7 @@ def encoder_reader(weights: Any) -> Read:
 
 
 def encoder_prefix(weights: Any) -> str:
-    """What stands before the names of the encoder's weights in the file: "", "bert.", "roberta."."""
+    """The prefix of the encoder's weights in the file: "", "bert.", "roberta."."""
     marker = "embeddings.word_embeddings.weight"
     names: list[str] = list(weights.keys())
     return next((name.removesuffix(marker) for name in names if name.endswith(marker)), "")

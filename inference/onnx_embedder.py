@@ -18,18 +18,17 @@ from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, StageFailure
 
 MAX_TOKENS = 1024
-"""Of one run, padding included.  Larger runs are no faster (measured: 1 to 16 passages of 200 words)."""
+"""Maximum tokens of one run, padding included.  Larger runs are no faster (measured: 1 to 16 passages of 200 words)."""
 
 Encode = Callable[[NDArray[np.int32], NDArray[np.int32]], Matrix]
 """Ids and mask of shape (batch, length) to vectors of unit length, shape (batch, dimension)."""
 
 
 class OnnxEmbedder(TextEmbedder):
-    """The embedder `onnx`: the BERT family from `model.safetensors`, others from the ONNX file they bring.
+    """The embedder `onnx`: the BERT family from `model.safetensors`, other models from their own ONNX file.
 
-    In int8, which the BERT family alone has, weights and activations are 8-bit integers; each text then runs
-    alone, since the scale of the activations is taken over the whole run and a text's vector must not depend
-    on its neighbours.
+    Only the BERT family has int8: weights and activations are 8-bit integers.  The scale of the activations is computed
+    over the whole run, so each text runs alone: its vector must not depend on other texts.
     """
 
     PRECISIONS = ("fp32", "int8")
@@ -41,7 +40,7 @@ class OnnxEmbedder(TextEmbedder):
         self._encode = LazyValue(self._load)
 
     def weight_files(self) -> list[Path]:
-        """The first is the one to load.  Raises NotConfigured and ModelMissing."""
+        """The file to load, then the other files that vectors depend on.  Raises NotConfigured and ModelMissing."""
         return self._files()
 
     def _vectors(self, texts: list[str], progress: Progress | None) -> Matrix:
@@ -83,8 +82,8 @@ class OnnxEmbedder(TextEmbedder):
         path = self.weight_files()[0]
         is_file = path.suffix == ".onnx"
         if is_file and self.precision != "fp32":
-            raise NotConfigured(f"the embedder 'onnx' does not do {self.precision} of {path}; use fp32")
-        # ONNX and its runtime take up to .25 s to import, and who asks for a fingerprint alone needs neither.
+            raise NotConfigured(f"the embedder 'onnx' does not support {self.precision} for {path}; use fp32")
+        # ONNX and its runtime take up to .25 s to import; a fingerprint needs neither.
         try:
             if is_file:
                 from inference.onnx_file import OnnxFile
@@ -95,6 +94,6 @@ class OnnxEmbedder(TextEmbedder):
             return OnnxBert(self.model, path, precision=self.precision, threads=self.threads)
         except StageFailure:
             raise
-        # A damaged file, a weight too few, shapes that do not fit: their exceptions share no base class.
+        # The exceptions for damaged files, missing weights and wrong shapes share no base class.
         except Exception as error:
             raise ModelMissing(f"{path} cannot be loaded: {error}") from error

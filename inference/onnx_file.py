@@ -1,4 +1,4 @@
-"""Encoders of any architecture from the ONNX file that the model brings."""
+"""Encoders of any architecture, from the model's own ONNX file."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from models.errors import NotConfigured
 REQUIRED_INPUTS = frozenset({"input_ids", "attention_mask"})
 INPUTS = REQUIRED_INPUTS | {"token_type_ids"}
 INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
-"""Number of an input by the name that ONNX Runtime has for it."""
+"""The integer type of an input by ONNX Runtime's name for it."""
 
 TOKEN_OUTPUTS = ("token_embeddings", "last_hidden_state")
 TEXT_OUTPUT = "sentence_embedding"
-"""Written by exporters that took pooling and all other modules into the file."""
+"""The output of files that include pooling and all other modules."""
 
 
 class OnnxFile:
     """Ids and mask of shape (batch, length) to vectors of shape (batch, dimension), unit length.
 
-    Tokens are pooled here, as the folder declares; a model with further modules has to bring them in its
-    file.  Raises NotConfigured where that would not be exactly this model, and anything for a damaged file.
+    This class pools the tokens as the folder declares; other modules must be part of the file.  Raises NotConfigured
+    where the result would not be exactly this model, and any exception for a damaged file.
     """
 
     def __init__(self, model: SentenceModel, path: Path, *, threads: int) -> None:
@@ -49,7 +49,7 @@ class OnnxFile:
         for what, is_exact in exact.items():
             if not is_exact:
                 raise NotConfigured(
-                    f"the embedder 'onnx' does not do {what} of {path}; use 'sentence_transformers'"
+                    f"the embedder 'onnx' does not support {what} of {path}; use 'sentence_transformers'"
                 )
         self._output = tokens or TEXT_OUTPUT
         self._pooling = model.pooling if tokens else None
@@ -60,7 +60,7 @@ class OnnxFile:
         found: Matrix = np.asarray(self._session.run([self._output], inputs)[0], np.float32)
         if self._pooling is not None:
             found = pool(found, mask.astype(np.float32), self._pooling)
-        # What has no length stays without one, which the embedder then refuses.
+        # A vector of zeros stays one; the embedder then refuses it.
         found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-12))
         return found
 

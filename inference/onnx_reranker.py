@@ -28,14 +28,14 @@ class OnnxReranker(PairReranker):
             return _OnnxClassifier(self.model, path, threads=self.threads)
         except StageFailure:
             raise
-        # A damaged file, shapes that do not fit: their exceptions share no base class.
+        # The exceptions for damaged files and wrong shapes share no base class.
         except Exception as error:
             raise ModelMissing(f"{path} cannot be loaded: {error}") from error
 
 
 class _OnnxClassifier:
     def __init__(self, model: SentenceModel, path: Path, *, threads: int) -> None:
-        # Not before: ONNX and its runtime take .25 s to import, and who asks for a fingerprint needs neither.
+        # ONNX and its runtime take .25 s to import; a fingerprint needs neither.
         from safetensors import safe_open
 
         from inference.bert_classifier import classifier_graph
@@ -46,14 +46,16 @@ class _OnnxClassifier:
 
             def read(name: str) -> NDArray[Any]:
                 if name not in stored:
-                    raise NotConfigured(f"{path} lacks {name}: without all its weights it ranks at random")
+                    raise NotConfigured(
+                        f"{path} lacks {name}: a model without all its weights ranks at random"
+                    )
                 return np.asarray(weights.get_tensor(name), np.float32)
 
             def read_encoder(name: str) -> NDArray[Any]:
                 return read(prefix + name)
 
             def read_head(name: str) -> NDArray[Any]:
-                # The pooler belongs to the encoder and has its prefix; a classifier never has one.
+                # The pooler has the encoder's prefix; a classifier has none.
                 return read(prefix + name if name.startswith("pooler.") else name)
 
             graph = classifier_graph(

@@ -14,7 +14,7 @@ MAX_VARIANT_CHARS = 1_000
 
 
 class OpenAiExpander:
-    """Implements `QueryExpander`; one prompt a question brings all `kinds`."""
+    """Implements `QueryExpander`; one prompt for a question asks for all `kinds`."""
 
     def __init__(self, chat: ChatModel, *, kinds: Sequence[str]) -> None:
         self.kinds = tuple(kinds)
@@ -25,7 +25,7 @@ class OpenAiExpander:
         return [one if isinstance(one, StageFailure) else self._read(one) for one in written]
 
     def _read(self, written: str) -> tuple[str, ...] | StageFailure:
-        # Models like to put a fence or a sentence around what they were asked for.
+        # Models often put a code fence or a sentence around the JSON.
         try:
             found = from_json(written[written.index("{") : written.rindex("}") + 1])
         except ValueError:

@@ -11,9 +11,9 @@ from models.written_texts import SomeTexts, Written
 
 
 class OpenAiGenerator:
-    """Implements `HypothesisGenerator`: `documents` for each question, each asked for by itself.
+    """Implements `HypothesisGenerator`: `documents` texts for each question, each from its own call.
 
-    Many endpoints ignore the protocol's `n`; and of several requests those that came in time are used.
+    Many endpoints ignore the protocol's `n`; with separate calls, those that end in time are used.
     """
 
     def __init__(self, chat: ChatModel, *, prompt: str, documents: int) -> None:

@@ -1,4 +1,4 @@
-"""What all rerankers share: what is refused, how many pairs fit the time, batches, and the cut at its end."""
+"""What all rerankers share: checks of the model, the choice of pairs that fit the time, batches, and the time limit."""
 
 from __future__ import annotations
 
@@ -28,26 +28,25 @@ from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDecla
 Ids = NDArray[np.int32]
 """Shape (batch, length), padded on the right."""
 Logits = Callable[[Ids, Ids, Ids], NDArray[np.float32]]
-"""Ids, segments and mask to a logit for each row, shape (batch,)."""
+"""Maps ids, segments and mask to one logit for each row, shape (batch,)."""
 
 SHORT = 16
-"""Word pieces of a short pair: the shorter of two that are measured when warming; the other is the longest."""
+"""Word pieces of a short pair.  Warming measures a short pair and one of the maximum length."""
 WARM_RUNS = 3
-"""The fastest of them counts: while workers start, one or the other waits for a core."""
+"""Only the fastest of these runs counts: while workers start, some runs wait for a core."""
 
 
 class PairReranker(ABC):
-    """An `inference.protocol.Reranker`; nothing is read before `warm`, or `fingerprint`, and nothing but `fetch` asks
-    the hub.
+    """An `inference.protocol.Reranker`; reads nothing before `warm` or `fingerprint`; only `fetch` contacts the hub.
 
-    `name` is a folder or a name on the hub; `max_pieces` are those of question and passage together.  `device`
-    None: the best there is.  Reading it raises NotConfigured for what is no cross-encoder with one score a pair and
-    all its weights, and ModelMissing whatever else is wrong with it.
+    `name` is a folder or a name on the hub; `max_pieces` limits question and passage together.  `device` None: the best
+    one.  Loading raises NotConfigured if the model is no complete cross-encoder with one score for a pair, and
+    ModelMissing for every other problem.
     """
 
     DEVICES: ClassVar[tuple[str, ...]]
     RUNS: ClassVar[Mapping[str, tuple[int, int]]] = {"cpu": (1_024, 16), "cuda": (32_768, 512)}
-    """Word pieces, padding included, and pairs of one run at most, by kind of device; a run is never cut."""
+    """Maximum word pieces (with padding) and pairs of one run, by kind of device; a run is never interrupted."""
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class PairReranker(ABC):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if device is not None and device.split(":")[0] not in self.DEVICES:
-            raise WrongDeclaration(f"no device {device!r} here; there are: {', '.join(self.DEVICES)}")
+            raise WrongDeclaration(f"unknown device {device!r}; there are: {', '.join(self.DEVICES)}")
         self.name = name
         self.threads = threads
         self.device = device
@@ -86,7 +85,7 @@ class PairReranker(ABC):
         return self._description()[1]
 
     def weight_files(self) -> list[Path]:
-        """What the logits are computed from."""
+        """The files that the logits are computed from."""
         if files := safetensors_files(self.model.folder):
             return files
         raise ModelMissing(f"{self.model.folder} has no weights")
@@ -99,7 +98,7 @@ class PairReranker(ABC):
                 model_folder(self.name, SAFETENSORS)
 
     def warm(self) -> None:
-        """Load the weights and measure how fast they are here, once."""
+        """Load the weights and measure their speed on this machine, once."""
         if self._logits is not None:
             return
         try:
@@ -125,7 +124,7 @@ class PairReranker(ABC):
         left_s = until - self._clock()
         job = partial(self._run_until, until, left_s / 4, self._logits, rows[:chosen], found)
         how = self._thread.run(job, limit_s=left_s)
-        # A copy: a run that still goes on writes into the list when nobody reads it any more.
+        # A copy, since a run that has not ended may still write to the list.
         logits = tuple(found)
         if not all(logit is None or isfinite(logit) for logit in logits):
             raise InvalidAnswer(f"{self.name}: a score is not a number")
@@ -140,7 +139,7 @@ class PairReranker(ABC):
         return fingerprint(self.model, self.weight_files(), max_length=self.pieces.max_pieces)
 
     def _warm(self) -> None:
-        # What could not be loaded before may be mended by now, and what is loaded replaced later.
+        # Read the files again: they may have been repaired or replaced since the last attempt.
         self._description, self._mark = LazyValue(self._describe), LazyValue(self._read_mark)
         self._mark()
         logits = self._load()
@@ -150,7 +149,7 @@ class PairReranker(ABC):
             [row] = self.pieces.read([words])
             cut = PairRow(row.ids[:length], row.segments[:length])
             rows = [cut] * max(1, min(self._run_pieces // length, self._run_pairs) // 2)
-            # The first run of a shape allocates; only those after it say how fast it is.
+            # The first run of a shape allocates memory and is slower.
             self._run(logits, rows)
             took_s = [self._timed(logits, rows)[1] for _ in range(WARM_RUNS)]
             self.speed.learn(length, len(rows), min(took_s))
@@ -164,11 +163,11 @@ class PairReranker(ABC):
         rows: Sequence[PairRow],
         found: list[float | None],
     ) -> None:
-        """Score rows in their order as long as there is time, in runs that are expected to take `run_s` at most."""
+        """Score rows in order until the time is up, in runs that are expected to take at most `run_s`."""
         has_begun = False
         for batch in self._batches([len(row.ids) for row in rows], run_s):
             longest = len(rows[batch[0]].ids)
-            # The first run always begins: without it nothing would be learned of a model that became slow.
+            # The first run always starts; otherwise the speed of a model that became slow would not be measured again.
             if has_begun and self._clock() + len(batch) * self.speed.expected_s(longest) > until:
                 return
             has_begun = True
@@ -176,7 +175,7 @@ class PairReranker(ABC):
                 found[at] = float(logit)
 
     def _batches(self, lengths: Sequence[int], run_s: float) -> Iterator[list[int]]:
-        """Positions in batches of similar length, though never far from their order: a cut leaves out the last ones."""
+        """Positions in batches of similar length.  They stay near their order: if the time is up, the last ones are missing."""
         first = 0
         while first < len(lengths):
             last, pieces = first + 1, lengths[first]
@@ -233,24 +232,24 @@ def _loading(name: str) -> Iterator[None]:
         yield
     except (ModelMissing, NotConfigured):
         raise
-    # Files, devices and libraries raise what they like; a worker that ended would cost more than the reranked order.
+    # Files, devices and libraries raise any exception.  The worker must survive it: only reranking is lost.
     except Exception as error:
         raise ModelMissing(f"{name} cannot be loaded: {type(error).__name__}: {error}") from error
 
 
 def check_classifier(model: SentenceModel) -> None:
-    """Raises NotConfigured for what gives no score of its own to a pair, such as an embedder."""
+    """Raise NotConfigured if the model does not give a pair one score; an embedder does not."""
     architecture = next(iter(model.config.get("architectures") or ()), "of no named architecture")
     if not architecture.endswith("ForSequenceClassification"):
         raise NotConfigured(
-            f"{model.folder} is {architecture}, no reranker: that is a cross-encoder, whose architecture ends with "
+            f"{model.folder} is {architecture}, not a reranker: the architecture of a cross-encoder ends with "
             "ForSequenceClassification"
         )
-    # What transformers takes for the number of labels where the file names none is two.
+    # transformers assumes two labels where the file does not say.
     labels = len(model.config.get("id2label") or ()) or int(model.config.get("num_labels") or 2)
     if labels != 1:
-        raise NotConfigured(f"{model.folder} gives a pair {labels} scores; a reranker gives it one")
+        raise NotConfigured(f"{model.folder} gives a pair {labels} scores; a reranker gives one")
     if model.other_modules:
         raise NotConfigured(
-            f"{model.folder} has the modules {', '.join(model.other_modules)} besides; not done here"
+            f"{model.folder} has the modules {', '.join(model.other_modules)}, which are not supported"
         )

@@ -1,4 +1,4 @@
-"""Question and passage as one row of word pieces: what a cross-encoder reads of them."""
+"""Question and passage as one row of word pieces, the input of a cross-encoder."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class PairRow(NamedTuple):
     ids: list[int]
     """With special tokens."""
     segments: list[int]
-    """0 for the question's pieces, 1 for the passage's, as the tokenizer has it."""
+    """The tokenizer's token types: usually 0 for the question's pieces, 1 for the passage's."""
 
 
 class PairPieces:
-    """The tokenizer of a cross-encoder, cut to `max_pieces`; of a pair too long, the longer text loses first."""
+    """The tokenizer of a cross-encoder.  A pair longer than `max_pieces` is cut, the longer text first."""
 
     def __init__(self, model: SentenceModel, *, max_pieces: int | None = None) -> None:
-        """Raises ModelMissing (no readable tokenizer.json), NotConfigured (more `max_pieces` than it reads)."""
+        """Raises ModelMissing (no readable tokenizer.json), NotConfigured (`max_pieces` above the model's limit)."""
         path = model.transformer / "tokenizer.json"
         try:
             self._tokenizer = plain_tokenizer(path.read_text("utf-8"), lower_case=model.lower_case)
-        # The tokenizers library raises bare Exceptions for a file that it cannot read.
+        # The tokenizers library raises a plain Exception for a file that it cannot read.
         except Exception as error:
             raise ModelMissing(f"{path} cannot be read: {error}") from error
         largest = model.positions or model.max_length
@@ -37,7 +37,7 @@ class PairPieces:
                 f"max_pieces: {max_pieces}; the reranker in {model.folder} reads at most {largest} word pieces"
             )
         self.max_pieces = max_pieces or model.max_length
-        """Of question and passage together, special tokens included."""
+        """Word pieces of question and passage together, special tokens included."""
         self._tokenizer.enable_truncation(self.max_pieces, strategy="longest_first")
 
     def read(self, pairs: Sequence[Pair]) -> list[PairRow]:

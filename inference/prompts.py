@@ -1,4 +1,4 @@
-"""What a language model is asked, by language and domain; `{question}` is where the question stands.
+"""The prompts for language models, by language and domain; `{question}` stands for the question.
 
 Hypothetical documents after Gao et al. 2022: a short passage in the manner of what is indexed.
 """
@@ -29,7 +29,7 @@ HYPOTHESIS_PROMPTS: Mapping[str, str] = {
     "it-law": "Scrivi un breve passo di una legge, circolare o risoluzione, di 100 parole al massimo, che disciplini "
     "la questione. Scrivi soltanto il passo.\nQuestione: {question}\nPasso:",
 }
-"""By the name that a pipeline declares; a language's own is the default where the installation has that language."""
+"""By the name that a pipeline declares; the default is the installation's language, else English."""
 
 EXPANSION_PROMPT = (
     "Rewrite the search question in its own language. Answer with one JSON object and nothing else, with the fields "
@@ -40,12 +40,12 @@ EXPANSION_PROMPT = (
 
 
 def prompt_of(name: str | None, *, language: str) -> str:
-    """A prompt by its name, a text that has `{question}` in it as it is, or that of the language (else English)."""
+    """The prompt with this name, or `name` itself if it is a prompt; None: the language's prompt, else English."""
     if name is None:
         return HYPOTHESIS_PROMPTS.get(language, HYPOTHESIS_PROMPTS["en"])
     return HYPOTHESIS_PROMPTS.get(name, name)
 
 
 def filled(prompt: str, question: str) -> str:
-    """The question is put in as it is: braces of its own mean nothing."""
+    """Insert the question; braces in the question have no meaning."""
     return prompt.replace(PLACE, question)

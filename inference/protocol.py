@@ -1,6 +1,6 @@
-"""What every neural model promises; `tests/contracts/embedder.py` is the suite that each embedder inherits.
+"""What every neural model promises; each embedder is tested by `tests/contracts/embedder.py`.
 
-Models are loaded in the worker after it started, never at import.
+Models are loaded after the worker has started, never at import.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of weights, precision, prompts and pooling: equal fingerprints give comparable vectors."""
+        """Hash of weights, precision, prompts and pooling; equal fingerprints mean comparable vectors."""
         ...
 
     @property
@@ -27,25 +27,25 @@ class Embedder(Protocol):
 
     @property
     def max_pieces(self) -> int:
-        """Word pieces of a text that the model reads, special tokens left out; the rest is cut off."""
+        """Maximum word pieces of a text, without special tokens; longer texts are cut."""
         ...
 
     def embed_questions(self, texts: Sequence[str]) -> Matrix:
-        """Shape (len(texts), dimension), with the question prompt.  Batched by length, order kept."""
+        """Vectors of shape (len(texts), dimension), computed with the question prompt."""
         ...
 
     def embed_passages(
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
     ) -> Matrix:
-        """Shape (len(texts), dimension), with the passage prompt; `progress(n)` after each n texts."""
+        """Vectors of shape (len(texts), dimension), computed with the passage prompt; calls `progress(n)` after n texts."""
         ...
 
     def count_pieces(self, text: str) -> int:
-        """Word pieces of the text, special tokens left out, nothing cut off."""
+        """Number of word pieces of the whole text, without special tokens."""
         ...
 
     def warm(self) -> None:
-        """Load the weights and run once."""
+        """Load the weights and run the model once."""
         ...
 
 
@@ -62,24 +62,24 @@ class QueryExpander(Protocol):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Of `keyword`, `semantic`, `entity`: what it writes."""
+        """The kinds that it writes: some of `keyword`, `semantic`, `entity`."""
         ...
 
     def expand(self, texts: Sequence[str], *, timeout_s: float) -> list[tuple[str, ...] | StageFailure]:
-        """For each question one text a kind, `""` where there is none, or why it failed.  Raises nothing."""
+        """For each question one text for each kind (`""` for none), or why it failed.  Raises nothing."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
-    """What a reranker made of some pairs within its time."""
+    """The scores that a reranker computed within its time."""
 
     logits: tuple[float | None, ...]
-    """Of each pair, in order; None: not reached, or not chosen."""
+    """One for each pair, in order; None: the pair was not chosen, or not reached."""
     chosen: int
-    """So many pairs, from the first on, seemed to fit the time before it began."""
+    """Number of pairs, counted from the first, that were expected to fit the time."""
     has_begun: bool = True
-    """False: the model was still at work for an earlier request."""
+    """False: the model was still busy with an earlier request."""
 
 
 class Reranker(Protocol):
@@ -87,30 +87,27 @@ class Reranker(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of weights, tokenizer and length: equal fingerprints give equal scores.
+        """Hash of weights, tokenizer and length; equal fingerprints mean equal scores.
 
-        Of what is loaded, or else of what is on this machine.  Raises ModelMissing, NotConfigured.
+        Describes the loaded model, else the files on this machine.  Raises ModelMissing, NotConfigured.
         """
         ...
 
     def most(self, limit_s: float) -> int:
-        """As many pairs as would fit if all were short: of more no text is worth fetching.  At least 1."""
+        """Number of pairs that fit the limit if all are short, at least 1; more texts need not be fetched."""
         ...
 
     def score(self, pairs: Sequence[tuple[str, str]], *, limit_s: float) -> PairScores:
-        """Scores of (question, passage), most wanted first; back within `limit_s` seconds whatever the model does.
+        """Score (question, passage) pairs, most important first; returns within `limit_s` seconds even if the model hangs.
 
-        Raises StageFailure: ModelMissing before `warm`, InvalidAnswer for what is no number.
+        Raises StageFailure: ModelMissing before `warm`, InvalidAnswer if a score is not a number.
         """
         ...
 
     def fetch(self) -> None:
-        """Bring the files onto this machine if they are not there, for as long as the network takes.
-
-        Raises ModelMissing, NotConfigured.
-        """
+        """Download the files if they are not on this machine; no time limit.  Raises ModelMissing, NotConfigured."""
         ...
 
     def warm(self) -> None:
-        """Load the weights and measure their speed; raises ModelMissing, NotConfigured and nothing else."""
+        """Load the weights and measure the speed; raises only ModelMissing and NotConfigured."""
         ...

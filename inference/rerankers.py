@@ -1,4 +1,4 @@
-"""The rerankers there are, by name."""
+"""The table of rerankers, by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RERANKERS: dict[str, tuple[str, str]] = {
     "onnx": ("inference.onnx_reranker", "OnnxReranker"),
     "sentence_transformers": ("inference.sentence_transformers_reranker", "CrossEncoderReranker"),
 }
-"""Module and class; a module is imported when its reranker is asked for, so one never costs the other."""
+"""Module and class by name; a module is imported only when its reranker is loaded."""
 
 
 def load_reranker(
@@ -20,7 +20,7 @@ def load_reranker(
 ) -> Reranker:
     """The reranker `backend` (a key of RERANKERS) of the model `name` (a folder, or a name on the hub).
 
-    Nothing is read before `warm()` or its fingerprint: these raise ModelMissing and NotConfigured.  Raises
+    Nothing is read before `warm()` or `fingerprint`, which raise ModelMissing and NotConfigured.  Raises
     WrongDeclaration for an unknown backend or device.
     """
     if backend not in RERANKERS:

@@ -1,4 +1,4 @@
-"""A sentence-transformers folder, read: the encoder, how its tokens are pooled, which prompts it takes."""
+"""Reads a sentence-transformers folder: the encoder, its pooling and its prompts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LEGACY_POOLINGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-"""Pooling by the flag that folders written before sentence-transformers 5 have."""
+"""Pooling by its flag in folders from before sentence-transformers 5."""
 
 WIDTHS = ("hidden_size", "dim", "d_model", "n_embd")
-"""Names under which architectures have the length of a token's vector."""
+"""The names of the entry with the length of a token's vector, which depend on the architecture."""
 
 POSITIONS_AFTER_PADDING = frozenset(
     {
@@ -37,15 +37,15 @@ POSITIONS_AFTER_PADDING = frozenset(
         "xmod",
     }
 )
-"""`model_type` of the encoders that count positions from their padding id + 1."""
+"""`model_type` of the encoders whose positions start at padding id + 1."""
 
 PASSAGE_PROMPTS = ("document", "passage", "corpus")
-"""Names under which models declare the prompt of a passage; that of a question is always `query`."""
+"""The names that models use for the prompt of a passage; the prompt of a question is always `query`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceModel:
-    """What the JSON files of the folder say; no weights."""
+    """The content of the folder's JSON files."""
 
     folder: Path
     transformer: Path
@@ -53,12 +53,12 @@ class SentenceModel:
     config: Mapping[str, Any]
     """The transformer's config.json."""
     modules: tuple[tuple[str, Mapping[str, Any]], ...]
-    """What follows the transformer: kind ("Pooling", "Dense", "Normalize") and its config."""
+    """The modules after the transformer: kind ("Pooling", "Dense", "Normalize") and config."""
     pooling: str
-    """`mean`, `cls`, ...; several joined by "+"."""
+    """`mean`, `cls`, …, or several joined by "+"."""
     dimension: int
     max_length: int
-    """Word pieces with special tokens; a longer text is cut off, unless less was asked for."""
+    """Maximum word pieces of a text, special tokens included."""
     lower_case: bool
     question_prompt: str
     passage_prompt: str
@@ -69,7 +69,7 @@ class SentenceModel:
 
     @property
     def other_modules(self) -> tuple[str, ...]:
-        """Kinds of the modules that do more than pool and normalise."""
+        """The kinds of modules other than pooling and normalisation."""
         return tuple(kind for kind, _ in self.modules if kind not in ("Pooling", "Normalize"))
 
     @property
@@ -78,7 +78,7 @@ class SentenceModel:
 
     @property
     def pools_prompt(self) -> bool:
-        """Whether the tokens of a prompt are pooled with the others."""
+        """Whether pooling includes the tokens of the prompt."""
         return all(config.get("include_prompt", True) for kind, config in self.modules if kind == "Pooling")
 
     @property
@@ -87,7 +87,7 @@ class SentenceModel:
 
     @property
     def positions(self) -> int | None:
-        """The longest input that the weights allow, special tokens included; None: no bound of its own."""
+        """The longest input that the weights allow, special tokens included; None: unlimited."""
         return _positions(self.config)
 
 
@@ -97,15 +97,12 @@ def read_sentence_model(
     question_prompt: str | None = None,
     passage_prompt: str | None = None,
 ) -> SentenceModel:
-    """Read the folder; what is given here goes before what the folder says.
-
-    Raises ModelMissing if it is no such folder.
-    """
+    """Read the folder; the prompts given here replace the folder's.  Raises ModelMissing if it is no such folder."""
     listed = _read(folder / "modules.json", None)
     if listed is None:
-        # A bare encoder: sentence-transformers itself takes the mean of its tokens.
+        # A plain encoder: sentence-transformers, too, takes the mean of its tokens.
         listed = [{"type": "Transformer", "path": ""}, {"type": "Pooling", "path": ""}]
-    # Kinds have moved between packages over the years; their last name has not.
+    # Versions of sentence-transformers have different packages, but the same class names.
     paths = [(str(entry["type"]).rsplit(".", 1)[-1], folder / entry.get("path", "")) for entry in listed]
     transformer = paths[0][1]
     config = _read(transformer / "config.json")
@@ -165,7 +162,7 @@ def _positions(config: Mapping[str, Any]) -> int | None:
 
 
 def first_position(config: Mapping[str, Any]) -> int:
-    """Row of the position table for the first token; those before it are never used."""
+    """The row of the position table for the first token."""
     return (
         int(config.get("pad_token_id", 1)) + 1 if config.get("model_type") in POSITIONS_AFTER_PADDING else 0
     )

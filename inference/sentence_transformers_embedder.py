@@ -1,4 +1,4 @@
-"""Any sentence-transformers model through its own library, on the CPU or on CUDA."""
+"""Any sentence-transformers model, with its own library, on the CPU or on CUDA."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing
 
 MAX_TOKENS = {"cpu": 2_048, "cuda": 32_768}
-"""Of one run, padding included, by kind of device."""
+"""Maximum tokens of one run, padding included, by kind of device."""
 
 
 class SentenceTransformersEmbedder(TextEmbedder):
@@ -72,7 +72,7 @@ class SentenceTransformersEmbedder(TextEmbedder):
                 local_files_only=True,
                 model_kwargs={"dtype": torch.float32},
             )
-        # Whatever its many kinds of modules raise for files that do not fit.
+        # The modules raise different exceptions for files that do not fit.
         except Exception as error:
             raise ModelMissing(f"{self.model.folder} cannot be loaded: {error}") from error
         model.max_seq_length = self.pieces.max_length

@@ -15,7 +15,7 @@ from models.errors import ModelMissing, NotConfigured
 class CrossEncoderReranker(PairReranker):
     """The reranker `sentence_transformers`: needs PyTorch.  It computes in fp32, as `onnx` does.
 
-    The weights are loaded by transformers, which says, unlike CrossEncoder itself, what of them is missing.
+    transformers loads the weights because, unlike CrossEncoder, it reports missing ones.
     """
 
     DEVICES = ("cpu", "cuda", "mps")
@@ -41,12 +41,12 @@ class CrossEncoderReranker(PairReranker):
                 dtype=torch.float32,
                 output_loading_info=True,
             )
-        # Whatever its many architectures raise for files that do not fit.
+        # The architectures raise different exceptions for files that do not fit.
         except Exception as error:
             raise ModelMissing(f"{self.model.transformer} cannot be loaded: {error}") from error
         if missing := sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}):
             raise NotConfigured(
-                f"{self.model.transformer} lacks {', '.join(missing[:5])}: without all its weights it ranks at random"
+                f"{self.model.transformer} lacks {', '.join(missing[:5])}: a model without all its weights ranks at random"
             )
         self.device = str(device)
         return _TorchClassifier(torch, model.to(device).eval(), self.device)
@@ -55,7 +55,7 @@ class CrossEncoderReranker(PairReranker):
 class _TorchClassifier:
     def __init__(self, torch: Any, model: Any, device: str) -> None:
         self._torch, self._model, self._device = torch, model, device
-        # Architectures without token types refuse them, or have but one.
+        # Architectures without token types refuse this input, or know only one type.
         self._has_segments = int(getattr(model.config, "type_vocab_size", 0) or 0) > 1
 
     def __call__(self, ids: Ids, segments: Ids, mask: Ids) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Questions that a language model had better not answer for us.  Pure."""
+"""The questions for which a language model writes no hypothesis."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _IDENTIFIER = re.compile(
     re.VERBOSE,
 )
 MOST_OTHER_WORDS = 2
-"""`error ERR-4711 meaning` is about the identifier; a question with more words says something by itself."""
+"""`error ERR-4711 meaning` is about the identifier; with more other words the question has a meaning of its own."""
 
 
 def skip_rule(text: str, *, skip_identifiers: bool = True, max_words: int = 64) -> str | None:
-    """Why nothing is written for this question, or None.
+    """Why no hypothesis is written for this question, or None.
 
-    Of what stands for itself (an error code, a name in a program) a model knows nothing and would invent; a question
-    of more than `max_words` words is as much of a passage as what it would write.
+    A model knows nothing about an identifier (an error code, a name in a program) and would invent an answer.  A question
+    of more than `max_words` words already resembles a passage.
     """
     words = [word.strip("\"'`“”„«»()[]?!,;.") for word in _WORD.findall(text)]
     words = [word for word in words if word]

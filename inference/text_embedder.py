@@ -1,4 +1,4 @@
-"""What all embedders of sentence-transformers models share: prompts, limits, fingerprint, checks."""
+"""What all embedders share: prompts, limits, fingerprint, checks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ Progress = Callable[[int], None]
 
 
 class TextEmbedder(ABC):
-    """An `inference.protocol.Embedder`; nothing is read or fetched before the first use, or `warm`.
+    """An `inference.protocol.Embedder`; reads and downloads nothing before the first use, or `warm`.
 
-    `name` is a folder or a name on the hub; `max_pieces` and the prompts replace what the model declares.
-    `device` None: the best there is.  Every method and property may raise ModelMissing; embedding raises
-    InvalidAnswer for nonsense.
+    `name` is a folder or a name on the hub; `max_pieces` and the prompts replace the model's own.  `device` None: the
+    best one.  Every method and property may raise ModelMissing; embedding raises InvalidAnswer for wrong vectors.
     """
 
     PRECISIONS: ClassVar[tuple[str, ...]]
@@ -46,10 +45,10 @@ class TextEmbedder(ABC):
     ) -> None:
         if precision not in self.PRECISIONS:
             raise WrongDeclaration(
-                f"no precision {precision!r} here; there are: {', '.join(self.PRECISIONS)}"
+                f"unknown precision {precision!r}; there are: {', '.join(self.PRECISIONS)}"
             )
         if device is not None and device.split(":")[0] not in self.DEVICES:
-            raise WrongDeclaration(f"no device {device!r} here; there are: {', '.join(self.DEVICES)}")
+            raise WrongDeclaration(f"unknown device {device!r}; there are: {', '.join(self.DEVICES)}")
         self.name = name
         self.threads = threads
         self.device = device
@@ -73,7 +72,7 @@ class TextEmbedder(ABC):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer without truncation and padding, for a splitter; not to be changed."""
+        """The model's tokenizer without truncation and padding, for a splitter; callers must not change it."""
         return self.pieces.whole
 
     @property
@@ -110,18 +109,18 @@ class TextEmbedder(ABC):
 
     @abstractmethod
     def weight_files(self) -> list[Path]:
-        """The files in the model's folder that vectors are computed from, fetched if need be."""
+        """The files in the model's folder that vectors are computed from; downloaded if they are missing."""
 
     @abstractmethod
     def _vectors(self, texts: list[str], progress: Progress | None) -> Matrix:
-        """Vectors of texts that have their prompt, in order."""
+        """Vectors of texts that include their prompt, in order."""
 
     def _checked(self, vectors: Matrix, count: int) -> Matrix:
         expected = (count, self.dimension)
         if vectors.shape != expected:
             raise InvalidAnswer(f"{self.name}: vectors of shape {expected} expected, {vectors.shape} given")
         lengths = np.linalg.norm(vectors, axis=1)
-        # A NaN fails this comparison, and so does a vector of zeros.
+        # This comparison also fails for a NaN and for a vector of zeros.
         if not np.all(np.abs(lengths - 1) < 1e-3):
             raise InvalidAnswer(f"{self.name}: a vector is not of unit length (NaN, infinite or zero)")
         return np.ascontiguousarray(vectors, np.float32)

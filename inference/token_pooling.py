@@ -1,4 +1,4 @@
-"""The vectors of a text's tokens as one, in every way that sentence-transformers' Pooling has."""
+"""Pools the vectors of a text's tokens into one, in every way of sentence-transformers' Pooling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from models.documents import Matrix
 Tokens = NDArray[np.float32]
 """Shape (batch, length, width)."""
 Mask = NDArray[np.float32]
-"""Shape (batch, length): 1 for a token, 0 for padding on its right; no row is all padding."""
+"""Shape (batch, length): 1 for a token, 0 for padding on the right; no row is only padding."""
 
 
 def _sum(tokens: Tokens, weights: Mask) -> Matrix:
@@ -60,5 +60,5 @@ POOLINGS: Mapping[str, Callable[[Tokens, Mask], Matrix]] = {
 
 
 def pool(tokens: Tokens, mask: Mask, pooling: str) -> Matrix:
-    """Shape (batch, width), times as many as `pooling` joins with "+"; each is a key of POOLINGS."""
+    """Shape (batch, width times the number of poolings); `pooling` is a key of POOLINGS, or several joined by "+"."""
     return np.concatenate([POOLINGS[name](tokens, mask) for name in pooling.split("+")], axis=1)

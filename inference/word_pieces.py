@@ -1,4 +1,4 @@
-"""Texts as word pieces: what a model reads of them, and how many there are."""
+"""Texts as word pieces, the input of a model."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from models.errors import ModelMissing, WrongDeclaration
 
 
 class WordPieces:
-    """The tokenizer of a model, once whole (to count, to split) and once cut to what the model reads."""
+    """The tokenizer of a model: one without a limit (to count, to split) and one cut to the model's limit."""
 
     def __init__(self, model: SentenceModel, *, max_pieces: int | None = None) -> None:
-        """Raises ModelMissing (no readable tokenizer.json), WrongDeclaration (too many `max_pieces`)."""
+        """Raises ModelMissing (no readable tokenizer.json), WrongDeclaration (`max_pieces` above the model's limit)."""
         path = model.transformer / "tokenizer.json"
         try:
             source = path.read_text("utf-8")
             self.whole = plain_tokenizer(source, lower_case=model.lower_case)
             self._cut = plain_tokenizer(source, lower_case=model.lower_case)
-        # The tokenizers library raises bare Exceptions for a file that it cannot read.
+        # The tokenizers library raises a plain Exception for a file that it cannot read.
         except Exception as error:
             raise ModelMissing(f"{path} cannot be read: {error}") from error
-        # The longer prompt is taken off both, so that a passage within the limit is never cut.
+        # Questions and passages both reserve room for the longer prompt, so a passage within the limit is never cut.
         taken = self.whole.num_special_tokens_to_add(False) + max(map(self.count, model.prompts))
         largest = (model.positions or model.max_length) - taken
         if max_pieces is not None and not 1 <= max_pieces <= largest:
@@ -41,14 +41,14 @@ class WordPieces:
         return len(self.whole.encode(whole_characters(text), add_special_tokens=False).ids)
 
     def read(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids with special tokens, no longer than the model reads."""
+        """Ids with special tokens, cut to the model's limit."""
         if len(texts) == 1:
             return [self._cut.encode(texts[0]).ids]
         return [encoded.ids for encoded in self._cut.encode_batch_fast(list(texts))]
 
 
 def plain_tokenizer(source: str, *, lower_case: bool) -> Tokenizer:
-    """The tokenizer of a tokenizer.json, without the truncation and padding that it may declare."""
+    """The tokenizer of a tokenizer.json, without the truncation and padding that the file declares."""
     tokenizer = Tokenizer.from_str(source)
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -59,14 +59,14 @@ def plain_tokenizer(source: str, *, lower_case: bool) -> Tokenizer:
 
 
 def whole_characters(text: str) -> str:
-    """Lone surrogates, which no tokenizer takes, become question marks."""
+    """Replace lone surrogates, which no tokenizer accepts, by question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def batches_by_length(lengths: Sequence[int], *, max_tokens: int) -> list[list[int]]:
-    """Positions in batches, longest first: no batch, padded to its longest, exceeds `max_tokens` (or is one).
+    """Positions in batches, longest texts first; a padded batch has at most `max_tokens`, or holds a single text.
 
-    Texts of similar length lie together, so little is computed for padding.
+    A batch holds texts of similar length, so little time is spent on padding.
     """
     batches: list[list[int]] = []
     for position in sorted(range(len(lengths)), key=lambda at: (-lengths[at], at)):
@@ -80,7 +80,7 @@ def batches_by_length(lengths: Sequence[int], *, max_tokens: int) -> list[list[i
 def padded(
     rows: Sequence[Sequence[int]], *, padding_id: int = 0
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Ids, and the mask of what is no padding, both of shape (rows, longest)."""
+    """Ids, and a mask with 1 where there is no padding, both of shape (rows, longest row)."""
     ids = np.full((len(rows), max(map(len, rows))), padding_id, np.int32)
     mask = np.zeros_like(ids)
     for at, row in enumerate(rows):

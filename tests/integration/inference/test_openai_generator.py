@@ -168,7 +168,9 @@ def test_a_redirect_is_not_followed(server: ChatServer, chat: ChatModel) -> None
     server.then = [sends(307, location=f"{server.url}/chat/completions")]
     found = failure(chat)
     assert type(found) is NotConfigured
-    assert found.detail.endswith("HTTP 307: no redirect is followed; declare the url that it leads to")
+    assert found.detail.endswith(
+        "HTTP 307: redirects are not followed; declare the url that this one leads to"
+    )
     assert len(server.requests) == 1
 
 

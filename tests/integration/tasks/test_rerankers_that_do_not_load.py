@@ -93,7 +93,7 @@ def ask(pipeline: RunningPipeline, configuration: str) -> Answer:
         ("list", "model_missing", "AttributeError"),
         ("dangling", "model_missing", "FileNotFoundError"),
         ("partial", "not_configured", "lacks bert.encoder.layer.0.output.dense.bias"),
-        ("hub", "model_missing", "nor fetched from the Hugging Face hub yet"),
+        ("hub", "model_missing", "nor downloaded from the Hugging Face hub yet"),
     ],
 )
 def test_the_fused_order_stands_and_the_answer_says_why(

@@ -162,7 +162,7 @@ def test_a_prompt_that_is_not_to_be_pooled_is_refused(tmp_path: Path) -> None:
 
 def test_int8_is_refused_for_a_file_and_what_to_use_named(tmp_path: Path) -> None:
     write_other(tmp_path)
-    with pytest.raises(NotConfigured, match=r"does not do int8 of .*model\.onnx; use fp32"):
+    with pytest.raises(NotConfigured, match=r"does not support int8 for .*model\.onnx; use fp32"):
         embedder_of(tmp_path, precision="int8").warm()
 
 

@@ -70,18 +70,21 @@ def test_both_backends_give_the_scores_of_cross_encoder_itself(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"architectures": ["BertModel"]}, "is BertModel, no reranker"),
-        ({"architectures": None}, "of no named architecture, no reranker"),
-        ({"architectures": ["Qwen3ForCausalLM"]}, "is Qwen3ForCausalLM, no reranker"),
-        ({"labels": 3}, "gives a pair 3 scores; a reranker gives it one"),
-        ({"without": "classifier.weight"}, r"lacks classifier\.weight: without all its weights"),
-        ({"without": "bert.pooler.dense.bias"}, r"lacks .*pooler\.dense\.bias: without all its weights"),
+        ({"architectures": ["BertModel"]}, "is BertModel, not a reranker"),
+        ({"architectures": None}, "of no named architecture, not a reranker"),
+        ({"architectures": ["Qwen3ForCausalLM"]}, "is Qwen3ForCausalLM, not a reranker"),
+        ({"labels": 3}, "gives a pair 3 scores; a reranker gives one"),
+        ({"without": "classifier.weight"}, r"lacks classifier\.weight: a model without all its weights"),
+        (
+            {"without": "bert.pooler.dense.bias"},
+            r"lacks .*pooler\.dense\.bias: a model without all its weights",
+        ),
         (
             {"without": "bert.encoder.layer.1.output.dense.bias"},
-            r"lacks bert\.encoder\.layer\.1\.output\.dense\.bias: without all its weights",
+            r"lacks bert\.encoder\.layer\.1\.output\.dense\.bias: a model without all its weights",
         ),
-        ({"model_type": "mpnet"}, "the reranker 'onnx' does not do the architecture 'mpnet'"),
-        ({"hidden_act": "silu"}, "the reranker 'onnx' does not do the activation 'silu'"),
+        ({"model_type": "mpnet"}, "the reranker 'onnx' does not support the architecture 'mpnet'"),
+        ({"hidden_act": "silu"}, "the reranker 'onnx' does not support the activation 'silu'"),
     ],
 )
 def test_what_is_no_whole_cross_encoder_is_refused_and_the_message_says_why(
@@ -99,14 +102,14 @@ def test_what_is_no_whole_cross_encoder_is_refused_and_the_message_says_why(
 def test_pytorch_too_refuses_weights_that_it_would_have_to_make_up(tmp_path: Path, without: str) -> None:
     need("torch", "`make torch` installs it")
     write_tiny_cross_encoder(tmp_path, without=without)
-    with pytest.raises(NotConfigured, match=f"lacks {without}: without all its weights"):
+    with pytest.raises(NotConfigured, match=f"lacks {without}: a model without all its weights"):
         load_reranker(str(tmp_path), backend="sentence_transformers", threads=1, device="cpu").warm()
 
 
 def test_an_embedder_is_no_reranker(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path, architectures=["BertModel"])
     for backend in RERANKERS:
-        with pytest.raises(NotConfigured, match="is BertModel, no reranker"):
+        with pytest.raises(NotConfigured, match="is BertModel, not a reranker"):
             _ = load_reranker(str(tmp_path), backend=backend, threads=1).fingerprint
 
 
@@ -234,9 +237,9 @@ def test_more_pieces_than_the_model_reads_are_refused_with_what_it_reads(tmp_pat
 def test_unknown_names_are_refused_with_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(WrongDeclaration, match="no reranker 'onxn'; there are: onnx, sentence_transformers"):
         load_reranker(str(tmp_path), backend="onxn", threads=1)
-    with pytest.raises(WrongDeclaration, match="no device 'cuda' here; there are: cpu"):
+    with pytest.raises(WrongDeclaration, match="unknown device 'cuda'; there are: cpu"):
         load_reranker(str(tmp_path), backend="onnx", threads=1, device="cuda")
-    with pytest.raises(ModelMissing, match="neither a folder nor fetched from"):
+    with pytest.raises(ModelMissing, match="neither a folder nor downloaded from"):
         _ = load_reranker(str(tmp_path / "no/such/model"), backend="onnx", threads=1).fingerprint
 
 

@@ -54,7 +54,7 @@ for what in (lambda: reranker.fingerprint, reranker.warm):
     endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
     said = in_new_process(program, tmp_path, endpoint, within_s=12).splitlines()
     assert [line.partition(";")[0] for line in said] == [
-        f"no model {NAME}: neither a folder nor fetched from the Hugging Face hub yet"
+        f"no model {NAME}: neither a folder nor downloaded from the Hugging Face hub yet"
     ] * 2
     silent.setblocking(False)
     with pytest.raises(BlockingIOError):
