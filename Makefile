@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-compile
 REQUESTS ?= 10000
 SEED ?= 1
+PROCESSES ?= 2
 GROUPS := eval pdf postgresql elasticsearch weaviate llm torch dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test check bench mutants soak lock lock-check format clean $(GROUPS)
+.PHONY: help install demo test test-all check bench mutants soak lock lock-check format clean $(GROUPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -20,8 +21,20 @@ install: $(VENV)/.base ## the service and the demo's model, in .venv
 demo: install ## a tour of the whole pipeline on this machine, in two minutes
 	@$(BIN)/chorale demo
 
-test: dev ## every test; those of a server that is not there are skipped, with the reason
-	@$(BIN)/python -m pytest
+# Tests in PROCESSES processes, then those that measure time, alone.
+PYTEST = $(BIN)/python -m pytest
+define tests
+	@code=0; \
+	$(PYTEST) -m "$(1)not serial" --numprocesses $(PROCESSES) --dist loadgroup --no-loadscope-reorder $(TESTS) || code=$$?; \
+	$(PYTEST) -m "$(1)serial" $(TESTS) || code=$$?; \
+	exit $$code
+endef
+
+test: dev ## the tests that take minutes; those of a server that is not there are skipped, with the reason
+	$(call tests,not slow and )
+
+test-all: dev ## every test: also the soak, the mutants, the Celery scripts, whole collections
+	$(call tests,)
 
 check: dev lock-check ## everything that is checked without running: lint, format, types, floors, locks
 	@$(BIN)/ruff check .

@@ -140,7 +140,6 @@ def test_every_screen_shows_what_it_claims_and_then_it_takes_questions(
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_nothing_stays_running_after_a_kill(terminal: Terminal) -> None:
     children = terminal.children()
     terminal.process.send_signal(signal.SIGKILL)
@@ -148,7 +147,6 @@ def test_nothing_stays_running_after_a_kill(terminal: Terminal) -> None:
     assert_gone(children)
 
 
-@pytest.mark.slow
 def test_nothing_stays_when_the_terminal_is_closed(terminal: Terminal, folder: Path) -> None:
     children = terminal.children()
     terminal.close()
@@ -157,7 +155,6 @@ def test_nothing_stays_when_the_terminal_is_closed(terminal: Terminal, folder: P
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_nothing_stays_after_ctrl_c(terminal: Terminal, folder: Path) -> None:
     children = terminal.children()
     terminal.type("\x03")

@@ -24,7 +24,7 @@ def faulty_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
             queues=QUEUES,
             sweeper=True,
             pipeline_file=branch_faults.pipeline_file(tmp_path_factory.mktemp("faulty")),
-            branch_kinds=branch_faults.KINDS,
+            kinds=branch_faults.KINDS,
             preload=branch_faults.PRELOAD,
             environment={
                 "CHORALE_BREAKER_FAILURES": "0",

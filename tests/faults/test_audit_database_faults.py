@@ -21,8 +21,6 @@ from tests.support.servers.database_process import line_of, started
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
-
 BM25_ALONE = """
 [stores.local]
 kind = "embedded"
@@ -148,7 +146,7 @@ def test_a_database_that_cannot_be_written_costs_no_answer_and_no_row(
 
 
 def test_the_status_says_what_waits_for_the_database(running: RunningPipeline) -> None:
-    around = Installation(running.resources.settings, running.resources.pipeline, running.server.url)
+    around = Installation(running.resources.settings, running.server.url)
     with locked(running):
         asked = running.client().retrieve("ERR-4711", cache="bypass", timeout_s=10)
         said = read_status(around)
@@ -158,7 +156,7 @@ def test_the_status_says_what_waits_for_the_database(running: RunningPipeline) -
 
 
 def test_the_doctor_says_that_the_database_is_gone(running: RunningPipeline) -> None:
-    around = Installation(running.resources.settings, running.resources.pipeline, running.server.url)
+    around = Installation(running.resources.settings, running.server.url)
     with gone(running):
         (finding,) = schema(around)
     assert "there is no audit database" in finding.what

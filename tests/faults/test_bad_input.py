@@ -19,8 +19,6 @@ from tests.support.faults.readers import audited
 from tests.support.pipelines.branch_faults import PRELOAD
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
 
-pytestmark = pytest.mark.slow
-
 A_YEAR_S = 365 * 24 * 3_600
 DEEP = 10_000
 

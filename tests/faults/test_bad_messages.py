@@ -12,8 +12,6 @@ from chorale_client.words import TASK_SEARCH
 
 from tests.support.pipelines.pipeline import RunningPipeline
 
-pytestmark = pytest.mark.slow
-
 QUEUE = "chorale.bm25"
 TASK = TASK_SEARCH.format(kind="bm25")
 PART = {"request_id": "nobody-knows-it", "branch": "bm25"}

@@ -19,8 +19,6 @@ from tests.support.faults.readers import Seen, seen, seen_of, unchanged
 from tests.support.pipelines.branch_faults import DELIVERIES, QUEUE, UNKNOWN
 from tests.support.pipelines.pipeline import RunningPipeline
 
-pytestmark = pytest.mark.slow
-
 BM25 = "chorale.bm25"
 
 

@@ -18,9 +18,9 @@ from chorale_client import Answer, make_request
 from chorale_client.words import QUEUE_INDEX
 from redis import Redis
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.local_redis import find_redis_url
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from search.embedded.store import EmbeddedStore
 from tasks.registration import make_app
@@ -32,7 +32,7 @@ from tests.support.servers.redis_server import RedisServer
 HELD = """
 import os, time
 import redis
-import tasks.indexing.namespace_writer, tasks.request.ending, tasks.request.fuse, tasks.request.search
+import branches.kinds.vector, tasks.indexing.namespace_writer, tasks.request.ending, tasks.request.fuse
 
 client = redis.Redis.from_url(os.environ["CHORALE_REDIS_URL"])
 
@@ -45,7 +45,7 @@ def held(name, call):
         return call(*args, **options)
     return holding
 
-tasks.request.search.KINDS = {**tasks.request.search.KINDS, "vector": held("chorale.vector", tasks.request.search.KINDS["vector"])}
+branches.kinds.vector.expanded_texts = held("chorale.vector", branches.kinds.vector.expanded_texts)
 tasks.indexing.namespace_writer.index_corpus = held("chorale.index", tasks.indexing.namespace_writer.index_corpus)
 tasks.request.fuse.end_joined = held("chorale.fusion", tasks.request.fuse.end_joined)
 """
@@ -179,7 +179,7 @@ def test_documents_whose_worker_was_told_to_quit_are_indexed_by_the_next_one(
     assert pipeline.redis.llen(QUEUE_INDEX) == 1
     replaced(pipeline, QUEUE_INDEX)
     until = time.monotonic() + 20
-    while not pipeline.resources.generation("sent"):
+    while not pipeline.resources.generations.in_redis("sent"):
         assert time.monotonic() < until, "nothing was indexed"
         time.sleep(0.05)
     found = pipeline.client().retrieve("green tea", namespace="sent", timeout_s=10)

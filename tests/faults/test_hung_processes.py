@@ -15,8 +15,6 @@ from tests.support.pipelines.failpoints import arm
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
-
 
 def goes_on(pipeline: RunningPipeline, found: Seen, *names: str) -> None:
     """They go on where they hung, up to the next request, which is behind all that they had in hand."""

@@ -12,8 +12,6 @@ from tests.support.faults.killed_callers import ask_and_be_killed
 from tests.support.faults.readers import order_by, seen, seen_of, striking
 from tests.support.pipelines.pipeline import RunningPipeline
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize(
     ("caller", "place"),

@@ -1,19 +1,24 @@
-"""The real scripts against their plain model, through interleavings that nobody would think of.
+"""The ledger's scripts against their model, through random sequences of steps (a hypothesis state machine).
 
-Every rule is done to a `RedisLedger` and to a `MemoryLedger` at the same stepped time.  They have to answer alike and
-to look alike after each step; and what the ledger promises holds on top.  In half of the runs a sweeper lives all
-along; in the other half sweepers come and go, and die between what they found and what they do about it.
+Every rule calls a `RedisLedger` and a `MemoryLedger` at the same stepped time.  Both have to give the same answers and to
+hold the same state after each step, and the promises of the ledger have to hold.  In half of the runs a sweeper is alive
+all the time; in the other half sweepers come, go, and die between finding an action and doing it.
 
-`CHORALE_TEST_LEDGER_EXAMPLES=5000` makes a soak of it, with other examples each time.
+Half of the runs use `OTHER` constants: a number that a script does not take from `chorale_client.protocol_constants`
+fails them.  `CHORALE_TEST_LEDGER_EXAMPLES=5000` runs more examples, and new ones each time.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
-from chorale_client.keys import FLIGHT, OUTBOX
-from hypothesis import HealthCheck, settings
+from chorale_client.keys import FLIGHT, OUTBOX, OUTBOX_REFUSED
+from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -46,9 +51,30 @@ STEPS = 30
 
 AN_HOUR_AND_A_MINUTE_MS = 3_660_000
 
+OTHER = ProtocolConstants(
+    sweeper_lease_ms=70,
+    retrieves=1,
+    plans=3,
+    plan_every_ms=90,
+    resends=3,
+    resend_every_ms=300,
+    fuses=2,
+    fuse_every_ms=200,
+    follower_every_ms=40,
+    replan_share=0.25,
+    shortest_fusion_ms=15,
+    longest_finish_reserve_ms=50,
+    finish_reserve_percent=15,
+    default_outbox_limit=12,
+    brief_from_share=0.25,
+)
+"""No constant is the product's."""
+
 
 class LedgerMachine(RuleBasedStateMachine):
     client: Redis
+    differing: Mapping[str, float] = {}
+    """Constants that only the scripts have."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,11 +82,12 @@ class LedgerMachine(RuleBasedStateMachine):
         self.pair = LedgerPair(self.client)
         self.lives = False
         self.timeouts_s: dict[str, float] = {}
-        """By id; what it was first sent with."""
+        """By id, the first time limit that it was sent with."""
 
-    @initialize(lives=st.booleans())
-    def begin(self, lives: bool) -> None:
+    @initialize(lives=st.booleans(), constants=st.sampled_from((PROTOCOL, OTHER)))
+    def begin(self, lives: bool, constants: ProtocolConstants) -> None:
         self.lives = lives
+        self.pair = LedgerPair(self.client, constants, scripts=replace(constants, **self.differing))
 
     @rule(
         letter=st.sampled_from("abc"),
@@ -108,7 +135,7 @@ class LedgerMachine(RuleBasedStateMachine):
         decisive: tuple[str, ...],
         reports: list[tuple[str, int, str]],
     ) -> None:
-        """Its parts have not answered by the time that a sweeper sends them once more."""
+        """A request whose parts have not answered when the sweeper hedges them."""
         request_id = self.pair.new_id(letter)
         self.pair.accept(request_id, 3.0)
         self.pair.plan(
@@ -116,8 +143,8 @@ class LedgerMachine(RuleBasedStateMachine):
         )
         if is_started:
             self.pair.start(request_id, "vector")
-        # The lease of a sweeper that died may have to pass.
-        self.pair.pass_time(30 + 151, is_swept=True)
+        # The lease of a sweeper that died may have to pass first.
+        self.pair.pass_time(30 + self.pair.constants.sweeper_lease_ms + 1, is_swept=True)
         for name, attempt, status in reports:
             self.pair.report(request_id, name, status, attempt=attempt)
 
@@ -202,7 +229,7 @@ class LedgerMachine(RuleBasedStateMachine):
         timeout_s = (known.deadline_ms - known.accepted_at_ms) / 1000 if known else 1.0
         accepted_at_ms = known.accepted_at_ms if known else pair.model.now_ms()
         if pair.model.callers.state(request_id) is None and pair.model.callers.result(request_id) is None:
-            # It ended so long ago that nothing of it is left, or was lost: this end is another.
+            # The id is unknown by now, so this is the end of another request.
             pair.promises.accepted.pop(request_id, None)
             pair.promises.ends_due[request_id] += 1
             pair.promises.forget(request_id)
@@ -217,7 +244,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(queue=st.sampled_from(QUEUES), fate=st.sampled_from(("lost", "died", "ok", "ok", "failed")))
     def work(self, queue: str, fate: str) -> None:
-        """A worker takes the oldest message and comes as far as its fate lets it."""
+        """A worker takes the oldest message and works until its fate."""
         message = self.pair.both(lambda stepped: stepped.take(queue))
         if message is None or fate == "lost":
             return
@@ -248,7 +275,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(nth=NTH, is_all_of_it=st.integers(0, 3).map(lambda one: one == 3))
     def an_entry_is_lost(self, nth: int, is_all_of_it: bool) -> None:
-        """Deleted; or nobody swept for so long that everything expired."""
+        """An entry is deleted, or nobody sweeps for so long that everything expires."""
         pair, request_id = self.pair, self.pair.pick(nth)
         if not is_all_of_it:
             pair.both(lambda stepped: stepped.lose(request_id))
@@ -263,12 +290,12 @@ class LedgerMachine(RuleBasedStateMachine):
         self.pair.check(is_swept=self.lives)
 
     def teardown(self) -> None:
-        """A sweeper that lives ends whatever is in flight; and in the end Redis is as before."""
+        """A living sweeper ends whatever is in flight, and then Redis is as empty as before."""
         pair = self.pair
         if not self.lives:
-            # The lease of a sweeper that died.
-            pair.both(lambda stepped: stepped.step(151))
-        pair.pass_time(151 + 3_000, is_swept=True)
+            # The lease of a sweeper that died has to pass.
+            pair.both(lambda stepped: stepped.step(pair.constants.sweeper_lease_ms + 1))
+        pair.pass_time(pair.constants.sweeper_lease_ms + 1 + 3_000, is_swept=True)
         pair.check(is_swept=self.lives)
         view = pair.model.view()
         assert view.moments == {}
@@ -276,13 +303,11 @@ class LedgerMachine(RuleBasedStateMachine):
         pair.both(lambda stepped: stepped.overload(None))
         pair.both(lambda stepped: stepped.step(AN_HOUR_AND_A_MINUTE_MS))
         pair.both(lambda stepped: stepped.drop(*QUEUES))
-        assert set(self.client.keys("*")) <= {key.encode() for key in (NOW, EXPIRIES, OUTBOX)}
+        assert set(self.client.keys("*")) <= {key.encode() for key in (NOW, EXPIRIES, OUTBOX, OUTBOX_REFUSED)}
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(max(120, EXAMPLES))
-def test_the_scripts_do_what_the_model_does(redis_client: Redis) -> None:
-    class OnThisRedis(LedgerMachine):
+def run(machine: type[LedgerMachine], redis_client: Redis, **options: Any) -> None:
+    class OnThisRedis(machine):  # type: ignore[valid-type, misc]
         client = redis_client
 
     run_state_machine_as_test(
@@ -294,5 +319,22 @@ def test_the_scripts_do_what_the_model_does(redis_client: Redis) -> None:
             database=None,
             deadline=None,
             suppress_health_check=list(HealthCheck),
+            **options,
         ),
     )
+
+
+@pytest.mark.timeout(max(120, EXAMPLES))
+def test_the_scripts_do_what_the_model_does(redis_client: Redis) -> None:
+    run(LedgerMachine, redis_client)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(ProtocolConstants)])
+def test_a_constant_of_the_scripts_that_differs_from_the_models_is_found(
+    redis_client: Redis, name: str
+) -> None:
+    class Differs(LedgerMachine):
+        differing = {name: getattr(PROTOCOL, name) * 1.5}  # noqa: RUF012
+
+    with pytest.raises((AssertionError, ExceptionGroup)):
+        run(Differs, redis_client, phases=[Phase.generate], report_multiple_bugs=False)

@@ -17,8 +17,6 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
-
 TEXTS = {
     "tree": ("A tree", "words of a tree"),
     "date": ("A date", "a date other than a word"),

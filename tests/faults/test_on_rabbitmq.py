@@ -31,8 +31,6 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.services import need
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
-
 QUEUES = ("chorale.retrieve", "chorale.bm25", QUEUE, "chorale.fusion")
 OF_SOME_TESTS = (UNSERVED, HELD_QUEUE, branch_faults.FORKED, "chorale.index")
 
@@ -61,7 +59,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningPi
             queues=QUEUES,
             sweeper=True,
             pipeline_file=file,
-            branch_kinds=branch_faults.KINDS,
+            kinds=branch_faults.KINDS,
             preload=branch_faults.PRELOAD,
             environment={"CHORALE_BROKER_URL": url, "CHORALE_BREAKER_FAILURES": "0", "CHORALE_DRAIN": "true"},
         ) as running,

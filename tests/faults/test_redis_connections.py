@@ -17,8 +17,6 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
-
 ROOM_S = ROOM_MS / 1000
 ALL = ["bm25", "vector", "hyde"]
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]

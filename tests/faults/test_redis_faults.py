@@ -21,8 +21,6 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
-
 ROOM_S = 1.0
 ALL = ["bm25", "vector", "hyde"]
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]

@@ -16,13 +16,12 @@ import pytest
 
 from ingest.read import read_documents
 from tasks.indexing.namespace_writer import index_corpus
+from tasks.indexing.run import SourceDocuments
 from tests.support.faults.readers import order_by, seen
 from tests.support.faults.waiting import is_whole
 from tests.support.pipelines.pipeline import CORPUS, ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
-
-pytestmark = pytest.mark.slow
 
 ALL = ["bm25", "vector", "hyde"]
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
@@ -56,7 +55,7 @@ def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
 def rebuild(pipeline: RunningPipeline, texts: dict[str, tuple[str, str]] = CORPUS) -> None:
     """What `chorale index --rebuild` does, in this process."""
     items = read_documents([documents(pipeline, texts)], source="tests")
-    index_corpus(pipeline.resources, items, namespace="default", source="tests", rebuild=True)
+    index_corpus(pipeline.resources, SourceDocuments(items, "tests"), namespace="default", rebuild=True)
 
 
 def documents(pipeline: RunningPipeline, texts: dict[str, tuple[str, str]]) -> Path:

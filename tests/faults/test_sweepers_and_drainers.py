@@ -16,8 +16,6 @@ from tests.support.pipelines.failpoints import PRELOAD, arm, disarm, taken, wait
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
-pytestmark = pytest.mark.slow
-
 ONE = ["bm25"]
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.fusion", "chorale.index"]
 SWEEPERS = {"sweeper", "chorale.index"}

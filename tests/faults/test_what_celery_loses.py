@@ -19,8 +19,6 @@ from tests.support.pipelines.branch_faults import FORKED, QUEUE, UNSERVED, forke
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize("case", REPORTED.values(), ids=REPORTED)
 def test_a_part_that_celery_calls_failed_is_named_at_once(faulty: RunningPipeline, case: Case) -> None:

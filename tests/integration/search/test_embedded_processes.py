@@ -15,6 +15,7 @@ from random import Random
 import pytest
 
 from search.embedded.store import EmbeddedStore
+from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.integration.search.embedded_writer import POINTS
 
@@ -46,14 +47,14 @@ def acknowledged(process: subprocess.Popen[str]) -> int:
 
 def last_batch(store: EmbeddedStore) -> int:
     """Which batch both branches show; asserts that they show it whole and every batch before it."""
-    (words,) = store.search_text("ns", ["always"], depth=1_000, timeout_s=30)
-    (near,) = store.search_vectors("ns", questions(EAST), depth=1_000, timeout_s=30)
+    (words,) = store.search_text("ns", ["always"], Search(depth=1_000, timeout_s=30))
+    (near,) = store.search_vectors("ns", questions(EAST), Search(depth=1_000, timeout_s=30))
     found = {hit.passage_id for hit in words.hits}
     assert found == {hit.passage_id for hit in near.hits}
     assert {"shared#0", "shared#1"} <= found
     batch = max(int(name[4:-2]) for name in found if name.startswith("new-"))
     assert found == {"shared#0", "shared#1", *(f"new-{n}#0" for n in range(batch + 1))}
-    (named,) = store.search_text("ns", [f"batch{batch}"], depth=10, timeout_s=30)
+    (named,) = store.search_text("ns", [f"batch{batch}"], Search(depth=10, timeout_s=30))
     assert [hit.passage_id for hit in named.hits] == ["shared#0"]
     assert store.texts("ns", ["shared#0"], timeout_s=30)["shared#0"].text == f"batch{batch} always"
     return batch
@@ -69,7 +70,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_a_writer_killed_anywhere_leaves_a_whole_batch_or_none(folder: Path, point: str) -> None:
     store, fresh = EmbeddedStore(folder), EmbeddedStore(folder)
@@ -87,7 +87,6 @@ def test_a_writer_killed_anywhere_leaves_a_whole_batch_or_none(folder: Path, poi
     fresh.close()
 
 
-@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_by_killing_a_busy_writer(folder: Path) -> None:
     random = Random(20)
     store = EmbeddedStore(folder)
@@ -105,7 +104,6 @@ def test_nothing_acknowledged_is_lost_by_killing_a_busy_writer(folder: Path) -> 
     store.close()
 
 
-@pytest.mark.slow
 def test_readers_beside_a_writer_see_whole_batches_in_order(folder: Path) -> None:
     stores = [EmbeddedStore(folder) for _ in range(2)]
     seen: list[list[int]] = [[], []]
@@ -125,10 +123,10 @@ def test_readers_beside_a_writer_see_whole_batches_in_order(folder: Path) -> Non
 
 def branch_batch(store: EmbeddedStore) -> int:
     """Which batch a text search shows, beside a writer: one answer is of one moment."""
-    (words,) = store.search_text("ns", ["always"], depth=1_000, timeout_s=30)
+    (words,) = store.search_text("ns", ["always"], Search(depth=1_000, timeout_s=30))
     found = {hit.passage_id for hit in words.hits}
     batch = max(int(name[4:-2]) for name in found if name.startswith("new-"))
     assert found == {"shared#0", "shared#1", *(f"new-{n}#0" for n in range(batch + 1))}
-    (near,) = store.search_vectors("ns", questions(EAST), depth=1_000, timeout_s=30)
+    (near,) = store.search_vectors("ns", questions(EAST), Search(depth=1_000, timeout_s=30))
     assert len(near.hits) >= len(found)
     return batch

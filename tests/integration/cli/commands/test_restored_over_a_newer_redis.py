@@ -10,20 +10,19 @@ import pytest
 from chorale_client import Answer
 from chorale_client.keys import GENERATION
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from cli.backup.copying import back_up, put_back
 from cli.installation import Installation
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.raw_documents import RawDocument
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
 from tasks.indexing.namespace_writer import index_corpus
+from tasks.indexing.run import SourceDocuments
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
-
-pytestmark = pytest.mark.slow
 
 BM25_ALONE = """
 [stores.local]
@@ -62,9 +61,9 @@ def documents(answer: Answer) -> set[str]:
 
 
 def test_no_answer_of_the_newer_corpus_is_served(running: RunningPipeline, tmp_path: Path) -> None:
-    around = Installation(running.resources.settings, running.resources.pipeline, None)
+    installation = Installation(running.resources.settings, None)
     running.index(OLD)
-    back_up(around, tmp_path / "backup", force=False)
+    back_up(installation, tmp_path / "backup", force=False)
     for name, text in NEW.items():
         running.index({name: text})
     running.index(NEW, namespace="later")
@@ -75,7 +74,7 @@ def test_no_answer_of_the_newer_corpus_is_served(running: RunningPipeline, tmp_p
         running.processes[name].kill()
         running.processes[name].wait()
     shutil.rmtree(running.resources.settings.corpus_dir)
-    put_back(around, tmp_path / "backup", force=True)
+    put_back(installation, tmp_path / "backup", force=True)
     running.revive()
 
     answer = asked(running)
@@ -93,13 +92,13 @@ def test_indexing_what_was_restored_again_makes_no_answer_of_the_newer_corpus_co
     settings = Settings(home=tmp_path)
     resources = Resources(settings, load_pipeline(), own_redis_server.url)
     lease = [RawDocument("notes/lease", "notes", *OLD["lease"])]
-    first = index_corpus(resources, lease, namespace="law", source="notes")
+    first = index_corpus(resources, SourceDocuments(lease, "notes"), namespace="law")
     resources.redis.set(f"{GENERATION}law", 7)
 
-    again = index_corpus(resources, lease, namespace="law", source="notes")
+    again = index_corpus(resources, SourceDocuments(lease, "notes"), namespace="law")
 
     assert (first.added, again.added, again.unchanged) == (1, 0, 1)
-    assert again.generation == resources.generation("law") == 8
+    assert again.generation == resources.generations.in_redis("law") == 8
 
 
 def test_without_a_worker_that_mends_it_nothing_is_cached_of_a_corpus_older_than_redis_says(
@@ -111,11 +110,11 @@ def test_without_a_worker_that_mends_it_nothing_is_cached_of_a_corpus_older_than
     resources = Resources(Settings(home=tmp_path), load_pipeline(), own_redis_server.url)
     resources.redis.mset({f"{GENERATION}law": 7, f"{GENERATION}later": 3})
 
-    assert resources.generation_or_copy("law") is None
-    assert resources.generation_or_copy("later") is None, "the corpus knows no such namespace"
+    assert resources.generations.in_redis_or_copied("law") is None
+    assert resources.generations.in_redis_or_copied("later") is None, "the corpus knows no such namespace"
     store.raise_generation("law", 8)
-    assert resources.generation_or_copy("law") is None, "Redis is told"
-    assert resources.generation_or_copy("law") == 8
+    assert resources.generations.in_redis_or_copied("law") is None, "Redis is told"
+    assert resources.generations.in_redis_or_copied("law") == 8
     resources.redis.set(f"{GENERATION}law", 5)
-    assert resources.generation_or_copy("law") is None, "Redis is an older one itself"
-    assert resources.generation_or_copy("law") == 8
+    assert resources.generations.in_redis_or_copied("law") is None, "Redis is an older one itself"
+    assert resources.generations.in_redis_or_copied("law") == 8
