@@ -1,1 +1,4 @@
-"""Reads files into documents and splits them into passages; knows no store, no model and no broker."""
+"""Reads files into documents, splits them into passages, and groups near-duplicates.
+
+Knows no store, no database, no model and no broker.
+"""

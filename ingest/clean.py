@@ -1,4 +1,4 @@
-"""What is taken out of everything that is read, so that no store and no tokenizer ever meets it."""
+"""Removes characters and values that stores and tokenizers cannot handle."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 def clean_text(text: str) -> str:
-    """Newlines as `\\n`, control characters as spaces, lone surrogates as U+FFFD, no byte order mark."""
+    """Newlines become `\\n`, control characters spaces, lone surrogates U+FFFD; the byte order mark is removed."""
     text = _NEWLINES.sub("\n", text.removeprefix("\ufeff"))
     return _SURROGATES.sub("\ufffd", _CONTROL.sub(" ", text))
 
 
 def clean_line(text: str) -> str:
-    """`clean_text` on one line, its white space single."""
+    """`clean_text` on one line, with single spaces."""
     return " ".join(clean_text(text).split())
 
 
 def clean_value(value: Any, *, depth: int = 0) -> Any:
-    """A JSON value with its texts cleaned; raises ValueError for anything that JSON cannot say."""
+    """A JSON value with its texts cleaned; raises ValueError for a value that JSON cannot represent."""
     if depth > MAX_METADATA_DEPTH:
         raise ValueError(f"nested deeper than {MAX_METADATA_DEPTH} levels")
     match value:
@@ -33,7 +33,7 @@ def clean_value(value: Any, *, depth: int = 0) -> Any:
             return value
         case float():
             if not math.isfinite(value):
-                raise ValueError(f"{value} is no JSON number")
+                raise ValueError(f"{value} is not a JSON number")
             return value
         case str():
             return clean_text(value)
@@ -41,4 +41,4 @@ def clean_value(value: Any, *, depth: int = 0) -> Any:
             return [clean_value(item, depth=depth + 1) for item in value]
         case dict():
             return {clean_line(str(key)): clean_value(item, depth=depth + 1) for key, item in value.items()}
-    raise ValueError(f"{type(value).__name__} is no JSON value")
+    raise ValueError(f"{type(value).__name__} is not a JSON value")

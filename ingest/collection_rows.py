@@ -1,4 +1,4 @@
-"""A row of a collection (a JSON object, a line of CSV) as a record; the reserved metadata of any document."""
+"""Turns a row of a collection (a JSON object, a line of CSV) into a record; cleans a document's metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ingest.raw_documents import Fault, Markup, Record
 from models.documents import RESERVED_METADATA
 
 FIELDS = ("id", "title", "text", *RESERVED_METADATA)
-"""Our names that a mapping may find under another name in a file."""
+"""Our names of fields; a mapping says which names a file has for them."""
 
 _NUMBER = re.compile(r"[\d.,]+")
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
@@ -20,17 +20,17 @@ _ATX_HEADING = re.compile(r"^ {0,3}#{1,6} +\S", re.MULTILINE)
 
 
 def check_fields(fields: Mapping[str, str]) -> None:
-    """Raise ValueError naming a field that does not exist, and those that do."""
+    """Raise ValueError for an unknown field; the message lists the known ones."""
     for name in fields:
         if name not in FIELDS:
             raise ValueError(f"there is no field {name!r} to map; there are: {', '.join(FIELDS)}")
 
 
 def record_of(row: Mapping[str, Any], fields: Mapping[str, str], *, line: int) -> Iterator[Record | Fault]:
-    """The record in a row, and what is wrong with it.
+    """The record in a row, and its faults.
 
-    A field is looked for in the row and then in its `metadata`; what is left of the row is metadata too.
-    The text counts as Markdown if it holds a heading such as `## Install`.
+    A field is taken from the row, else from its `metadata`; the other fields of the row become metadata.  The text is
+    Markdown if it contains a heading such as `## Install`.
     """
     try:
         inner = row.get("metadata")
@@ -56,9 +56,9 @@ def record_of(row: Mapping[str, Any], fields: Mapping[str, str], *, line: int) -
 
 
 def with_reserved(metadata: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """Cleaned metadata with the reserved names filled in, and a sentence for each value that was of no use.
+    """Cleaned metadata with the reserved names filled in, and a sentence for each value that was ignored.
 
-    Raises ValueError for a value that JSON cannot say.
+    Raises ValueError for a value that JSON cannot represent.
     """
     try:
         cleaned: dict[str, Any] = clean_value(dict(metadata))
@@ -72,7 +72,7 @@ def with_reserved(metadata: Mapping[str, Any], fields: Mapping[str, str]) -> tup
             continue
         if name == "published_at":
             if (moment := iso_moment(value)) is None:
-                notes.append(f"published_at: {str(value)[:60]!r} is no ISO 8601 date; indexed without it")
+                notes.append(f"published_at: {str(value)[:60]!r} is not an ISO 8601 date; indexed without it")
                 continue
             cleaned[name] = moment
         elif isinstance(value, str | int | float) and not isinstance(value, bool):
@@ -83,10 +83,10 @@ def with_reserved(metadata: Mapping[str, Any], fields: Mapping[str, str]) -> tup
 
 
 def iso_moment(value: Any) -> str | None:
-    """An ISO 8601 date or moment; a year or a month is its first day.  None for anything else.
+    """An ISO 8601 date or time; a year or month becomes its first day.  None for anything else.
 
-    Of digits alone, four are a year and eight a day.  Python finds dates in more: in 1755100612, which is seconds, the
-    6th of October 1755.
+    A number is a year if it has four digits, and a day if it has eight.  Python would accept more: it reads 1755100612,
+    which is a count of seconds, as the 6th of October 1755.
     """
     text = str(value).strip()
     if _NUMBER.fullmatch(text) and not (text.isdigit() and len(text) in (4, 8)):
@@ -102,7 +102,7 @@ def iso_moment(value: Any) -> str | None:
 
 
 def given_id(value: Any) -> str | None:
-    """As text; None where there is none.  Raises ValueError for what is neither a text nor a whole number."""
+    """The id as text; None if it is empty.  Raises ValueError for anything but a text or a whole number."""
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):

@@ -1,4 +1,4 @@
-"""Bytes to text: UTF-8 with or without a byte order mark, or a sentence that says what the file is."""
+"""Bytes to text: UTF-8 with or without a byte order mark; other encodings are refused by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OTHER_MARKS = {
 
 
 def read_bytes(path: Path, *, max_bytes: int) -> bytes:
-    """All of a file; raises Unreadable above `max_bytes` without reading more than that."""
+    """The whole file; raises Unreadable if it is larger than `max_bytes`, without reading the rest."""
     with path.open("rb") as file:
         raw = file.read(max_bytes + 1)
     if len(raw) > max_bytes:
@@ -37,7 +37,7 @@ def decode(raw: bytes) -> str:
 
 
 def refuse_binary(raw: bytes) -> None:
-    """Raise Unreadable if a file that begins with `raw` is UTF-16, UTF-32 or no text at all."""
+    """Raise Unreadable if a file that begins with `raw` is UTF-16, UTF-32 or binary."""
     for mark, name in _OTHER_MARKS.items():
         if raw.startswith(mark):
             raise Unreadable(f"encoded as {name}; save it as UTF-8")

@@ -1,4 +1,4 @@
-"""Document ids: the same whatever the working directory, and fit for every store."""
+"""Document ids; they do not depend on the working directory, and every store accepts them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import unicodedata
 from pathlib import Path
 
 MAX_ID_BYTES = 480
-"""Of UTF-8: Elasticsearch takes ids of 512 bytes, and passages add their position."""
+"""Maximum UTF-8 bytes: Elasticsearch accepts ids of 512 bytes, and passages add their position."""
 
 
 def default_source(path: Path) -> str:
-    """The name of the folder or file given; raises ValueError where it has none that can be used."""
+    """The name of the given folder or file; raises ValueError if it has no usable name."""
     named = path.name not in ("", "..")
     return checked_source(path.name if named else path.resolve().name)
 
@@ -18,18 +18,18 @@ def default_source(path: Path) -> str:
 def checked_source(source: str) -> str:
     """The name in NFC; raises ValueError if it is empty, has a slash or does not fit an id."""
     if "/" in source or not source.strip():
-        raise ValueError(f"source: {source!r} is no name of a source: one word or more, without a slash")
+        raise ValueError(f"source: {source!r} is not a valid name: it is empty or contains a slash")
     return checked_id(source.strip())
 
 
 def checked_id(text: str) -> str:
-    """The id in NFC without white space around it; raises ValueError for what no store takes."""
+    """The id in NFC, without surrounding white space; raises ValueError if a store would not accept it."""
     document_id = unicodedata.normalize("NFC", text.strip())
     if not document_id:
         raise ValueError("the id is empty")
-    # Cc: control characters; Cs: surrogates, which is how Python shows a file name that is not UTF-8.
+    # Cc: control characters; Cs: surrogates, with which Python represents file names that are not UTF-8.
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in document_id):
-        raise ValueError(f"the id {document_id[:60]!a} holds control characters or is not UTF-8")
+        raise ValueError(f"the id {document_id[:60]!a} contains control characters or is not UTF-8")
     if (size := len(document_id.encode())) > MAX_ID_BYTES:
         raise ValueError(
             f"the id {document_id[:60]!a}... has {size} bytes; at most {MAX_ID_BYTES} are allowed"
@@ -38,10 +38,10 @@ def checked_id(text: str) -> str:
 
 
 def file_id(source: str, inside: str) -> str:
-    """`<source>/<path inside it>`; a file that is itself the source is just `<source>`."""
+    """`<source>/<path inside the source>`, or `<source>` if the file is itself the source."""
     return f"{source}/{inside}" if inside else source
 
 
 def record_id(file: str, given_id: str | None, line: int | None) -> str:
-    """`<file's id>#<given id>`, or `#line-<n>` where a record has none."""
+    """`<file's id>#<given id>`, or `<file's id>#line-<n>` for a record without an id."""
     return f"{file}#{given_id if given_id is not None else f'line-{line}'}"

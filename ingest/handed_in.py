@@ -1,4 +1,4 @@
-"""What another program hands in: rows of a collection, whose ids are taken as they stand, and ids."""
+"""Documents and ids that another program hands in; the documents keep their own ids."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ingest.read import document_of
 
 
 def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Skipped]:
-    """The documents (`{id, title, text, metadata}` each), and what is none; one too large costs itself alone.
+    """The documents in rows of `{id, title, text, metadata}`; a row that is wrong or too large is skipped.
 
-    `markup` beside them is `plain` or `markdown`, which is otherwise seen by headings in the text.
+    A row's `markup` is `plain` or `markdown`; without it, a text with headings is Markdown.
     """
     checked_source(source)
     for number, row in enumerate(rows, start=1):
@@ -43,7 +43,7 @@ def _no_row(row: object) -> str | None:
     try:
         size = document_bytes(row)
     except (RecursionError, TypeError, ValueError) as error:
-        return f"no JSON: {error}"
+        return f"not JSON: {error}"
     if size > MAX_DOCUMENT_BYTES:
         return (
             f"{size:,} bytes; at most {MAX_DOCUMENT_BYTES:,} are allowed, so hand it in as several documents"
@@ -52,21 +52,21 @@ def _no_row(row: object) -> str | None:
 
 
 def last_of_each(items: Iterable[RawDocument | Skipped]) -> list[RawDocument | Skipped]:
-    """Of the documents with one id the last, as if they had come one after another."""
+    """Keep the last of several documents with the same id, and skip the earlier ones."""
     items = list(items)
     last = {item.document_id: item for item in items if isinstance(item, RawDocument)}
     return [
         item
         if isinstance(item, Skipped) or (later := last[item.document_id]) is item
-        else Skipped(item.path, f"{later.path} has the same id and stands", is_fault=False)
+        else Skipped(item.path, f"{later.path} has the same id and replaces it", is_fault=False)
         for item in items
     ]
 
 
 def read_ids(given: Iterable[Any]) -> tuple[list[str], list[Skipped]]:
-    """Ids as their documents have them, and what is no id.  Raises ValueError for one text in place of a list."""
+    """Document ids, and what is not an id.  Raises ValueError if `given` is a text and not a list."""
     if isinstance(given, str):
-        raise ValueError("ids are a list of texts")
+        raise ValueError("ids must be a list of texts")
     ids, skipped = [], []
     for number, one in enumerate(given, start=1):
         try:

@@ -1,4 +1,4 @@
-"""When two documents are the same: by their words, or by everything that was read."""
+"""Hashes that tell whether two documents are the same: in their words, or in everything that was read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ingest.raw_documents import RawDocument
 
 
 def normalised(text: str) -> str:
-    """NFKC, casefolded, white space single: what is left when nobody would see a difference."""
-    # Casefolding can undo NFKC (U+0345 is one case), so it is applied again.
+    """The text in NFKC, casefolded, with single spaces; texts that look the same become equal."""
+    # Casefolding can undo NFKC (for example U+0345), so NFKC is applied again.
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return " ".join(folded.split())
 
@@ -22,7 +22,7 @@ def content_hash(title: str, text: str) -> str:
 
 
 def revision_hash(document: RawDocument) -> str:
-    """SHA-256 (32 hex characters) of everything that was read, metadata too; not of where it stood."""
+    """SHA-256 (32 hex characters) of title, text, markup and metadata; not of the path."""
     metadata = json.dumps(document.metadata, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return _digest(document.title, document.text, document.markup, metadata)
 

@@ -1,4 +1,4 @@
-"""The sections of a text as a tree of headings."""
+"""The sections of a text as a tree."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from ingest.raw_documents import Markup
 
 @dataclass(slots=True)
 class Outline:
-    """A heading with its own text and the sections below it; the root, without one, is the whole text."""
+    """A heading with its text and the sections below it; the root has no heading and spans the whole text."""
 
     level: int
     path: tuple[str, ...]
-    """The headings down to this one; a first one that is the document's title is left out."""
+    """The headings from the root to this one, without a first heading that repeats the document's title."""
     start: int
     """Offset of the heading's line, in characters."""
     body: int
-    """Offset of the text after it."""
+    """Offset of the text after the heading."""
     end: int
-    """Offset after the last section below it."""
+    """Offset of the end of the last section below it."""
     children: list[Outline] = field(default_factory=list)
 
 
 def outline_of(text: str, markup: Markup, title: str) -> Outline:
-    """The root; plain text has no sections."""
+    """The root of the tree; plain text has no sections."""
     root = Outline(0, (), 0, 0, len(text))
     open_sections = [root]
     for heading in headings_of(text) if markup == "markdown" else ():

@@ -1,4 +1,4 @@
-"""The headings of a Markdown text, with their places."""
+"""The headings of a Markdown text, with their offsets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 MAX_HEADING_CHARACTERS = 120
 
-# The text between headings stays unparsed: only blocks are needed, and inline parsing is the slow part.
+# Inline parsing is slow, and only the headings need it.
 _BLOCKS = MarkdownIt("commonmark").disable("inline")
 _INLINE = MarkdownIt("commonmark")
 
@@ -21,13 +21,13 @@ class Heading:
     text: str
     """Without markup, at most MAX_HEADING_CHARACTERS."""
     start: int
-    """Offset of its first line, in characters."""
+    """Offset of the first line, in characters."""
     end: int
-    """Offset of the line after it."""
+    """Offset of the line after the heading."""
 
 
 def headings_of(text: str) -> list[Heading]:
-    """Headings in order; those inside quotations and lists are part of the text around them."""
+    """Headings in order; a heading inside a quotation or list counts as text."""
     line_starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
     tokens = _BLOCKS.parse(text)
     found: list[Heading] = []

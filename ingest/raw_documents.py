@@ -1,4 +1,4 @@
-"""What reading yields: documents, and what could not be read."""
+"""The results of reading: documents, and what could not be read."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ Markup = Literal["plain", "markdown"]
 
 @dataclass(frozen=True, slots=True)
 class RawDocument:
-    """One thing that was read, before it is split."""
+    """A document that was read and not yet split."""
 
     document_id: str
     source: str
     title: str
     text: str
-    """Newlines are `\\n`; no control characters, no surrogates: every offset counts its characters."""
+    """Cleaned by `ingest.clean`; every offset counts characters of this text."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """JSON values."""
     markup: Markup = "plain"
     path: str = ""
-    """Where it was read, for reports."""
+    """The path it was read from, for reports."""
     line: int | None = None
-    """Of the record in its file, from 1."""
+    """Line of the record in its file, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What was not read, or not read wholly; the rest goes on."""
+    """Something that was not read, or only in part; reading continues."""
 
     path: str
     why: str
     line: int | None = None
-    """From 1, in a file of records."""
+    """Line in a file of records, from 1."""
     is_fault: bool = True
-    """False for what is no trouble: a format that nobody reads, an empty file."""
+    """False for harmless cases: a format without a reader, an empty file."""
     spares: str | None = None
-    """How the ids begin of the documents that it held when it could still be read: pruning leaves them alone.
+    """Prefix of the ids of documents that pruning must not delete, since they may still exist in the unreadable part.
 
-    None if it holds none; empty, which spares the whole source, where the ids are the records' own.
+    None if there are none; "" protects the whole source, where records have ids of their own.
     """
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a format reader found: a document without its id."""
+    """A document as a format reader returns it, without a document id."""
 
     text: str
     title: str = ""
@@ -61,25 +61,25 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a format reader could not use in a file whose rest it reads."""
+    """A part of a file that a format reader could not use; the rest is read."""
 
     why: str
     line: int | None = None
     loses_document: bool = True
-    """False: the document is there, without the part that was wrong."""
+    """False: the document was read, without the wrong part."""
 
 
 class Unreadable(Exception):
-    """A whole file cannot be read; the message says why and what would help."""
+    """A whole file cannot be read; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What the caller decides about reading."""
+    """The caller's options."""
 
     fields: Mapping[str, str]
-    """Our name of a field (`ingest.collection_rows.FIELDS`) to the file's: `{"published_at": "year"}`."""
+    """The file's name of a field by our name (`ingest.collection_rows.FIELDS`): `{"published_at": "year"}`."""
     max_file_bytes: int
-    """Of a file that is one document; files of records are read line by line, however long they are."""
+    """Maximum size of a file that is one document; files of records may have any size."""
     max_line_bytes: int
-    """Of one record."""
+    """Maximum size of one record."""

@@ -1,4 +1,4 @@
-"""Files and folders to documents, one after another: a collection of a million lines is never in memory."""
+"""Reads files and folders into documents, one at a time: a large collection is never in memory as a whole."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ FORMATS: dict[str, Reader] = {
     ".ndjson": json_lines.read,
     ".pdf": pdf.read,
 }
-"""Suffix, in small letters, to reader."""
+"""Reader by suffix in lower case."""
 
 COLLECTIONS = frozenset({csv_rows.read, json_lines.read})
-"""Readers of files that hold many documents, which may have ids of their own."""
+"""Readers of files with many documents, which may have their own ids."""
 
 MAX_TITLE_CHARACTERS = 300
 
@@ -50,17 +50,18 @@ def read_documents(
     max_file_bytes: int = 32 * 1024 * 1024,
     max_line_bytes: int = MAX_DOCUMENT_BYTES,
 ) -> Iterator[RawDocument | Skipped]:
-    """The documents in files and folders, and what could not be read; nothing but wrong usage raises.
+    """The documents in files and folders, and what could not be read.
 
-    `source` is by default the name of the folder or file, and has to be given where paths have different
-    ones.  A file that is one document has at most `max_file_bytes`, a record `max_line_bytes`; a collection
-    may be of any size.  `fields` finds our fields under the file's names (`{"published_at": "year", "text": "body"}`).
-    Ids are `<source>/<path inside the folder>`, and for the records of a collection the same with
-    `#<their id>` (`#line-<n>` without one); a file given by itself is `<source>/<its name>`, or `<source>`
-    alone where that is its name.  With `ids="given"` a record's own id is its document id as it stands, as
-    judged collections need it: then no other source of the namespace may use the same ids.
+    `source` defaults to the name of the folder or file; it is required where the paths have different names.  A file
+    that is one document may have `max_file_bytes`, a record `max_line_bytes`, a collection any size.  `fields` maps our
+    fields to the file's names (`{"published_at": "year", "text": "body"}`).
 
-    Raises ValueError (sources, fields, ids) and FileNotFoundError before anything is read.
+    An id is `<source>/<path inside the folder>`; for a record of a collection `#<its id>` follows (`#line-<n>` without
+    an id).  The id of a file that was given by itself is `<source>/<its name>`, or `<source>` if that is its name.  With
+    `ids="given"`, as judged collections need it, the record's own id is the document id; no other source of the
+    namespace may then use the same ids.
+
+    Raises ValueError (sources, fields, ids) and FileNotFoundError before anything is read, and nothing later.
     """
     options = ReadOptions(dict(fields or {}), max_file_bytes, max_line_bytes)
     check_fields(options.fields)
@@ -73,13 +74,13 @@ def read_documents(
     sources = {checked_source(source)} if source is not None else {default_source(path) for path in found}
     if len(sources) > 1:
         raise ValueError(
-            f"paths of different sources ({', '.join(sorted(sources))}): name one source for all"
+            f"the paths have different sources ({', '.join(sorted(sources))}): name one source for all"
         )
     return _read_all(found, next(iter(sources), ""), ids, options)
 
 
 def estimated_documents(paths: Sequence[Path | str]) -> int:
-    """About how many documents `read_documents` will yield, for a progress bar."""
+    """Roughly how many documents `read_documents` will yield, for a progress bar."""
     return sum(_estimated(path) for path in map(Path, paths))
 
 
@@ -120,7 +121,7 @@ def _read_all(
 def _read_file(
     path: Path, source: str, inside: str, ids: Ids, options: ReadOptions, *, named: bool
 ) -> Iterator[RawDocument | Skipped]:
-    """`named`: the caller named this very file, so that not to know its format is a fault."""
+    """`named`: the caller named this file, so an unknown format is a fault."""
     shown = _shown(path)
     reader = FORMATS.get(path.suffix.lower())
     if reader is None:
@@ -149,7 +150,7 @@ def _read_file(
         yield Skipped(shown, str(error), spares=spared)
     except OSError as error:
         yield Skipped(shown, f"cannot be read: {error.strerror or error}", spares=spared)
-    # Parsers raise all kinds of errors for hostile files, and one of them must not end the walk.
+    # Parsers raise any exception for a malformed file; reading must continue.
     except Exception as error:
         yield Skipped(shown, f"cannot be read: {type(error).__name__}: {str(error)[:200]}", spares=spared)
     else:
@@ -160,14 +161,14 @@ def _read_file(
 def document_of(
     record: Record, path: str, source: str, file: str, *, own_ids: bool, collection: bool
 ) -> RawDocument | Skipped:
-    """Cleaned and with its id; `file` is the id of the file that it was read from."""
+    """The record, cleaned and with its document id; `file` is the id of its file."""
     title, text = clean_line(record.title), clean_text(record.text)
     if not text.strip():
         if not collection:
             return Skipped(path, "empty: there is no text in it", is_fault=False)
         text = title
     if len(title) > MAX_TITLE_CHARACTERS:
-        # What does not fit the title is searched as text: nothing is lost.
+        # A long title is also put into the text, so that all of it can be found.
         if not text.startswith(title):
             text = f"{title}\n\n{text}"
         title = title[: MAX_TITLE_CHARACTERS - 1].rstrip() + "…"
@@ -183,7 +184,7 @@ def document_of(
 
 
 def _spared(source: str, inside: str, ids: Ids) -> str:
-    """A folder that cannot be opened may hold collections with ids of their own: then all is spared."""
+    """See `Skipped.spares`; a folder that cannot be opened may contain collections with their own ids."""
     return "" if ids == "given" else file_id(source, inside)
 
 

@@ -1,4 +1,4 @@
-"""Documents to passages, at heading and sentence borders, measured in the embedder's own word pieces."""
+"""Splits documents into passages at headings and sentences; sizes are counted in the embedder's word pieces."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ingest.raw_documents import Markup, RawDocument
 from models.documents import Document, Passage
 
 PASSAGE_PIECES = 256
-"""What a passage has at most where the model would read more: a longer one answers many questions badly."""
+"""Maximum size of a passage, even if the model reads more: a longer one answers many questions badly."""
 CHARACTERS_PER_PIECE = 8
-"""Many tokenizers count an endless word as one unknown piece, so a piece counts for no more characters than
-this.  English has 4 to 5."""
+"""Maximum characters that count as one piece, because many tokenizers count a very long word as one unknown piece.
+English has 4 to 5 characters a piece."""
 BLOCK_CHARACTERS = 16_000
-"""The library gets no more than this at once: its time grows with the square of text without borders."""
+"""Maximum text for one call of the library, whose time grows with the square of text without borders."""
 
 PATH_SEPARATOR = " > "
 _BLOCK_BORDERS = ("\n\n", "\n", ". ", "。", " ")
@@ -30,7 +30,7 @@ def passage_pieces(max_pieces: int) -> int:
 
 
 def splitter_name(max_pieces: int, overlap_pieces: int = 0) -> str:
-    """What a manifest says of the splitter: name, version (raised when passages would differ) and size."""
+    """The splitter's entry in a manifest: name, version (raised when passages change) and size."""
     return f"semantic-text-splitter/1 pieces={max_pieces} overlap={overlap_pieces}"
 
 
@@ -46,7 +46,7 @@ class _Section:
 
 @dataclass(slots=True)
 class _Group:
-    """Neighbours on the way to be a section; `only` where it is one branch of the outline, still unpacked."""
+    """Neighbouring parts that will form a section; `only` is set if it is a single branch that is not yet packed."""
 
     start: int
     end: int
@@ -55,14 +55,14 @@ class _Group:
 
 
 class Splitter:
-    """Splits documents so that title, heading path and passage together fit the model: nothing is cut off."""
+    """Splits documents so that title, heading path and passage together fit the model, and nothing is cut."""
 
     def __init__(
         self, count_pieces: Callable[[str], int], *, max_pieces: int, overlap_pieces: int = 0
     ) -> None:
-        """`count_pieces`: the embedder's (no truncation, no special tokens); `max_pieces` at least 16.
+        """`count_pieces` is the embedder's (no truncation, no special tokens); `max_pieces` is at least 16.
 
-        `overlap_pieces` are repeated at the beginning of the next passage, up to a quarter of `max_pieces`.
+        `overlap_pieces`, at most a quarter of `max_pieces`, are repeated at the start of the next passage.
         """
         if max_pieces < 16:
             raise ValueError(f"max_pieces: {max_pieces}; at least 16 are needed")
@@ -72,11 +72,11 @@ class Splitter:
         self.max_pieces = max_pieces
         self.overlap_pieces = overlap_pieces
         self.name = splitter_name(max_pieces, overlap_pieces)
-        # Passages of one document have their title and most of their headings in common.
+        # The passages of a document share the title and most headings.
         self._shortened = lru_cache(maxsize=64)(self._shorten)
 
     def split(self, document: RawDocument) -> tuple[Passage, ...]:
-        """Passages in order, each `document.text[start:end]`; a document that fits stays whole."""
+        """Passages in order, each with `document.text[start:end]`; a document that fits is one passage."""
         text = document.text
         passages: list[Passage] = []
         outline = outline_of(text, document.markup, document.title)
@@ -91,10 +91,10 @@ class Splitter:
         return tuple(passages)
 
     def passage_text_for_embedding(self, document: RawDocument | Document, passage: Passage) -> str:
-        """Title, heading path and text, a line each: what the embedder is given for a passage.
+        """The embedder's input for a passage: title, heading path and text, a line each.
 
-        A title or heading that the text begins with is not said twice; one that needs more than a quarter
-        of the word pieces is shortened, so that at least half of them are the text's.
+        A title or heading that the text starts with is not repeated.  Title and heading path are each shortened to a
+        quarter of the word pieces, so at least half of them are left for the text.
         """
         return self._embedded(document.title, passage.heading, passage.text)
 
@@ -110,14 +110,14 @@ class Splitter:
         return "\n".join([*filter(None, map(self._shortened, before)), text])
 
     def _pack(self, document: RawDocument, outline: Outline, start: int) -> Iterator[_Section]:
-        """Sections as large as fit: whole branches of the outline, or neighbours below one heading."""
+        """The largest sections that fit: whole branches of the tree, or neighbours below one heading."""
         path, children = outline.path, outline.children
         if not children or self._excess(document, path, start, outline.end) <= 0:
             yield _Section(start, outline.body, outline.end, path)
             return
         groups: list[_Group] = []
         room = self._room(document, path)
-        # A heading without text of its own goes to the first section below it.
+        # A heading without its own text joins the first section below it.
         if document.text[outline.body : children[0].start].strip():
             own_end = children[0].start
             groups.append(_Group(start, own_end, self._size(document.text[start:own_end]), None))
@@ -136,7 +136,7 @@ class Splitter:
                 yield _Section(group.start, max(group.start, outline.body), group.end, path)
 
     def _cut(self, document: RawDocument, section: _Section) -> Iterator[tuple[int, int]]:
-        """The section whole, or its parts; the first has the heading lines, unless these are too long."""
+        """The whole section, or its parts; the first part includes the heading lines unless they are too long."""
         text, path, start, body = document.text, section.path, section.start, section.body
         if self._excess(document, path, start, section.end) <= 0:
             yield start, section.end
@@ -156,7 +156,7 @@ class Splitter:
                 excess = max((self._excess(document, path, *span) for span in spans), default=0)
                 if excess <= 0 or capacity == 1:
                     break
-                # Pieces of parts and of the whole may differ by a few in tokenizers that look across spaces.
+                # With tokenizers that look across spaces, the parts may have a few pieces more than the whole.
                 capacity = max(1, capacity - excess)
             if spans:
                 start = body = spans[-1][1]
@@ -167,7 +167,7 @@ class Splitter:
         return kind.from_callback(self._size, capacity, min(self.overlap_pieces, capacity // 2))
 
     def _excess(self, document: RawDocument, path: tuple[str, ...], start: int, end: int) -> int:
-        """By how many pieces the passage, as it is embedded, is too long for the model."""
+        """By how many pieces the embedder's input for this passage exceeds the limit."""
         text = document.text[start:end].strip()
         too_long = len(text) - CHARACTERS_PER_PIECE * self.max_pieces
         if too_long > 0:
@@ -176,16 +176,16 @@ class Splitter:
         return self._count_pieces(whole) - self.max_pieces
 
     def _room(self, document: RawDocument, path: tuple[str, ...]) -> int:
-        """Pieces that title and heading path leave for the text."""
+        """The number of pieces that title and heading path leave for the text."""
         return self.max_pieces - self._size(self._embedded(document.title, PATH_SEPARATOR.join(path), ""))
 
     def _size(self, text: str) -> int:
         by_length = -(-len(text) // CHARACTERS_PER_PIECE)
-        # A whole book is not counted only to learn that it is too long.
+        # Do not tokenize a very long text: its length already shows that it is too long.
         return by_length if by_length > self.max_pieces else max(by_length, self._count_pieces(text))
 
     def _shorten(self, text: str) -> str:
-        """The text, or as much of its beginning as a quarter of the pieces allows."""
+        """The start of the text, at most a quarter of the pieces."""
         limit = self.max_pieces // 4
         text = text[: limit * CHARACTERS_PER_PIECE]
         if self._size(text) <= limit:
@@ -198,7 +198,7 @@ class Splitter:
 
 
 def _blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Consecutive parts of at most BLOCK_CHARACTERS, ending at the best border in their second half."""
+    """Consecutive parts of at most BLOCK_CHARACTERS; each ends at the best border in its second half."""
     while end - start > BLOCK_CHARACTERS:
         earliest, latest = start + BLOCK_CHARACTERS // 2, start + BLOCK_CHARACTERS
         borders = (
@@ -214,6 +214,6 @@ def _blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without white space around it."""
+    """The span without surrounding white space."""
     part = text[start:end]
     return start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())

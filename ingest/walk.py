@@ -1,4 +1,4 @@
-"""The files below a folder, in an order that depends on nothing but their names."""
+"""The files below a folder, in an order that depends only on their names."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Obstacle:
 def walk(root: Path) -> Iterator[FoundFile | Obstacle]:
     """Files sorted by name, folder by folder; names that begin with a dot are left out.
 
-    A link to a file is read.  A link to a folder is followed once, however many there are, and never to a
-    folder that it lies in.
+    A symbolic link to a file is read.  A link to a folder is followed unless the folder contains the link or was
+    already reached through another link.
     """
     yield from _walk(root, "", (os.path.realpath(root),), set())
 
@@ -50,7 +50,7 @@ def _walk(
         try:
             mode = path.stat().st_mode
         except OSError as error:
-            # A link to itself and a link to nothing are told apart by their own sentences.
+            # For example a link to itself, or to nothing.
             yield Obstacle(path, below, f"cannot be opened: {error.strerror or error}")
             continue
         if stat.S_ISREG(mode):

@@ -1,1 +1,4 @@
-"""One reader a file format; each turns a file into records and knows nothing of sources and document ids."""
+"""One reader for each file format.
+
+A reader turns a file into records and knows nothing about sources and document ids.
+"""

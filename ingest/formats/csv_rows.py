@@ -1,4 +1,4 @@
-"""CSV with a header; the separator (comma, semicolon, tab or bar) is the one that the header has most of."""
+"""CSV with a header; the separator is the one of comma, semicolon, tab and bar that is most frequent in the header."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _DECIMAL = re.compile(r"-?(0|[1-9]\d{0,17})\.\d{1,18}")
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
-    """One row after another; a wrong row is a Fault with the number of its last line.
+    """Read row by row; a wrong row yields a Fault with the number of its last line.
 
-    Raises Unreadable without a column for the text.
+    Raises Unreadable if no column has the text.
     """
     with path.open("rb") as file:
         refuse_binary(file.peek(4)[:4])
-    # Bytes that are not UTF-8 become lone surrogates, so that one bad row does not end the file.
+    # Bytes that are not UTF-8 become lone surrogates, so only their row is lost.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         first = file.readline(options.max_line_bytes)
         if not first.strip():
@@ -37,7 +37,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
         try:
             header = [name.strip() for name in next(rows)]
         except csv.Error as error:
-            raise Unreadable(f"the header is no CSV: {error}") from None
+            raise Unreadable(f"the header is not CSV: {error}") from None
         _check_header(header, options)
         while True:
             try:
@@ -80,7 +80,7 @@ def _record(header: list[str], cells: list[str], options: ReadOptions, line: int
 
 
 def _value(cell: str) -> str | int | float:
-    """A number where the cell is written as one, so that it can be compared; `007` and `1e3` are texts."""
+    """A number if the cell is written as one, so that filters can compare it; `007` and `1e3` stay texts."""
     text = cell.strip()
     if _INTEGER.fullmatch(text):
         return int(text)

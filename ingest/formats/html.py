@@ -1,4 +1,4 @@
-"""HTML as Markdown: headings, lists, tables and code are kept; scripts, styles and link targets are not."""
+"""HTML as Markdown: keeps headings, lists, tables and code; drops scripts, styles and link targets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ingest.raw_documents import Fault, ReadOptions, Record
 
 DROPPED = ("head", "script", "style", "template", "noscript", "svg", "iframe", "object")
 
-# HTML may leave these tags open; the parser of the standard library then nests what are neighbours.
+# HTML may leave these tags open; html.parser then nests neighbours into each other.
 _NESTED_BY_MISTAKE = "li > li, p > p, td > td, th > th, td > tr, tr > tr, dt > dd, dd > dt, dd > dd"
 
 _CONVERTER = MarkdownConverter(
@@ -29,7 +29,7 @@ _CONVERTER = MarkdownConverter(
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
-    """Language, canonical address and date of publication are taken from the page's own declarations."""
+    """The page declares language, canonical address and date of publication."""
     page = BeautifulSoup(read_text(path, max_bytes=options.max_file_bytes), "html.parser")
     title = page.title.get_text(" ", strip=True) if page.title else ""
     metadata, notes = with_reserved(_declared(page), {})

@@ -1,4 +1,4 @@
-"""JSON lines: an object a line, as in the BEIR collections."""
+"""JSON lines: one object on each line, as in the BEIR collections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ingest.raw_documents import Fault, ReadOptions, Record, Unreadable
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
-    """One line after another; a line that is wrong is a Fault with its number."""
+    """Read line by line; a wrong line yields a Fault with its number."""
     for line, raw in _lines(path, options.max_line_bytes):
         if raw is None:
             yield Fault(f"longer than {options.max_line_bytes:,} bytes", line)
@@ -27,7 +27,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
 
 
 def _lines(path: Path, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
-    """Numbered lines; None for one that is too long, of which no more than `max_bytes` is ever in memory."""
+    """Numbered lines; None for a line longer than `max_bytes`, which is never in memory as a whole."""
     with path.open("rb") as file:
         refuse_binary(file.peek(4)[:4])
         line = 0
@@ -56,4 +56,4 @@ def _object(raw: bytes) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")

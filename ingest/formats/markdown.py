@@ -1,4 +1,4 @@
-"""Markdown; the title is the front matter's, the first heading of level 1, or the name of the file."""
+"""Markdown; the title comes from the front matter, else from the first heading of level 1, else from the file name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLAT_ENTRY = re.compile(r"^([\w.-]+):[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
-    """Front matter (a YAML block at the very beginning) is metadata: entries of one line."""
+    """Entries of one line in the front matter (a YAML block at the very beginning) become metadata."""
     text = clean_text(read_text(path, max_bytes=options.max_file_bytes))
     front: dict[str, str] = {}
     if found := _FRONT_MATTER.match(text):

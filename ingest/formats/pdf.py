@@ -1,4 +1,4 @@
-"""PDF through pypdf, which is an optional extra; the title is the document's own or the name of the file."""
+"""PDF with pypdf, an optional extra; the title is the document's own, else the file name."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from ingest.raw_documents import ReadOptions, Record, Unreadable
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Record]:
-    """The text layer of all pages; raises Unreadable for scans, for locked files and without pypdf."""
+    """The text layer of all pages; raises Unreadable for scans, for locked files and if pypdf is missing."""
     try:
         from pypdf import PdfReader
         from pypdf.errors import PyPdfError
     except ImportError:
         raise Unreadable("PDF needs the package pypdf (the extra `pdf`): pip install pypdf") from None
     try:
-        # Errors of a damaged file are raised here and then, page by page, by the properties below.
         pdf = PdfReader(io.BytesIO(read_bytes(path, max_bytes=options.max_file_bytes)))
         if pdf.is_encrypted and not pdf.decrypt(""):
             raise Unreadable("locked with a password")

@@ -1,4 +1,4 @@
-"""reStructuredText as Markdown-like text: parsed by docutils, which opens no other file for it."""
+"""reStructuredText as Markdown-like text, parsed by docutils, which is kept from opening other files."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ _SETTINGS = {
     "halt_level": 5,
     "warning_stream": False,
     "_disable_config": True,
-    # Sphinx writes `:option:value` lists and roles of its own; what docutils does not know stays text.
     "syntax_highlight": "none",
     "smart_quotes": False,
 }
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Record]:
-    """The title is the first heading or the name of the file."""
+    """The title is the first heading, else the file name."""
     source = read_text(path, max_bytes=options.max_file_bytes)
     tree = publish_doctree(source, settings_overrides=_SETTINGS)
     title = next((node.astext() for node in tree.findall(nodes.title)), "")

@@ -16,7 +16,7 @@ WITHOUT_TEXT = frozenset(
         *("image", "figure", "meta", "only", "tabularcolumns", "sectionauthor", "codeauthor", "moduleauthor"),
     }
 )
-"""Directives that are dropped where docutils does not run them: all they hold is names and options."""
+"""Directives that docutils does not run and that contain only names and options; they are dropped."""
 
 _ROLE = re.compile(r":[\w:+.-]+:`(?:([^`<]+?)\s*<[^`>]+>|[~!]?([^`]+))`")
 _DIRECTIVE = re.compile(r"\.\.\s+([\w:+.-]+)::[ \t]*(.*)")
@@ -24,7 +24,7 @@ _OPTION = re.compile(r"\s+:[\w-]+:.*")
 
 
 def text_of(tree: nodes.document) -> str:
-    """Headings as `#`, paragraphs, lists, literal blocks and tables, with a blank line between blocks."""
+    """Headings (as `#`), paragraphs, lists, literal blocks and tables, with a blank line between blocks."""
     return "\n\n".join(block for block in _blocks(tree, 1) if block.strip())
 
 
@@ -48,7 +48,7 @@ def _blocks(parent: nodes.Element, level: int) -> list[str]:
 
 
 def _inline(node: nodes.Node) -> str:
-    """Text as written, without roles that docutils does not know and the messages about them."""
+    """The text without the markup of unknown roles and without docutils' messages about them."""
     return _ROLE.sub(lambda role: role[1] or role[2], node.astext())
 
 
@@ -97,7 +97,7 @@ def _table(node: nodes.Element, level: int) -> str:
 
 
 def _unknown(source: str) -> str:
-    """What a directive that docutils does not know (or may not run) holds, as it was written."""
+    """The content of a directive that docutils does not know or may not run, as written."""
     first, *body = source.split("\n")
     found = _DIRECTIVE.match(first)
     if found is None or found[1].lower() in WITHOUT_TEXT:

@@ -24,8 +24,8 @@ from chorale_client.publisher import Publisher
 import tasks.indexing.index_tasks
 import tasks.indexing.namespace_writer
 import tasks.indexing.write_order
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.errors import BadIndex, ModelMissing, StoreUnavailable
 from search.embedded.store import EmbeddedStore
@@ -471,7 +471,7 @@ def test_of_documents_with_one_id_in_a_message_the_last_stands(app: Celery, clie
     indexed = client.wait_visible(_done(app, client.upsert("docs", documents)))
     (found,) = app.resources.writing_store.texts("docs", ["tea#0"]).values()
     assert "Black tea" in found.text
-    assert (indexed.added, indexed.skipped) == (2, ["document 1: document 3 has the same id and stands"])
+    assert (indexed.added, indexed.skipped) == (2, ["document 1: document 3 has the same id and replaces it"])
 
 
 def test_a_document_that_is_too_large_costs_itself_alone(app: Celery, client: Chorale) -> None:

@@ -292,7 +292,7 @@ def test_what_is_no_cross_encoder_is_refused_and_the_fused_order_stands(
     answer = ask(pipeline, configuration="refused")
     assert answer.status == "degraded"
     assert reasons(answer) == [("rerank", "not_configured")]
-    assert "is BertModel, no reranker" in answer.degraded[0].detail
+    assert "is BertModel, not a reranker" in answer.degraded[0].detail
     assert ids(answer) == ids(fused)
 
 

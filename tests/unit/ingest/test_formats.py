@@ -186,7 +186,7 @@ def test_a_date_that_is_none_is_reported_and_the_document_kept(tmp_path: Path) -
     assert isinstance(note, Skipped)
     assert isinstance(document, RawDocument)
     assert (note.line, note.spares) == (1, None)
-    assert "'soon' is no ISO 8601 date" in note.why
+    assert "'soon' is not an ISO 8601 date" in note.why
     assert document.metadata == {}
 
 

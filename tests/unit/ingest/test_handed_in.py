@@ -53,8 +53,8 @@ def test_of_rows_with_one_id_the_last_stands_and_the_others_say_so() -> None:
     documents = [(one.document_id, one.text) for one in found if isinstance(one, RawDocument)]
     assert documents == [("other", "other"), (COMPOSED, "third")]
     assert [(str(one), one.is_fault) for one in found if isinstance(one, Skipped)] == [
-        ("document 1: document 4 has the same id and stands", False),
-        ("document 3: document 4 has the same id and stands", False),
+        ("document 1: document 4 has the same id and replaces it", False),
+        ("document 3: document 4 has the same id and replaces it", False),
         ("document 5: no text: 'text' and 'title' are missing or empty", True),
     ]
 
