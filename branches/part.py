@@ -16,6 +16,7 @@ from models.documents import Matrix
 from models.envelope import Degradation, StageNote
 from models.hits import Ranking
 from models.plan import BranchPlan
+from search.protocol import Search
 
 if TYPE_CHECKING:
     from branches.language_models import Generators
@@ -93,6 +94,10 @@ class Part:
         ms = (self.clock() - started_s) * 1000
         self.notes.append(StageNote(stage, status, ms, n_in=len(self.questions), detail=detail))
 
+    def search(self, depth: int) -> Search:
+        """What the request asks of a store, in the time that is left."""
+        return Search(depth, self.request.filters, self.request.exclude_ids, self.left_s)
+
     def embed(self, texts: Texts) -> Matrix:
         """One row a text, in order."""
         started = self.clock()
@@ -114,10 +119,7 @@ class Part:
             (store or self.store).search_text(
                 self.request.namespace,
                 flat,
-                depth=depth,
-                filters=self.request.filters,
-                exclude_ids=self.request.exclude_ids,
-                timeout_s=self.left_s,
+                self.search(depth),
             )
             if flat
             else ()
@@ -134,10 +136,7 @@ class Part:
             self.store.search_vectors(
                 self.request.namespace,
                 vectors,
-                depth=self.branch.depth,
-                filters=self.request.filters,
-                exclude_ids=self.request.exclude_ids,
-                timeout_s=self.left_s,
+                self.search(self.branch.depth),
             )
             if len(vectors)
             else ()

@@ -22,9 +22,6 @@ ANALYSER = "chorale-lexical-1"
 MAX_TERMS = 1_024
 """Distinct terms of a question that are searched, the first ones in the text; the rest is not."""
 
-MIN_TITLE_WORDS = 3
-"""Titles of so many content words (no numbers) count twice: SciFact +.006, FeedbackQA +.024 in nDCG@10."""
-
 # tantivy's names.  Its stop-word lists are fewer than its stemmers.
 _STEMMERS: Mapping[str, str] = {
     "ar": "arabic",
@@ -92,14 +89,3 @@ def question_terms(text: str, language: str) -> dict[str, int]:
     """How often each term occurs, in order of first appearance, at most MAX_TERMS of them."""
     counts = Counter(analyser(language).analyze(prepared(text)))
     return dict(list(counts.items())[:MAX_TERMS])
-
-
-def indexed_text(title: str, heading: str, text: str, *, language: str, title_repeats: str) -> str:
-    """The one field that is searched: title (once, twice, or as the manifest says), heading, text."""
-    if title_repeats == "auto":
-        terms = analyser(language).analyze(prepared(title))
-        words = [term for term in terms if not term.isnumeric()]
-        repeats = 2 if len(words) >= MIN_TITLE_WORDS else 1
-    else:
-        repeats = int(title_repeats)
-    return prepared("\n".join([*[title] * repeats, heading, text]))

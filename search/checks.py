@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
 import numpy as np
@@ -19,10 +19,14 @@ requests of 100 MB at most."""
 _UNIT_LENGTH_TOLERANCE = 0.01
 
 
-def check_documents(documents: Sequence[Document], manifest: Manifest) -> None:
-    """Raises InvalidAnswer for a passage that is there twice, and for a vector of another length."""
+def checked_documents(documents: Iterable[Document], manifest: Manifest) -> list[Document]:
+    """The documents; of those with the same id, the last one.
+
+    Raises InvalidAnswer for a duplicate passage id, a vector of the wrong dimension, or one that is not normalised.
+    """
+    chosen = list({document.document_id: document for document in documents}.values())
     seen: set[str] = set()
-    for document in documents:
+    for document in chosen:
         for passage in document.passages:
             if passage.passage_id in seen:
                 raise InvalidAnswer(f"passage {passage.passage_id!r} is there twice")
@@ -39,6 +43,7 @@ def check_documents(documents: Sequence[Document], manifest: Manifest) -> None:
                 raise InvalidAnswer(
                     f"passage {passage.passage_id!r} has a vector of length {length:g} instead of 1"
                 )
+    return chosen
 
 
 def why_not(document: Document) -> str | None:

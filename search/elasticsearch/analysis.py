@@ -9,8 +9,9 @@ from itertools import islice
 from typing import Any
 
 from models.documents import Manifest
-from search.analysis import MAX_TERMS, analyser, indexed_text, prepared, question_terms
+from search.analysis import MAX_TERMS, analyser, prepared, question_terms
 from search.elasticsearch.filter_conditions import Clause
+from search.title_weight import indexed_text
 
 OWN = "chorale"
 TEXT = "text"
@@ -53,13 +54,7 @@ class Words:
 
     def indexed(self, title: str, heading: str, text: str) -> str:
         """The one field that is searched: title (once, twice, or as the manifest says), heading, text."""
-        whole = indexed_text(
-            title,
-            heading,
-            text,
-            language=self.manifest.language,
-            title_repeats=self.manifest.title_repeats,
-        )
+        whole = indexed_text(title, heading, text, self.manifest)
         if self.is_own:
             return " ".join(analyser(self.manifest.language).analyze(whole))
         return whole.translate(_MARKS)

@@ -17,7 +17,7 @@ from urllib3 import Timeout
 from urllib3.exceptions import ReadTimeoutError
 
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
-from search.elasticsearch.deadline import Deadline
+from search.deadline import Deadline
 from search.elasticsearch.failures import Passing, all_busy, translated
 
 _ATTEMPTS = 4
@@ -142,7 +142,8 @@ class Connection:
 
     def deadline(self, timeout_s: float | None = None) -> Deadline:
         """Of so many seconds; unless said, of those for a write."""
-        return Deadline(self.endpoint.write_timeout_s if timeout_s is None else timeout_s, self.address)
+        limit_s = self.endpoint.write_timeout_s if timeout_s is None else timeout_s
+        return Deadline(limit_s, f"Elasticsearch at {self.address}")
 
     def ask(self, call: Call, deadline: Deadline) -> Any:
         """What `call` answers; what failed for a passing reason is tried again while there is time."""

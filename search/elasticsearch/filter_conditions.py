@@ -17,6 +17,7 @@ from search.elasticsearch.filter_terms import (
     term,
 )
 from search.filters import compile_filters, date_span, is_number, long_part_warnings
+from search.protocol import Search
 
 Clause = dict[str, Any]
 
@@ -57,12 +58,14 @@ class Conditions:
         return [*self.clauses, {"bool": {"must_not": [*self.exclusions]}}]
 
 
-def conditions(filters: Mapping[str, Any] | None, exclude_ids: tuple[str, ...]) -> Conditions:
+def conditions(search: Search) -> Conditions:
     """Never raises: what makes no sense is named in `warnings`."""
-    asked = filters or {}
+    asked = search.filters or {}
     warnings = compile_filters(asked).warnings + long_part_warnings(asked, LONGEST_PART)
     clauses = tuple(_condition(field, wanted) for field, wanted in asked.items())
-    return Conditions(clauses, tuple(_terms("document_id", exclude_ids)), tuple(asked), warnings)
+    return Conditions(
+        clauses, tuple(_terms("document_id", tuple(search.exclude_ids))), tuple(asked), warnings
+    )
 
 
 def has_field_clause(field: str) -> Clause:

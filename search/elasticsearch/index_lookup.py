@@ -9,8 +9,8 @@ from chorale_client.request import check_namespace
 from elasticsearch import Elasticsearch
 
 from models.errors import BadIndex
+from search.deadline import Deadline
 from search.elasticsearch.connection import Connection
-from search.elasticsearch.deadline import Deadline
 from search.elasticsearch.failures import MissingIndex, readable
 from search.elasticsearch.index_layout import Namespace, alias, namespace_from
 
@@ -20,7 +20,7 @@ _LOOKS = 3
 """A rebuild may take the old index away between two looks; that it does so three times running is not to be."""
 
 
-class Namespaces:
+class IndexLookup:
     """Thread-safe: a name is bound to an immutable Namespace."""
 
     def __init__(self, connection: Connection) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 
 from models.hits import Hit, Ranking
+from search.deadline import Deadline
 from search.elasticsearch.connection import Connection
-from search.elasticsearch.deadline import Deadline
 from search.elasticsearch.filter_conditions import Conditions
 from search.elasticsearch.index_layout import Namespace
 from search.elasticsearch.lookups import PASSAGES, by_id, scan

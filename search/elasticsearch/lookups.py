@@ -11,8 +11,8 @@ from elasticsearch import Elasticsearch
 
 from models.documents import PassageText, Vector
 from search.batching import different_in_parts
+from search.deadline import Deadline
 from search.elasticsearch.connection import Connection
-from search.elasticsearch.deadline import Deadline
 from search.elasticsearch.failures import failure, readable
 from search.elasticsearch.filter_conditions import Clause
 from search.elasticsearch.index_layout import Namespace, passage_key, vector_from

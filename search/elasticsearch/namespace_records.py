@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from elasticsearch import Elasticsearch
 
 from models.errors import BadIndex, StoreUnavailable
+from search.deadline import Deadline
 from search.elasticsearch.connection import Connection
-from search.elasticsearch.deadline import Deadline
 from search.elasticsearch.failures import readable
 from search.elasticsearch.index_layout import control_body, control_index
 
@@ -27,7 +27,7 @@ class Record:
     is_there: bool = False
 
 
-class Control:
+class NamespaceRecords:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._index = control_index(connection.endpoint.prefix)

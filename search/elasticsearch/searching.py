@@ -10,12 +10,13 @@ from elasticsearch import Elasticsearch
 from models.documents import Matrix
 from models.errors import InvalidAnswer, StoreTimeout
 from models.hits import Hit, Ranking
+from search.deadline import Deadline
 from search.elasticsearch.connection import Connection
-from search.elasticsearch.deadline import Deadline
 from search.elasticsearch.failures import Passing, failure, readable
 from search.elasticsearch.filter_conditions import Clause, Conditions, has_field_clause
 from search.elasticsearch.index_layout import Namespace
 from search.filters import unknown_field_warning
+from search.ranking_end import count_documents, cut, is_settled
 
 MOST_HITS = 10_000
 """`index.max_result_window`, and the most candidates of HNSW."""
@@ -60,18 +61,18 @@ def search_text(
     size = min(2 * depth, MOST_HITS)
     hits = {n: _text_hits(answer) for n, answer in found.items()}
     whole = {n for n, of_question in hits.items() if len(of_question) < size}
-    short = [n for n, of_question in hits.items() if n not in whole and _documents(of_question) < depth]
+    short = [n for n, of_question in hits.items() if n not in whole and count_documents(of_question) < depth]
     if short:
         collapsed = {
             n: _text_body(asked.around(queries[n]), depth) | {"collapse": {"field": "document_id"}}
             for n in short
         }
         for n, answer in msearch(connection, namespace, collapsed, deadline).items():
-            hits[n] = sorted({*hits[n], *_text_hits(answer)}, key=_rank)
+            hits[n] = list({*hits[n], *_text_hits(answer)})
     return [
         Ranking(
             cut(hits.get(n, ()), depth),
-            _documents(hits.get(n, ())) if n in whole or n not in hits else None,
+            count_documents(hits.get(n, ())) if n in whole or n not in hits else None,
             warnings,
         )
         for n in range(len(texts))
@@ -97,21 +98,11 @@ def search_vectors(
         again = {}
         for n, answer in answers.items():
             hits[n] = _vector_hits(answer)
-            if size < MOST_HITS and len(hits[n]) >= size and not _is_settled(hits[n], depth):
+            if size < MOST_HITS and len(hits[n]) >= size and not is_settled(hits[n], depth):
                 again[n] = _vector_body(vectors[n].tolist(), min(4 * size, MOST_HITS), least, asked)
         size = min(4 * size, MOST_HITS)
         answers = msearch(connection, namespace, again, deadline) if again else {}
     return [Ranking(cut(hits.get(n, ()), depth), None, warnings) for n in range(len(vectors))]
-
-
-def cut(hits: Sequence[Hit], depth: int) -> tuple[Hit, ...]:
-    """Up to the passage that brings the `depth`-th document."""
-    seen: set[str] = set()
-    for n, hit in enumerate(hits, start=1):
-        seen.add(hit.document_id)
-        if len(seen) == depth:
-            return tuple(hits[:n])
-    return tuple(hits)
 
 
 def msearch(
@@ -186,16 +177,14 @@ def _hits_only() -> Body:
 
 
 def _text_hits(answer: Mapping[str, Any]) -> list[Hit]:
-    return _ranked(
-        hit_of(found["fields"], round(found["sort"][0], TEXT_DECIMALS)) for found in _found(answer)
-    )
+    return [hit_of(found["fields"], round(found["sort"][0], TEXT_DECIMALS)) for found in _found(answer)]
 
 
 def _vector_hits(answer: Mapping[str, Any]) -> list[Hit]:
     # The server's score is (1 + cosine) / 2.
-    return _ranked(
+    return [
         hit_of(found["fields"], round(2 * found["_score"] - 1, COSINE_DECIMALS)) for found in _found(answer)
-    )
+    ]
 
 
 def _found(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -207,24 +196,6 @@ def _found(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def hit_of(fields: Mapping[str, list[str]], score: float) -> Hit:
     shown = {name: fields[name][0] for name in SHOWN if name in fields}
     return Hit(score=score + 0.0, **shown)
-
-
-def _ranked(hits: Any) -> list[Hit]:
-    return sorted(hits, key=_rank)
-
-
-def _rank(hit: Hit) -> tuple[float, str]:
-    return -hit.score, hit.passage_id
-
-
-def _documents(hits: Sequence[Hit]) -> int:
-    return len({hit.document_id for hit in hits})
-
-
-def _is_settled(hits: Sequence[Hit], depth: int) -> bool:
-    """Whether whatever was not seen, at best as good as the last hit, comes after the ranking's end."""
-    ranking = cut(hits, depth)
-    return _documents(ranking) == depth and ranking[-1].score > hits[-1].score
 
 
 def _check(connection: Connection, answer: Mapping[str, Any], deadline: Deadline) -> None:

@@ -12,16 +12,17 @@ from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import NotConfigured
 from models.hits import Ranking
 from search.checks import check_questions
+from search.deadline import Deadline
 from search.elasticsearch import lookups, searching
 from search.elasticsearch.connection import Connection
-from search.elasticsearch.deadline import Deadline
-from search.elasticsearch.document_writer import Writer
+from search.elasticsearch.document_writer import DocumentWriter
 from search.elasticsearch.filter_conditions import conditions
 from search.elasticsearch.index_layout import Namespace
-from search.elasticsearch.index_lookup import Namespaces
+from search.elasticsearch.index_lookup import IndexLookup
 from search.elasticsearch.listing import list_documents
-from search.elasticsearch.namespace_records import Control
-from search.protocol import Filters
+from search.elasticsearch.namespace_lifecycle import NamespaceLifecycle
+from search.elasticsearch.namespace_records import NamespaceRecords
+from search.protocol import Search
 
 
 class ElasticsearchStore:
@@ -34,46 +35,29 @@ class ElasticsearchStore:
         self, endpoint: ElasticsearchEndpoint, *, api_key: str | None = None, password: str | None = None
     ) -> None:
         self._connection = Connection(endpoint, api_key=api_key, password=password)
-        self._namespaces = Namespaces(self._connection)
-        self._control = Control(self._connection)
-        self._writer = Writer(self._connection, self._namespaces, self._control)
+        self._lookup = IndexLookup(self._connection)
+        self._records = NamespaceRecords(self._connection)
+        self._documents = DocumentWriter(self._connection, self._lookup, self._records)
+        self._lifecycle = NamespaceLifecycle(self._connection, self._lookup, self._records, self._documents)
 
-    def search_text(
-        self,
-        namespace: str,
-        texts: Sequence[str],
-        *,
-        depth: int,
-        filters: Filters | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
-    ) -> list[Ranking]:
-        deadline = self._connection.deadline(timeout_s)
-        asked = conditions(filters, tuple(exclude_ids))
+    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
+        deadline = self._connection.deadline(search.timeout_s)
+        asked = conditions(search)
 
-        def search(target: Namespace) -> list[Ranking]:
+        def work(target: Namespace) -> list[Ranking]:
             return searching.search_text(
-                self._connection, target, texts, depth=depth, asked=asked, deadline=deadline
+                self._connection, target, texts, depth=search.depth, asked=asked, deadline=deadline
             )
 
-        return self._namespaces.using(namespace, deadline, search)
+        return self._lookup.using(namespace, deadline, work)
 
-    def search_vectors(
-        self,
-        namespace: str,
-        vectors: Matrix,
-        *,
-        depth: int,
-        filters: Filters | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
-    ) -> list[Ranking]:
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
         """Approximate (HNSW).  Raises NotConfigured where the store is declared without `vectors`."""
-        deadline = self._connection.deadline(timeout_s)
-        asked = conditions(filters, tuple(exclude_ids))
+        deadline = self._connection.deadline(search.timeout_s)
+        asked = conditions(search)
         questions = np.ascontiguousarray(vectors, np.float32)
 
-        def search(target: Namespace) -> list[Ranking]:
+        def work(target: Namespace) -> list[Ranking]:
             if not target.has_vectors:
                 raise NotConfigured(
                     f"namespace {namespace!r} in Elasticsearch has no vectors: declare the store with "
@@ -81,24 +65,14 @@ class ElasticsearchStore:
                 )
             check_questions(namespace, questions, target.manifest.dimension)
             return searching.search_vectors(
-                self._connection, target, questions, depth=depth, asked=asked, deadline=deadline
+                self._connection, target, questions, depth=search.depth, asked=asked, deadline=deadline
             )
 
-        return self._namespaces.using(namespace, deadline, search)
+        return self._lookup.using(namespace, deadline, work)
 
-    def list_documents(
-        self,
-        namespace: str,
-        *,
-        order_by: str,
-        descending: bool,
-        depth: int,
-        filters: Filters | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
-    ) -> Ranking:
-        deadline = self._connection.deadline(timeout_s)
-        asked = conditions(filters, tuple(exclude_ids))
+    def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
+        deadline = self._connection.deadline(search.timeout_s)
+        asked = conditions(search)
 
         def work(target: Namespace) -> Ranking:
             return list_documents(
@@ -106,18 +80,18 @@ class ElasticsearchStore:
                 target,
                 order_by=order_by,
                 descending=descending,
-                depth=depth,
+                depth=search.depth,
                 asked=asked,
                 deadline=deadline,
             )
 
-        return self._namespaces.using(namespace, deadline, work)
+        return self._lookup.using(namespace, deadline, work)
 
     def vectors(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
     ) -> dict[str, Vector]:
         deadline = self._connection.deadline(timeout_s)
-        return self._namespaces.using(
+        return self._lookup.using(
             namespace,
             deadline,
             lambda target: lookups.vectors(self._connection, target, passage_ids, deadline),
@@ -127,46 +101,46 @@ class ElasticsearchStore:
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
     ) -> dict[str, PassageText]:
         deadline = self._connection.deadline(timeout_s)
-        return self._namespaces.using(
+        return self._lookup.using(
             namespace, deadline, lambda target: lookups.texts(self._connection, target, passage_ids, deadline)
         )
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
-        return self._control.generation(namespace, self._connection.deadline(timeout_s))
+        return self._records.generation(namespace, self._connection.deadline(timeout_s))
 
     def warm(self, namespace: str | None = None) -> None:
-        deadline = self._lookup()
-        names = [state.name for state in self._namespaces.all(deadline)] if namespace is None else [namespace]
+        deadline = self._deadline()
+        names = [state.name for state in self._lookup.all(deadline)] if namespace is None else [namespace]
         for name in names:
-            self.search_text(name, ["warm"], depth=1, timeout_s=max(0.001, deadline.left_s))
+            self.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
         """Raises ManifestMismatch, and WrongDeclaration for a name or manifest that cannot be."""
-        return self._writer.create(namespace, manifest)
+        return self._lifecycle.create(namespace, manifest)
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-        return self._writer.upsert(namespace, documents)
+        return self._documents.upsert(namespace, documents)
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        return self._writer.delete(namespace, document_ids)
+        return self._documents.delete(namespace, document_ids)
 
     def drop(self, namespace: str) -> bool:
-        return self._writer.drop(namespace)
+        return self._lifecycle.drop(namespace)
 
     def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
         """Build the namespace anew of these documents, beside running searches; returns the new generation."""
-        return self._writer.rebuild(namespace, manifest, documents)
+        return self._lifecycle.rebuild(namespace, manifest, documents)
 
     def raise_generation(self, namespace: str, least: int) -> None:
         """Let the next generation be above `least`, which an index that was lost had reached."""
-        self._control.change(
+        self._records.change(
             namespace, lambda record: replace(record, generation=max(record.generation, least))
         )
 
     def namespaces(self) -> list[NamespaceState]:
-        deadline = self._lookup()
-        found = self._namespaces.all(deadline)
-        generations = self._control.generations([namespace.name for namespace in found])
+        deadline = self._deadline()
+        found = self._lookup.all(deadline)
+        generations = self._records.generations([namespace.name for namespace in found])
         counts = lookups.counts(self._connection, deadline)
         return [
             NamespaceState(
@@ -179,12 +153,12 @@ class ElasticsearchStore:
         ]
 
     def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
-        deadline = self._lookup()
-        return self._namespaces.using(
+        deadline = self._deadline()
+        return self._lookup.using(
             namespace, deadline, lambda target: lookups.revisions(self._connection, target, source, deadline)
         )
 
-    def _lookup(self) -> Deadline:
+    def _deadline(self) -> Deadline:
         """For what a request does not limit."""
         return self._connection.deadline(self._connection.endpoint.timeout_s)
 

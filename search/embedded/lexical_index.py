@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from models.errors import BadIndex, StoreUnavailable
 from models.hits import Hit
 from search.analysis import analyser
-from search.embedded.deadline import Deadline
+from search.deadline import Deadline
 from search.embedded.passage_rows import Rows
 from search.embedded.ranking_end import cut
 from search.embedded.segment_files import SegmentFiles

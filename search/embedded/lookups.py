@@ -10,7 +10,7 @@ import numpy as np
 
 from models.documents import NamespaceState, PassageText, Vector
 from search.batching import different_in_parts
-from search.embedded.deadline import Deadline
+from search.deadline import Deadline
 from search.embedded.namespace_reader import manifest_from
 from search.embedded.vector_search import STORED
 

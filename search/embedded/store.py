@@ -19,18 +19,19 @@ from models.errors import BadIndex, ServiceError
 from models.hits import Ranking
 from search.analysis import question_terms
 from search.checks import check_questions
+from search.deadline import Deadline
 from search.embedded import lookups
 from search.embedded.corpus import Corpus, Pulse
-from search.embedded.deadline import Deadline
 from search.embedded.namespace_reader import NamespaceReader, View, unknown_namespace
 from search.embedded.vector_search import search_matrix
 from search.listing_order import listed
-from search.protocol import Filters
+from search.protocol import Search
 
 if TYPE_CHECKING:
     from search.embedded.writer import CorpusWriter
     from search.near_duplicate_rows import NearDuplicateRows
 
+_NAME = "the embedded store"
 _HEAL_WAIT_S = 0.05
 
 
@@ -54,66 +55,38 @@ class EmbeddedStore:
         self._read_of = 0
         self._reading = threading.Lock()
 
-    def search_text(
-        self,
-        namespace: str,
-        texts: Sequence[str],
-        *,
-        depth: int,
-        filters: Filters | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
-    ) -> list[Ranking]:
-        deadline = Deadline(timeout_s)
+    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
+        deadline = Deadline(search.timeout_s, _NAME)
         view = self._view(namespace, text=True)
         assert view.searcher is not None
-        allowed = view.masks.allowed(view.rows, filters, exclude_ids)
+        allowed = view.masks.allowed(view.rows, search.filters, search.exclude_ids)
         rankings = []
         for text in texts:
             if terms := question_terms(text, view.manifest.language):
                 hits, total = view.searcher.search(
-                    view.rows, terms, allowed=allowed.rows, depth=depth, deadline=deadline
+                    view.rows, terms, allowed=allowed.rows, depth=search.depth, deadline=deadline
                 )
             else:
                 hits, total = (), 0
             rankings.append(Ranking(hits, total, allowed.warnings))
         return rankings
 
-    def search_vectors(
-        self,
-        namespace: str,
-        vectors: Matrix,
-        *,
-        depth: int,
-        filters: Filters | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
-    ) -> list[Ranking]:
-        deadline = Deadline(timeout_s)
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
+        deadline = Deadline(search.timeout_s, _NAME)
         view = self._view(namespace, vectors=True)
         assert view.vectors is not None
         questions = np.ascontiguousarray(vectors, np.float32)
         check_questions(namespace, questions, view.manifest.dimension)
-        allowed = view.masks.allowed(view.rows, filters, exclude_ids)
+        allowed = view.masks.allowed(view.rows, search.filters, search.exclude_ids)
         found = search_matrix(
-            view.rows, view.vectors, questions, allowed=allowed.rows, depth=depth, deadline=deadline
+            view.rows, view.vectors, questions, allowed=allowed.rows, depth=search.depth, deadline=deadline
         )
         return [Ranking(hits, None, allowed.warnings) for hits in found]
 
-    def list_documents(
-        self,
-        namespace: str,
-        *,
-        order_by: str,
-        descending: bool,
-        depth: int,
-        filters: Filters | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
-    ) -> Ranking:
-        deadline = Deadline(timeout_s)
+    def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
+        deadline = Deadline(search.timeout_s, _NAME)
         view = self._view(namespace)
-        allowed = view.masks.allowed(view.rows, filters, exclude_ids)
+        allowed = view.masks.allowed(view.rows, search.filters, search.exclude_ids)
         deadline.check()
         places = np.flatnonzero(view.rows.alive if allowed.rows is None else allowed.rows)
         # Rows are in the order of a document's passages: the first one stands for it.
@@ -121,7 +94,7 @@ class EmbeddedStore:
         found = [view.rows.versions[version] for version in versions.tolist()]
         order = listed([(one.document_id, one.fields) for one in found], order_by, descending=descending)
         deadline.check()
-        hits = tuple(view.rows.hit(int(places[firsts[place]]), 0.0) for place in order[:depth])
+        hits = tuple(view.rows.hit(int(places[firsts[place]]), 0.0) for place in order[: search.depth])
         return Ranking(hits, len(found), allowed.warnings)
 
     def vectors(
@@ -134,7 +107,7 @@ class EmbeddedStore:
     def texts(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
     ) -> dict[str, PassageText]:
-        deadline = Deadline(timeout_s)
+        deadline = Deadline(timeout_s, _NAME)
         pulse = self._settled(namespace)
         with self._corpus.reading() as connection:
             return lookups.texts(connection, pulse.namespace_id, passage_ids, deadline)
@@ -179,6 +152,13 @@ class EmbeddedStore:
             self.close()
             return self._corpus.set_aside()
         return None
+
+    def settle(self, namespace: str) -> dict[str, str]:
+        """Nothing is ever left out: every access first finishes what a killed writer left."""
+        return {}
+
+    def rebuilding(self, namespace: str, manifest: Manifest) -> None:
+        """None: a namespace is dropped before it is indexed again."""
 
     def exclusive(self, namespace: str) -> AbstractContextManager[None]:
         """Hold the namespace for several writes in a row; others get WriterBusy, readers notice nothing.

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from models.documents import Matrix, Vector
 from models.hits import Hit
-from search.embedded.deadline import Deadline
+from search.deadline import Deadline
 from search.embedded.growing_array import Growing
 from search.embedded.passage_rows import Rows
 from search.embedded.ranking_end import cut

@@ -23,8 +23,8 @@ from sqlalchemy import Connection, delete, insert, update
 from models.corpus_tables import document_table, namespace_table, passage_table
 from models.documents import Document, Manifest
 from models.near_duplicate_tables import near_duplicates_metadata
-from search.analysis import analyser, indexed_text
-from search.checks import check_documents, check_manifest, same_manifest
+from search.analysis import analyser
+from search.checks import check_manifest, checked_documents, same_manifest
 from search.embedded.corpus import Corpus, Pulse
 from search.embedded.lexical_index import check_index, create_index, write_index
 from search.embedded.namespace_reader import manifest_from, unknown_namespace
@@ -32,6 +32,7 @@ from search.embedded.passage_rows import TOMBSTONE_BATCHES
 from search.embedded.transactions import Transactions
 from search.embedded.vector_search import STORED
 from search.near_duplicate_rows import NearDuplicateRows
+from search.title_weight import indexed_text
 from search.writer_lock import WriterLock
 
 _SQL_WAIT_S = 30.0
@@ -113,9 +114,7 @@ class CorpusWriter:
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
         with self._writing(namespace) as pulse:
-            # Of a document given twice, the last.
-            chosen = list({document.document_id: document for document in documents}.values())
-            check_documents(chosen, manifest_from(pulse.manifest))
+            chosen = checked_documents(documents, manifest_from(pulse.manifest))
             if not chosen:
                 return pulse.generation
             check_index(self._corpus.lexical_folder(pulse.lexical))
@@ -207,15 +206,7 @@ class CorpusWriter:
     ) -> None:
         manifest = manifest_from(pulse.manifest)
         rows = connection.execute(_TO_INDEX, (pulse.namespace_id, since))
-        texts = (
-            (
-                rid,
-                indexed_text(
-                    title, heading, text, language=manifest.language, title_repeats=manifest.title_repeats
-                ),
-            )
-            for rid, title, heading, text in rows
-        )
+        texts = ((rid, indexed_text(title, heading, text, manifest)) for rid, title, heading, text in rows)
         write_index(self._corpus.lexical_folder(lexical), manifest.language, delete=gone, add=texts)
 
     def _sweep(self, namespace: str, *, keep: str | None) -> None:

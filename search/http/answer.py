@@ -6,7 +6,7 @@ import codecs
 import html
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeGuard
 
@@ -19,6 +19,7 @@ from models.hits import Hit, Ranking
 from models.http_endpoint import HttpEndpoint, JsonPath
 from search.filters import compile_filters, elements, unknown_field_warning
 from search.http.json_path import at
+from search.protocol import Search
 
 _TAG = re.compile(r"<[^<>]*>")
 _ESCAPE = re.compile(
@@ -49,9 +50,7 @@ class AnswerReader:
         self._endpoint = endpoint
         self._prefix = f"{name}/" if endpoint.id_prefix is None else endpoint.id_prefix
 
-    def read(
-        self, raw: bytes, *, depth: int, filters: Mapping[str, Any] | None, exclude_ids: Collection[str]
-    ) -> Ranking:
+    def read(self, raw: bytes, search: Search) -> Ranking:
         """The first hit of every document, in the endpoint's order; raises InvalidAnswer.
 
         A hit without a usable id is left out and counted in the warnings; filters look at what the endpoint
@@ -82,10 +81,10 @@ class AnswerReader:
                 f"{endpoint.address}: none of {nameless} hits has a text or whole number as id at {_shown(endpoint.id)}"
             )
         warnings = [f"{self._name}: {nameless} of {len(found)} hits have no id"] if nameless else []
-        kept, said = _filtered(documents, filters, exclude_ids)
-        kept = kept[:depth]
+        kept, said = _filtered(documents, search)
+        kept = kept[: search.depth]
         total = None if endpoint.total is None else at(answer, endpoint.total)
-        known = _is_number(total) and isinstance(total, int) and total >= len(kept) and not filters
+        known = _is_number(total) and isinstance(total, int) and total >= len(kept) and not search.filters
         return Ranking(
             tuple(self._hit(one) for one in kept),
             total if known else None,
@@ -165,13 +164,12 @@ def _parsed(raw: bytes) -> Any:
         return from_json(whole, allow_inf_nan=False)
 
 
-def _filtered(
-    documents: Mapping[str, _Found], filters: Mapping[str, Any] | None, exclude_ids: Collection[str]
-) -> tuple[list[_Found], tuple[str, ...]]:
-    kept = [one for name, one in documents.items() if name not in exclude_ids]
-    if not filters:
+def _filtered(documents: Mapping[str, _Found], search: Search) -> tuple[list[_Found], tuple[str, ...]]:
+    excluded = frozenset(search.exclude_ids)
+    kept = [one for name, one in documents.items() if name not in excluded]
+    if not search.filters:
         return kept, ()
-    compiled = compile_filters(filters)
+    compiled = compile_filters(search.filters)
     unknown = [
         field
         for field in compiled.fields

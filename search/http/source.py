@@ -15,7 +15,7 @@ from search.credentials import usable_key
 from search.http.answer import AnswerReader
 from search.http.connections import Connections, Line
 from search.http.request import make_call
-from search.protocol import Filters
+from search.protocol import Search
 
 
 class HttpSource:
@@ -30,35 +30,26 @@ class HttpSource:
         self._key = key
         self._reader = AnswerReader(name, endpoint)
 
-    def search_text(
-        self,
-        namespace: str,
-        texts: Sequence[str],
-        *,
-        depth: int,
-        filters: Filters | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
-    ) -> list[Ranking]:
+    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
         """Each question is asked by itself, several at once."""
         endpoint = self._endpoint
         key = usable_key(endpoint.address, endpoint.api_key_env, self._key)
         if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
             return [Ranking() for _ in texts]
-        timeout_s = min(timeout_s, endpoint.timeout_s)
+        timeout_s = min(search.timeout_s, endpoint.timeout_s)
         ends_at_s = time.monotonic() + timeout_s
         # What is filtered out here must not leave the ranking short.
-        asked = endpoint.max_hits if filters or exclude_ids else min(depth, endpoint.max_hits)
-        excluded = frozenset(exclude_ids)
+        is_filtered = search.filters or search.exclude_ids
+        depth = endpoint.max_hits if is_filtered else min(search.depth, endpoint.max_hits)
 
-        def search(text: str, line: Line) -> Ranking:
-            call = make_call(endpoint, question=text, depth=asked, namespace=namespace, key=key)
+        def ask(text: str, line: Line) -> Ranking:
+            call = make_call(endpoint, question=text, depth=depth, namespace=namespace, key=key)
             raw = self._connections.exchange(call, line, ends_at_s=ends_at_s)
-            return self._reader.read(raw, depth=depth, filters=filters, exclude_ids=excluded)
+            return self._reader.read(raw, search)
 
         lines = [Line() for _ in texts]
         calls: list[Future[Ranking]] = [
-            self._threads.submit(search, text, line) for text, line in zip(texts, lines, strict=True)
+            self._threads.submit(ask, text, line) for text, line in zip(texts, lines, strict=True)
         ]
         done, others = wait(calls, timeout=timeout_s, return_when=FIRST_EXCEPTION)
         for call, line in zip(calls, lines, strict=True):
@@ -75,16 +66,7 @@ class HttpSource:
         except TimeoutError as error:
             raise StoreTimeout(f"{endpoint.address} did not answer within {timeout_s:.3g} s") from error
 
-    def search_vectors(
-        self,
-        namespace: str,
-        vectors: Matrix,
-        *,
-        depth: int,
-        filters: Filters | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
-    ) -> list[Ranking]:
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
         raise NotConfigured(f"{self._endpoint.address} is asked by text alone")
 
     def vectors(

@@ -10,7 +10,7 @@ from structlog import get_logger
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import PartlyWritten, ServiceError
 from search.batching import in_parts
-from search.checks import check_documents, why_not
+from search.checks import checked_documents, why_not
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Rebuilds
 from search.several_stores.document_table import Build, Change, DocumentTable, Told
@@ -44,8 +44,7 @@ class Rebuilding:
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
         with self._table.exclusive(namespace):
-            chosen = list({document.document_id: document for document in documents}.values())
-            check_documents(chosen, self._build.manifest)
+            chosen = checked_documents(documents, self._build.manifest)
             return taken(chosen, namespace, self._put)
 
     def _put(self, documents: Sequence[Document]) -> int:

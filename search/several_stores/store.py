@@ -15,9 +15,9 @@ from dataclasses import replace
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import BadIndex, ManifestMismatch, NotEverywhere, ServiceError, WrongDeclaration
 from search.batching import in_parts
-from search.checks import check_documents, check_manifest, same_manifest
+from search.checks import check_manifest, checked_documents, same_manifest
 from search.near_duplicate_rows import NearDuplicateRows
-from search.protocol import RaisesGeneration, Store
+from search.protocol import Store
 from search.several_stores.document_table import Build, Change, DocumentTable
 from search.several_stores.rebuilding import Rebuilding, rebuild_store, taken
 from search.several_stores.store_writer import StoreWriter
@@ -56,9 +56,7 @@ class ClusteredStore:
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
         with self.exclusive(namespace):
             build = self.known(namespace)
-            # Of a document given twice, the last.
-            chosen = list({document.document_id: document for document in documents}.values())
-            check_documents(chosen, build.manifest)
+            chosen = checked_documents(documents, build.manifest)
             return taken(chosen, namespace, lambda documents: self._put(build, documents))
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
@@ -192,6 +190,9 @@ class ClusteredStore:
                 found.setdefault(document_id, []).append(f"{name}: {said}")
         return {document_id: "; ".join(why) for document_id, why in sorted(found.items())}
 
+    def make_room(self) -> None:
+        """Nothing to do: a damaged table of documents is restored from a backup."""
+
     def rebuilding(self, namespace: str, manifest: Manifest) -> Rebuilding:
         """The namespace to be, beside the one that is searched: written like a store, then put in its place by
         `finish`.  One that was begun with the same manifest goes on."""
@@ -254,7 +255,7 @@ class ClusteredStore:
         generation = max([least, *own.values()])
         for name, found in own.items():
             store = self.stores[name]
-            if found < generation and isinstance(store, RaisesGeneration):
+            if found < generation:
                 try:
                     store.raise_generation(namespace, generation)
                 except ServiceError:

@@ -10,7 +10,8 @@ from typing import Any
 from weaviate.classes.data import DataObject
 
 from models.documents import Document, Manifest, Passage
-from search.analysis import analyser, indexed_text
+from search.analysis import analyser
+from search.title_weight import indexed_text
 from search.weaviate.filter_terms import facets
 
 BUCKETS = 4_096
@@ -76,13 +77,7 @@ def objects(document: Document, manifest: Manifest, *, written_us: int, texts: b
 
 
 def _of_passage(document: Document, passage: Passage, manifest: Manifest, texts: bool) -> dict[str, Any]:
-    indexed = indexed_text(
-        document.title,
-        passage.heading,
-        passage.text,
-        language=manifest.language,
-        title_repeats=manifest.title_repeats,
-    )
+    indexed = indexed_text(document.title, passage.heading, passage.text, manifest)
     properties = {
         "is_passage": True,
         "passage_id": passage.passage_id,

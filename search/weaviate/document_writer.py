@@ -8,28 +8,24 @@ search sees the whole batch.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 
 from weaviate.classes.query import Filter
-from weaviate.classes.tenants import Tenant
 from weaviate.collections.classes.filters import FilterReturn
 from weaviate.exceptions import WeaviateInsertManyAllFailedError, WeaviateQueryError
 
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure, StoreUnavailable
-from search.analysis import analyser
 from search.batching import in_parts
-from search.checks import check_documents, check_manifest, same_manifest, why_not
-from search.weaviate import namespace_records as registry
+from search.checks import checked_documents, why_not
+from search.weaviate import namespace_records as records
 from search.weaviate import schema
 from search.weaviate.connection import Client, Connection
 from search.weaviate.document_objects import Object, Objects, document_uuid, objects
 from search.weaviate.failures import failure_of
-from search.weaviate.namespace_records import Entry, Namespace
+from search.weaviate.namespace_records import Namespace
 
 MESSAGE_BYTES = 4_000_000
 """Passages are sent in messages of about this size; Weaviate takes 100 MB unless told otherwise."""
@@ -43,146 +39,50 @@ _DELETED_AT_ONCE = 10_000
 """Weaviate's QUERY_MAXIMUM_RESULTS."""
 
 
-class Writer:
+class DocumentWriter:
     """One writer a namespace: the generation is read, and written at the end."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._endpoint = connection.endpoint
 
-    def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        check_manifest(namespace, manifest)
-        analyser(manifest.language)
-
-        async def work(client: Client) -> Manifest:
-            await schema.ensure(client, self._endpoint)
-            entry = await self._entry(client, namespace)
-            if entry.manifest is not None:
-                same_manifest(namespace, entry.manifest, manifest)
-            else:
-                await self._remove(client, entry.unused)
-            tenants = schema.tenants(client, self._endpoint).tenants
-            if not await tenants.exists(entry.tenant):
-                await tenants.create(Tenant(name=entry.tenant))
-            if entry.manifest is None:
-                await registry.write(client, self._endpoint, replace(entry, manifest=manifest, unused=""))
-            return manifest
-
-        return self._connection.run(work, self._endpoint.timeout_s)
-
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
         """Raises PartlyWritten naming each document that Weaviate, or its message, did not take."""
-        found = self._known(namespace)
-        # Of a document given twice, the last.
-        chosen = list({document.document_id: document for document in documents}.values())
-        check_documents(chosen, found.manifest)
+        found = self.known(namespace)
+        chosen = checked_documents(documents, found.manifest)
         if not chosen:
             return found.generation
         generation = found.generation + 1
-        failures = self._write(found.tenant, chosen, found.manifest)
-        self._change(namespace, generation=generation)
+        failures = self.write(found.tenant, chosen, found.manifest)
+        self.set_generation(namespace, generation)
         if failures:
             raise PartlyWritten(namespace, failures, generation)
         return generation
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        found = self._known(namespace)
+        found = self.known(namespace)
         deleted = 0
         for part in in_parts(sorted(set(document_ids)), _DOCUMENTS_AT_ONCE):
             mine = _of_documents(part)
             deleted += self._count(found.tenant, mine & Filter.by_property("is_head").equal(True))
             self._delete(found.tenant, mine)
         if deleted:
-            self._change(namespace, generation=found.generation + 1)
+            self.set_generation(namespace, found.generation + 1)
         return deleted
 
-    def drop(self, namespace: str) -> bool:
-        async def work(client: Client) -> bool:
-            entry = await self._entry(client, namespace)
-            await self._remove(client, entry.unused)
-            if entry.manifest is None:
-                return False
-            # Should the tenant be left behind, who makes the namespace again has another one.
-            gone = Entry(namespace, entry.generation + 1, None, _new_tenant(namespace), unused=entry.tenant)
-            await registry.write(client, self._endpoint, gone)
-            await self._remove(client, entry.tenant)
-            return True
-
-        return self._connection.run(work, self._endpoint.timeout_s)
-
-    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
-        """Build the namespace anew, of these documents, beside running searches; returns the new generation.
-
-        Searches see the old tenant until all of the new one is there.  `manifest` may differ from the old one.
-        Raises PartlyWritten like `upsert`; after any other failure the old one stands, and what was written for the
-        new one goes with the next rebuild.
-        """
-        check_manifest(namespace, manifest)
-        analyser(manifest.language)
-        tenant = _new_tenant(namespace)
-
-        async def begin(client: Client) -> Entry:
-            await schema.ensure(client, self._endpoint)
-            entry = await self._entry(client, namespace)
-            await self._remove(client, entry.unused)
-            begun = replace(entry, unused=tenant)
-            await registry.write(client, self._endpoint, begun)
-            await schema.tenants(client, self._endpoint).tenants.create(Tenant(name=tenant))
-            return begun
-
-        async def finish(client: Client) -> None:
-            made = Entry(namespace, generation, manifest, tenant, unused=old.tenant)
-            await registry.write(client, self._endpoint, made)
-            await self._remove(client, old.tenant)
-
-        old = self._connection.run(begin, self._endpoint.timeout_s)
-        generation, failures = old.generation + 1, dict[str, str]()
-        given = iter(documents)
-        while batch := list(islice(given, _DOCUMENTS_AT_ONCE)):
-            check_documents(batch, manifest)
-            failures |= self._write(tenant, batch, manifest)
-        self._connection.run(finish, self._endpoint.timeout_s)
-        if failures:
-            raise PartlyWritten(namespace, failures, generation)
-        return generation
-
-    def deactivate(self, namespace: str) -> None:
-        """Let Weaviate close the namespace's files and free its memory; the next request opens it again."""
-        tenant = self._known(namespace).tenant
-
-        async def work(client: Client) -> None:
-            await schema.tenants(client, self._endpoint).tenants.deactivate(tenant)
-
-        self._connection.run(work, self._endpoint.timeout_s)
-
-    def raise_generation(self, namespace: str, least: int) -> None:
-        found = self._known(namespace)
-        self._change(namespace, generation=max(least, found.generation))
-
-    def _known(self, namespace: str) -> Namespace:
+    def known(self, namespace: str) -> Namespace:
         return self._connection.run(
-            lambda client: registry.known(client, self._endpoint, namespace), self._endpoint.timeout_s
+            lambda client: records.known(client, self._endpoint, namespace), self._endpoint.timeout_s
         )
 
-    async def _entry(self, client: Client, namespace: str) -> Entry:
-        """As it is, or as it begins."""
-        found = await registry.find(client, self._endpoint, namespace)
-        return found or Entry(namespace, 0, None, tenant=namespace)
-
-    def _change(self, namespace: str, *, generation: int) -> None:
+    def set_generation(self, namespace: str, generation: int) -> None:
         async def work(client: Client) -> None:
-            entry = replace(await self._entry(client, namespace), generation=generation)
-            await registry.write(client, self._endpoint, entry)
+            entry = await records.entry(client, self._endpoint, namespace)
+            await records.write(client, self._endpoint, replace(entry, generation=generation))
 
         self._connection.run(work, self._endpoint.timeout_s)
 
-    async def _remove(self, client: Client, tenant: str) -> None:
-        """Where there is one of that name."""
-        held = schema.tenants(client, self._endpoint).tenants
-        if tenant and await held.exists(tenant):
-            await held.remove(tenant)
-
-    def _write(self, tenant: str, documents: Sequence[Document], manifest: Manifest) -> dict[str, str]:
+    def write(self, tenant: str, documents: Sequence[Document], manifest: Manifest) -> dict[str, str]:
         """Why documents were refused, by their ids."""
         failures: dict[str, str] = {}
         # Unlike the generation, never that of a batch that was cut off; numbers are doubles on their way.
@@ -266,11 +166,6 @@ class Writer:
             return (await held.aggregate.over_all(filters=where, total_count=True)).total_count or 0
 
         return self._connection.run(work, self._endpoint.timeout_s)
-
-
-def _new_tenant(namespace: str) -> str:
-    # No namespace has a capital letter.
-    return f"{namespace[:31]}-V{uuid.uuid4().hex}"[:64]
 
 
 def _of_documents(document_ids: Iterable[str]) -> FilterReturn:

@@ -12,9 +12,10 @@ from weaviate.classes.query import Filter
 
 from models.hits import Ranking
 from search.listing_order import listed
+from search.protocol import Search
 from search.weaviate.lookups import heads
 from search.weaviate.schema import Objects
-from search.weaviate.searching import SHOWN, Search, hit_of, passing
+from search.weaviate.searching import SHOWN, hit_of, passing
 
 
 async def list_documents(held: Objects, search: Search, *, order_by: str, descending: bool) -> Ranking:

@@ -88,11 +88,16 @@ async def find(client: Client, endpoint: WeaviateEndpoint, name: str) -> Entry |
     return None if held is None else Entry.of(held.properties)
 
 
+async def entry(client: Client, endpoint: WeaviateEndpoint, name: str) -> Entry:
+    """The record, or that of a namespace that never existed."""
+    return await find(client, endpoint, name) or Entry(name, 0, None, tenant=name)
+
+
 async def known(client: Client, endpoint: WeaviateEndpoint, name: str) -> Namespace:
     """Raises BadIndex, which names no other: whoever asks may not be told of them."""
-    entry = await find(client, endpoint, name)
-    if entry is not None and entry.manifest is not None:
-        return Namespace(name, entry.generation, entry.manifest, entry.tenant)
+    found = await find(client, endpoint, name)
+    if found is not None and found.manifest is not None:
+        return Namespace(name, found.generation, found.manifest, found.tenant)
     raise BadIndex(
         f"Weaviate at {endpoint.url} has no namespace {name[:80]!r}: `chorale namespaces list` shows those there are"
     )

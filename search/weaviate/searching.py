@@ -17,7 +17,7 @@ from models.hits import Hit, Ranking
 from search.analysis import question_terms
 from search.checks import check_questions
 from search.filters import unknown_field_warning
-from search.protocol import Filters
+from search.protocol import Search
 from search.weaviate import filter_conditions as conditions
 from search.weaviate.document_objects import document_uuid
 from search.weaviate.filter_conditions import AnyTerm, Condition, Every, Like, Not, Some
@@ -37,24 +37,19 @@ _FUSIONS = {"relative": HybridFusion.RELATIVE_SCORE, "ranked": HybridFusion.RANK
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """What the questions of one request have in common."""
-
-    depth: int
-    filters: Filters | None
-    exclude_ids: Sequence[str]
-    least_hits: int = 0
-    """So many passages are asked for at the least (`search.weaviate.wand_pruning`)."""
-
-
-@dataclass(frozen=True, slots=True)
 class Fusion:
     alpha: float
     """Weight of the vectors."""
     kind: Literal["relative", "ranked"]
+    least_hits: int
+    """As for `by_text`."""
 
 
-async def by_text(namespace: Namespace, held: Objects, search: Search, texts: Sequence[str]) -> list[Ranking]:
+async def by_text(
+    namespace: Namespace, held: Objects, search: Search, texts: Sequence[str], least_hits: int
+) -> list[Ranking]:
+    """Asks for at least `least_hits` passages (see `search.weaviate.wand_pruning`)."""
+
     def asked(text: str) -> _Ask | None:
         query = _terms(text, namespace.manifest.language)
 
@@ -71,7 +66,7 @@ async def by_text(namespace: Namespace, held: Objects, search: Search, texts: Se
 
         return found if query else None
 
-    return await _rankings(held, search, [asked(text) for text in texts])
+    return await _rankings(held, search, [asked(text) for text in texts], least_hits)
 
 
 async def by_vector(namespace: Namespace, held: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
@@ -129,14 +124,16 @@ async def by_both(
         return found
 
     pairs = zip(texts, questions.tolist(), strict=True)
-    return await _rankings(held, search, [asked(text, vector) for text, vector in pairs])
+    return await _rankings(held, search, [asked(text, vector) for text, vector in pairs], how.least_hits)
 
 
 _Ask = Callable[[FilterReturn, int], Awaitable[list[Hit]]]
 """So many passages at most that pass the filter, best first."""
 
 
-async def _rankings(held: Objects, search: Search, questions: Sequence[_Ask | None]) -> list[Ranking]:
+async def _rankings(
+    held: Objects, search: Search, questions: Sequence[_Ask | None], least_hits: int = 0
+) -> list[Ranking]:
     """A ranking for each question, none found for None."""
     where, warnings = await passing(held, search)
     if warnings:
@@ -145,7 +142,7 @@ async def _rankings(held: Objects, search: Search, questions: Sequence[_Ask | No
     async def ranking(ask: _Ask | None) -> Ranking:
         if ask is None:
             return Ranking((), 0)
-        return Ranking(*await best(partial(ask, where), search.depth, least_hits=search.least_hits))
+        return Ranking(*await best(partial(ask, where), search.depth, least_hits=least_hits))
 
     return list(await asyncio.gather(*map(ranking, questions)))
 

@@ -10,15 +10,15 @@ from models.documents import Document, Manifest, Matrix, NamespaceState, Passage
 from models.errors import NotConfigured
 from models.hits import Ranking
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.protocol import Filters
-from search.weaviate import listing, lookups
-from search.weaviate import namespace_records as registry
-from search.weaviate import searching as reader
+from search.protocol import Search
+from search.weaviate import listing, lookups, searching
+from search.weaviate import namespace_records as records
 from search.weaviate.connection import Client, Connection
-from search.weaviate.document_writer import Writer
+from search.weaviate.document_writer import DocumentWriter
+from search.weaviate.namespace_lifecycle import NamespaceLifecycle
 from search.weaviate.namespace_records import Entry, Namespace
 from search.weaviate.schema import Objects
-from search.weaviate.searching import Fusion, Search
+from search.weaviate.searching import Fusion
 from search.weaviate.wand_pruning import Pruning
 
 _Answer = TypeVar("_Answer")
@@ -34,38 +34,19 @@ class WeaviateStore:
         self._endpoint = endpoint
         self._connection = Connection(endpoint, key=key)
         self._pruning = Pruning(endpoint, key=key)
-        self._writer = Writer(self._connection)
+        self._documents = DocumentWriter(self._connection)
+        self._lifecycle = NamespaceLifecycle(self._connection, self._documents)
 
-    def search_text(
-        self,
-        namespace: str,
-        texts: Sequence[str],
-        *,
-        depth: int,
-        filters: Filters | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
-    ) -> list[Ranking]:
+    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
         async def work(found: Namespace, held: Objects) -> list[Ranking]:
-            search = Search(depth, filters, exclude_ids, await self._pruning.least_hits())
-            return await reader.by_text(found, held, search, texts)
+            return await searching.by_text(found, held, search, texts, await self._pruning.least_hits())
 
-        return self._ask(namespace, work, timeout_s)
+        return self._ask(namespace, work, search.timeout_s)
 
-    def search_vectors(
-        self,
-        namespace: str,
-        vectors: Matrix,
-        *,
-        depth: int,
-        filters: Filters | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
-    ) -> list[Ranking]:
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
         """Approximate (HNSW) from `flat_search_cutoff` passages on, exact below."""
-        search = Search(depth, filters, exclude_ids)
         return self._ask(
-            namespace, lambda found, held: reader.by_vector(found, held, search, vectors), timeout_s
+            namespace, lambda found, held: searching.by_vector(found, held, search, vectors), search.timeout_s
         )
 
     def search_hybrid(
@@ -73,44 +54,30 @@ class WeaviateStore:
         namespace: str,
         texts: Sequence[str],
         vectors: Matrix,
+        search: Search,
         *,
         alpha: float,
         fusion: Literal["relative", "ranked"],
-        depth: int,
-        filters: Filters | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
     ) -> list[Ranking]:
         """BM25 and vectors, fused by Weaviate itself; scores depend on how many passages it looks at."""
 
         async def work(found: Namespace, held: Objects) -> list[Ranking]:
-            search = Search(depth, filters, exclude_ids, await self._pruning.least_hits())
-            return await reader.by_both(found, held, search, Fusion(alpha, fusion), texts, vectors)
+            how = Fusion(alpha, fusion, await self._pruning.least_hits())
+            return await searching.by_both(found, held, search, how, texts, vectors)
 
-        return self._ask(namespace, work, timeout_s)
+        return self._ask(namespace, work, search.timeout_s)
 
-    def list_documents(
-        self,
-        namespace: str,
-        *,
-        order_by: str,
-        descending: bool,
-        depth: int,
-        filters: Filters | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
-    ) -> Ranking:
+    def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
         """Raises NotConfigured where the option `texts` is off: metadata is off with it."""
         if not self._endpoint.texts:
             raise NotConfigured(
                 f"Weaviate at {self._endpoint.url} holds no metadata to list by: declare `texts = true`, or the branch "
                 "with another store"
             )
-        search = Search(depth, filters, exclude_ids)
         return self._ask(
             namespace,
             lambda _, held: listing.list_documents(held, search, order_by=order_by, descending=descending),
-            timeout_s,
+            search.timeout_s,
         )
 
     def vectors(
@@ -128,7 +95,7 @@ class WeaviateStore:
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
         found = self._connection.run(
-            lambda client: registry.known(client, self._endpoint, namespace), timeout_s
+            lambda client: records.known(client, self._endpoint, namespace), timeout_s
         )
         return found.generation
 
@@ -144,52 +111,52 @@ class WeaviateStore:
         async def work(client: Client) -> None:
             wanted: Sequence[Entry | Namespace]
             if namespace is None:
-                wanted = await registry.listed(client, self._endpoint)
+                wanted = await records.listed(client, self._endpoint)
             else:
-                wanted = [await registry.known(client, self._endpoint, namespace)]
-            are_open = await registry.are_open(client, self._endpoint, wanted)
+                wanted = [await records.known(client, self._endpoint, namespace)]
+            are_open = await records.are_open(client, self._endpoint, wanted)
             for one in wanted:
                 # One that is gone says so when it is asked.
                 if are_open.get(one.name, True):
-                    await registry.using(client, self._endpoint, one.name, touch)
+                    await records.using(client, self._endpoint, one.name, touch)
 
         self._connection.run(work, self._endpoint.timeout_s)
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
         """Raises ManifestMismatch, BadIndex where the collection does not fit the declaration, and
         WrongDeclaration for a name or manifest that cannot be."""
-        return self._writer.create(namespace, manifest)
+        return self._lifecycle.create(namespace, manifest)
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-        return self._writer.upsert(namespace, documents)
+        return self._documents.upsert(namespace, documents)
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        return self._writer.delete(namespace, document_ids)
+        return self._documents.delete(namespace, document_ids)
 
     def drop(self, namespace: str) -> bool:
-        return self._writer.drop(namespace)
+        return self._lifecycle.drop(namespace)
 
     def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
         """Build the namespace anew of these documents, beside running searches; returns the new generation."""
-        return self._writer.rebuild(namespace, manifest, documents)
+        return self._lifecycle.rebuild(namespace, manifest, documents)
 
     def deactivate(self, namespace: str) -> None:
-        return self._writer.deactivate(namespace)
+        return self._lifecycle.deactivate(namespace)
 
     def raise_generation(self, namespace: str, least: int) -> None:
-        self._writer.raise_generation(namespace, least)
+        self._lifecycle.raise_generation(namespace, least)
 
     def namespaces(self) -> list[NamespaceState]:
         """Of one that was deactivated nothing is counted (0), which would open it; nor of one whose tenant is gone."""
 
         async def state(client: Client, entry: Entry, *, is_open: bool) -> NamespaceState:
             if is_open:
-                return await registry.using(client, self._endpoint, entry.name, lookups.state)
+                return await records.using(client, self._endpoint, entry.name, lookups.state)
             return NamespaceState(entry.name, 0, 0, entry.generation, entry.manifest)
 
         async def work(client: Client) -> list[NamespaceState]:
-            entries = await registry.listed(client, self._endpoint)
-            are_open = await registry.are_open(client, self._endpoint, entries)
+            entries = await records.listed(client, self._endpoint)
+            are_open = await records.are_open(client, self._endpoint, entries)
             states = (state(client, one, is_open=are_open.get(one.name, False)) for one in entries)
             return list(await asyncio.gather(*states))
 
@@ -207,7 +174,7 @@ class WeaviateStore:
         timeout_s: float,
     ) -> _Answer:
         return self._connection.run(
-            lambda client: registry.using(client, self._endpoint, namespace, work), timeout_s
+            lambda client: records.using(client, self._endpoint, namespace, work), timeout_s
         )
 
     def close(self) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from models.errors import BadIndex, StoreTimeout
 from models.hits import Ranking
-from search.protocol import Store
+from search.protocol import Search, Store
 from tests.contracts.store_documents import document
-from tests.contracts.store_searches import Searching
+from tests.contracts.store_searches import Searching, asking
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
     "a": {"day": "2024-05-01", "kind": "x"},
@@ -36,9 +36,11 @@ class ListingContract(Searching):
         )
         return store
 
-    def listed(self, store: Store, **options: Any) -> Ranking:
-        usual: dict[str, Any] = {"order_by": "day", "descending": True, "depth": 50, "timeout_s": 30.0}
-        return store.list_documents("ns", **{**usual, **options})
+    def listed(
+        self, store: Store, order_by: str = "day", *, descending: bool = True, **options: Any
+    ) -> Ranking:
+        search = asking(**{"depth": 50, **options})
+        return store.list_documents("ns", search, order_by=order_by, descending=descending)
 
     def names(self, store: Store, **options: Any) -> str:
         return "".join(hit.document_id for hit in self.listed(store, **options).hits)
@@ -69,7 +71,7 @@ class ListingContract(Searching):
 
     def test_a_listing_of_an_unknown_namespace_is_a_bad_index(self, store: Store) -> None:
         with pytest.raises(BadIndex, match="nowhere"):
-            store.list_documents("nowhere", order_by="day", descending=True, depth=1)
+            store.list_documents("nowhere", Search(depth=1), order_by="day", descending=True)
 
     def test_a_listing_ends_with_its_time(self, filled: Store) -> None:
         with pytest.raises(StoreTimeout):

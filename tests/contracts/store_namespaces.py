@@ -9,7 +9,7 @@ import pytest
 from chorale_client.words import Reason
 
 from models.errors import BadIndex, ManifestMismatch
-from search.protocol import Store
+from search.protocol import Search, Store
 from tests.contracts.store_documents import EAST, document, questions
 from tests.contracts.store_searches import Searching
 
@@ -27,7 +27,7 @@ class NamespacesContract(Searching):
             lambda: store.delete("nowhere", ["a"]),
         ]
         if self.has_vectors:
-            calls.append(lambda: store.search_vectors("nowhere", questions(EAST), depth=1))
+            calls.append(lambda: store.search_vectors("nowhere", questions(EAST), Search(depth=1)))
         for call in calls:
             with pytest.raises(BadIndex, match="nowhere") as raised:
                 call()

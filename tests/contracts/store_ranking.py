@@ -10,7 +10,7 @@ import pytest
 
 from models.documents import Document, Passage, PassageText
 from models.errors import InvalidAnswer
-from search.protocol import Store
+from search.protocol import Search, Store
 from tests.contracts.store_documents import EAST, NORTH, document, questions, unit
 from tests.contracts.store_searches import Searching
 
@@ -100,9 +100,9 @@ class TextContract(Searching):
 
     def test_a_list_of_texts_gets_a_ranking_each_in_order(self, store: Store) -> None:
         store.upsert("ns", [document("a", "apple"), document("b", "pear")])
-        texts = store.search_text("ns", ["pear", "nothing", "apple", ""], depth=5)
+        texts = store.search_text("ns", ["pear", "nothing", "apple", ""], Search(depth=5))
         assert [[hit.document_id for hit in ranking.hits] for ranking in texts] == [["b"], [], ["a"], []]
-        assert store.search_text("ns", [], depth=5) == []
+        assert store.search_text("ns", [], Search(depth=5)) == []
 
     def test_every_passage_that_matches_comes_when_there_are_fewer_than_depth(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear", "pear", "plum"), document("b", "pear")])
@@ -113,8 +113,8 @@ class TextContract(Searching):
         store.upsert("ns", [document("r", "rare filler"), document("k", "common filler")])
         assert self.found(store, "common rare", depth=1) == ["r#0"]
         # Of 7: ln(1 + 6.5/1.5) = 1.67 for the rare word, ln(1 + 1.5/6.5) = .21 for the common one.
-        (once,) = store.search_text("ns", ["common"], depth=10)
-        (thrice,) = store.search_text("ns", ["common common common"], depth=10)
+        (once,) = store.search_text("ns", ["common"], Search(depth=10))
+        (thrice,) = store.search_text("ns", ["common common common"], Search(depth=10))
         assert thrice.hits[0].score == pytest.approx(3 * once.hits[0].score, rel=1e-4)
 
     def test_a_shallow_ranking_is_the_beginning_of_a_deep_one(self, store: Store) -> None:
@@ -126,9 +126,9 @@ class TextContract(Searching):
         texts = [text(chance.choice([3, 20, 60])) for _ in range(2_000)]
         store.upsert("ns", [document(f"d{i:04}", text) for i, text in enumerate(texts)])
         questions = [text(words) for words in (1, 2, 3, 8)]
-        deep = store.search_text("ns", questions, depth=1_000, timeout_s=30)
+        deep = store.search_text("ns", questions, Search(depth=1_000, timeout_s=30))
         for depth in (1, 10, 100):
-            shallow = store.search_text("ns", questions, depth=depth, timeout_s=30)
+            shallow = store.search_text("ns", questions, Search(depth=depth, timeout_s=30))
             assert [ranking.hits[:depth] for ranking in shallow] == [ranking.hits[:depth] for ranking in deep]
 
     def test_the_title_is_searched_with_the_text(self, store: Store) -> None:
@@ -165,9 +165,9 @@ class VectorContract(Searching):
 
     def test_a_list_of_vectors_gets_a_ranking_each_in_order(self, store: Store) -> None:
         store.upsert("ns", [document("a", "apple"), document("b", "pear", vectors=(NORTH,))])
-        vectors = store.search_vectors("ns", questions(NORTH, EAST), depth=5)
+        vectors = store.search_vectors("ns", questions(NORTH, EAST), Search(depth=5))
         assert [[hit.document_id for hit in ranking.hits] for ranking in vectors] == [["b", "a"], ["a", "b"]]
-        assert store.search_vectors("ns", np.zeros((0, 4), np.float32), depth=5) == []
+        assert store.search_vectors("ns", np.zeros((0, 4), np.float32), Search(depth=5)) == []
 
     def test_every_passage_is_near_when_there_are_fewer_than_depth(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear", "pear", "plum"), document("b", "pear")])
@@ -175,13 +175,13 @@ class VectorContract(Searching):
 
     def test_cosines_are_exact(self, store: Store) -> None:
         store.upsert("ns", [document("a", "x", vectors=(unit(3, 4, 0, 0),)), document("b", "x")])
-        (ranking,) = store.search_vectors("ns", questions(EAST), depth=5)
+        (ranking,) = store.search_vectors("ns", questions(EAST), Search(depth=5))
         assert [hit.document_id for hit in ranking.hits] == ["b", "a"]
         assert [hit.score for hit in ranking.hits] == pytest.approx([1.0, 0.6], abs=1e-6)
 
     def test_a_question_vector_of_another_length_is_refused_with_both(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear")])
         with pytest.raises(InvalidAnswer, match=r"3.*4"):
-            store.search_vectors("ns", np.ones((1, 3), np.float32), depth=1)
+            store.search_vectors("ns", np.ones((1, 3), np.float32), Search(depth=1))
         with pytest.raises(InvalidAnswer):
-            store.search_vectors("ns", np.full((1, 4), np.nan, np.float32), depth=1)
+            store.search_vectors("ns", np.full((1, 4), np.nan, np.float32), Search(depth=1))

@@ -8,8 +8,12 @@ import pytest
 
 from models.documents import Manifest, Vector
 from models.hits import Ranking
-from search.protocol import Store
+from search.protocol import Search, Store
 from tests.contracts.store_documents import EAST, MANIFEST, questions
+
+
+def asking(**options: Any) -> Search:
+    return Search(**{"depth": 10, "timeout_s": 30.0, **options})
 
 
 class Searching:
@@ -26,24 +30,23 @@ class Searching:
         store.create("ns", self.manifest)
 
     def found(self, store: Store, text: str, **options: Any) -> list[str]:
-        (ranking,) = store.search_text("ns", [text], **{"depth": 10, "timeout_s": 30.0, **options})
+        (ranking,) = store.search_text("ns", [text], asking(**options))
         return [hit.passage_id for hit in ranking.hits]
 
     def near(self, store: Store, vector: Vector, **options: Any) -> list[str]:
-        options = {"depth": 10, "timeout_s": 30.0, **options}
-        (ranking,) = store.search_vectors("ns", questions(vector), **options)
+        (ranking,) = store.search_vectors("ns", questions(vector), asking(**options))
         return [hit.passage_id for hit in ranking.hits]
 
     def rankings(
         self, store: Store, text: str, vector: Vector = EAST, *, namespace: str = "ns", **options: Any
     ) -> list[Ranking]:
         """What each branch that the store has finds."""
-        options = {"depth": 10, "timeout_s": 30.0, **options}
+        search = asking(**options)
         found = []
         if self.has_text:
-            found += store.search_text(namespace, [text], **options)
+            found += store.search_text(namespace, [text], search)
         if self.has_vectors:
-            found += store.search_vectors(namespace, questions(vector), **options)
+            found += store.search_vectors(namespace, questions(vector), search)
         return found
 
     def finds(

@@ -7,9 +7,9 @@ from tests.mutants.mutant import Mutant, Promise
 PROMISES = (
     Mutant(
         "Equal scores are ordered by passage id wherever a ranking is cut",
-        "search/weaviate/ranking_depth.py",
-        "            return tuple(ordered[:size]) if is_all or hit.score > ordered[-1].score else None",
-        "            return tuple(ordered[:size])",
+        "search/ranking_end.py",
+        "    return count_documents(ranking) == depth and ranking[-1].score > min(hit.score for hit in hits)",
+        "    return count_documents(ranking) == depth",
         "tests/integration/search/test_weaviate_store.py::TestWeaviateStore::test_ties_are_broken_by_passage_id_wherever_the_ranking_is_cut",
     ),
     Mutant(
@@ -174,7 +174,7 @@ PROMISES = (
     ),
     Mutant(
         "A rebuild that fails leaves the namespace as it was",
-        "search/elasticsearch/document_writer.py",
+        "search/elasticsearch/namespace_lifecycle.py",
         "            self._delete_index(index)\n            raise",
         "            raise",
         "tests/integration/search/test_elasticsearch_writing.py::test_a_rebuild_that_fails_leaves_the_namespace_as_it_was",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from models.documents import Matrix, PassageText, Vector
 from models.errors import NotConfigured, StoreUnavailable
 from models.hits import Hit, Ranking
+from search.protocol import Search
 
 _WORD = re.compile(r"\w+")
 
@@ -21,30 +21,25 @@ class WikiFolder:
         self._name = name
         self._folder = folder
 
-    def search_text(
-        self,
-        namespace: str,
-        texts: Sequence[str],
-        *,
-        depth: int,
-        filters: Mapping[str, Any] | None = None,
-        exclude_ids: Sequence[str] = (),
-        timeout_s: float = 2.0,
-    ) -> list[Ranking]:
+    def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
         """By the number of words that question and page share.  Pages have no fields, so filters let none through."""
-        pages = [] if filters else [page for page in self._pages() if page.document_id not in exclude_ids]
+        pages = (
+            []
+            if search.filters
+            else [page for page in self._pages() if page.document_id not in search.exclude_ids]
+        )
         found = []
         for text in texts:
             wanted = _words(text)
             scored = ((len(wanted & _words(f"{page.title} {page.text}")), page) for page in pages)
-            found.append(_ranking([(score, page) for score, page in scored if score], depth))
+            found.append(_ranking([(score, page) for score, page in scored if score], search.depth))
         return found
 
     def titled(self, text: str, *, depth: int) -> Ranking:
         pages = [page for page in self._pages() if page.title.casefold() in text.casefold()]
         return _ranking([(1, page) for page in pages], depth)
 
-    def search_vectors(self, namespace: str, vectors: Matrix, **_: Any) -> list[Ranking]:
+    def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
         raise NotConfigured(f"the wiki {self._name!r} has no vectors")
 
     def vectors(

@@ -10,7 +10,7 @@ from elasticsearch import Elasticsearch
 
 from models.errors import BadIndex, InvalidAnswer, NotConfigured, PartlyWritten, StoreTimeout
 from search.elasticsearch.store import ElasticsearchStore
-from search.protocol import Store
+from search.protocol import Search, Store
 from search.several_stores.database import Database
 from search.several_stores.document_table import DocumentTable
 from search.several_stores.store import ClusteredStore
@@ -60,9 +60,9 @@ SAID = {
 
 def found(store: Store) -> list[str]:
     if isinstance(store, ElasticsearchStore):
-        (ranking,) = store.search_text("ns", ["pear"], depth=10, timeout_s=30)
+        (ranking,) = store.search_text("ns", ["pear"], Search(depth=10, timeout_s=30))
     else:
-        (ranking,) = store.search_vectors("ns", questions(EAST), depth=10, timeout_s=30)
+        (ranking,) = store.search_vectors("ns", questions(EAST), Search(depth=10, timeout_s=30))
     return [hit.document_id for hit in ranking.hits]
 
 
@@ -108,7 +108,7 @@ def test_an_address_of_another_server_is_named() -> None:
             InvalidAnswer, match=f"{endpoint.url} is not Elasticsearch 8 or 9: check the store's url"
         ),
     ):
-        texts.search_text("ns", ["pear"], depth=1)
+        texts.search_text("ns", ["pear"], Search(depth=1))
     wrong = {
         "url": (shared_endpoint(url=address()), InvalidAnswer, "is no Weaviate: check the store's `url`"),
         "grpc_port": (
@@ -120,7 +120,7 @@ def test_an_address_of_another_server_is_named() -> None:
     for endpoint, failure, said in wrong.values():
         store = WeaviateStore(endpoint)
         with pytest.raises(failure, match=said):
-            store.search_text("ns", ["pear"], depth=1, timeout_s=2)
+            store.search_text("ns", ["pear"], Search(depth=1, timeout_s=2))
         store.close()
 
 
@@ -140,7 +140,7 @@ def test_an_index_of_another_layout_is_named_and_a_rebuild_mends_it() -> None:
             index=f"{prefix}-ns.by-hand", aliases={f"{prefix}-ns": {}}, mappings={"properties": properties}
         )
         for call in (
-            lambda: store.search_text("ns", ["pear"], depth=1),
+            lambda: store.search_text("ns", ["pear"], Search(depth=1)),
             lambda: store.create("ns", MANIFEST),
             lambda: store.upsert("ns", [document("a", "pear")]),
         ):

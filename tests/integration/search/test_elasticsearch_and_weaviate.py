@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from elasticsearch import Elasticsearch
 
+from search.protocol import Search
 from search.several_stores.database import Database
 from search.several_stores.document_table import DocumentTable
 from search.several_stores.store import ClusteredStore
@@ -86,5 +87,5 @@ def test_documents_of_a_source_that_the_table_does_not_know_are_deleted_from_bot
     store.verify("ns", mends=True)
     assert shown(store) == [{"a"}] * 2
     for one in store.stores.values():
-        (ranking,) = one.search_text("ns", ["pear"], depth=10, timeout_s=30)
+        (ranking,) = one.search_text("ns", ["pear"], Search(depth=10, timeout_s=30))
         assert [hit.document_id for hit in ranking.hits] == ["a"]

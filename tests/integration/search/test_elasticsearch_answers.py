@@ -13,6 +13,7 @@ import pytest
 from search.elasticsearch.store import ElasticsearchStore
 from search.embedded.store import EmbeddedStore
 from search.filters import compile_filters
+from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
 from tests.support.servers.elasticsearch_server import corner, opened
 from tests.support.stores.passages import standard_library_passages
@@ -91,7 +92,9 @@ def test_any_filter_lets_through_what_it_says(store: ElasticsearchStore) -> None
         filters = {drawn.choice(FIELDS): drawn_filter(drawn) for _ in range(drawn.randint(1, 2))}
         compiled = compile_filters(filters)
         expected = [name for name, fields in known.items() if compiled.matches(fields)]
-        (ranking,) = store.search_text("filters", ["pear"], depth=1_000, filters=filters, timeout_s=30)
+        (ranking,) = store.search_text(
+            "filters", ["pear"], Search(depth=1_000, filters=filters, timeout_s=30)
+        )
         assert [hit.document_id for hit in ranking.hits] == expected, filters
         some += 0 < len(expected) < len(known)
     assert some > 100  # most say something
@@ -110,7 +113,7 @@ def test_a_part_is_found_wherever_it_stands_in_a_long_text(store: ElasticsearchS
         ("b" * 3, 0),
     ):
         (ranking,) = store.search_text(
-            "parts", ["pear"], depth=9, filters={"t": {"contains": part}}, timeout_s=30
+            "parts", ["pear"], Search(depth=9, filters={"t": {"contains": part}}, timeout_s=30)
         )
         assert len(ranking.hits) == expected, part
 
@@ -133,7 +136,7 @@ def test_texts_have_the_scores_of_the_embedded_store(store: ElasticsearchStore, 
         for one in (embedded, store):
             one.create(f"like-{language}", manifest)
             one.upsert(f"like-{language}", held)
-            rankings.append(one.search_text(f"like-{language}", asked, depth=50, timeout_s=30))
+            rankings.append(one.search_text(f"like-{language}", asked, Search(depth=50, timeout_s=30)))
         for ours, theirs in zip(*rankings, strict=True):
             assert [hit.passage_id for hit in theirs.hits][:20] == [hit.passage_id for hit in ours.hits][:20]
             assert [hit.score for hit in theirs.hits] == pytest.approx(
@@ -147,8 +150,8 @@ def test_one_document_of_thousands_of_passages_leaves_room_for_others(store: Ela
     store.create("book", MANIFEST)
     store.upsert("book", [document("book", *["pear"] * 2_500)])
     store.upsert("book", [document(f"d{n:02}", "pear with some other words") for n in range(20)])
-    (text,) = store.search_text("book", ["pear"], depth=20, timeout_s=30)
-    (near,) = store.search_vectors("book", questions(EAST), depth=20, timeout_s=30)
+    (text,) = store.search_text("book", ["pear"], Search(depth=20, timeout_s=30))
+    (near,) = store.search_vectors("book", questions(EAST), Search(depth=20, timeout_s=30))
     for ranking in (text, near):
         assert len({hit.document_id for hit in ranking.hits}) == 20
     assert [hit.document_id for hit in text.hits][-19:] == [f"d{n:02}" for n in range(19)]

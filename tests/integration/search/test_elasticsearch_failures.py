@@ -22,8 +22,9 @@ from search.elasticsearch.bulk import send
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.index_layout import Namespace
 from search.elasticsearch.lookups import by_id
-from search.elasticsearch.opening import open_elasticsearch
 from search.elasticsearch.store import ElasticsearchStore
+from search.kinds.elasticsearch import open_elasticsearch
+from search.protocol import Search
 from tests.contracts.store_documents import MANIFEST, document
 from tests.support.servers.elasticsearch_server import (
     PRODUCT,
@@ -61,7 +62,7 @@ def store(proxy: TcpProxy, prefix: str) -> Iterator[ElasticsearchStore]:
 
 
 def count(store: ElasticsearchStore, timeout_s: float = 10) -> int:
-    (ranking,) = store.search_text("ns", ["pear"], depth=1_000, timeout_s=timeout_s)
+    (ranking,) = store.search_text("ns", ["pear"], Search(depth=1_000, timeout_s=timeout_s))
     return len(ranking.hits)
 
 

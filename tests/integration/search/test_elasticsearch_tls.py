@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import StageFailure
+from search.protocol import Search
 from tests.contracts.store_documents import MANIFEST, document
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.elasticsearch_server import corner, host_and_port, opened
@@ -29,7 +30,7 @@ def test_a_server_with_an_authority_of_ones_own(prefix: str, tmp_path: Path) -> 
         with opened(prefix, url=url, ca_file=str(own.file)) as store:
             store.create("ns", MANIFEST)
             store.upsert("ns", [document("a", "pear")])
-            (ranking,) = store.search_text("ns", ["pear"], depth=3, timeout_s=10)
+            (ranking,) = store.search_text("ns", ["pear"], Search(depth=3, timeout_s=10))
             store.drop("ns")
     assert [hit.passage_id for hit in ranking.hits] == ["a#0"]
 

@@ -25,6 +25,7 @@ from models.errors import (
 from search.elasticsearch.bulk import send
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.store import ElasticsearchStore
+from search.protocol import Search
 from tests.contracts.store_documents import MANIFEST, document
 from tests.support.servers.elasticsearch_server import (
     HUNSPELL,
@@ -64,7 +65,7 @@ def client() -> Iterator[Elasticsearch]:
 
 
 def found(store: ElasticsearchStore, text: str, namespace: str = "ns") -> list[str]:
-    (ranking,) = store.search_text(namespace, [text], depth=1_000, timeout_s=30)
+    (ranking,) = store.search_text(namespace, [text], Search(depth=1_000, timeout_s=30))
     return [hit.passage_id for hit in ranking.hits]
 
 
@@ -131,7 +132,7 @@ def test_the_mapping_takes_in_nothing_by_itself(
         client.index(index=f"{prefix}-ns", document={"unknown": 1})
     assert [
         hit.document_id
-        for hit in store.search_text("ns", ["pear"], depth=1, filters={"field 7.of": 7})[0].hits
+        for hit in store.search_text("ns", ["pear"], Search(depth=1, filters={"field 7.of": 7}))[0].hits
     ] == ["a"]
 
 
@@ -250,7 +251,7 @@ def test_what_a_rebuild_that_was_killed_left_goes_with_the_next_and_with_the_nam
             raise InvalidAnswer("killed")
 
         with monkeypatch.context() as dead:
-            dead.setattr(store._writer, "_delete_index", lambda index: None)
+            dead.setattr(store._lifecycle, "_delete_index", lambda index: None)
             with pytest.raises(InvalidAnswer, match="killed"):
                 store.rebuild(namespace, MANIFEST, documents())
 

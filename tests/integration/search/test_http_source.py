@@ -25,6 +25,7 @@ from models.errors import (
 from models.hits import Ranking
 from models.http_endpoint import HttpEndpoint
 from search.http.source import HttpSource
+from search.protocol import Search
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.search_server import (
     Answer,
@@ -96,7 +97,7 @@ def opens(server: SearchServer) -> Iterator[Opens]:
 
 
 def found(source: HttpSource, text: str = "When is the rent due?", **options: Any) -> Ranking:
-    (ranking,) = source.search_text("ns", [text], **{"depth": 10, "timeout_s": 20.0, **options})
+    (ranking,) = source.search_text("ns", [text], Search(**{"depth": 10, "timeout_s": 20.0, **options}))
     return ranking
 
 
@@ -177,7 +178,7 @@ def test_several_questions_are_asked_at_once_and_answered_in_order(
 
     server.answer = answer
     texts = ["a", "b", "c", "d"]
-    rankings = opens(connections=4).search_text("ns", texts, depth=5, timeout_s=20)
+    rankings = opens(connections=4).search_text("ns", texts, Search(depth=5, timeout_s=20))
     assert [ids(ranking) for ranking in rankings] == [[f"wiki/{text}"] for text in texts]
 
 
@@ -209,9 +210,9 @@ def test_other_namespaces_than_the_declared_ones_find_nothing_and_ask_nothing(
     server: SearchServer, opens: Opens
 ) -> None:
     source = opens(namespaces=["theirs"])
-    assert source.search_text("ns", ["a", "b"], depth=5) == [Ranking(), Ranking()]
+    assert source.search_text("ns", ["a", "b"], Search(depth=5)) == [Ranking(), Ranking()]
     assert server.asked == []
-    assert source.search_text("theirs", ["a"], depth=5)[0].hits
+    assert source.search_text("theirs", ["a"], Search(depth=5))[0].hits
 
 
 def test_hits_come_in_the_endpoint_s_order_with_what_was_declared(opens: Opens) -> None:
@@ -311,7 +312,7 @@ def test_a_hit_without_an_id_is_left_out_and_counted(server: SearchServer, opens
 def test_what_it_cannot_do_it_says(opens: Opens) -> None:
     source = opens()
     with pytest.raises(NotConfigured, match="by text alone"):
-        source.search_vectors("ns", np.ones((1, 4), np.float32), depth=5)
+        source.search_vectors("ns", np.ones((1, 4), np.float32), Search(depth=5))
     assert source.vectors("ns", ["wiki/7#wiki"]) == {}
     assert source.texts("ns", ["wiki/7#wiki"]) == {}
     assert source.generation("ns") is None
@@ -395,7 +396,7 @@ def test_one_question_that_fails_fails_the_branch_at_once(server: SearchServer, 
     server.answer = answer
     started_s = time.monotonic()
     with pytest.raises(Unauthorised):
-        opens().search_text("ns", ["good", "bad"], depth=5, timeout_s=10)
+        opens().search_text("ns", ["good", "bad"], Search(depth=5, timeout_s=10))
     assert time.monotonic() - started_s < 8
 
 

@@ -26,7 +26,8 @@ from models.errors import (
     Unauthorised,
 )
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.weaviate.opening import open_weaviate
+from search.kinds.weaviate import open_weaviate
+from search.protocol import Search
 from search.weaviate.ranking_depth import MOST_HITS
 from search.weaviate.store import WeaviateStore
 from search.weaviate.wand_pruning import Pruning
@@ -59,8 +60,8 @@ def store(server: WeaviateServer) -> Iterator[WeaviateStore]:
 def calls(store: WeaviateStore) -> list[Callable[[], object]]:
     """What a request asks, each within half a second."""
     return [
-        lambda: store.search_text("ns", ["pear"], depth=3, timeout_s=0.5),
-        lambda: store.search_vectors("ns", questions(EAST), depth=3, timeout_s=0.5),
+        lambda: store.search_text("ns", ["pear"], Search(depth=3, timeout_s=0.5)),
+        lambda: store.search_vectors("ns", questions(EAST), Search(depth=3, timeout_s=0.5)),
         lambda: store.texts("ns", ["a#0"], timeout_s=0.5),
         lambda: store.vectors("ns", ["a#0"], timeout_s=0.5),
         lambda: store.generation("ns", timeout_s=0.5),
@@ -71,14 +72,16 @@ def test_a_server_that_prunes_wrongly_is_named_once_and_one_that_does_not_is_not
     store: WeaviateStore,
 ) -> None:
     with capture_logs() as logs:
-        store.search_text("ns", ["pear"], depth=1)
+        store.search_text("ns", ["pear"], Search(depth=1))
     assert logs == []
     with shared_weaviate() as other:
         other.create("ns", MANIFEST)
         with capture_logs() as logs:
             for _ in range(2):
-                other.search_text("ns", ["pear"], depth=1)
-                other.search_hybrid("ns", ["pear"], questions(EAST), alpha=0.5, fusion="ranked", depth=1)
+                other.search_text("ns", ["pear"], Search(depth=1))
+                other.search_hybrid(
+                    "ns", ["pear"], questions(EAST), Search(depth=1), alpha=0.5, fusion="ranked"
+                )
     (said,) = logs
     assert "USE_INVERTED_SEARCHABLE=false" in said["event"]
 
@@ -142,7 +145,7 @@ def test_a_slow_name_server_costs_no_more_than_the_time_given(monkeypatch: pytes
     store = WeaviateStore(WeaviateEndpoint(url="http://localhost:8080"))
     started = time.monotonic()
     with pytest.raises(StoreTimeout):
-        store.search_text("ns", ["pear"], depth=3, timeout_s=0.3)
+        store.search_text("ns", ["pear"], Search(depth=3, timeout_s=0.3))
     assert time.monotonic() - started < 2
     answered.set()
     store.close()
@@ -160,7 +163,7 @@ def test_a_paused_server_is_a_timeout_in_time_and_serves_again(
             assert time.monotonic() - began < 1.5
     finally:
         server.go_on()
-    (ranking,) = store.search_text("ns", ["pear"], depth=3, timeout_s=30)
+    (ranking,) = store.search_text("ns", ["pear"], Search(depth=3, timeout_s=30))
     assert len(ranking.hits) == 1
 
 
@@ -176,7 +179,7 @@ def test_a_killed_server_is_unavailable_in_time_and_found_again_once_it_is_back(
             assert time.monotonic() - began < 1.5
     finally:
         server.launch()
-    (ranking,) = store.search_text("ns", ["pear"], depth=3, timeout_s=30)
+    (ranking,) = store.search_text("ns", ["pear"], Search(depth=3, timeout_s=30))
     assert len(ranking.hits) == 1
 
 
@@ -187,7 +190,7 @@ def test_a_wrong_key_or_none_is_unauthorised_and_stands_nowhere(
     store = WeaviateStore(server.endpoint(api_key_env="WEAVIATE_KEY"), key=key)
     try:
         with pytest.raises(Unauthorised, match="api_key_env") as raised:
-            store.search_text("ns", ["pear"], depth=3, timeout_s=5)
+            store.search_text("ns", ["pear"], Search(depth=3, timeout_s=5))
     finally:
         store.close()
     assert "a-wrong-key" not in str(raised.value) + repr(store) + repr(vars(store))
@@ -224,7 +227,7 @@ def test_what_the_server_refuses_is_named_and_stays_what_it_was(store: WeaviateS
         store.upsert("ns", [huge, document("b", "plum")])
     assert list(raised.value.failures) == ["a"]
     assert raised.value.generation == store.generation("ns")
-    rankings = store.search_text("ns", ["pear", "plum"], depth=3, timeout_s=30)
+    rankings = store.search_text("ns", ["pear", "plum"], Search(depth=3, timeout_s=30))
     assert [[hit.passage_id for hit in ranking.hits] for ranking in rankings] == [["a#0"], ["b#0"]]
     assert store.revisions("ns", "docs") == {"a": "1", "b": "1"}
 
@@ -233,7 +236,7 @@ def test_an_address_where_nobody_listens_is_unavailable() -> None:
     store = WeaviateStore(WeaviateEndpoint(url=f"http://127.0.0.1:{free_port()}"))
     try:
         with pytest.raises(StoreUnavailable, match="`url` and `grpc_port`"):
-            store.search_text("ns", ["pear"], depth=3, timeout_s=2)
+            store.search_text("ns", ["pear"], Search(depth=3, timeout_s=2))
     finally:
         store.close()
 
@@ -242,7 +245,7 @@ def test_a_wrong_grpc_port_is_unavailable_in_time(server: WeaviateServer) -> Non
     store = WeaviateStore(server.endpoint(grpc_port=free_port()), key=KEY)
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match="`grpc_port`"):
-        store.search_text("ns", ["pear"], depth=3, timeout_s=1)
+        store.search_text("ns", ["pear"], Search(depth=3, timeout_s=1))
     assert time.monotonic() - began < 2
     store.close()
 
@@ -251,7 +254,7 @@ def test_nothing_was_ever_made(server: WeaviateServer) -> None:
     store = WeaviateStore(server.endpoint(collection="Never"), key=KEY)
     assert store.namespaces() == []
     with pytest.raises(BadIndex, match="no namespace 'ns': `chorale namespaces list` shows"):
-        store.search_text("ns", ["pear"], depth=3, timeout_s=5)
+        store.search_text("ns", ["pear"], Search(depth=3, timeout_s=5))
     store.close()
 
 
@@ -278,7 +281,7 @@ def test_a_call_that_is_under_way_when_its_store_is_closed_ends_in_its_time(
 
         def search() -> None:
             with pytest.raises(StageFailure) as raised:
-                store.search_text("ns", ["pear"], depth=3, timeout_s=timeout_s)
+                store.search_text("ns", ["pear"], Search(depth=3, timeout_s=timeout_s))
             failures.append(raised.value)
 
         searching = threading.Thread(target=search, daemon=True)
@@ -354,6 +357,6 @@ def test_tls_with_a_certificate_of_ones_own(tmp_path: Path, monkeypatch: pytest.
         store = WeaviateStore(server.endpoint(), key=KEY)
         store.create("ns", MANIFEST)
         store.upsert("ns", [document("a", "pear")])
-        (ranking,) = store.search_text("ns", ["pear"], depth=3, timeout_s=10)
+        (ranking,) = store.search_text("ns", ["pear"], Search(depth=3, timeout_s=10))
         store.close()
     assert [hit.passage_id for hit in ranking.hits] == ["a#0"]

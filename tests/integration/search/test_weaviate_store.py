@@ -15,7 +15,7 @@ from weaviate.collections.classes.batch import DeleteManyReturn
 from models.documents import Document, Matrix, Passage
 from models.errors import BadIndex, InvalidAnswer, NotConfigured, PartlyWritten, StoreUnavailable
 from search.filters import compile_filters
-from search.protocol import Fuses, Store
+from search.protocol import Fuses, Search, Store
 from search.weaviate import namespace_records as registry
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store import StoreContract
@@ -41,7 +41,7 @@ class TestWeaviateStore(StoreContract):
 
 
 def found(store: Store, text: str, **options: Any) -> list[str]:
-    (ranking,) = store.search_text("ns", [text], **{"depth": 10, "timeout_s": 30.0, **options})
+    (ranking,) = store.search_text("ns", [text], Search(**{"depth": 10, "timeout_s": 30.0, **options}))
     return [hit.passage_id for hit in ranking.hits]
 
 
@@ -103,11 +103,11 @@ class TestVectors:
         store.upsert("ns", vector_documents(vectors))
         exact = np.argsort(-(asked @ vectors.T), axis=1)[:, :10]
         for ranking, expected in zip(
-            store.search_vectors("ns", asked, depth=10, timeout_s=30), exact, strict=True
+            store.search_vectors("ns", asked, Search(depth=10, timeout_s=30)), exact, strict=True
         ):
             assert [hit.document_id for hit in ranking.hits] == [f"d{i:05}" for i in expected]
         half = np.argsort(-(asked @ vectors[1::2].T), axis=1)[:, :10] * 2 + 1
-        filtered = store.search_vectors("ns", asked, depth=10, filters={"half": 1}, timeout_s=30)
+        filtered = store.search_vectors("ns", asked, Search(depth=10, filters={"half": 1}, timeout_s=30))
         for ranking, expected in zip(filtered, half, strict=True):
             assert [hit.document_id for hit in ranking.hits] == [f"d{i:05}" for i in expected]
 
@@ -122,7 +122,7 @@ class TestVectors:
             hits = sum(
                 len({hit.document_id for hit in ranking.hits} & {f"d{i:05}" for i in expected})
                 for ranking, expected in zip(
-                    store.search_vectors("ns", asked, depth=10, timeout_s=30), exact, strict=True
+                    store.search_vectors("ns", asked, Search(depth=10, timeout_s=30)), exact, strict=True
                 )
             )
         assert hits >= 0.95 * 500
@@ -143,7 +143,7 @@ class TestHybrid:
         for fusion in fusions:
             for alpha, first in expected[fusion].items():
                 (ranking,) = store.search_hybrid(
-                    "ns", ["pear"], questions(EAST), alpha=alpha, fusion=fusion, depth=5, timeout_s=30
+                    "ns", ["pear"], questions(EAST), Search(depth=5, timeout_s=30), alpha=alpha, fusion=fusion
                 )
                 assert ranking.hits[0].document_id == first, (fusion, alpha)
 
@@ -152,9 +152,9 @@ class TestHybrid:
         texts = [" ".join(f"w{chance.randrange(60)}" for _ in range(20)) for _ in range(1_000)]
         store.create("ns", MANIFEST)
         store.upsert("ns", [document(f"d{i:04}", text) for i, text in enumerate(texts)])
-        (deep,) = store.search_text("ns", ["w1 w2 w3"], depth=1_000, timeout_s=30)
+        (deep,) = store.search_text("ns", ["w1 w2 w3"], Search(depth=1_000, timeout_s=30))
         (ranking,) = store.search_hybrid(
-            "ns", ["w1 w2 w3"], questions(EAST), alpha=0.0, fusion="ranked", depth=10, timeout_s=30
+            "ns", ["w1 w2 w3"], questions(EAST), Search(depth=10, timeout_s=30), alpha=0.0, fusion="ranked"
         )
         scores = {hit.passage_id: hit.score for hit in deep.hits}
         # Among equal ones the order is Weaviate's.
@@ -164,7 +164,7 @@ class TestHybrid:
         store.create("ns", MANIFEST)
         store.upsert("ns", [document("a", "pear"), document("b", "pear", vectors=(NORTH,))])
         (ranking,) = store.search_hybrid(
-            "ns", ["the of"], questions(NORTH), alpha=0.0, fusion="relative", depth=1, timeout_s=30
+            "ns", ["the of"], questions(NORTH), Search(depth=1, timeout_s=30), alpha=0.0, fusion="relative"
         )
         assert [hit.document_id for hit in ranking.hits] == ["b"]
 
@@ -192,7 +192,7 @@ class TestWriting:
         store.create("ns", MANIFEST)
         store.upsert("ns", [document("a", "pear")])
         with monkeypatch.context() as cut:
-            cut.setattr(store._writer, "_send", then_cut_off(store._writer._send))
+            cut.setattr(store._documents, "_send", then_cut_off(store._documents._send))
             with pytest.raises(StoreUnavailable):
                 store.upsert("ns", [document("a", *["plum"] * 6, revision="2")])
         # Passages before their head, which is still the old one.
@@ -205,7 +205,7 @@ class TestWriting:
     def test_a_document_that_a_rebuild_is_given_twice_is_the_last_of_them(
         self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("search.weaviate.document_writer._DOCUMENTS_AT_ONCE", 1)
+        monkeypatch.setattr("search.weaviate.namespace_lifecycle._REBUILD_BATCH", 1)
         store.rebuild("ns", MANIFEST, [document("a", "pear", "pear", "pear"), document("a", "plum")])
         assert found(store, "pear") == []
         assert found(store, "plum") == ["a#0"]
@@ -244,7 +244,7 @@ class TestWriting:
             with pytest.raises(NotConfigured, match="texts = true"):
                 store.texts("ns", ["a#0"])
             with pytest.raises(NotConfigured, match="texts = true"):
-                store.list_documents("ns", order_by="year", descending=True, depth=1)
+                store.list_documents("ns", Search(depth=1), order_by="year", descending=True)
 
 
 class TestRebuilding:
@@ -261,11 +261,11 @@ class TestRebuilding:
         def search() -> None:
             while not ended.is_set():
                 try:
-                    (ranking,) = store.search_vectors("ns", questions(EAST), depth=100, timeout_s=30)
+                    (ranking,) = store.search_vectors("ns", questions(EAST), Search(depth=100, timeout_s=30))
                     seen.append(found(store, "pear", depth=100))
                     seen.append([hit.passage_id for hit in ranking.hits])
                     listed = store.list_documents(
-                        "ns", order_by="n", descending=True, depth=100, timeout_s=30
+                        "ns", Search(depth=100, timeout_s=30), order_by="n", descending=True
                     )
                     seen.append([hit.passage_id for hit in listed.hits])
                     assert len(store.texts("ns", ["d10#0", "d39#0"], timeout_s=30)) == 2
@@ -295,7 +295,7 @@ class TestRebuilding:
         turned = normalised(np.ones((3, 7), np.float32))
         generation = store.rebuild("ns", replace(MANIFEST, dimension=7), vector_documents(turned))
         again = store.rebuild("ns", MANIFEST, [document("a", "pear", vectors=(NORTH,))])
-        (ranking,) = store.search_vectors("ns", questions(NORTH), depth=5, timeout_s=30)
+        (ranking,) = store.search_vectors("ns", questions(NORTH), Search(depth=5, timeout_s=30))
         assert [hit.passage_id for hit in ranking.hits] == ["a#0"]
         assert [state.passages for state in store.namespaces()] == [1]
         assert again == store.generation("ns") == generation + 1
@@ -406,8 +406,8 @@ class TestNamespaces:
 
         def hammer(name: str) -> None:
             for _ in range(50):
-                rankings = store.search_text(name, ["pear"] * 2, depth=9, timeout_s=30)
-                rankings += store.search_vectors(name, questions(EAST, NORTH), depth=9, timeout_s=30)
+                rankings = store.search_text(name, ["pear"] * 2, Search(depth=9, timeout_s=30))
+                rankings += store.search_vectors(name, questions(EAST, NORTH), Search(depth=9, timeout_s=30))
                 for hit in (hit for ranking in rankings for hit in ranking.hits):
                     done.append(1)
                     if not hit.document_id.startswith(name):

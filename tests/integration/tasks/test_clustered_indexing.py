@@ -14,8 +14,10 @@ import pytest
 from chorale_client.errors import InvalidRequest, UnknownRequest
 
 from ingest.raw_documents import RawDocument
+from search.protocol import Search
 from tasks.indexing.namespace_writer import index_corpus
-from tasks.indexing.run import IndexReport
+from tasks.indexing.report import IndexReport
+from tasks.indexing.run import SourceDocuments
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.stores.two_engines import shared_engines, texts_and_vectors
@@ -67,7 +69,7 @@ def test_what_is_handed_in_is_in_both_stores_and_what_is_lost_is_mended(running:
     assert not done.is_whole
     assert shown(running, "wiki") == [["wiki/rent", "wiki/tea"]] * 2
     stores = running.resources.clustered.stores.values()
-    assert running.resources.generation("wiki") == done.generation == 1
+    assert running.resources.generations.in_redis("wiki") == done.generation == 1
     assert [store.generation("wiki") for store in stores] == [1, 1]
 
     again = client.wait_visible(client.upsert("wiki", WIKI[:2]), wait_s=60)
@@ -121,11 +123,11 @@ def test_a_rebuild_brings_the_new_documents_into_both_stores_and_every_search_fi
 
     def index(*names: str, rebuild: bool = False) -> IndexReport:
         items = [RawDocument(f"task/{name}", "task", name, f"Page {name}.") for name in names]
-        return index_corpus(resources, items, namespace="anew", source="task", rebuild=rebuild)
+        return index_corpus(resources, SourceDocuments(items, "task"), namespace="anew", rebuild=rebuild)
 
     def found() -> list[set[str]]:
-        rankings = texts.search_text("anew", ["page"], depth=50, timeout_s=30)
-        rankings += vectors.search_vectors("anew", question, depth=50, timeout_s=30)
+        rankings = texts.search_text("anew", ["page"], Search(depth=50, timeout_s=30))
+        rankings += vectors.search_vectors("anew", question, Search(depth=50, timeout_s=30))
         return [{hit.document_id for hit in ranking.hits} for ranking in rankings]
 
     staying = [f"stays{n}" for n in range(20)]
@@ -157,7 +159,7 @@ def test_a_rebuild_brings_the_new_documents_into_both_stores_and_every_search_fi
     assert shown(running, "anew") == [sorted(after)] * 2
     stores = resources.clustered.stores.values()
     assert {store.generation("anew") for store in stores} == {report.generation}
-    assert resources.generation("anew") == report.generation > 1
+    assert resources.generations.in_redis("anew") == report.generation > 1
 
 
 def test_what_cannot_be_is_said(running: RunningPipeline) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from models.errors import WrongDeclaration
@@ -9,10 +11,11 @@ from search.analysis import (
     LANGUAGES,
     MAX_TERMS,
     analyser,
-    indexed_text,
     prepared,
     question_terms,
 )
+from search.title_weight import indexed_text
+from tests.contracts.store_documents import MANIFEST
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -79,5 +82,6 @@ def test_a_lone_surrogate_is_replaced_and_the_rest_kept() -> None:
     ],
 )
 def test_a_title_counts_twice_where_it_has_three_content_words(title: str, repeats: str, times: int) -> None:
-    text = indexed_text(title, "Heading", "Body", language="en", title_repeats=repeats)
+    manifest = replace(MANIFEST, title_repeats=repeats)
+    text = indexed_text(title, "Heading", "Body", manifest)
     assert text.split("\n") == [*[title] * times, "Heading", "Body"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from config.pipeline import load_pipeline
+from assembly.pipeline import load_pipeline
 from models.errors import NotConfigured, WrongDeclaration
-from search.elasticsearch.opening import open_elasticsearch
+from search.kinds.elasticsearch import open_elasticsearch
 
 DECLARED = """
 [stores.texts]

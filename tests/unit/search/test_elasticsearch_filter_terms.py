@@ -43,6 +43,7 @@ NUMBERS: list[int | float] = [
     10**400,
     math.inf,
 ]
+from search.protocol import Search
 
 
 def test_codes_of_numbers_are_in_the_order_of_the_numbers() -> None:
@@ -98,7 +99,7 @@ def test_no_term_is_longer_than_lucene_takes() -> None:
 
 def test_a_number_that_is_none_has_a_field_and_equals_nothing() -> None:
     assert facets({"a": math.nan}) == [term("a", "?")]
-    assert conditions({"a": math.nan}, ()).clauses == ({"match_none": {}},)
+    assert conditions(Search(1, {"a": math.nan})).clauses == ({"match_none": {}},)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_a_number_that_is_none_has_a_field_and_equals_nothing() -> None:
     ],
 )
 def test_a_condition_becomes_a_clause(filters: dict[str, Any], clause: dict[str, Any]) -> None:
-    assert conditions(filters, ()).clauses == (clause,)
+    assert conditions(Search(1, filters)).clauses == (clause,)
 
 
 def test_a_condition_without_sense_is_named() -> None:
@@ -123,20 +124,20 @@ def test_a_condition_without_sense_is_named() -> None:
         "d": {"not": {"contains": ["x", too_long]}},
         "e": {"contains": ["x", "x" * LONGEST_PART]},
     }
-    asked = conditions(filters, ())
+    asked = conditions(Search(1, filters))
     assert [warning.split(":")[0] for warning in asked.warnings] == [f"filter '{name}'" for name in "abcd"]
 
 
 def test_no_pattern_is_longer_than_a_server_takes() -> None:
     for character in ("x", "*", "\U0001f525"):
         field, part = character * 200, character * LONGEST_PART
-        (clause,) = conditions({field: {"contains": part}}, ()).clauses
+        (clause,) = conditions(Search(1, {field: {"contains": part}})).clauses
         # As Java counts: in UTF-16.
         assert len(clause["regexp"][FACETS]["value"].encode("utf-16-le")) // 2 <= 1_000
 
 
 def test_no_clause_has_more_values_than_a_server_takes() -> None:
-    asked = conditions({"a": [str(n) for n in range(70_000)]}, tuple(map(str, range(140_000))))
+    asked = conditions(Search(1, {"a": [str(n) for n in range(70_000)]}, tuple(map(str, range(140_000)))))
     (clause,) = asked.clauses
     parts = [part["terms"][FACETS] for part in clause["bool"]["should"]]
     assert [len(part) for part in parts] == [65_536, 70_000 - 65_536]

@@ -36,6 +36,7 @@ from search.embedded.connections import CORPUS_FORMAT
 from search.embedded.growing_array import Growing
 from search.embedded.lexical_index import LexicalIndex, create_index, write_index
 from search.embedded.store import EmbeddedStore
+from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, UP, document, questions, unit
 
 ROOT = Path(__file__).parents[3]
@@ -55,11 +56,13 @@ def store(folder: Path) -> Iterator[EmbeddedStore]:
 
 
 def names(store: EmbeddedStore, text: str, depth: int = 1_000) -> list[str]:
-    return [hit.document_id for hit in store.search_text("ns", [text], depth=depth, timeout_s=30)[0].hits]
+    return [
+        hit.document_id for hit in store.search_text("ns", [text], Search(depth=depth, timeout_s=30))[0].hits
+    ]
 
 
 def near(store: EmbeddedStore, depth: int = 1_000) -> list[str]:
-    (ranking,) = store.search_vectors("ns", questions(EAST), depth=depth, timeout_s=30)
+    (ranking,) = store.search_vectors("ns", questions(EAST), Search(depth=depth, timeout_s=30))
     return [hit.document_id for hit in ranking.hits]
 
 
@@ -69,7 +72,7 @@ def test_bm25_is_robertsons_with_k1_1_2_and_b_75(store: EmbeddedStore) -> None:
     average = (4 + 1 + 1) / 3
     a = idf * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 4 / average))
     b = idf * 1 * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 1 / average))
-    (ranking,) = store.search_text("ns", ["pear"], depth=5)
+    (ranking,) = store.search_text("ns", ["pear"], Search(depth=5))
     assert {hit.document_id: hit.score for hit in ranking.hits} == pytest.approx({"a": a, "b": b}, abs=1e-4)
     assert ranking.total_matches == 2
 
@@ -84,9 +87,9 @@ def test_a_filter_gives_the_same_whether_its_documents_are_named_or_sifted(
             for i in range(300)
         ],
     )
-    named = store.search_text("ns", ["pear plum plum"], depth=20, filters={"n": 2})
+    named = store.search_text("ns", ["pear plum plum"], Search(depth=20, filters={"n": 2}))
     monkeypatch.setattr("search.embedded.lexical_index._SET_BELOW", 0)
-    sifted = store.search_text("ns", ["pear plum plum"], depth=20, filters={"n": 2})
+    sifted = store.search_text("ns", ["pear plum plum"], Search(depth=20, filters={"n": 2}))
     assert named[0].hits == sifted[0].hits
     assert len(named[0].hits) == 20
 
@@ -109,7 +112,7 @@ def test_vector_search_equals_sorting_every_cosine(store: EmbeddedStore) -> None
         batch = range(first, min(400, first + 150))
         store.upsert("ns", [document(f"d{i:03}", "x", vectors=(vectors[i],)) for i in batch])
     asked = vectors[:20]
-    rankings = store.search_vectors("ns", asked, depth=25)
+    rankings = store.search_vectors("ns", asked, Search(depth=25))
     for question, ranking in zip(asked, rankings, strict=True):
         cosines = vectors.astype(np.float64) @ question.astype(np.float64)
         expected = np.argsort(-cosines, kind="stable")[:25].tolist()
@@ -163,9 +166,9 @@ def test_a_manifest_that_cannot_be_is_refused(store: EmbeddedStore) -> None:
 def test_time_that_is_over_is_a_timeout(store: EmbeddedStore) -> None:
     store.upsert("ns", [document("a", "pear")])
     with pytest.raises(StoreTimeout):
-        store.search_text("ns", ["pear"], depth=1, timeout_s=-1)
+        store.search_text("ns", ["pear"], Search(depth=1, timeout_s=-1))
     with pytest.raises(StoreTimeout):
-        store.search_vectors("ns", questions(EAST), depth=1, timeout_s=-1)
+        store.search_vectors("ns", questions(EAST), Search(depth=1, timeout_s=-1))
     with pytest.raises(StoreTimeout):
         store.texts("ns", ["a#0"], timeout_s=-1)
 
@@ -328,9 +331,10 @@ def test_searching_imports_no_sqlalchemy_and_writing_does(folder: Path, store: E
 import sys
 from pathlib import Path
 from search.embedded.store import EmbeddedStore
+from search.protocol import Search
 store = EmbeddedStore(Path({str(folder)!r}))
 store.warm()
-found = store.search_text("ns", ["pear"], depth=3)[0].hits
+found = store.search_text("ns", ["pear"], Search(depth=3))[0].hits
 print(len(store.texts("ns", [hit.passage_id for hit in found])), "sqlalchemy" in sys.modules)
 store.delete("ns", ["none"])
 print("sqlalchemy" in sys.modules)

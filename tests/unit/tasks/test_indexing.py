@@ -18,8 +18,10 @@ from ingest.split import splitter_name
 from models.documents import Document, Manifest, Matrix, NamespaceState
 from models.errors import ManifestMismatch, PartlyWritten
 from search.embedded.store import EmbeddedStore
-from tasks.indexing.batches import index_documents
-from tasks.indexing.run import IndexReport, Progress
+from search.protocol import Search
+from tasks.indexing.batches import IndexingTarget, index_documents
+from tasks.indexing.report import IndexReport
+from tasks.indexing.run import Progress, SourceDocuments
 from tests.support.models.hashing_embedder import HashingEmbedder
 
 LONG = " ".join(f"word{n}" for n in range(60)) + "."
@@ -65,14 +67,11 @@ def index(store: EmbeddedStore, embedder: Embedder) -> Index:
     def run(items: Iterable[RawDocument | Skipped] | Path, **options: Any) -> IndexReport:
         if isinstance(items, Path):
             items = read_documents([items], source="docs")
-        given = {
-            "store": store,
-            "embedder": embedder,
-            "namespace": "n",
-            "manifest": manifest(),
-            "source": "docs",
-        }
-        return index_documents(items, **{**given, **options})
+        of_source = {name: options.pop(name) for name in ("prune", "total") if name in options}
+        documents = SourceDocuments(items, options.pop("source", "docs"), **of_source)
+        run = {name: options.pop(name) for name in ("batch_documents", "progress") if name in options}
+        given = {"store": store, "embedder": embedder, "namespace": "n", "manifest": manifest()}
+        return index_documents(documents, IndexingTarget(**{**given, **options}), **run)
 
     return run
 
@@ -88,9 +87,11 @@ def test_every_document_is_found_by_text_and_by_vector(
     assert (report.added, report.replaced, report.unchanged, report.deleted) == (3, 0, 0, 0)
     assert report.passages == len(embedder.embedded) > 3
     assert report.generation == store.generation("n") > 0
-    (by_text,) = store.search_text("n", ["beta"], depth=5)
+    (by_text,) = store.search_text("n", ["beta"], Search(depth=5))
     assert [hit.document_id for hit in by_text.hits] == ["docs/b.txt"]
-    (by_vector,) = store.search_vectors("n", embedder.embed_questions([embedder.embedded[0]]), depth=5)
+    (by_vector,) = store.search_vectors(
+        "n", embedder.embed_questions([embedder.embedded[0]]), Search(depth=5)
+    )
     assert by_vector.hits[0].document_id == "docs/a.txt"
     assert by_vector.hits[0].score == pytest.approx(1, abs=1e-5)
     assert by_vector.hits[0].content_hash == content_hash("a", "alpha")
@@ -122,14 +123,14 @@ def test_a_changed_document_is_replaced_whole(index: Index, store: EmbeddedStore
     (docs / "c.md").write_text("# Gamma\n\nshort now")
     report = index(docs)
     assert (report.replaced, report.unchanged, report.passages) == (1, 2, 1)
-    assert store.search_text("n", ["word59"], depth=5)[0].hits == ()
-    assert len(store.search_text("n", ["short"], depth=5)[0].hits) == 1
+    assert store.search_text("n", ["word59"], Search(depth=5))[0].hits == ()
+    assert len(store.search_text("n", ["short"], Search(depth=5))[0].hits) == 1
 
 
 def test_changed_metadata_are_a_change(index: Index, store: EmbeddedStore) -> None:
     index([raw("a", metadata={"source_type": "faq"})])
     assert index([raw("a", metadata={"source_type": "guide"})]).replaced == 1
-    assert store.search_text("n", ["text"], depth=1)[0].hits[0].source_type == "guide"
+    assert store.search_text("n", ["text"], Search(depth=1))[0].hits[0].source_type == "guide"
 
 
 def test_without_prune_what_is_gone_stays(index: Index, docs: Path) -> None:
@@ -146,7 +147,9 @@ def test_prune_deletes_what_this_source_no_longer_has_and_nothing_else(
     (docs / "a.txt").unlink()
     report = index(docs, prune=True)
     assert (report.deleted, report.unchanged, report.spared) == (1, 2, 0)
-    assert [hit.document_id for hit in store.search_text("n", ["alpha"], depth=9)[0].hits] == ["other/a.txt"]
+    assert [hit.document_id for hit in store.search_text("n", ["alpha"], Search(depth=9))[0].hits] == [
+        "other/a.txt"
+    ]
     assert report.generation == store.generation("n")
 
 
@@ -239,7 +242,7 @@ def test_an_id_that_comes_twice_is_reported_and_the_first_kept(index: Index, sto
     report = index([raw("a", "first"), raw("a", "second", line=2)])
     assert (report.added, report.skipped[0].line) == (1, 2)
     assert "was there before in this run" in report.skipped[0].why
-    assert store.search_text("n", ["second"], depth=1)[0].hits == ()
+    assert store.search_text("n", ["second"], Search(depth=1))[0].hits == ()
 
 
 def test_what_was_skipped_is_in_the_report(index: Index) -> None:
@@ -269,7 +272,7 @@ def test_another_manifest_is_refused_before_anything_is_read(index: Index, docs:
 def groups(store: EmbeddedStore) -> dict[str, str | None]:
     return {
         hit.document_id: hit.near_duplicate_group
-        for ranking in store.search_text("n", ["word1", "short"], depth=9)
+        for ranking in store.search_text("n", ["word1", "short"], Search(depth=9))
         for hit in ranking.hits
     }
 
@@ -335,7 +338,7 @@ def test_unchanged_documents_say_nothing_of_the_time_left(index: Index) -> None:
     documents = [raw(str(n)) for n in range(6)]
     index(documents[:4])
     begun_s = time.monotonic()
-    index(documents, batch_documents=1, progress=told.append, total_documents=6)
+    index(documents, batch_documents=1, progress=told.append, total=6)
     took_s = time.monotonic() - begun_s
     known = [each for each in told if each.remaining_s is not None]
     assert [each.documents for each in told if each.remaining_s is None] == [1, 2, 3, 4, 4]
@@ -347,7 +350,7 @@ def test_unchanged_documents_say_nothing_of_the_time_left(index: Index) -> None:
 def test_progress_counts_documents_and_passages_up_to_the_whole(index: Index) -> None:
     told: list[Progress] = []
     documents = [raw(str(n)) for n in range(4)]
-    index(documents, batch_documents=2, progress=told.append, total_documents=4)
+    index(documents, batch_documents=2, progress=told.append, total=4)
     assert [(each.documents, each.passages) for each in told] == [(0, 2), (2, 2), (2, 4), (4, 4)]
     assert [each.remaining_s is None for each in told] == [True, False, False, False]
     assert told[-1].remaining_s == 0

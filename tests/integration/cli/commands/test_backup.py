@@ -17,12 +17,12 @@ from cli.backup.copying import DataIsThere, back_up, put_back
 from cli.backup.folder import MANIFEST, NoBackup
 from cli.installation import Installation
 from config.home_format import HOME_FORMAT
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Manifest, Passage
 from models.errors import BadIndex, WriterBusy
 from search.embedded.store import EmbeddedStore
+from search.protocol import Search
 from tests.integration.cli.commands.conftest import Called
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -33,16 +33,16 @@ WORDS = Manifest(splitter="whole", language="en", analyser="tests", embedder="no
 
 
 def at_home(home: Path, redis_url: str | None = None) -> Installation:
-    return Installation(Settings(home=home), load_pipeline(), redis_url)
+    return Installation(Settings(home=home), redis_url)
 
 
-def store_of(around: Installation) -> EmbeddedStore:
-    return EmbeddedStore(around.settings.corpus_dir)
+def store_of(installation: Installation) -> EmbeddedStore:
+    return EmbeddedStore(installation.settings.corpus_dir)
 
 
-def filled(around: Installation, *texts: str, namespace: str = "law") -> int:
+def filled(installation: Installation, *texts: str, namespace: str = "law") -> int:
     """Index one document for each text; the generation."""
-    store = store_of(around)
+    store = store_of(installation)
     store.create(namespace, WORDS)
     generation = store.upsert(namespace, [document(text, text) for text in texts])
     store.close()
@@ -53,9 +53,9 @@ def document(name: str, text: str) -> Document:
     return Document(name, "tests", name, (Passage(f"{name}#0", 0, text, end=len(text)),), {}, name, name)
 
 
-def found(around: Installation, text: str, namespace: str = "law") -> list[str]:
-    store = store_of(around)
-    (ranking,) = store.search_text(namespace, [text], depth=10_000)
+def found(installation: Installation, text: str, namespace: str = "law") -> list[str]:
+    store = store_of(installation)
+    (ranking,) = store.search_text(namespace, [text], Search(depth=10_000))
     store.close()
     return sorted(hit.document_id for hit in ranking.hits)
 
@@ -103,13 +103,13 @@ def test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere(
         restored = alone("restore", str(tmp_path / "backup"), CHORALE_HOME=str(elsewhere.home))
         assert restored.returncode == 0, restored.stderr
         assert "with the audit trail" in restored.stdout
-        around = at_home(elsewhere.home)
-        assert len(found(around, "pair", "pairs")) in (
+        installation = at_home(elsewhere.home)
+        assert len(found(installation, "pair", "pairs")) in (
             said["pairs"]["documents"],
             # Committed, and not yet visible when the copy was made.
             said["pairs"]["documents"] + 2,
         )
-        assert count(open_database(around.settings.audit_database_url)) >= 1
+        assert count(open_database(installation.settings.audit_database_url)) >= 1
         with elsewhere:
             answer = elsewhere.client().retrieve("when may a tenant leave?", cache="bypass", timeout_s=10)
     assert answer.status == asked.status == "complete"
@@ -143,8 +143,8 @@ def test_nothing_is_overwritten_unless_it_is_said(home: Installation, tmp_path: 
 def test_what_is_known_of_near_duplicates_comes_back_with_the_documents(
     home: Installation, tmp_path: Path
 ) -> None:
-    def assigned(around: Installation, name: str) -> str | None:
-        with closing(store_of(around)) as store:
+    def assigned(installation: Installation, name: str) -> str | None:
+        with closing(store_of(installation)) as store:
             groups = NearDuplicates(lambda: store.notes("law"))
             return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
 
@@ -159,26 +159,26 @@ def test_what_is_known_of_near_duplicates_comes_back_with_the_documents(
 def test_no_answer_that_was_cached_before_a_restore_counts_after_it(
     home: Installation, own_redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    around = replace(home, redis_url=own_redis_server.url)
+    installation = replace(home, redis_url=own_redis_server.url)
     redis = own_redis_server.client()
-    old = filled(around, "lease")
-    back_up(around, tmp_path / "backup", force=False)
-    newest = max(filled(around, "rent"), filled(around, "deposit"))
+    old = filled(installation, "lease")
+    back_up(installation, tmp_path / "backup", force=False)
+    newest = max(filled(installation, "rent"), filled(installation, "deposit"))
     assert newest > old
-    filled(around, "bread", namespace="later")
+    filled(installation, "bread", namespace="later")
     redis.set("chorale:generation:later", 1)
     # Somebody raised it once more before the corpus was lost.
     redis.set("chorale:generation:law", newest + 1)
 
-    put_back(around, tmp_path / "backup", force=True)
+    put_back(installation, tmp_path / "backup", force=True)
 
-    (state,) = store_of(around).namespaces()
+    (state,) = store_of(installation).namespaces()
     assert (state.name, state.documents) == ("law", 1)
     assert state.generation > newest + 1
     assert int(redis.get("chorale:generation:law") or 0) == state.generation
     assert redis.get("chorale:generation:later") is None
     # A namespace of the name that is gone does not begin where the old one ended.
-    assert filled(around, "bread", namespace="later") > 2
+    assert filled(installation, "bread", namespace="later") > 2
 
 
 def test_a_backup_that_was_changed_is_no_backup(home: Installation, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The time that a call was given, retries and pauses included."""
+"""The time that one call was given, retries and pauses included."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from models.errors import StoreTimeout
 
 
 class Deadline:
-    def __init__(self, timeout_s: float, address: str) -> None:
-        self.timeout_s = timeout_s
-        self._address = address
+    def __init__(self, timeout_s: float, subject: str) -> None:
+        """`subject` names the store in the error."""
+        self._timeout_s = timeout_s
+        self._subject = subject
         self._end = time.monotonic() + timeout_s
 
     @property
@@ -18,11 +19,11 @@ class Deadline:
         return self._end - time.monotonic()
 
     def check(self) -> float:
-        """Seconds left; raises StoreTimeout once there are none."""
+        """Seconds left; raises StoreTimeout if there are none."""
         left_s = self.left_s
         if left_s <= 0:
             raise self.over()
         return left_s
 
     def over(self) -> StoreTimeout:
-        return StoreTimeout(f"Elasticsearch at {self._address} did not answer within {self.timeout_s:g} s")
+        return StoreTimeout(f"{self._subject} did not answer within {self._timeout_s:g} s")

@@ -1,0 +1,122 @@
+"""Creating, deleting, rebuilding and closing a namespace: its tenant and its record."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+
+from weaviate.classes.tenants import Tenant
+
+from models.documents import Document, Manifest
+from models.errors import PartlyWritten
+from search.analysis import analyser
+from search.checks import check_manifest, checked_documents, same_manifest
+from search.weaviate import namespace_records as records
+from search.weaviate import schema
+from search.weaviate.connection import Client, Connection
+from search.weaviate.document_writer import DocumentWriter
+from search.weaviate.namespace_records import Entry
+
+_REBUILD_BATCH = 1_000
+
+
+class NamespaceLifecycle:
+    def __init__(self, connection: Connection, writer: DocumentWriter) -> None:
+        self._connection = connection
+        self._endpoint = connection.endpoint
+        self._writer = writer
+
+    def create(self, namespace: str, manifest: Manifest) -> Manifest:
+        check_manifest(namespace, manifest)
+        analyser(manifest.language)
+
+        async def work(client: Client) -> Manifest:
+            await schema.ensure(client, self._endpoint)
+            entry = await records.entry(client, self._endpoint, namespace)
+            if entry.manifest is not None:
+                same_manifest(namespace, entry.manifest, manifest)
+            else:
+                await self._remove(client, entry.unused)
+            tenants = schema.tenants(client, self._endpoint).tenants
+            if not await tenants.exists(entry.tenant):
+                await tenants.create(Tenant(name=entry.tenant))
+            if entry.manifest is None:
+                await records.write(client, self._endpoint, replace(entry, manifest=manifest, unused=""))
+            return manifest
+
+        return self._connection.run(work, self._endpoint.timeout_s)
+
+    def drop(self, namespace: str) -> bool:
+        async def work(client: Client) -> bool:
+            entry = await records.entry(client, self._endpoint, namespace)
+            await self._remove(client, entry.unused)
+            if entry.manifest is None:
+                return False
+            # Should the tenant be left behind, who makes the namespace again has another one.
+            gone = Entry(namespace, entry.generation + 1, None, _new_tenant(namespace), unused=entry.tenant)
+            await records.write(client, self._endpoint, gone)
+            await self._remove(client, entry.tenant)
+            return True
+
+        return self._connection.run(work, self._endpoint.timeout_s)
+
+    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
+        """Build the namespace anew, of these documents, beside running searches; returns the new generation.
+
+        Searches see the old tenant until all of the new one is there.  `manifest` may differ from the old one.
+        Raises PartlyWritten like `upsert`; after any other failure the old one stands, and what was written for the
+        new one goes with the next rebuild.
+        """
+        check_manifest(namespace, manifest)
+        analyser(manifest.language)
+        tenant = _new_tenant(namespace)
+
+        async def begin(client: Client) -> Entry:
+            await schema.ensure(client, self._endpoint)
+            entry = await records.entry(client, self._endpoint, namespace)
+            await self._remove(client, entry.unused)
+            begun = replace(entry, unused=tenant)
+            await records.write(client, self._endpoint, begun)
+            await schema.tenants(client, self._endpoint).tenants.create(Tenant(name=tenant))
+            return begun
+
+        async def finish(client: Client) -> None:
+            made = Entry(namespace, generation, manifest, tenant, unused=old.tenant)
+            await records.write(client, self._endpoint, made)
+            await self._remove(client, old.tenant)
+
+        old = self._connection.run(begin, self._endpoint.timeout_s)
+        generation, failures = old.generation + 1, dict[str, str]()
+        given = iter(documents)
+        while batch := list(islice(given, _REBUILD_BATCH)):
+            failures |= self._writer.write(tenant, checked_documents(batch, manifest), manifest)
+        self._connection.run(finish, self._endpoint.timeout_s)
+        if failures:
+            raise PartlyWritten(namespace, failures, generation)
+        return generation
+
+    def deactivate(self, namespace: str) -> None:
+        """Let Weaviate close the namespace's files and free its memory; the next request opens it again."""
+        tenant = self._writer.known(namespace).tenant
+
+        async def work(client: Client) -> None:
+            await schema.tenants(client, self._endpoint).tenants.deactivate(tenant)
+
+        self._connection.run(work, self._endpoint.timeout_s)
+
+    def raise_generation(self, namespace: str, least: int) -> None:
+        found = self._writer.known(namespace)
+        self._writer.set_generation(namespace, max(least, found.generation))
+
+    async def _remove(self, client: Client, tenant: str) -> None:
+        """Where there is one of that name."""
+        held = schema.tenants(client, self._endpoint).tenants
+        if tenant and await held.exists(tenant):
+            await held.remove(tenant)
+
+
+def _new_tenant(namespace: str) -> str:
+    # No namespace has a capital letter.
+    return f"{namespace[:31]}-V{uuid.uuid4().hex}"[:64]
