@@ -1,1 +1,1 @@
-"""Stores: where documents are indexed and searched.  Given values; knows no settings and no Celery."""
+"""Stores: where documents are indexed and searched.  A store receives values and must not know settings or Celery."""

@@ -1,7 +1,7 @@
-"""From text to terms: the analyser of a language, the same for documents and questions.
+"""From text to terms: one analyser for each language, used for documents and questions.
 
-Runs of CJK characters become bigrams first (as Elasticsearch's `cjk` does): tantivy would take a whole
-sentence for one word.  Accents are folded after the stemmer, which needs them.
+CJK characters become bigrams first (as Elasticsearch's `cjk` does), since tantivy would take a whole sentence for
+one word.  Accents are folded after stemming, because the stemmer needs them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import tantivy
 from models.errors import WrongDeclaration
 
 ANALYSER = "chorale-lexical-1"
-"""Name and version of the chain below, for the manifest: another number means another index."""
+"""Name and version of the chain below, kept in the manifest: a new version needs a new index."""
 
 MAX_TERMS = 1_024
-"""Distinct terms of a question that are searched, the first ones in the text; the rest is not."""
+"""Only the first so many distinct terms of a question are searched."""
 
-# tantivy's names.  Its stop-word lists are fewer than its stemmers.
+# tantivy's names.  It has stemmers for more languages than stop-word lists.
 _STEMMERS: Mapping[str, str] = {
     "ar": "arabic",
     "da": "danish",
@@ -45,20 +45,20 @@ _STEMMERS: Mapping[str, str] = {
 }
 _WITHOUT_STOP_WORDS = frozenset({"ar", "el", "ro", "ta", "tr"})
 LANGUAGES = (*_STEMMERS, "none")
-"""`none`: words as they are, lower-case and without accents."""
+"""`none`: no stemming; words become lower-case and lose their accents."""
 
 _CJK_RUN = re.compile(
     "[\u3005\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 
-# A word longer than this many bytes is no word; tantivy's own limit of 40 would drop hashes and long names.
+# Longer words are dropped.  tantivy's own limit of 40 bytes would drop hashes and long names.
 _MAX_WORD_BYTES = 255
 
 
 @lru_cache
 def analyser(language: str) -> tantivy.TextAnalyzer:
-    """Raises WrongDeclaration naming the languages there are."""
+    """Raises WrongDeclaration naming the known languages."""
     if language not in LANGUAGES:
         raise WrongDeclaration(f"no analyser for language {language!r}; there are: {', '.join(LANGUAGES)}")
     chain = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
@@ -71,7 +71,7 @@ def analyser(language: str) -> tantivy.TextAnalyzer:
 
 
 def prepared(text: str) -> str:
-    """What the analyser is given: composed characters (NFKC), CJK runs as bigrams."""
+    """The analyser's input: composed characters (NFKC), CJK runs as bigrams."""
     try:
         text.encode()
     except UnicodeEncodeError:  # lone surrogates
@@ -86,6 +86,6 @@ def _bigrams(run: re.Match[str]) -> str:
 
 
 def question_terms(text: str, language: str) -> dict[str, int]:
-    """How often each term occurs, in order of first appearance, at most MAX_TERMS of them."""
+    """The number of occurrences of each of the first MAX_TERMS distinct terms, in order of first appearance."""
     counts = Counter(analyser(language).analyze(prepared(text)))
     return dict(list(counts.items())[:MAX_TERMS])

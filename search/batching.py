@@ -1,4 +1,4 @@
-"""Long lists in parts: a server takes so many names a call, a database so many parameters a statement."""
+"""Splitting long lists: a server limits the names in one call, a database the parameters of one statement."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TypeVar
 One = TypeVar("One")
 
 
-def in_parts(items: Sequence[One], size: int) -> Iterator[Sequence[One]]:
-    """All of them in order, `size` at a time."""
+def in_batches(items: Sequence[One], size: int) -> Iterator[Sequence[One]]:
+    """All items in order, `size` at a time."""
     for first in range(0, len(items), size):
         yield items[first : first + size]
 
 
-def different_in_parts(names: Iterable[str], size: int) -> Iterator[Sequence[str]]:
-    """Each once, in the order in which they come first."""
-    return in_parts(tuple(dict.fromkeys(names)), size)
+def distinct_in_batches(names: Iterable[str], size: int) -> Iterator[Sequence[str]]:
+    """Each name once, in order of first appearance, `size` at a time."""
+    return in_batches(tuple(dict.fromkeys(names)), size)

@@ -1,4 +1,4 @@
-"""What every store refuses before it writes: impossible documents, and a namespace that was built differently."""
+"""What every store refuses before it writes: invalid documents, and a namespace that was built differently."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from models.documents import Document, Manifest
 from models.errors import InvalidAnswer, ManifestMismatch, WrongDeclaration
 
 LONGEST_PASSAGE = 5_000_000
-"""Characters of a passage, of its title, and of its document's metadata as JSON: more is no passage, and servers take
-requests of 100 MB at most."""
+"""Maximum characters of a passage, of its title, and of its document's metadata as JSON.  Servers take requests of
+at most 100 MB."""
 
 _UNIT_LENGTH_TOLERANCE = 0.01
 
@@ -29,7 +29,7 @@ def checked_documents(documents: Iterable[Document], manifest: Manifest) -> list
     for document in chosen:
         for passage in document.passages:
             if passage.passage_id in seen:
-                raise InvalidAnswer(f"passage {passage.passage_id!r} is there twice")
+                raise InvalidAnswer(f"passage {passage.passage_id!r} occurs twice")
             seen.add(passage.passage_id)
             if passage.vector is None:
                 continue
@@ -46,15 +46,15 @@ def checked_documents(documents: Iterable[Document], manifest: Manifest) -> list
     return chosen
 
 
-def why_not(document: Document) -> str | None:
-    """Why no server takes this document, though it takes the others of its batch: metadata that JSON cannot say, or
-    what is too long for a request."""
+def refusal_reason(document: Document) -> str | None:
+    """The reason why no server takes this document (metadata that is no JSON, a text too long for a request), else
+    None."""
     try:
         sizes = {
             "its metadata": len(json.dumps(dict(document.metadata), ensure_ascii=False, allow_nan=False))
         }
     except (TypeError, ValueError, RecursionError) as error:
-        return f"its metadata is no JSON: {str(error)[:200]}"
+        return f"its metadata is not JSON: {str(error)[:200]}"
     for passage in document.passages:
         longest = max(len(passage.text), len(document.title), len(passage.heading))
         sizes[f"passage {passage.passage_id[:80]!r}"] = longest
@@ -65,7 +65,7 @@ def why_not(document: Document) -> str | None:
 
 
 def check_manifest(namespace: str, manifest: Manifest) -> None:
-    """Raises WrongDeclaration for a name or manifest that cannot be; the analyser is the store's to judge."""
+    """Raises WrongDeclaration for an invalid name or manifest; the store checks the analyser itself."""
     try:
         check_namespace(namespace)
     except ValueError as error:
@@ -77,7 +77,7 @@ def check_manifest(namespace: str, manifest: Manifest) -> None:
 
 
 def same_manifest(namespace: str, stored: Manifest, asked: Manifest) -> Manifest:
-    """`stored`; raises ManifestMismatch with everything that differs and the command that mends it."""
+    """Returns `stored`; raises ManifestMismatch naming every difference and the command that helps."""
     differing = [
         f"{field.name} is {getattr(stored, field.name)!r}, asked for {getattr(asked, field.name)!r}"
         for field in fields(Manifest)
@@ -104,4 +104,4 @@ def check_questions(
             f"question vectors have the shape {vectors.shape}; namespace {namespace!r} has dimension {dimension}"
         )
     if not np.isfinite(vectors).all():
-        raise InvalidAnswer("a question vector has values that are no numbers")
+        raise InvalidAnswer("a question vector has values that are not finite numbers")

@@ -1,11 +1,10 @@
 """Filters, compiled once: `{field: value | [values] | {gt, gte, lt, lte, exists, not, contains}}`.
 
-A list, in the filter or in the document, means any of its elements.  Ranges compare numbers with numbers and
-ISO 8601 dates with dates: UTC where no zone is given, and a bare date is its whole day, so `lte: 2024-05-01`
-takes everything of that day and `gt: 2024-05-01` begins with the next.  A date equals a bare date of which it
-is a moment.  `contains` is part of a text, whatever the case, or one element of a list.  `not` takes a value,
-values or operators.  A field that is missing, null or an empty list fails everything but `not` and
-`exists: false`.
+A list, in the filter or in the document, means any of its elements.  Ranges compare numbers with numbers and ISO
+8601 dates with dates.  A date without a zone is in UTC.  A bare date is its whole day: `lte: 2024-05-01` includes
+all of that day and `gt: 2024-05-01` starts with the next.  A moment equals the bare date of its day.  `contains`
+looks for a part of a text, ignoring case, or for one element of a list.  `not` takes a value, values or operators.
+A field that is missing, null or an empty list fails every condition except `not` and `exists: false`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeGuard
 
 Fields = Mapping[str, Any]
-"""What is known of a document, by field name; values are JSON."""
+"""What is known of a document: JSON values by field name."""
 _Test = Callable[[list[Any]], bool]
 _Match = Callable[[object], bool]
 
@@ -34,7 +33,7 @@ class CompiledFilters:
     """Equal for equal filters, whatever the order of their fields."""
     tests: tuple[tuple[str, _Test], ...]
     warnings: tuple[str, ...] = ()
-    """Conditions that make no sense, and why; with one of them nothing matches."""
+    """Reasons why conditions are invalid; with any warning nothing matches."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -45,7 +44,7 @@ class CompiledFilters:
 
 
 def compile_filters(filters: Mapping[str, Any]) -> CompiledFilters:
-    """Never raises: a condition that makes no sense matches nothing and is named in `warnings`."""
+    """Never raises: an invalid condition matches nothing and is named in `warnings`."""
     warnings: list[str] = []
     tests = tuple((field, _condition(field, wanted, warnings)) for field, wanted in filters.items())
     return CompiledFilters(json.dumps(filters, sort_keys=True, default=repr), tests, tuple(warnings))
@@ -56,7 +55,7 @@ def unknown_field_warning(field: str) -> str:
 
 
 def long_part_warnings(filters: Mapping[str, Any], longest: int) -> tuple[str, ...]:
-    """For a store that can look for parts of so many characters (casefolded) alone."""
+    """Warnings for a store whose `contains` is limited to `longest` characters (casefolded)."""
     fields = {
         field: None
         for field, operator, operand in operands(filters)
@@ -66,7 +65,7 @@ def long_part_warnings(filters: Mapping[str, Any], longest: int) -> tuple[str, .
 
 
 def operands(filters: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Field, operator and operand of each condition, also inside `not`; of a list, each of its elements."""
+    """Field, operator and operand of each condition, also inside `not`; each element of a list by itself."""
     for field, wanted in filters.items():
         for operator, operand in wanted.items() if isinstance(wanted, Mapping) else ():
             if operator == "not":
@@ -77,7 +76,7 @@ def operands(filters: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def elements(fields: Fields, field: str) -> list[Any]:
-    """The values of a field as a list; `a.b` reaches into an object where no field has that whole name."""
+    """The values of a field as a list; `a.b` reaches into an object unless a field has that whole name."""
     value: Any = fields.get(field)
     if value is None and "." in field:
         value = fields
@@ -89,7 +88,7 @@ def elements(fields: Fields, field: str) -> list[Any]:
 
 
 def field_names(fields: Mapping[str, object], above: str = "") -> Iterator[str]:
-    """Every name by which a filter reaches a value: `a`, and `a.b` inside an object."""
+    """Every name that a filter can use: `a`, and `a.b` inside an object."""
     for name, value in fields.items():
         yield f"{above}{name}"
         if isinstance(value, Mapping):
@@ -171,7 +170,7 @@ _RANGES: dict[str, Callable[[Any, Any], bool]] = {
     "lt": lambda value, bound: value[1] < bound[0],
     "lte": lambda value, bound: value[1] <= bound[1],
 }
-"""Both sides are (first, last), inclusive; a number or a moment is its own first and last."""
+"""Both sides are (first, last), inclusive; for a number or a moment both are equal."""
 
 
 def _range(field: str, operator: str, operand: object, warnings: list[str]) -> _Test:
@@ -194,7 +193,7 @@ def _number_span(value: object) -> tuple[float, float] | None:
 
 
 def date_span(value: object) -> tuple[datetime, datetime] | None:
-    """First and last moment of an ISO 8601 date; None for anything else."""
+    """First and last moment of an ISO 8601 date; None for any other value."""
     if not isinstance(value, str) or not _DATE.match(value):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The order of a metadata listing, the same for every store that sorts by itself."""
+"""The order of a metadata listing, for every store that sorts by itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NUMBERS, _DATES, _TEXTS = range(3)
 
 
 def listed(documents: Sequence[tuple[str, Fields]], order_by: str, *, descending: bool) -> list[int]:
-    """The places of `documents` (id, fields) in the order of a field (see `search.protocol.Lists`)."""
+    """The indices of `documents` (id, fields) in the order of a field (see `search.protocol.Lists`)."""
     groups: tuple[list[tuple[Any, str, int]], ...] = ([], [], [])
     without: list[tuple[str, int]] = []
     first = max if descending else min
@@ -26,7 +26,7 @@ def listed(documents: Sequence[tuple[str, Fields]], order_by: str, *, descending
     order: list[int] = []
     for found in groups:
         found.sort(key=lambda one: one[1])
-        # A reversed sort keeps equal ones in their order too.
+        # A reversed sort is stable too.
         found.sort(key=lambda one: one[0], reverse=descending)
         order += [place for _, _, place in found]
     return order + [place for _, place in sorted(without)]
@@ -40,6 +40,6 @@ def _key(value: Any) -> tuple[int, Any]:
 
 @lru_cache(maxsize=2**17)
 def _text_key(value: str) -> tuple[int, Any]:
-    """Kept, since reading the dates is nearly all the time that a long listing takes."""
+    """Cached, because parsing dates takes nearly all the time of a long listing."""
     span = date_span(value)
     return (_TEXTS, value) if span is None else (_DATES, span[0])

@@ -152,7 +152,7 @@ class Holds(Writes, Protocol):
         """Revision by id of those of these documents that exist; with `source`, only those indexed from it."""
         ...
 
-    def notes(self, namespace: str) -> AbstractContextManager[NearDuplicateRows]:
+    def near_duplicate_rows(self, namespace: str) -> AbstractContextManager[NearDuplicateRows]:
         """The groups of near-duplicates in one transaction of the documents' database; nobody else writes the namespace
         meanwhile."""
         ...

@@ -1,4 +1,4 @@
-"""One writer a namespace: a lock on a file, which the kernel frees when its holder dies."""
+"""One writer for each namespace: a file lock, which the kernel releases when its holder dies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _POLL_S = 0.005
 
 
 class WriterLock:
-    """Between processes and between threads; the thread that holds it may take it again."""
+    """Excludes other processes and threads; the thread that holds it may take it again."""
 
     def __init__(self, path: Path, subject: str) -> None:
         self._path = path
@@ -26,7 +26,7 @@ class WriterLock:
 
     @contextmanager
     def held(self, *, wait_s: float) -> Iterator[None]:
-        """Raises WriterBusy if it is not free within `wait_s` seconds."""
+        """Raises WriterBusy if the lock is not free within `wait_s` seconds."""
         deadline = time.monotonic() + wait_s
         if not self._thread.acquire(timeout=max(wait_s, 0)):
             raise self._busy()

@@ -54,16 +54,14 @@ def send(connection: Connection, actions: Iterable[Action]) -> dict[str, str]:
                 raise error
             refused[told["_id"]] = _reason(told)
         if unanswered:
-            raise LookupError(f"nothing about {len(unanswered)} of what was sent")
+            raise LookupError(f"no result for {len(unanswered)} of the actions that were sent")
     return refused
 
 
 def _reason(told: Mapping[str, Any]) -> str:
     error = told.get("error")
     if told.get("status") == 413:
-        return (
-            "the server takes no request of this size: split the document, or raise http.max_content_length"
-        )
+        return "the request is too large for the server: split the document, or raise http.max_content_length"
     if isinstance(error, Mapping):
         cause = error.get("caused_by")
         detail = cause.get("reason") if isinstance(cause, Mapping) else None

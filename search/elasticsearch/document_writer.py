@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 
 from models.documents import Document
 from models.errors import PartlyWritten
-from search.checks import checked_documents, why_not
+from search.checks import checked_documents, refusal_reason
 from search.elasticsearch import lookups
 from search.elasticsearch.bulk import Action, send
 from search.elasticsearch.connection import Connection
@@ -114,7 +114,7 @@ def _impossible(document: Document) -> str | None:
     for what, name in (("id", document.document_id), ("source", document.source)):
         if len(name) > LONGEST_NAME:
             return f"its {what} has {len(name):,} characters; at most {LONGEST_NAME:,}"
-    return why_not(document)
+    return refusal_reason(document)
 
 
 def _passages(target: Namespace, document: Document) -> dict[str, Action]:

@@ -62,7 +62,7 @@ def translated(address: str) -> Iterator[None]:
             f"Elasticsearch at {address} cannot be reached ({str(error)[:200]}): start it, or check the store's {declared}"
         ) from error
     except SerializationError as error:
-        raise InvalidAnswer(f"Elasticsearch at {address} answered what is no JSON") from error
+        raise InvalidAnswer(f"Elasticsearch at {address} answered with something that is not JSON") from error
     except TransportError as error:
         raise StoreUnavailable(f"Elasticsearch at {address}: {str(error)[:200]}") from error
     except ServiceError:
@@ -79,7 +79,7 @@ def readable(address: str) -> Iterator[None]:
         yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InvalidAnswer(
-            f"Elasticsearch at {address} answered in a shape that is not known ({type(error).__name__}: "
+            f"Elasticsearch at {address} answered in an unknown format ({type(error).__name__}: "
             f"{str(error)[:100]}): is its version 8 or 9?"
         ) from error
 
@@ -88,7 +88,7 @@ def failure(address: str, status: int, body: Any) -> StageFailure:
     """An error that the server told, as one sentence that says what to do."""
     kind, reason = _told(body)
     if kind == "cluster_block_exception" and status == 403:
-        return StoreUnavailable(f"Elasticsearch at {address} lets nothing be written now: {reason}")
+        return StoreUnavailable(f"Elasticsearch at {address} allows no writes now: {reason}")
     if status in (401, 403):
         return Unauthorised(
             f"Elasticsearch at {address} refuses our credentials ({status}): check api_key_env or password_env, and "
@@ -109,7 +109,7 @@ def failure(address: str, status: int, body: Any) -> StageFailure:
         )
     if status == 413:
         return BadIndex(
-            f"the server at {address}, or a proxy before it, takes no request of this size: shorten the filters, or "
+            f"the server at {address}, or a proxy before it, refuses requests of this size: shorten the filters, or "
             "raise http.max_content_length, and the proxy's limit"
         )
     if status >= 500:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from search.batching import in_parts
+from search.batching import in_batches
 from search.elasticsearch.filter_terms import (
     LONGEST_PART,
     folded,
@@ -111,7 +111,7 @@ def _any_of(clauses: Callable[[str, object], Iterator[Clause]], field: str, want
 
 def _terms(field: str, values: Sequence[str]) -> Iterator[Clause]:
     """Any of these."""
-    for part in in_parts(values, _MOST_TERMS):
+    for part in in_batches(values, _MOST_TERMS):
         yield {"terms": {field: list(part)}}
 
 

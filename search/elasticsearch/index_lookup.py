@@ -47,7 +47,7 @@ class IndexLookup:
         if namespace is None:
             raise BadIndex(
                 f"no namespace {name[:80]!r} in Elasticsearch at {self._connection.address} (prefix "
-                f"{self._connection.endpoint.prefix!r}): `chorale namespaces list` shows what there is"
+                f"{self._connection.endpoint.prefix!r}): `chorale namespaces list` shows the existing ones"
             )
         return namespace
 

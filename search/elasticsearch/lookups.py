@@ -10,7 +10,7 @@ from typing import Any
 from elasticsearch import Elasticsearch
 
 from models.documents import PassageText, Vector
-from search.batching import different_in_parts
+from search.batching import distinct_in_batches
 from search.deadline import Deadline
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.failures import failure, readable
@@ -73,7 +73,7 @@ def stored(
     connection: Connection, namespace: Namespace, document_ids: Sequence[str], deadline: Deadline
 ) -> Iterator[Stored]:
     """Everything there is of some documents, what a writer that was killed left behind too, once refreshed."""
-    for part in different_in_parts(document_ids, _AT_ONCE):
+    for part in distinct_in_batches(document_ids, _AT_ONCE):
         of_documents: list[Clause] = [{"terms": {"document_id": part}}]
         for fields in scan(
             connection, namespace, of_documents, ("document_id", "passage_id", "digest"), deadline
@@ -109,7 +109,7 @@ def by_id(
     fields: Sequence[str],
     deadline: Deadline,
 ) -> Iterator[Mapping[str, Any]]:
-    for part in list(different_in_parts(passage_ids, _AT_ONCE)) or [()]:
+    for part in list(distinct_in_batches(passage_ids, _AT_ONCE)) or [()]:
         # With no id the namespace is asked for all the same: an unknown one is a failure, not empty.
         keys = [passage_key(passage_id) for passage_id in part] or ["-"]
 

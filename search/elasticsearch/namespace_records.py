@@ -56,7 +56,7 @@ class NamespaceRecords:
             if wanted == record or self._write(namespace, wanted, seen):
                 return wanted
         raise StoreUnavailable(
-            f"too many writers at once change the namespace {namespace!r}: hand it in again"
+            f"too many writers change namespace {namespace!r} at the same time: hand it in again"
         )
 
     def raise_generation(self, namespace: str) -> int:

@@ -90,6 +90,6 @@ def translated(folder: Path) -> Iterator[None]:
             "or index again with `chorale index --rebuild`"
         ) from error
     except UnicodeEncodeError as error:
-        raise InvalidAnswer(f"a text has characters that no encoding can carry: {error}") from error
+        raise InvalidAnswer(f"a text has characters that cannot be encoded: {error}") from error
     except OSError as error:
         raise StoreUnavailable(f"the corpus in {folder} cannot be used: {error}") from error

@@ -192,5 +192,5 @@ def _bad(path: Path, error: BaseException | str) -> BadIndex:
     namespace = path.name.split(".")[0]
     return BadIndex(
         f"the lexical index of namespace {namespace!r} is missing or damaged ({str(error)[:200]}); "
-        "`chorale index --rebuild` makes it again"
+        "`chorale index --rebuild` rebuilds it"
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.documents import NamespaceState, PassageText, Vector
-from search.batching import different_in_parts
+from search.batching import distinct_in_batches
 from search.deadline import Deadline
 from search.embedded.namespace_reader import manifest_from
 from search.embedded.vector_search import STORED
@@ -50,7 +50,7 @@ def texts(
     connection: sqlite3.Connection, namespace_id: int, passage_ids: Sequence[str], deadline: Deadline
 ) -> dict[str, PassageText]:
     found = {}
-    for part in different_in_parts(passage_ids, _AT_ONCE):
+    for part in distinct_in_batches(passage_ids, _AT_ONCE):
         deadline.check()
         for row in connection.execute(_in(_TEXTS, part), (namespace_id, *part)):
             found[row[0]] = PassageText(row[0], row[1], row[2], row[3], row[4], json.loads(row[5]))
@@ -61,7 +61,7 @@ def vectors(
     connection: sqlite3.Connection, namespace_id: int, passage_ids: Sequence[str]
 ) -> dict[str, Vector]:
     found = {}
-    for part in different_in_parts(passage_ids, _AT_ONCE):
+    for part in distinct_in_batches(passage_ids, _AT_ONCE):
         for name, vector in connection.execute(_in(_VECTORS, part), (namespace_id, *part)):
             found[name] = np.frombuffer(vector, STORED).astype(np.float32)
     return found
@@ -79,7 +79,7 @@ def held(
     connection: sqlite3.Connection, namespace_id: int, document_ids: Sequence[str], source: str | None
 ) -> dict[str, str]:
     found: dict[str, str] = {}
-    for part in different_in_parts(document_ids, _AT_ONCE):
+    for part in distinct_in_batches(document_ids, _AT_ONCE):
         statement = _in(f"{_REVISIONS} AND (d.source = ? OR ? IS NULL) AND d.document_id IN", part)
         rows = connection.execute(statement, (namespace_id, source, source, *part))
         found |= {row[0]: row[1] for row in rows}

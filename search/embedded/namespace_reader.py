@@ -36,7 +36,7 @@ def manifest_from(stored: str | dict[str, Any]) -> Manifest:
 def unknown_namespace(corpus: Corpus, namespace: str) -> BadIndex:
     return BadIndex(
         f"there is no namespace {namespace[:80]!r} in {corpus.folder}; "
-        "`chorale namespaces list` shows those there are, `chorale index` makes one"
+        "`chorale namespaces list` shows the existing ones, `chorale index` creates one"
     )
 
 

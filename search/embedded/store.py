@@ -184,8 +184,8 @@ class EmbeddedStore:
         with self._corpus.reading() as connection:
             return lookups.held(connection, pulse.namespace_id, list(document_ids), source)
 
-    def notes(self, namespace: str) -> AbstractContextManager[NearDuplicateRows]:
-        return self._writer.notes(namespace)
+    def near_duplicate_rows(self, namespace: str) -> AbstractContextManager[NearDuplicateRows]:
+        return self._writer.near_duplicate_rows(namespace)
 
     def close(self) -> None:
         """Let go of files and memory; the store opens again when it is used."""

@@ -151,7 +151,7 @@ class CorpusWriter:
         return pulse is not None
 
     @contextmanager
-    def notes(self, namespace: str) -> Iterator[NearDuplicateRows]:
+    def near_duplicate_rows(self, namespace: str) -> Iterator[NearDuplicateRows]:
         with self.exclusive(namespace):
             pulse = self._known(namespace)
             with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:

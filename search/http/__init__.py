@@ -1,1 +1,1 @@
-"""Any JSON search endpoint as a source: declared (`models.http_endpoint`), never written for."""
+"""A declared JSON search endpoint (`models.http_endpoint`) as a read-only source.  Knows no particular product."""

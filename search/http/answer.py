@@ -1,4 +1,4 @@
-"""From an endpoint's JSON to a ranking that brings its texts along."""
+"""From an endpoint's JSON to a ranking that includes its texts."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-"""One escape of JSON, or a pair of them that is one character."""
+"""One escape of JSON, or a surrogate pair of escapes."""
 _TEXTS = ("source_type", "language", "url")
-"""Metadata that are texts or nothing."""
+"""Metadata whose values must be texts."""
 _ID_CHARS = 512
 _TITLE_CHARS = 500
 _WHOLE = 2**53
-"""Beyond it JSON's whole numbers differ from reader to reader."""
+"""JSON readers disagree on larger whole numbers."""
 
 
 class _Found(NamedTuple):
     document_id: str
     row: Any
     fields: Mapping[str, Any]
-    """What filters see."""
+    """What filters look at."""
 
 
 class AnswerReader:
-    """Reads what the endpoint declares; thread-safe."""
+    """Reads answers as the endpoint is declared; thread-safe."""
 
     def __init__(self, name: str, endpoint: HttpEndpoint) -> None:
         self._name = name
@@ -53,14 +53,13 @@ class AnswerReader:
     def read(self, raw: bytes, search: Search) -> Ranking:
         """The first hit of every document, in the endpoint's order; raises InvalidAnswer.
 
-        A hit without a usable id is left out and counted in the warnings; filters look at what the endpoint
-        says of each hit.
+        A hit without a usable id is left out and counted in the warnings.  Filters look at the fields of each hit.
         """
         endpoint = self._endpoint
         try:
             answer = _parsed(raw.removeprefix(codecs.BOM_UTF8))
         except ValueError as error:
-            raise InvalidAnswer(f"{endpoint.address} answers no JSON: {error}"[:300]) from error
+            raise InvalidAnswer(f"{endpoint.address} does not answer with JSON: {error}"[:300]) from error
         found = answer if endpoint.hits is None else at(answer, endpoint.hits)
         if not isinstance(found, list):
             raise InvalidAnswer(
@@ -142,7 +141,7 @@ class AnswerReader:
         )
 
     def _passage_id(self, document_id: str) -> str:
-        """Of this source alone: its text is not that of a passage which was indexed."""
+        """Unique to this source, because its text is not the text of an indexed passage."""
         return f"{document_id}#{self._name}"
 
     def _plain(self, value: Any) -> str:
@@ -154,7 +153,7 @@ class AnswerReader:
 
 
 def _parsed(raw: bytes) -> Any:
-    """Half a character, which JavaScript and Java write where they cut a text, becomes U+FFFD; raises ValueError."""
+    """Lone surrogates, which JavaScript and Java write when they cut a text, become U+FFFD; raises ValueError."""
     try:
         return from_json(raw, allow_inf_nan=False)
     except ValueError:

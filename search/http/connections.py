@@ -1,7 +1,7 @@
-"""HTTP/1.1 with a limit for everything: the whole time, the length of an answer; no redirect is followed.
+"""HTTP/1.1 with limits on the total time and the length of an answer; follows no redirect.
 
-The limits of the usual clients count from one piece of an answer to the next, which a server that drips never
-exceeds.  Here the caller waits for a thread and ends its connection when the time is over.
+The timeouts of common clients restart with each piece of an answer, so a server that sends slowly never exceeds
+them.  Here the caller waits for a thread, and ends the thread's connection when the time is over.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from search.http.request import Call
 _PIECE = 65_536
 _MEANINGS: tuple[tuple[range | tuple[int, ...], type[StageFailure], str], ...] = (
     ((401, 403, 407), Unauthorised, "check the key that api_key_env names"),
-    ((408, 504), StoreTimeout, "it gave up by itself"),
-    ((429,), StoreUnavailable, "it is asked too often (retry-after: {retry_after})"),
-    (range(300, 400), BadIndex, "redirects are not followed: declare the address that it leads to"),
+    ((408, 504), StoreTimeout, "it reported a timeout of its own"),
+    ((429,), StoreUnavailable, "too many requests (retry-after: {retry_after})"),
+    (range(300, 400), BadIndex, "redirects are not followed: declare the address that it redirects to"),
     (range(400, 500), BadIndex, "check the url, params and body that the store declares"),
     (range(500, 600), StoreUnavailable, "see the log of that server"),
 )
-"""What a status that is no success comes to."""
+"""The failure for each status other than success."""
 
 
 class Line:
-    """One exchange in progress; another thread may end it."""
+    """One exchange in progress, which another thread may end."""
 
     def __init__(self) -> None:
         self._connection: http.client.HTTPConnection | None = None
@@ -54,7 +54,7 @@ class Line:
 
 
 class Connections:
-    """To one endpoint, kept while they are good; thread-safe."""
+    """Connections to one endpoint, kept open while they work; thread-safe."""
 
     def __init__(self, endpoint: HttpEndpoint) -> None:
         self._endpoint = endpoint
@@ -79,10 +79,13 @@ class Connections:
             raise StoreUnavailable(
                 f"{self._endpoint.address} cannot be reached: {error.strerror or type(error).__name__}"
             ) from error
-        # The latter of a chunk that is shorter than nothing; last, since an error of a certificate is one, too.
+        # ValueError comes from a chunk of negative length.  This clause is last, because a certificate error is a
+        # ValueError too.
         except (http.client.HTTPException, ValueError) as error:
             kind = type(error).__name__
-            raise InvalidAnswer(f"what {self._endpoint.address} answers is no whole HTTP: {kind}") from error
+            raise InvalidAnswer(
+                f"the answer of {self._endpoint.address} is not complete HTTP: {kind}"
+            ) from error
 
     def close(self) -> None:
         while self._idle:
@@ -94,7 +97,7 @@ class Connections:
             try:
                 return self._ask(kept, call, line, ends_at_s)
             except (ConnectionError, http.client.RemoteDisconnected, ssl.SSLError):
-                pass  # it was closed while nobody used it
+                pass  # the server closed it while it was idle
         connection = (
             http.client.HTTPConnection(self._host, self._port)
             if self._context is None
@@ -115,7 +118,7 @@ class Connections:
                 connection.sock.settimeout(left_s)
             line.hold(connection)
             connection.request(call.method, call.target, call.body, dict(call.headers))
-            # An answer keeps its socket open until it is closed itself.
+            # A response keeps the socket open until the response is closed.
             with connection.getresponse() as response:
                 if not 200 <= response.status < 300:
                     raise self._failure(response)
@@ -130,7 +133,9 @@ class Connections:
 
     def _read(self, response: http.client.HTTPResponse, ends_at_s: float) -> bytes:
         if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise InvalidAnswer(f"{self._endpoint.address} answers compressed, which it was not asked for")
+            raise InvalidAnswer(
+                f"{self._endpoint.address} sent a compressed answer, which the request did not allow"
+            )
         pieces, size, limit = [], 0, self._endpoint.max_bytes
         while piece := response.read(_PIECE):
             size += len(piece)
@@ -153,4 +158,4 @@ class Connections:
             if response.status in statuses:
                 retry_after = response.headers.get("Retry-After", "")[:40] or "not said"
                 return kind(f"{said}: {meaning.format(retry_after=retry_after)}")
-        return InvalidAnswer(f"{said}, which is no HTTP status of an answer")
+        return InvalidAnswer(f"{said}, which is not a valid HTTP status")

@@ -1,4 +1,4 @@
-"""Where something stands in a JSON document."""
+"""Looking up a path in a JSON document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from models.http_endpoint import JsonPath
 
 
 def at(document: Any, path: JsonPath) -> Any:
-    """What stands there; None where nothing does.  A `$` in front means the document itself."""
+    """The value at the path, or None.  A leading `$` means the document itself."""
     steps = path.removeprefix("$").lstrip(".").split(".") if isinstance(path, str) else path
     for step in steps:
         if isinstance(document, dict):

@@ -1,4 +1,4 @@
-"""What is sent to an endpoint for one question."""
+"""The request that is sent to an endpoint for one question."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from models.http_endpoint import PLACE, HttpEndpoint
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Holds the key: nothing of it is to be shown."""
+    """Contains the key, so its repr shows nothing."""
 
     method: str
     target: str = field(repr=False)
@@ -24,7 +24,7 @@ class Call:
 
 
 def make_call(endpoint: HttpEndpoint, *, question: str, depth: int, namespace: str, key: str | None) -> Call:
-    # What no JSON and no address can carry: halves of characters.
+    # Neither JSON nor a URL can hold lone surrogates.
     question = question.encode(errors="replace").decode()
     values: dict[str, str | int] = {"question": question, "depth": depth, "namespace": namespace}
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "chorale"}
@@ -48,7 +48,7 @@ def make_call(endpoint: HttpEndpoint, *, question: str, depth: int, namespace: s
 
 
 def _filled(template: Any, values: Mapping[str, str | int]) -> Any:
-    """Every place once: what a question brings in is never looked at again."""
+    """Fills each place once; text from a question is never searched for places."""
     if isinstance(template, dict):
         return {name: _filled(value, values) for name, value in template.items()}
     if isinstance(template, list):

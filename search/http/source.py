@@ -1,4 +1,4 @@
-"""A JSON search endpoint as a source that can only be read."""
+"""A JSON search endpoint as a read-only source."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from search.protocol import Search
 class HttpSource:
     """Implements `search.protocol.Searches`; thread-safe.
 
-    A ranking brings its texts along: most endpoints search and cannot be asked for a document by its id, and one
-    that can may say something else by then.  `key` is the value of the variable `endpoint.api_key_env`.
+    A ranking includes its texts: most endpoints cannot return a document by its id, and its text may have changed
+    by then.  `key` is the value of the variable `endpoint.api_key_env`.
     """
 
     def __init__(self, name: str, endpoint: HttpEndpoint, *, key: str | None = None) -> None:
@@ -31,14 +31,14 @@ class HttpSource:
         self._reader = AnswerReader(name, endpoint)
 
     def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
-        """Each question is asked by itself, several at once."""
+        """Sends one request for each question, several at once."""
         endpoint = self._endpoint
         key = usable_key(endpoint.address, endpoint.api_key_env, self._key)
         if endpoint.namespaces is not None and namespace not in endpoint.namespaces:
             return [Ranking() for _ in texts]
         timeout_s = min(search.timeout_s, endpoint.timeout_s)
         ends_at_s = time.monotonic() + timeout_s
-        # What is filtered out here must not leave the ranking short.
+        # Hits that are filtered out here must not shorten the ranking.
         is_filtered = search.filters or search.exclude_ids
         depth = endpoint.max_hits if is_filtered else min(search.depth, endpoint.max_hits)
 
@@ -60,14 +60,14 @@ class HttpSource:
             for call in done:
                 call.result()
             if others:
-                # Whatever they come to now is what ending them made of it.
+                # A cancelled call may fail in any way, so its own error says nothing.
                 raise TimeoutError
             return [call.result() for call in calls]
         except TimeoutError as error:
             raise StoreTimeout(f"{endpoint.address} did not answer within {timeout_s:.3g} s") from error
 
     def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
-        raise NotConfigured(f"{self._endpoint.address} is asked by text alone")
+        raise NotConfigured(f"{self._endpoint.address} can only be searched by text")
 
     def vectors(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
@@ -77,11 +77,11 @@ class HttpSource:
     def texts(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
     ) -> dict[str, PassageText]:
-        """None: they came with the ranking."""
+        """Empty: the texts came with the ranking."""
         return {}
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int | None:
-        """None: it does not say when it changes, so that no answer it had a part in is kept."""
+        """None: the endpoint does not tell when it changes, so no answer that used it is cached."""
         return None
 
     def warm(self, namespace: str | None = None) -> None:

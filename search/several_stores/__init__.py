@@ -1,1 +1,2 @@
-"""All stores of a clustered installation written as one, from a table of documents in SQL that is the truth."""
+"""All stores of an installation written as one, from a table of documents in SQL.  The table is the truth, the
+stores derive from it.  Must not know which products the stores are."""

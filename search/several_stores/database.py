@@ -1,4 +1,5 @@
-"""The database of the documents' table: PostgreSQL, or SQLite in a file; opened, prepared, and locked by namespace."""
+"""The database of the table of documents: PostgreSQL, or SQLite in a file.  Opens it, creates its tables, locks
+namespaces."""
 
 from __future__ import annotations
 
@@ -28,18 +29,18 @@ _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _CONNECT = {"sqlite": {"timeout": 30.0}, "postgresql": {"connect_timeout": 5, "tcp_user_timeout": 10_000}}
 _POLL_S = 0.02
 _SCHEMA_LOCK = ""
-"""Held like a namespace, whose names are never empty."""
+"""Held like a namespace; no namespace has an empty name."""
 
 
 class Database:
-    """Thread-safe.  Nothing is connected before it is used; every failure of the database is DatabaseUnavailable."""
+    """Thread-safe.  Connects at first use; every failure of the database is DatabaseUnavailable."""
 
     def __init__(self, url: str, *, writer_wait_s: float = 5.0) -> None:
-        """Raises WrongDeclaration for what is no address of a database."""
+        """Raises WrongDeclaration for an invalid address."""
         try:
             parsed = make_url(url)
         except ArgumentError:
-            raise WrongDeclaration("the documents' database: that is no address of a database") from None
+            raise WrongDeclaration("the documents' database: the address is not valid") from None
         kind = parsed.get_backend_name()
         if kind not in _DRIVERS:
             raise WrongDeclaration(
@@ -61,14 +62,15 @@ class Database:
 
     @contextmanager
     def writing(self, namespace: str) -> Iterator[Connection]:
-        """A transaction on the connection that holds the namespace, within `exclusive`.
+        """A transaction on the connection that holds the namespace; only inside `exclusive`.
 
-        With that connection the lock is lost too: from then on it raises StoreUnavailable until `exclusive` is left.
+        If that connection is lost, the lock is lost too: from then on it raises StoreUnavailable until `exclusive`
+        is left.
         """
         connection = self._held[namespace].connection
         assert connection is not None
         if connection.invalidated:
-            # It would be made anew with the next statement, without the lock.
+            # SQLAlchemy would reconnect with the next statement, without the lock.
             raise StoreUnavailable(
                 f"the connection to the documents' database {self.address} that held namespace {namespace!r} is lost, and "
                 "another process may write it now: hand it in again"
@@ -78,7 +80,7 @@ class Database:
 
     @contextmanager
     def exclusive(self, namespace: str) -> Iterator[None]:
-        """Nobody else writes the namespace meanwhile; raises WriterBusy.  The thread that holds it may enter again."""
+        """Hold the namespace against other writers; raises WriterBusy.  The thread that holds it may enter again."""
         self._prepare()
         with self._locked(namespace):
             yield
@@ -105,7 +107,7 @@ class Database:
             held.thread.release()
 
     def close(self) -> None:
-        """Let go of the connections; they are made again when needed."""
+        """Close the connections; they are opened again when needed."""
         self._engine.dispose()
 
     def _lock(self, connection: Connection, namespace: str) -> Any:
@@ -115,7 +117,7 @@ class Database:
         return WriterLock(path, f"namespace {namespace!r}").held(wait_s=self._wait_s)
 
     def _prepare(self) -> None:
-        """Make the tables, or bring them up to date; raises BadIndex where a newer version made them."""
+        """Create or upgrade the tables; raises BadIndex if a newer version created them."""
         if self._is_prepared:
             return
         if self._file is not None:
@@ -132,7 +134,7 @@ class Database:
         try:
             yield
         except SQLAlchemyError as error:
-            # Of libpq's words the first line: the others say it again for each address of the host.
+            # The first line of libpq's message; the others repeat it for each address of the host.
             said = str(getattr(error, "orig", None) or error).partition("\n")[0]
             raise DatabaseUnavailable(
                 f"the documents' database {self.address} cannot be used: {said[:500]}"
@@ -140,7 +142,7 @@ class Database:
 
 
 class DatabaseUnavailable(StoreUnavailable):
-    """It does not answer, or lets nobody in."""
+    """The database does not answer or refuses the login."""
 
 
 class _Held:
@@ -150,13 +152,13 @@ class _Held:
 
 
 def _engine(url: Any, kind: str) -> Engine:
-    # Values are documents: they stay out of errors.
+    # Values are documents, which must not appear in errors.
     engine = create_engine(url, connect_args=_CONNECT[kind], hide_parameters=True, pool_pre_ping=True)
     if kind == "sqlite":
 
         @event.listens_for(engine, "connect")
         def prepare(connection: Any, _record: object) -> None:
-            # The driver's own BEGIN would come too late, with the first write.
+            # The driver would begin its transaction only with the first write.
             connection.isolation_level = None
             connection.execute("PRAGMA journal_mode = WAL")
 
@@ -169,7 +171,7 @@ def _engine(url: Any, kind: str) -> Engine:
 
         @event.listens_for(engine, "connect")
         def plan_anew(connection: Any, _record: object) -> None:
-            # A plan that was made while a table was small reads all of it when it is large.
+            # A plan made while a table was small would read all of it when it is large.
             connection.execute("SET plan_cache_mode = force_custom_plan")
             connection.commit()
 

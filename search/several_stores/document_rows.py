@@ -1,4 +1,4 @@
-"""A document as bytes, so that any database holds it as it was, and back."""
+"""A document to and from bytes, so that any database returns it unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.documents import Document, Passage
 
 _VECTOR = np.dtype("<f4")
 _QUICK = 1
-"""zlib's fastest level: texts halve, and it costs less than writing the rest would."""
+"""zlib's fastest level: halves texts, and saves more time in writing than it takes."""
 
 
 def packed(document: Document) -> tuple[bytes, bytes]:
@@ -30,7 +30,7 @@ def packed(document: Document) -> tuple[bytes, bytes]:
 
 
 def row_of(document: Document, namespace_id: int, sequence: int) -> dict[str, Any]:
-    """Of `document_table`."""
+    """A row for `document_table`."""
     content, vectors = packed(document)
     return {
         "namespace_id": namespace_id,
@@ -49,7 +49,7 @@ def row_of(document: Document, namespace_id: int, sequence: int) -> dict[str, An
 
 
 def unpacked(row: Any) -> Document:
-    """The document of a row of `document_table`."""
+    """The document in a row of `document_table`."""
     title, metadata, told = json.loads(zlib.decompress(row.content))
     with_vector = sum(one[-1] for one in told)
     held = np.frombuffer(row.vectors, _VECTOR).astype(np.float32)

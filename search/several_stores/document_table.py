@@ -1,4 +1,5 @@
-"""The table of documents: the truth of a clustered installation, and what each store has of it."""
+"""The table of documents, which is the truth of an installation with several stores, and what each store shows of
+it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from models.document_tables import (
 )
 from models.documents import Document, Manifest, NamespaceState
 from models.near_duplicate_tables import near_duplicates_metadata
-from search.batching import in_parts
+from search.batching import in_batches
 from search.near_duplicate_rows import NearDuplicateRows
 from search.several_stores.database import Database
 from search.several_stores.document_rows import row_of, unpacked
@@ -48,7 +49,7 @@ _PER_BUILD = (
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A namespace as the table has it; of one name there may be one that is searched and one in the making."""
+    """One build of a namespace.  A name may have two: the current one, which is searched, and one in progress."""
 
     namespace_id: int
     name: str
@@ -58,7 +59,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a store is to do: show this document, or none of the id."""
+    """What a store has to do: show this document, or delete the id."""
 
     document_id: str
     sequence: int
@@ -66,8 +67,8 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a store made of some changes; `failures` has the reasons by document id."""
+class StoreResult:
+    """What a store did with some changes; `failures` has the reasons by document id."""
 
     changes: Sequence[Change]
     failures: Mapping[str, str]
@@ -76,7 +77,7 @@ class Told:
 
 
 class DocumentTable:
-    """Thread-safe.  What writes is called within `exclusive`."""
+    """Thread-safe.  Call writing methods inside `exclusive`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -101,7 +102,7 @@ class DocumentTable:
             connection.execute(insert(namespace_table).values(row))
 
     def put(self, build: Build, documents: Sequence[Document]) -> list[Change]:
-        """Commit documents, each replaced whole; what the stores are to do now."""
+        """Commit documents, each replaced whole; returns the changes for the stores."""
         with self._database.writing(build.name) as connection:
             sequence = _next(connection, build)
             _forget(connection, document_table, build, [one.document_id for one in documents])
@@ -112,11 +113,11 @@ class DocumentTable:
         return [Change(one.document_id, sequence, one) for one in documents]
 
     def take_out(self, build: Build, document_ids: Iterable[str]) -> list[Change]:
-        """Commit deletions of those that are there."""
+        """Commit the deletion of those documents that exist; returns the changes for the stores."""
         with self._database.writing(build.name) as connection:
             sequence = _next(connection, build)
             gone: list[str] = []
-            for part in in_parts(sorted(set(document_ids)), _AT_ONCE):
+            for part in in_batches(sorted(set(document_ids)), _AT_ONCE):
                 of_part = and_(_of(document_table, build), _D.document_id.in_(part), ~_D.is_deleted)
                 gone += connection.scalars(select(_D.document_id).where(of_part))
                 emptied = {"is_deleted": True, "sequence": sequence, "content": b"", "vectors": b""}
@@ -124,9 +125,9 @@ class DocumentTable:
         return [Change(document_id, sequence, None) for document_id in gone]
 
     def record(
-        self, build: Build, told: Mapping[str, Told], *, stores: Collection[str], is_batch: bool = False
+        self, build: Build, told: Mapping[str, StoreResult], *, stores: Collection[str], is_batch: bool = False
     ) -> None:
-        """Commit what stores made of changes; a document that each of `stores` has deleted is gone.
+        """Commit the stores' results; rows of documents that each of `stores` has deleted are removed.
 
         `is_batch`: these are all changes of one sequence.
         """
@@ -156,7 +157,7 @@ class DocumentTable:
                 for change in one.changes
                 if change.document is None
             }
-            for part in in_parts(sorted(deleted), _AT_ONCE):
+            for part in in_batches(sorted(deleted), _AT_ONCE):
                 shown = select(_S.document_id).where(
                     _S.namespace_id == _D.namespace_id,
                     _S.document_id == _D.document_id,
@@ -176,12 +177,12 @@ class DocumentTable:
                 _forget(connection, state_table, build, ids)
 
     def behind(self, build: Build, store: str) -> dict[str, str]:
-        """The ids of what a store does not show as it is, and why, where it said so."""
+        """The ids of documents that a store does not show correctly, with the reason if the store gave one."""
         with self._database.reading() as connection:
             return documents_behind(connection, build.namespace_id, store)
 
     def mark_whole(self, build: Build, store: str) -> None:
-        """A store is not behind with anything: nobody looks through these documents again."""
+        """Note that a store shows everything, so that nobody looks through these documents again."""
         with self._database.reading() as connection:
             if is_marked(connection, build.namespace_id, store):
                 return
@@ -189,26 +190,26 @@ class DocumentTable:
             set_mark(connection, build.namespace_id, store)
 
     def mark_behind(self, build: Build, store: str, document_ids: Sequence[str]) -> None:
-        """Let a store be written again with these."""
+        """Have these documents written to a store again."""
         if not document_ids:
             return
         with self._database.writing(build.name) as connection:
             take_mark(connection, build.namespace_id, store)
-            for part in in_parts(document_ids, _AT_ONCE):
+            for part in in_batches(document_ids, _AT_ONCE):
                 where = and_(_of(state_table, build), _S.store == store, _S.document_id.in_(part))
                 connection.execute(delete(state_table).where(where))
 
     def mark_all_behind(self, build: Build, store: str) -> None:
-        """Let a store be written again with everything."""
+        """Have all documents written to a store again."""
         with self._database.writing(build.name) as connection:
             take_mark(connection, build.namespace_id, store)
             connection.execute(delete(state_table).where(_of(state_table, build), _S.store == store))
 
     def changes(self, build: Build, document_ids: Sequence[str]) -> list[Change]:
-        """What a store is to do for these ids."""
+        """What a store has to do for these ids."""
         found: list[Change] = []
         with self._database.reading() as connection:
-            for part in in_parts(document_ids, _AT_ONCE):
+            for part in in_batches(document_ids, _AT_ONCE):
                 where = and_(_of(document_table, build), _D.document_id.in_(part))
                 for row in connection.execute(select(document_table).where(where)):
                     document = None if row.is_deleted else unpacked(row)
@@ -216,7 +217,7 @@ class DocumentTable:
         return found
 
     def ids(self, build: Build) -> list[str]:
-        """Of the documents that are there, in order."""
+        """The ids of all existing documents, in order."""
         asked = select(_D.document_id).where(_of(document_table, build), ~_D.is_deleted)
         with self._database.reading() as connection:
             return list(connection.scalars(asked.order_by(_D.document_id)))
@@ -235,13 +236,13 @@ class DocumentTable:
             where = and_(where, _D.source == source)
         found: dict[str, str] = {}
         with self._database.reading() as connection:
-            for part in in_parts(list(document_ids), _AT_ONCE):
+            for part in in_batches(list(document_ids), _AT_ONCE):
                 asked = select(_D.document_id, _D.revision).where(where, _D.document_id.in_(part))
                 found |= {row.document_id: row.revision for row in connection.execute(asked)}
         return found
 
     @contextmanager
-    def notes(self, build: Build) -> Iterator[NearDuplicateRows]:
+    def near_duplicate_rows(self, build: Build) -> Iterator[NearDuplicateRows]:
         """The build's groups of near-duplicates, in one transaction."""
         with self._database.writing(build.name) as connection:
             yield NearDuplicateRows(connection, build.namespace_id)
@@ -252,7 +253,7 @@ class DocumentTable:
             return list(connection.scalars(select(_D.source).where(where).distinct().order_by(_D.source)))
 
     def passage_ids(self, build: Build) -> Iterator[tuple[str, list[str]]]:
-        """Those of each document that is there."""
+        """The passage ids of each existing document."""
         where = and_(_of(document_table, build), ~_D.is_deleted)
         with self._database.reading() as connection:
             rows = connection.execute(select(_D.document_id, _D.passage_ids).where(where)).all()
@@ -263,7 +264,7 @@ class DocumentTable:
             return connection.scalar(select(_G.generation).where(_G.name == namespace)) or 0
 
     def raise_generation(self, namespace: str, least: int) -> int:
-        """To `least`, unless it is above it; what it is now."""
+        """Raise the generation to at least `least`; returns the present one."""
         with self._database.writing(namespace) as connection:
             found = connection.scalar(select(_G.generation).where(_G.name == namespace))
             if found is None:
@@ -275,7 +276,7 @@ class DocumentTable:
             return max(least, found or 0)
 
     def to_rebuild(self, build: Build) -> list[str]:
-        """The stores that still show what the namespace was before."""
+        """The stores that still show the previous build."""
         with self._database.reading() as connection:
             return list(connection.scalars(select(_R.store).where(_of(rebuild_table, build))))
 
@@ -284,7 +285,7 @@ class DocumentTable:
             connection.execute(delete(rebuild_table).where(_of(rebuild_table, build), _R.store == store))
 
     def promote(self, made: Build, *, stores: Iterable[str]) -> None:
-        """Let `made` be the namespace; each store is to be built anew."""
+        """Make `made` the current build, which each store has yet to be rebuilt with."""
         old = self.find(made.name)
         with self._database.writing(made.name) as connection:
             if old is not None:
@@ -330,7 +331,7 @@ def _state(build: Build, store: str, change: Change, failures: Mapping[str, str]
 
 
 def _forget(connection: Connection, table: Any, build: Build, document_ids: Sequence[str]) -> None:
-    for part in in_parts(document_ids, _AT_ONCE):
+    for part in in_batches(document_ids, _AT_ONCE):
         connection.execute(delete(table).where(_of(table, build), table.c.document_id.in_(part)))
 
 

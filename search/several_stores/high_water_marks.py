@@ -1,6 +1,7 @@
-"""Which documents a store does not show as they are: it shows all up to its mark, and only the others are looked through.
+"""Which documents a store does not show correctly.  It shows all up to its mark, so only later ones are looked
+through.
 
-What is read and written here is within the caller's transaction.
+All functions work inside the caller's transaction.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _D, _N, _S, _K = document_table.c, namespace_table.c, state_table.c, mark_table.
 
 
 def documents_behind(connection: Connection, namespace_id: int, store: str) -> dict[str, str]:
-    """The ids of what a store does not show as it is, and why, where it said so."""
+    """The ids of documents that a store does not show correctly, with the reason if the store gave one."""
     mark = connection.scalar(select(_K.sequence).where(_of(namespace_id, store))) or 0
     mine = and_(_S.namespace_id == _D.namespace_id, _S.document_id == _D.document_id, _S.store == store)
     is_behind = or_(_S.sequence.is_(None), _S.sequence != _D.sequence, _S.state != WRITTEN)
@@ -33,27 +34,27 @@ def documents_behind(connection: Connection, namespace_id: int, store: str) -> d
 
 
 def is_marked(connection: Connection, namespace_id: int, store: str) -> bool:
-    """Whether the mark is where the namespace is."""
+    """Whether the store's mark is the namespace's latest sequence."""
     latest = select(_N.sequence).where(_N.namespace_id == namespace_id).scalar_subquery()
     asked = select(_K.sequence).where(_of(namespace_id, store), _K.sequence == latest)
     return connection.scalar(asked) is not None
 
 
 def set_mark(connection: Connection, namespace_id: int, store: str) -> None:
-    """For a store that is not behind with anything."""
+    """Set the mark of a store that shows everything to the latest sequence."""
     connection.execute(delete(mark_table).where(_of(namespace_id, store)))
     latest = connection.execute(select(_N.sequence).where(_N.namespace_id == namespace_id)).scalar_one()
     connection.execute(insert(mark_table).values(namespace_id=namespace_id, store=store, sequence=latest))
 
 
 def advance_mark(connection: Connection, namespace_id: int, store: str, sequence: int) -> None:
-    """For a store that shows the whole batch of this sequence, and showed all before."""
+    """Advance the mark of a store that shows this whole batch and everything before it."""
     before = and_(_of(namespace_id, store), _K.sequence == sequence - 1)
     connection.execute(update(mark_table).where(before).values(sequence=sequence))
 
 
 def take_mark(connection: Connection, namespace_id: int, store: str, *, since: int = 0) -> None:
-    """For a store that does not show something of a sequence from `since` on."""
+    """Remove the mark of a store that lacks something of a sequence >= `since`."""
     connection.execute(delete(mark_table).where(_of(namespace_id, store), _K.sequence >= since))
 
 

@@ -1,4 +1,4 @@
-"""The namespaces of the table of documents, as they are told."""
+"""Reading namespaces from the table of documents."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MANIFEST_FIELDS = frozenset(field.name for field in fields(Manifest))
 
 
 def manifest_from(told: Mapping[str, Any]) -> Manifest:
-    """As it was stored, by whatever version."""
+    """Ignores fields that only another version knows."""
     return Manifest(**{name: value for name, value in told.items() if name in _MANIFEST_FIELDS})
 
 
 def read_namespaces(connection: Connection) -> list[NamespaceState]:
-    """Those that are searched, by name."""
+    """The current builds, by name."""
     alive = and_(_D.namespace_id == _N.namespace_id, ~_D.is_deleted)
     asked = (
         select(
@@ -37,7 +37,7 @@ def read_namespaces(connection: Connection) -> list[NamespaceState]:
         .group_by(_N.namespace_id)
         .order_by(_N.name)
     )
-    # PostgreSQL groups by a primary key and gives the other columns of its table.
+    # PostgreSQL groups by a primary key and returns the table's other columns.
     rows = connection.execute(asked).all()
     return [
         NamespaceState(

@@ -1,4 +1,4 @@
-"""Building a namespace anew: beside the one that is searched, first in the table, then in each store."""
+"""Rebuilding a namespace beside the one that is searched: first in the table, then in each store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from structlog import get_logger
 
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import PartlyWritten, ServiceError
-from search.batching import in_parts
-from search.checks import checked_documents, why_not
+from search.batching import in_batches
+from search.checks import checked_documents, refusal_reason
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Rebuilds
-from search.several_stores.document_table import Build, Change, DocumentTable, Told
+from search.several_stores.document_table import Build, Change, DocumentTable, StoreResult
 from search.several_stores.store_writer import StoreWriter
 
 log = get_logger("chorale.index")
@@ -22,7 +22,7 @@ _BATCH = 256
 
 
 class Rebuilding:
-    """Implements `search.protocol.Writes` for a namespace in the making; no store is written before `finish`."""
+    """Implements `search.protocol.Begun`; no store is written before `finish`."""
 
     def __init__(
         self, table: DocumentTable, namespace: str, manifest: Manifest, *, finish: Callable[[Build], int]
@@ -69,8 +69,8 @@ class Rebuilding:
         return self._table.held(self._build, document_ids, source)
 
     @contextmanager
-    def notes(self, namespace: str) -> Iterator[NearDuplicateRows]:
-        with self._table.exclusive(namespace), self._table.notes(self._build) as rows:
+    def near_duplicate_rows(self, namespace: str) -> Iterator[NearDuplicateRows]:
+        with self._table.exclusive(namespace), self._table.near_duplicate_rows(self._build) as rows:
             yield rows
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
@@ -85,9 +85,9 @@ class Rebuilding:
         return self._table.exclusive(namespace)
 
     def finish(self) -> int:
-        """Put it in the place of the old one and let every store show it; returns the generation.
+        """Make the new build the current one and write it to every store; returns the generation.
 
-        From here on it goes on by `settle`, whatever happens.
+        After a failure `settle` continues from here.
         """
         with self._table.exclusive(self._namespace):
             return self._finish(self._build)
@@ -100,14 +100,14 @@ class Rebuilding:
 
 
 def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence[Document]], int]) -> int:
-    """What `put` makes of the documents without those that no server takes; raises PartlyWritten naming these."""
-    refused = {document.document_id: why for document in documents if (why := why_not(document))}
+    """The result of `put` for the documents that a server can take; raises PartlyWritten naming the others."""
+    refused = {document.document_id: why for document in documents if (why := refusal_reason(document))}
     try:
         generation = put([document for document in documents if document.document_id not in refused])
     except PartlyWritten as error:
         if not refused:
             raise
-        # Those are in the table, and found there by `settle`.
+        # These documents are in the table, where `settle` finds them.
         refused |= error.failures
         generation = error.generation
     if refused:
@@ -118,19 +118,19 @@ def taken(documents: Sequence[Document], namespace: str, put: Callable[[Sequence
 def rebuild_store(
     table: DocumentTable, build: Build, writer: StoreWriter, *, stores: Collection[str]
 ) -> bool:
-    """Let a store show the new build: beside running searches where it can, else dropped and written again.
+    """Let a store show the new build, while searches go on if the store can; else drop and write it again.
 
-    False where the store could not be: then it shows the old one, or part of the new.
+    False if that failed: the store then shows the old build, or part of the new one.
     """
     failures: dict[str, str] = {}
     given: list[Change] = []
 
     def documents() -> Iterator[Document]:
         names = table.ids(build)
-        for part in in_parts(names, _BATCH):
+        for part in in_batches(names, _BATCH):
             for change in table.changes(build, part):
                 if change.document is not None:
-                    # Without the document, so that not all of them are kept.
+                    # Without the document, so that memory does not hold all of them.
                     given.append(Change(change.document_id, change.sequence, None))
                     yield change.document
 
@@ -141,13 +141,13 @@ def rebuild_store(
             except PartlyWritten as error:
                 failures = error.failures
         else:
-            # First, so that a crash on the way leaves nothing that seems to be written.
+            # First, so that a crash in between leaves nothing recorded as written.
             table.mark_all_behind(build, writer.name)
             writer.store.drop(build.name)
             writer.store.create(build.name, build.manifest)
     except ServiceError as error:
-        log.error("a store was not built anew", store=writer.name, namespace=build.name, why=str(error)[:500])
+        log.error("a store was not rebuilt", store=writer.name, namespace=build.name, why=str(error)[:500])
         return False
-    table.record(build, {writer.name: Told(given, failures)}, stores=stores)
+    table.record(build, {writer.name: StoreResult(given, failures)}, stores=stores)
     table.rebuilt(build, writer.name)
     return True

@@ -1,4 +1,4 @@
-"""Copies of the table of documents and of the embedded stores beside it, of one moment, while they are written."""
+"""Consistent copies of the table of documents and the embedded stores beside it, while they are written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TRIES, _PAUSE_S = 500, 0.01
 
 
 def table_file(url: str) -> Path | None:
-    """The file of the table of documents; None where a server has it."""
+    """The file of the table of documents; None if a server holds it."""
     parsed = make_url(url)
     return Path(parsed.database or "") if parsed.get_backend_name() == "sqlite" else None
 
@@ -33,11 +33,12 @@ def table_file(url: str) -> Path | None:
 def still(
     table: Path, folders: Sequence[Path]
 ) -> Iterator[tuple[sqlite3.Connection, list[sqlite3.Connection]]]:
-    """Connections to the table and to the corpora in `folders` that see one moment, for as long as they are open.
+    """Connections to the table and to the corpora in `folders` that all see the same moment while they are open.
 
-    A batch is committed to the table, to the stores, and to the table again.  Where the table did not change while
-    the stores' snapshots were begun, they are together what a crash would have left, and what `settle` goes on from.
-    Raises BadIndex for a damaged one, StoreUnavailable where the table cannot be read or is never still.
+    A batch is committed to the table, to the stores, and to the table again.  If the table did not change while the
+    stores' snapshots were opened, they are together a state that a crash could have left and that `settle` can
+    continue from.  Raises BadIndex for a damaged corpus, StoreUnavailable if the table cannot be read or never
+    stops changing.
     """
     _make(table)
     try:
@@ -61,7 +62,7 @@ def still(
 
 
 def copy_table(source: sqlite3.Connection, to: Path) -> list[NamespaceState]:
-    """Write `to`, the whole table; returns what is in it.  Raises BadIndex for a damaged one."""
+    """Write the whole table to `to`; returns its namespaces.  Raises BadIndex if it is damaged."""
     with closing(sqlite3.connect(to)) as target:
         source.backup(target)
         if (said := target.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
@@ -72,23 +73,23 @@ def copy_table(source: sqlite3.Connection, to: Path) -> list[NamespaceState]:
 
 
 def table_generations(file: Path) -> dict[str, int]:
-    """By name, also those of namespaces that were dropped; empty where there is no table."""
+    """Generations by name, also of dropped namespaces; empty if there is no table."""
     if not file.exists():
         return {}
     try:
         with closing(sqlite3.connect(file)) as connection:
             return dict(connection.execute("SELECT name, generation FROM chorale_stored_generation"))
     except sqlite3.Error:
-        # What is damaged, or was never written, says nothing.
+        # A damaged or empty file has no generations.
         return {}
 
 
 def table_from(
     copy: Path, file: Path, *, generations: Mapping[str, int], to_rebuild: Collection[str]
 ) -> dict[str, int]:
-    """Make `file` of a copy; returns the generations of its namespaces, at least those of `generations`, by name.
+    """Create `file` from a copy; returns the generations of its namespaces, raised to at least `generations`.
 
-    `to_rebuild` are stores that show what the namespaces were at another time: `settle` builds them anew.
+    `settle` will rebuild the stores `to_rebuild`, which show the namespaces as of another time.
     """
     shutil.copyfile(copy, file)
     database = Database(f"sqlite:///{file}")
@@ -127,5 +128,5 @@ def _mark(database: Database, build: Build, stores: Collection[str]) -> None:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """Another number after each commit of somebody else's."""
+    """Changes with each commit of another connection."""
     return int(connection.execute("PRAGMA data_version").fetchone()[0])

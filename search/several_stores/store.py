@@ -1,8 +1,8 @@
 """All stores of an installation, written as one.
 
-A batch goes into the table first, then into every store at once, then the table learns what each store made of it,
-and the generation rises: once, and above that of every store, which then all say the same.  A process that is killed
-on the way leaves documents whose state is behind; `settle` writes them again, which no store minds.
+A batch goes into the table, then into every store at once.  Then the table records each store's result, and the
+generation rises above that of every store; all stores then have the same one.  A process that is killed in between
+leaves documents whose state is behind; `settle` writes them again, which is safe to repeat.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import BadIndex, ManifestMismatch, NotEverywhere, ServiceError, WrongDeclaration
-from search.batching import in_parts
+from search.batching import in_batches
 from search.checks import check_manifest, checked_documents, same_manifest
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Store
@@ -24,11 +24,11 @@ from search.several_stores.store_writer import StoreWriter
 from search.several_stores.verifying import Difference, difference
 
 _BATCH = 256
-_WAITS = "the store could not be built anew yet"
+_WAITS = "the store could not be rebuilt yet"
 
 
 class ClusteredStore:
-    """Implements `search.protocol.Writes`; thread-safe.  Searches ask the store that their branch declares."""
+    """Implements `search.protocol.WritingStore`; thread-safe.  Searches use the store that their branch declares."""
 
     def __init__(self, stores: Mapping[str, Store], table: DocumentTable) -> None:
         self.stores = stores
@@ -36,8 +36,8 @@ class ClusteredStore:
         self._writers = {name: StoreWriter(name, store) for name, store in stores.items()}
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        """Raises ManifestMismatch, and what a store raises where none of them made it; one that did not is made up
-        for with the next batch."""
+        """Raises ManifestMismatch, or a store's failure if no store could create it; the next batch creates it in
+        the others."""
         check_manifest(namespace, manifest)
         found = self.table.find(namespace)
         if found is None:
@@ -60,7 +60,7 @@ class ClusteredStore:
             return taken(chosen, namespace, lambda documents: self._put(build, documents))
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        """Raises NotEverywhere where a store did not delete, which it will with the next `settle`."""
+        """Raises NotEverywhere if a store failed to delete; the next `settle` deletes there."""
         with self.exclusive(namespace):
             build = self.known(namespace)
             changes = self.table.take_out(build, document_ids)
@@ -69,7 +69,7 @@ class ClusteredStore:
             return len(changes)
 
     def drop(self, namespace: str) -> bool:
-        """Raises what the first store raised that did not; the others have done it, and it can be asked for again."""
+        """Raises the first store's failure after trying all stores; may be repeated."""
         found = self.table.find(namespace)
         with self.exclusive(namespace):
             failures: list[ServiceError] = []
@@ -100,8 +100,8 @@ class ClusteredStore:
         return self.table.held(self.known(namespace), document_ids, source)
 
     @contextmanager
-    def notes(self, namespace: str) -> Iterator[NearDuplicateRows]:
-        with self.exclusive(namespace), self.table.notes(self.known(namespace)) as rows:
+    def near_duplicate_rows(self, namespace: str) -> Iterator[NearDuplicateRows]:
+        with self.exclusive(namespace), self.table.near_duplicate_rows(self.known(namespace)) as rows:
             yield rows
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
@@ -113,24 +113,24 @@ class ClusteredStore:
             self.table.raise_generation(namespace, least)
 
     def exclusive(self, namespace: str) -> AbstractContextManager[None]:
-        """Hold the namespace for several writes in a row; others get WriterBusy."""
+        """Hold the namespace for several writes; others get WriterBusy."""
         return self.table.exclusive(namespace)
 
     def warm(self, namespace: str | None = None) -> None:
-        """Let every store load what searching needs; raises what the first one raises that cannot."""
+        """Let every store load what searching needs; raises the first failure."""
         for store in self.stores.values():
             store.warm(namespace)
 
     def close(self) -> None:
-        """Let go of stores and database."""
+        """Close stores and database."""
         for store in self.stores.values():
             store.close()
         self.table.close()
 
     def settle(self, namespace: str) -> dict[str, str]:
-        """Write again what a store does not show yet: after a crash, a failure, a new store in the declaration.
+        """Write again what a store does not show yet: after a crash, a failure, or when a store was added.
 
-        Returns why documents still are not in every store, by document id.
+        Returns the reasons why documents are still not in every store, by document id.
         """
         with self.exclusive(namespace):
             build = self.known(namespace)
@@ -148,18 +148,18 @@ class ClusteredStore:
                 if not behind:
                     self.table.mark_whole(build, name)
                 is_whole = is_whole and not behind
-                for part in in_parts(behind, _BATCH):
+                for part in in_batches(behind, _BATCH):
                     told = writer.write(namespace, self.table.changes(build, part))
                     self.table.record(build, {name: told}, stores=self.stores)
                     did_write = did_write or len(told.failures) < len(told.changes)
                     if writer.is_away:
                         break
             self._level(namespace, self.table.generation(namespace) + did_write)
-            # To look again through all documents takes as long as the namespace is large.
+            # Looking through all documents again would take time in proportion to the namespace.
             return {} if is_whole else self.unwritten(namespace)
 
     def verify(self, namespace: str, *, mends: bool) -> dict[str, Difference]:
-        """How each store differs from the table; with `mends` all of it is written, or deleted, where it differs."""
+        """How each store differs from the table; `mends` writes or deletes whatever differs."""
         with self.exclusive(namespace):
             build = self.known(namespace)
             found = {name: difference(self.table, build, store) for name, store in self.stores.items()}
@@ -168,7 +168,7 @@ class ClusteredStore:
             for name, one in found.items():
                 self.table.mark_behind(build, name, one.to_write)
                 self._writers[name].ask_again()
-                for part in in_parts(one.surplus, _BATCH):
+                for part in in_batches(one.surplus, _BATCH):
                     changes = [Change(document_id, 0, None) for document_id in part]
                     told = self._writers[name].write(namespace, changes)
                     if told.failures:
@@ -180,7 +180,7 @@ class ClusteredStore:
         return found
 
     def unwritten(self, namespace: str) -> dict[str, str]:
-        """Why documents are not in every store, by document id: `store: reason; store: reason`."""
+        """The reasons why documents are not in every store, by document id: `store: reason; store: reason`."""
         build = self.known(namespace)
         waiting = self.table.to_rebuild(build)
         found: dict[str, list[str]] = {}
@@ -194,18 +194,18 @@ class ClusteredStore:
         """Nothing to do: a damaged table of documents is restored from a backup."""
 
     def rebuilding(self, namespace: str, manifest: Manifest) -> Rebuilding:
-        """The namespace to be, beside the one that is searched: written like a store, then put in its place by
-        `finish`.  One that was begun with the same manifest goes on."""
+        """Begin a build beside the searched one, or continue one with the same manifest; `finish` makes it the
+        current one."""
         check_manifest(namespace, manifest)
         return Rebuilding(self.table, namespace, manifest, finish=self._promote)
 
     def known(self, namespace: str) -> Build:
-        """Raises BadIndex where there is no such namespace."""
+        """Raises BadIndex if there is no such namespace."""
         found = self.table.find(namespace)
         if found is None:
-            # It reaches whoever handed documents in: the other names are not theirs to know.
+            # Whoever handed documents in reads this, and must not learn other namespaces' names.
             raise BadIndex(
-                f"no namespace {namespace[:80]!r} in the table of documents: `chorale namespaces list` shows those there are"
+                f"no namespace {namespace[:80]!r} in the table of documents: `chorale namespaces list` shows the existing ones"
             )
         return found
 
@@ -215,7 +215,7 @@ class ClusteredStore:
         return self._spread(build, self.table.put(build, documents))
 
     def _spread(self, build: Build, changes: Sequence[Change]) -> int:
-        """Let every store do the changes; returns the new generation, raises NotEverywhere."""
+        """Let every store apply the changes; returns the new generation, raises NotEverywhere."""
         waiting = self.table.to_rebuild(build)
         asked = [writer for name, writer in self._writers.items() if name not in waiting]
         with ThreadPoolExecutor(max(1, len(asked))) as pool:
@@ -240,9 +240,9 @@ class ClusteredStore:
         return generation
 
     def _level(self, namespace: str, least: int) -> int:
-        """Let all stores and the table have one generation, `least` or the highest that a store has.
+        """Give all stores and the table one generation: `least`, or the highest of any store.
 
-        The answers of branches whose generations differ are not cached.
+        Answers of branches with different generations are not cached.
         """
         own: dict[str, int] = {}
         for name, writer in self._writers.items():
@@ -263,13 +263,14 @@ class ClusteredStore:
         return self.table.raise_generation(namespace, generation)
 
     def _make(self, build: Build, name: str) -> None:
-        """Make the namespace of a build in one store; one that lost it is to be written again with everything."""
+        """Create the namespace in one store; a store that had lost it is written again with everything."""
         store = self.stores[name]
         try:
-            # Of no source, but of the documents themselves: what keeps the generation may outlive them.
+            # A source that no document has: this asks for the documents' index, because the generation may outlive
+            # it.
             store.revisions(build.name, "")
         except BadIndex:
-            # First, so that a crash on the way leaves nothing that seems to be written.
+            # First, so that a crash in between leaves nothing recorded as written.
             with self.exclusive(build.name):
                 self.table.mark_all_behind(build, name)
         store.create(build.name, build.manifest)

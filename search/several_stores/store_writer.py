@@ -1,4 +1,4 @@
-"""Bringing one store up to date: tried again where that helps, and each document that is refused for itself."""
+"""Writing to one store: retries what may pass, and finds the single documents that the store refuses."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from models.errors import (
     WriterBusy,
 )
 from search.protocol import Store
-from search.several_stores.document_table import Change, Told
+from search.several_stores.document_table import Change, StoreResult
 
 log = get_logger("chorale.index")
 
 PAUSES_S = (0.2, 1.0)
-"""Before the second and third attempt; stores of servers have their own attempts within each."""
+"""Before the second and third attempt; stores of servers also retry within each attempt."""
 _AWAY_S = 10.0
-"""A store that does not answer is not asked with every batch, each of which would wait for it."""
+"""A store that does not answer is left out for so long, else each batch would wait for it."""
 
 _PASSING = (StoreUnavailable, StoreTimeout, WriterBusy)
 _OF_ALL = (*_PASSING, Unauthorised, NotConfigured, BadIndex, ManifestMismatch)
-"""Failures that have nothing to do with a single document."""
+"""Failures that no single document causes."""
 
 
 class StoreWriter:
-    """One store of several; one thread at a time."""
+    """One of several stores; for one thread at a time."""
 
     def __init__(self, name: str, store: Store) -> None:
         self.name = name
@@ -48,11 +48,11 @@ class StoreWriter:
         return self._away is not None and time.monotonic() < self._away[0]
 
     def ask_again(self) -> None:
-        """However lately it did not answer."""
+        """Forget that the store did not answer lately."""
         self._away = None
 
-    def write(self, namespace: str, changes: Sequence[Change]) -> Told:
-        """Do the changes, each wholly or not at all, idempotently; no failure of the store leaves this."""
+    def write(self, namespace: str, changes: Sequence[Change]) -> StoreResult:
+        """Apply the changes, each whole or not at all, idempotently; never raises the store's failure."""
         self._is_missing = False
         documents = [change.document for change in changes if change.document is not None]
         deleted = [change.document_id for change in changes if change.document is None]
@@ -64,21 +64,21 @@ class StoreWriter:
                 failures |= self._attempt(namespace, deleted, lambda: self.store.delete(namespace, deleted))
             except StageFailure as error:
                 failures |= dict.fromkeys(deleted, str(error))
-        return Told(changes, failures, self._is_missing)
+        return StoreResult(changes, failures, self._is_missing)
 
     def _upsert(self, namespace: str, documents: Sequence[Document]) -> dict[str, str]:
         names = [document.document_id for document in documents]
         try:
             return self._attempt(namespace, names, lambda: self.store.upsert(namespace, documents))
         except StageFailure as error:
-            # Something about one of them, and it does not say which.
+            # One document of several caused it: halve the batch to find which.
             if len(documents) == 1:
                 return {names[0]: str(error)}
             half = len(documents) // 2
             return self._upsert(namespace, documents[:half]) | self._upsert(namespace, documents[half:])
 
     def _attempt(self, namespace: str, names: Sequence[str], call: Callable[[], object]) -> dict[str, str]:
-        """Why each document failed; raises a StageFailure that may be one document's alone."""
+        """The reason for each document that failed; raises a StageFailure that a single document may have caused."""
         if self.is_away and self._away is not None:
             return dict.fromkeys(names, self._away[1])
         for pause_s in (*PAUSES_S, None):

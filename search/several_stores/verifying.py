@@ -16,18 +16,18 @@ _LOOKUP_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How one store differs from the table; all in order of their ids."""
+    """How one store differs from the table; all lists are in order."""
 
     missing: Sequence[str] = ()
-    """Documents that it does not show."""
+    """Documents that the store does not show."""
     outdated: Sequence[str] = ()
-    """Shown in another revision."""
+    """Documents that it shows in another revision."""
     incomplete: Sequence[str] = ()
-    """Shown without some of their passages."""
+    """Documents that it shows without some of their passages."""
     surplus: Sequence[str] = ()
-    """Shown, and not in the table."""
+    """Documents that it shows and the table does not have."""
     failure: str | None = None
-    """Why it could not be compared."""
+    """Why the comparison failed."""
 
     @property
     def to_write(self) -> list[str]:
@@ -38,7 +38,6 @@ class Difference:
 
 
 def difference(table: DocumentTable, build: Build, store: Store) -> Difference:
-    """Compare a store with the table."""
     missing: list[str] = []
     outdated: list[str] = []
     try:
@@ -46,7 +45,7 @@ def difference(table: DocumentTable, build: Build, store: Store) -> Difference:
             wanted, shown = table.revisions(build, source), _revisions(store, build.name, source)
             missing += wanted.keys() - shown.keys()
             outdated += [name for name in wanted.keys() & shown.keys() if wanted[name] != shown[name]]
-        # Of whatever source: a table that was restored does not know those that were indexed since.
+        # Of any source: a restored table does not know sources that were indexed later.
         surplus = _revisions(store, build.name).keys() - set(table.ids(build))
         absent = {*missing}
         incomplete = [
@@ -63,7 +62,7 @@ def _revisions(store: Store, namespace: str, source: str | None = None) -> dict[
     try:
         return store.revisions(namespace, source)
     except BadIndex:
-        # It has not got the namespace, and will be given all of it.
+        # The store lost the namespace and will be given all of it.
         return {}
 
 
@@ -72,7 +71,7 @@ def _incomplete(namespace: str, store: Store, batch: Sequence[tuple[str, list[st
     try:
         found = set(store.texts(namespace, asked, timeout_s=_LOOKUP_S))
     except NotConfigured:
-        # It holds vectors alone.
+        # The store holds vectors only.
         found = set(store.vectors(namespace, asked))
     return [name for name, passage_ids in batch if not found.issuperset(passage_ids)]
 

@@ -135,7 +135,7 @@ class Connection:
                     await _close(client)
                     if isinstance(error, UnexpectedStatusCodeError) and error.status_code in _STRANGERS:
                         raise InvalidAnswer(
-                            f"what answers at {self.endpoint.url} is no Weaviate: check the store's `url`"
+                            f"what answers at {self.endpoint.url} is not Weaviate: check the store's `url`"
                         ) from error
                     raise
                 opened.client = client

@@ -18,8 +18,8 @@ from weaviate.exceptions import WeaviateInsertManyAllFailedError, WeaviateQueryE
 
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure, StoreUnavailable
-from search.batching import in_parts
-from search.checks import checked_documents, why_not
+from search.batching import in_batches
+from search.checks import checked_documents, refusal_reason
 from search.weaviate import namespace_records as records
 from search.weaviate import schema
 from search.weaviate.connection import Client, Connection
@@ -32,9 +32,7 @@ MESSAGE_BYTES = 4_000_000
 
 _MESSAGE_OBJECTS = 500
 _DOCUMENTS_AT_ONCE = 1_000
-_TOO_LARGE = (
-    "larger than a message may be: raise GRPC_MAX_MESSAGE_SIZE there, or leave out what nobody searches"
-)
+_TOO_LARGE = "larger than the server's message limit: raise its GRPC_MAX_MESSAGE_SIZE, or leave out what nobody searches"
 _DELETED_AT_ONCE = 10_000
 """Weaviate's QUERY_MAXIMUM_RESULTS."""
 
@@ -62,7 +60,7 @@ class DocumentWriter:
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
         found = self.known(namespace)
         deleted = 0
-        for part in in_parts(sorted(set(document_ids)), _DOCUMENTS_AT_ONCE):
+        for part in in_batches(sorted(set(document_ids)), _DOCUMENTS_AT_ONCE):
             mine = _of_documents(part)
             deleted += self._count(found.tenant, mine & Filter.by_property("is_head").equal(True))
             self._delete(found.tenant, mine)
@@ -87,7 +85,7 @@ class DocumentWriter:
         failures: dict[str, str] = {}
         # Unlike the generation, never that of a batch that was cut off; numbers are doubles on their way.
         written_us = time.time_ns() // 1_000
-        for part in in_parts(documents, _DOCUMENTS_AT_ONCE):
+        for part in in_batches(documents, _DOCUMENTS_AT_ONCE):
             made = list(self._made(part, manifest, written_us, failures))
             self._send(tenant, [one for document in made for one in document.others], failures)
             # Leftovers go before the head says that the new revision is there, and the old head after it.
@@ -103,7 +101,7 @@ class DocumentWriter:
         self, documents: Sequence[Document], manifest: Manifest, written_us: int, failures: dict[str, str]
     ) -> Iterator[Objects]:
         for document in documents:
-            if why := why_not(document):
+            if why := refusal_reason(document):
                 failures[document.document_id] = why
                 continue
             try:

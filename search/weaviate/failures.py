@@ -47,9 +47,9 @@ _UNREACHABLE = (
 _ADVICE: dict[type[StageFailure], str] = {
     StoreUnavailable: "does not answer: is it running, and are `url` and `grpc_port` right?",
     StoreTimeout: "did not answer in time",
-    Unauthorised: "refused us: check `api_key_env` and what that key may do",
-    BadIndex: "has not what is asked for: `chorale index` makes it",
-    InvalidAnswer: "has vectors of another length: index again with the present embedder",
+    Unauthorised: "refused the credentials: check `api_key_env` and what that key may do",
+    BadIndex: "does not have what was asked for: `chorale index` creates it",
+    InvalidAnswer: "has vectors of another dimension: index again with the present embedder",
     NotConfigured: "is too old",
     StageFailure: "failed",
 }

@@ -13,7 +13,7 @@ from weaviate.classes.query import Filter
 from weaviate.collections.classes.filters import FilterReturn
 
 from models.documents import NamespaceState, PassageText, Vector
-from search.batching import different_in_parts
+from search.batching import distinct_in_batches
 from search.weaviate.document_objects import BUCKETS, passage_uuid, source_uuid
 from search.weaviate.namespace_records import Namespace
 from search.weaviate.schema import Objects
@@ -98,7 +98,7 @@ async def _by_id(
                 include_vector=with_vectors,
                 return_properties=properties,
             )
-            for part in different_in_parts(passage_ids, _AT_ONCE)
+            for part in distinct_in_batches(passage_ids, _AT_ONCE)
         )
     )
     return [one for part in parts for one in part.objects]

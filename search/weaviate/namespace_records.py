@@ -99,7 +99,7 @@ async def known(client: Client, endpoint: WeaviateEndpoint, name: str) -> Namesp
     if found is not None and found.manifest is not None:
         return Namespace(name, found.generation, found.manifest, found.tenant)
     raise BadIndex(
-        f"Weaviate at {endpoint.url} has no namespace {name[:80]!r}: `chorale namespaces list` shows those there are"
+        f"Weaviate at {endpoint.url} has no namespace {name[:80]!r}: `chorale namespaces list` shows the existing ones"
     )
 
 

@@ -90,7 +90,7 @@ async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
     for name in ("ef_construction", "max_connections"):
         if (has := getattr(index, name)) != (declared := getattr(endpoint, name)):
             raise BadIndex(
-                f"Weaviate's collection {held.name} was made with {name} {has}, declared is {declared}: "
+                f"Weaviate's collection {held.name} was created with {name} {has}, but {declared} is declared: "
                 f"declare {has}, or another `collection` and index again"
             )
     changeable = ("ef", "dynamic_ef_min", "dynamic_ef_max", "dynamic_ef_factor", "flat_search_cutoff")

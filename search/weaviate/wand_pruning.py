@@ -68,7 +68,7 @@ class Pruning:
         self._prunes = bool(answer.json()["invertedIndexConfig"].get("usingBlockMaxWAND"))
         if self._prunes and not self._is_named:
             log.warning(
-                "text searches of this Weaviate are slow, since it prunes them wrongly: start it with "
+                "text searches in this Weaviate are slow, because its pruning leaves out good hits: start it with "
                 "USE_INVERTED_SEARCHABLE=false, delete the collection and index again",
                 url=self._endpoint.url,
                 collection=self._endpoint.collection,

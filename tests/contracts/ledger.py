@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from chorale_client import Request, RequestIdConflict, make_request
 
-from ledger.protocol import Action, Callback, Ledger, Part
+from ledger.protocol import Action, Callback, Part
 from models.envelope import Envelope
+from tests.support.ledger.ledger_interfaces import Ledger
 from tests.support.ledger.stepped_ledgers import SteppedLedger
 
 TAIL = '"v":1,"status":"complete","questions":[]}'

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from chorale_client import Request
 
-from ledger.protocol import Ledger
 from models.envelope import Envelope
 from models.hits import Hit, Ranking
 from tests.contracts.ledger import TAIL, LedgerContract, a_request, failed, plan, the_result
+from tests.support.ledger.ledger_interfaces import Ledger
 from tests.support.ledger.stepped_ledgers import SteppedLedger
 
 FOUND = Envelope("bm25", "ok", rankings=(Ranking((Hit("a#0", "a", 1.0),)),), ms=1.5)

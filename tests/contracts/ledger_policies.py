@@ -8,7 +8,7 @@ import pytest
 from chorale_client import Request, RequestIdConflict
 from chorale_client.keys import FLIGHT
 
-from ledger.protocol import Action, Ledger
+from ledger.protocol import Action
 from tests.contracts.ledger import (
     OTHER_TAIL,
     TAIL,
@@ -22,6 +22,7 @@ from tests.contracts.ledger import (
     plan,
     the_result,
 )
+from tests.support.ledger.ledger_interfaces import Ledger
 from tests.support.ledger.stepped_ledgers import SteppedLedger
 
 

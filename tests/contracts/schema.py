@@ -111,7 +111,7 @@ class SchemaContract:
         self.bring_up(url)
         with engine.begin() as connection:
             connection.execute(text(f"UPDATE {self.schema.version_table} SET version_num = '9999'"))
-        said = rf"{self.schema.name} .*has schema 9999, and this version knows none after .*start the newer version"
+        said = rf"{self.schema.name} .*has schema 9999, but the newest that this version knows is .*start the newer version"
         with pytest.raises(self.refusal, match=said) as refused:
             self.bring_up(url)
         assert ":chorale@" not in str(refused.value), "the password stays out of the message"

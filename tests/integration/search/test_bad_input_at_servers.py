@@ -51,8 +51,8 @@ BAD = [
 ]
 SAID = {
     "fifty megabytes": "passage 'fifty megabytes#0' has 50,000,000 characters; at most 5,000,000: split the document",
-    "wrong type": "its metadata is no JSON: Object of type set is not JSON serializable",
-    "no number": "its metadata is no JSON: Out of range float values are not JSON compliant",
+    "wrong type": "its metadata is not JSON: Object of type set is not JSON serializable",
+    "no number": "its metadata is not JSON: Out of range float values are not JSON compliant",
     # Twelve characters around the blob: {"blob": "…"}.
     "large metadata": "its metadata has 50,000,012 characters; at most 5,000,000: split the document",
 }
@@ -110,7 +110,7 @@ def test_an_address_of_another_server_is_named() -> None:
     ):
         texts.search_text("ns", ["pear"], Search(depth=1))
     wrong = {
-        "url": (shared_endpoint(url=address()), InvalidAnswer, "is no Weaviate: check the store's `url`"),
+        "url": (shared_endpoint(url=address()), InvalidAnswer, "is not Weaviate: check the store's `url`"),
         "grpc_port": (
             shared_endpoint(grpc_host=elastic_host, grpc_port=elastic_port),
             StoreTimeout,

@@ -196,20 +196,20 @@ def told(status: int, kind: str, reason: str) -> Answer:
         (
             told(403, "cluster_block_exception", "read-only"),
             StoreUnavailable,
-            "nothing be written.*read-only",
+            "allows no writes.*read-only",
         ),
         (told(500, "null_pointer_exception", "oops"), StoreUnavailable, "failed.*oops"),
         (told(400, "media_type_header_exception", "compatible-with=8"), InvalidAnswer, "use 8 or 9"),
         ((200, b"{}", {"content-type": "application/json"}), InvalidAnswer, "not Elasticsearch 8 or 9"),
         ((200, b"<html>", {"content-type": "text/html"}), InvalidAnswer, "not Elasticsearch 8 or 9"),
-        ((200, b"{no json", PRODUCT), InvalidAnswer, "no JSON"),
-        ((200, b'{"a": 1}', PRODUCT), InvalidAnswer, "shape that is not known"),
-        ((200, b"[]", PRODUCT), InvalidAnswer, "shape that is not known"),
+        ((200, b"{no json", PRODUCT), InvalidAnswer, "is not JSON"),
+        ((200, b'{"a": 1}', PRODUCT), InvalidAnswer, "in an unknown format"),
+        ((200, b"[]", PRODUCT), InvalidAnswer, "in an unknown format"),
         ((503, b"<a>\n</a>", {"content-type": "application/xml"}), StoreUnavailable, "starting.*<a> </a>"),
         ((502, b"x\xff", {}), StoreUnavailable, "busy or starting"),
         ((429, b"<html>", PRODUCT), StoreUnavailable, "busy or starting.*<html>"),
         ((401, b"<a/>", {"content-type": "application/xml"}), Unauthorised, "check api_key_env"),
-        ((413, b"<html>", {"content-type": "text/html"}), BadIndex, "takes no request of this size"),
+        ((413, b"<html>", {"content-type": "text/html"}), BadIndex, "refuses requests of this size"),
         ((301, b"<a/>", {"content-type": "application/xml"}), InvalidAnswer, "not Elasticsearch 8 or 9"),
     ],
 )
@@ -277,7 +277,7 @@ def test_texts_in_another_shape_are_an_invalid_answer(said: bytes) -> None:
     namespace = Namespace("ns", "i", MANIFEST, Words("english", MANIFEST), False, 1)
     with Impostor(lambda *_: (200, said, PRODUCT)) as server:
         connection = Connection(ElasticsearchEndpoint(url=server.url), api_key=None, password=None)
-        with pytest.raises(InvalidAnswer, match="shape that is not known"):
+        with pytest.raises(InvalidAnswer, match="in an unknown format"):
             list(by_id(connection, namespace, ["a#0"], ["text"], connection.deadline(5)))
         connection.close()
 
@@ -286,7 +286,7 @@ def test_texts_in_another_shape_are_an_invalid_answer(said: bytes) -> None:
 def test_what_is_written_and_not_spoken_of_is_an_invalid_answer_and_never_taken_as_done(said: bytes) -> None:
     with Impostor(lambda *_: (200, said, PRODUCT)) as server:
         connection = Connection(ElasticsearchEndpoint(url=server.url), api_key=None, password=None)
-        with pytest.raises(InvalidAnswer, match="shape that is not known"):
+        with pytest.raises(InvalidAnswer, match="in an unknown format"):
             send(connection, [{"_op_type": "index", "_index": "i", "_id": "a", "_source": {}}])
         connection.close()
 

@@ -84,8 +84,8 @@ def test_a_document_that_cannot_be_written_fails_alone_and_says_why(store: Elast
         store.upsert("ns", batch)
     assert {name[:5]: why[:40] for name, why in raised.value.failures.items()} == {
         "huge": "passage 'huge#0' has 50,000,000 characters"[:40],
-        "wrong": "its metadata is no JSON: Object of type "[:40],
-        "nan": "its metadata is no JSON: Out of range fl"[:40],
+        "wrong": "its metadata is not JSON: Object of type "[:40],
+        "nan": "its metadata is not JSON: Out of range fl"[:40],
         "iiiii": "its id has 9,000 characters; at most 8,0"[:40],
     }
     assert found(store, "pear") == ["a#0", "z#0", "huge#0"]  # the longer one last

@@ -311,7 +311,7 @@ def test_a_hit_without_an_id_is_left_out_and_counted(server: SearchServer, opens
 
 def test_what_it_cannot_do_it_says(opens: Opens) -> None:
     source = opens()
-    with pytest.raises(NotConfigured, match="by text alone"):
+    with pytest.raises(NotConfigured, match="only be searched by text"):
         source.search_vectors("ns", np.ones((1, 4), np.float32), Search(depth=5))
     assert source.vectors("ns", ["wiki/7#wiki"]) == {}
     assert source.texts("ns", ["wiki/7#wiki"]) == {}
@@ -322,15 +322,15 @@ FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
     "401": (sends(401), Unauthorised, "answers 401: check the key that api_key_env names"),
     "403": (sends(403), Unauthorised, "answers 403"),
     "404": (sends(404), BadIndex, "answers 404: check the url, params and body"),
-    "429": (sends(429, retry_after="7"), StoreUnavailable, "asked too often (retry-after: 7)"),
+    "429": (sends(429, retry_after="7"), StoreUnavailable, "too many requests (retry-after: 7)"),
     "500": (sends(500, b"<html>boom</html>"), StoreUnavailable, "answers 500"),
     "504": (sends(504), StoreTimeout, "answers 504"),
     "a redirect": (sends(302, location="http://127.0.0.1:1/"), BadIndex, "redirects are not followed"),
-    "a number that is no status": (sends(600), InvalidAnswer, "no HTTP status"),
-    "not JSON": (sends(200, b"<html>hello</html>"), InvalidAnswer, "answers no JSON"),
-    "NaN": (sends(200, b'{"items": [{"id": NaN}]}'), InvalidAnswer, "answers no JSON"),
-    "JSON without end": (sends(200, b"[" * 40_000), InvalidAnswer, "answers no JSON"),
-    "nothing": (sends(200), InvalidAnswer, "answers no JSON"),
+    "a number that is no status": (sends(600), InvalidAnswer, "not a valid HTTP status"),
+    "not JSON": (sends(200, b"<html>hello</html>"), InvalidAnswer, "does not answer with JSON"),
+    "NaN": (sends(200, b'{"items": [{"id": NaN}]}'), InvalidAnswer, "does not answer with JSON"),
+    "JSON without end": (sends(200, b"[" * 40_000), InvalidAnswer, "does not answer with JSON"),
+    "nothing": (sends(200), InvalidAnswer, "does not answer with JSON"),
     "no list": (says({"items": {"a": 1}}), InvalidAnswer, "no list of hits at 'items', but an object"),
     "no such field": (says({"hits": []}), InvalidAnswer, "no list of hits at 'items', but nothing"),
     "no id at all": (
@@ -344,14 +344,14 @@ FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
     "a broken chunk": (
         writes(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n[1"),
         InvalidAnswer,
-        "no whole HTTP: IncompleteRead",
+        "not complete HTTP: IncompleteRead",
     ),
     "a chunk of less than nothing": (
         writes(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-5\r\n{}"),
         InvalidAnswer,
-        "no whole HTTP: ValueError",
+        "not complete HTTP: ValueError",
     ),
-    "another protocol": (writes(b"SSH-2.0-OpenSSH_9\r\n"), InvalidAnswer, "no whole HTTP: BadStatusLine"),
+    "another protocol": (writes(b"SSH-2.0-OpenSSH_9\r\n"), InvalidAnswer, "not complete HTTP: BadStatusLine"),
     "hung up": (hangs_up, StoreUnavailable, "closed the connection"),
     "silence": (sleeps(5), StoreTimeout, "did not answer within 0.3 s"),
     "headers that never end": (drips(90, 0.05, headers=True), StoreTimeout, "did not answer"),

@@ -223,7 +223,7 @@ def test_what_the_client_makes_of_a_key_that_it_cannot_send_shows_no_key(
 def test_what_the_server_refuses_is_named_and_stays_what_it_was(store: WeaviateStore) -> None:
     # Of fifteen megabytes, where the server takes ten in one message.
     huge = document("a", "plum", metadata={"blob": "€" * 4_900_000}, revision="new")
-    with pytest.raises(PartlyWritten, match="a: Weaviate refused 'a#0': larger than a message") as raised:
+    with pytest.raises(PartlyWritten, match="a: Weaviate refused 'a#0': larger than the server's message limit") as raised:
         store.upsert("ns", [huge, document("b", "plum")])
     assert list(raised.value.failures) == ["a"]
     assert raised.value.generation == store.generation("ns")

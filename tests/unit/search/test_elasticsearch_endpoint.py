@@ -33,7 +33,7 @@ def declared(folder: Path, options: str) -> Any:
     ("options", "complaint"),
     [
         ('{ url = "elastic:9200" }', "scheme, a host and a port"),
-        ('{ url = "https://me:hunter2@elastic:9200" }', "no name and password in the address"),
+        ('{ url = "https://me:hunter2@elastic:9200" }', "must not contain a login"),
         ('{ url = ["http://a:9200", "b"] }', "scheme, a host and a port"),
         ("{ prefix = 'My-Company' }", "pattern"),
         ("{ shards = 0 }", "greater than or equal to 1"),
@@ -45,7 +45,7 @@ def declared(folder: Path, options: str) -> Any:
         ('{ username = "me" }', "both username and password_env"),
         ('{ username = "me", password_env = "P", api_key_env = "K" }', "not both"),
         ('{ ca_file = "ca.pem" }', "https://"),
-        ('{ url = "https://a:9200", client_key_file = "key.pem" }', "belongs to a client_cert_file"),
+        ('{ url = "https://a:9200", client_key_file = "key.pem" }', "needs a client_cert_file"),
         ("{ speed = 1 }", "there are: "),
     ],
 )

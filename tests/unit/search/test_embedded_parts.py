@@ -432,7 +432,7 @@ def test_a_corpus_from_before_there_were_tables_of_near_duplicates_gets_them(
     store.close()
     with closing(sqlite3.connect(folder / "corpus.db")) as connection:
         connection.execute("DROP TABLE IF EXISTS chorale_near_duplicates")
-    groups = NearDuplicates(lambda: store.notes("ns"))
+    groups = NearDuplicates(lambda: store.near_duplicate_rows("ns"))
     text = " ".join(f"word{n}" for n in range(50))
     assert groups.assign({"a": text, "b": text}) == {"a": None, "b": "a"}
 

@@ -145,7 +145,7 @@ def test_what_is_known_of_near_duplicates_comes_back_with_the_documents(
 ) -> None:
     def assigned(installation: Installation, name: str) -> str | None:
         with closing(store_of(installation)) as store:
-            groups = NearDuplicates(lambda: store.notes("law"))
+            groups = NearDuplicates(lambda: store.near_duplicate_rows("law"))
             return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
 
     filled(home, "lease")

@@ -14,7 +14,6 @@ import pytest
 from cli.backup.copying import back_up, put_back
 from cli.backup.folder import MANIFEST, NoBackup
 from cli.installation import Installation
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Manifest, Passage
@@ -53,13 +52,13 @@ WORDS = Manifest(splitter="whole", language="en", analyser="tests", embedder="no
 def at_home(home: Path, pipeline: str) -> Installation:
     file = home.with_suffix(".toml")
     file.write_text(pipeline)
-    return Installation(Settings(home=home, pipeline_file=file), load_pipeline(file), None)
+    return Installation(Settings(home=home, pipeline_file=file), None)
 
 
 @contextmanager
-def opened(around: Installation) -> Iterator[ClusteredStore]:
+def opened(installation: Installation) -> Iterator[ClusteredStore]:
     """As another process would have it."""
-    fresh = Installation(around.settings, around.pipeline, None)
+    fresh = Installation(installation.settings, None)
     with closing(fresh.resources.clustered) as store:
         yield store
 
@@ -70,25 +69,25 @@ def document(name: str, version: int = 0) -> Document:
     return Document(name, "tests", name, (passage,), {}, text, text)
 
 
-def filled(around: Installation, *names: str) -> int:
-    with opened(around) as store:
+def filled(installation: Installation, *names: str) -> int:
+    with opened(installation) as store:
         store.create("law", WORDS)
         return store.upsert("law", [document(name) for name in names])
 
 
-def shown(around: Installation) -> dict[str, list[str]]:
+def shown(installation: Installation) -> dict[str, list[str]]:
     """The documents of `law` by store, as each of them finds them."""
-    with opened(around) as all_stores:
+    with opened(installation) as all_stores:
         found = {name: store.revisions("law", "tests") for name, store in all_stores.stores.items()}
     return {name: sorted(revisions) for name, revisions in found.items()}
 
 
 def test_what_was_copied_while_documents_came_changed_and_went_fits_together(tmp_path: Path) -> None:
-    around, stop, rounds = at_home(tmp_path / "home", TWO), threading.Event(), [0]
-    filled(around, "always", "changing")
+    installation, stop, rounds = at_home(tmp_path / "home", TWO), threading.Event(), [0]
+    filled(installation, "always", "changing")
 
     def index() -> None:
-        with opened(around) as store:
+        with opened(installation) as store:
             while not stop.is_set():
                 rounds[0] += 1
                 store.upsert("law", [document("changing", rounds[0]), document(f"new{rounds[0]}")])
@@ -101,7 +100,7 @@ def test_what_was_copied_while_documents_came_changed_and_went_fits_together(tmp
             before = rounds[0]
             while rounds[0] < before + 2:
                 stop.wait(0.01)
-            back_up(around, tmp_path / f"backup{number}", force=False)
+            back_up(installation, tmp_path / f"backup{number}", force=False)
     finally:
         stop.set()
         writer.join()
@@ -124,18 +123,18 @@ def test_what_was_copied_while_documents_came_changed_and_went_fits_together(tmp
 def test_a_batch_between_the_snapshots_of_table_and_stores_makes_them_be_taken_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    around, begun, taken = at_home(tmp_path / "home", TWO), still_corpus, list[Path]()
-    filled(around, "kept", "gone")
+    installation, begun, taken = at_home(tmp_path / "home", TWO), still_corpus, list[Path]()
+    filled(installation, "kept", "gone")
 
     def late(folder: Path) -> AbstractContextManager[sqlite3.Connection]:
         taken.append(folder)
         if len(taken) == 1:
-            with opened(around) as store:
+            with opened(installation) as store:
                 store.delete("law", ["gone"])
         return begun(folder)
 
     monkeypatch.setattr(snapshot, "still_corpus", late)
-    back_up(around, tmp_path / "backup", force=False)
+    back_up(installation, tmp_path / "backup", force=False)
     assert len(taken) == 4
     restored = at_home(tmp_path / "other", TWO)
     put_back(restored, tmp_path / "backup", force=False)
@@ -145,56 +144,56 @@ def test_a_batch_between_the_snapshots_of_table_and_stores_makes_them_be_taken_a
 
 
 def test_every_generation_rises_beyond_those_that_answers_were_cached_under(tmp_path: Path) -> None:
-    around = at_home(tmp_path / "home", TWO)
-    filled(around, "lease")
-    back_up(around, tmp_path / "backup", force=False)
-    newest = max(filled(around, "rent"), filled(around, "deposit"))
-    assert shown(around)["archive"] == ["deposit", "lease", "rent"]
+    installation = at_home(tmp_path / "home", TWO)
+    filled(installation, "lease")
+    back_up(installation, tmp_path / "backup", force=False)
+    newest = max(filled(installation, "rent"), filled(installation, "deposit"))
+    assert shown(installation)["archive"] == ["deposit", "lease", "rent"]
 
-    put_back(around, tmp_path / "backup", force=True)
+    put_back(installation, tmp_path / "backup", force=True)
 
-    assert shown(around) == {"local": ["lease"], "archive": ["lease"]}
-    with opened(around) as store:
+    assert shown(installation) == {"local": ["lease"], "archive": ["lease"]}
+    with opened(installation) as store:
         own = {store.generation("law"), *(one.generation("law") for one in store.stores.values())}
     # Stores that differ would have no answer cached.
     assert len(own) == 1
     assert own.pop() > newest
-    assert [path.name for path in around.settings.home.iterdir() if path.suffix.startswith(".re")] == []
+    assert [path.name for path in installation.settings.home.iterdir() if path.suffix.startswith(".re")] == []
 
 
 def test_what_is_known_of_near_duplicates_comes_back_with_the_table(tmp_path: Path) -> None:
-    def assigned(around: Installation, name: str) -> str | None:
-        with opened(around) as store:
-            groups = NearDuplicates(lambda: store.notes("law"))
+    def assigned(installation: Installation, name: str) -> str | None:
+        with opened(installation) as store:
+            groups = NearDuplicates(lambda: store.near_duplicate_rows("law"))
             return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
 
-    around = at_home(tmp_path / "home", TWO)
-    filled(around, "lease")
-    assert assigned(around, "first") is None
-    back_up(around, tmp_path / "backup", force=False)
-    assert assigned(around, "after") == "first"
-    put_back(around, tmp_path / "backup", force=True)
-    assert assigned(around, "second") == "first"
+    installation = at_home(tmp_path / "home", TWO)
+    filled(installation, "lease")
+    assert assigned(installation, "first") is None
+    back_up(installation, tmp_path / "backup", force=False)
+    assert assigned(installation, "after") == "first"
+    put_back(installation, tmp_path / "backup", force=True)
+    assert assigned(installation, "second") == "first"
 
 
 def test_a_store_on_a_server_is_built_anew_from_the_restored_table(tmp_path: Path) -> None:
     with corner() as prefix:
-        around = at_home(tmp_path / "home", WITH_A_SERVER.format(url=address(), prefix=prefix))
-        filled(around, "lease")
-        back_up(around, tmp_path / "backup", force=False)
-        filled(around, "rent")
-        put_back(around, tmp_path / "backup", force=True)
-        assert shown(around) == {"local": ["lease"], "texts": ["lease", "rent"]}
-        with opened(around) as store:
+        installation = at_home(tmp_path / "home", WITH_A_SERVER.format(url=address(), prefix=prefix))
+        filled(installation, "lease")
+        back_up(installation, tmp_path / "backup", force=False)
+        filled(installation, "rent")
+        put_back(installation, tmp_path / "backup", force=True)
+        assert shown(installation) == {"local": ["lease"], "texts": ["lease", "rent"]}
+        with opened(installation) as store:
             store.verify("law", mends=True)
-        assert shown(around) == {"local": ["lease"], "texts": ["lease"]}
+        assert shown(installation) == {"local": ["lease"], "texts": ["lease"]}
 
 
 def test_a_backup_of_other_stores_is_refused_with_what_it_has(tmp_path: Path) -> None:
-    around = at_home(tmp_path / "home", TWO)
-    filled(around, "lease")
-    back_up(around, tmp_path / "backup", force=False)
-    alone = Installation(Settings(home=tmp_path / "other"), load_pipeline(), None)
+    installation = at_home(tmp_path / "home", TWO)
+    filled(installation, "lease")
+    back_up(installation, tmp_path / "backup", force=False)
+    alone = Installation(Settings(home=tmp_path / "other"), None)
     said = "has corpus.db and documents.db and stores/archive.db, and the pipeline here keeps corpus.db: set"
     with pytest.raises(NoBackup, match=said):
         put_back(alone, tmp_path / "backup", force=False)
@@ -202,12 +201,12 @@ def test_a_backup_of_other_stores_is_refused_with_what_it_has(tmp_path: Path) ->
 
 
 def test_a_restore_waits_for_nobody_who_writes_the_table(tmp_path: Path) -> None:
-    around = at_home(tmp_path / "home", TWO)
-    filled(around, "lease")
-    back_up(around, tmp_path / "backup", force=False)
-    with opened(around) as store, store.exclusive("law"), pytest.raises(WriterBusy, match="'law'"):
-        put_back(around, tmp_path / "backup", force=True)
-    assert shown(around)["archive"] == ["lease"]
+    installation = at_home(tmp_path / "home", TWO)
+    filled(installation, "lease")
+    back_up(installation, tmp_path / "backup", force=False)
+    with opened(installation) as store, store.exclusive("law"), pytest.raises(WriterBusy, match="'law'"):
+        put_back(installation, tmp_path / "backup", force=True)
+    assert shown(installation)["archive"] == ["lease"]
 
 
 def test_what_is_on_servers_is_said_to_be_backed_up_with_their_own_tools(

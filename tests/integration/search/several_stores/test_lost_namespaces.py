@@ -12,7 +12,7 @@ from models.errors import (
     StoreUnavailable,
 )
 from search.embedded.store import EmbeddedStore
-from search.several_stores.document_table import Told
+from search.several_stores.document_table import StoreResult
 from search.several_stores.store import ClusteredStore
 from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown
@@ -101,7 +101,7 @@ def test_what_a_crash_left_unwritten_is_not_hidden_by_the_batches_after_it(
     with store.exclusive(NS):
         # One part of the batch was written, and then the process was killed again.
         texts.upsert(NS, [a_document("lost")])
-        told = Told(store.table.changes(build, ["lost"]), {})
+        told = StoreResult(store.table.changes(build, ["lost"]), {})
         store.table.record(build, {"texts": told}, stores=store.stores)
     assert store.table.behind(build, "texts").keys() == {"too"}
     assert store.settle(NS) == {}
@@ -113,6 +113,6 @@ def test_a_document_of_before_that_a_store_refuses_now_is_looked_for_again(store
     store.settle(NS)
     build = store.known(NS)
     with store.exclusive(NS):
-        told = Told(store.table.changes(build, ["a"]), {"a": "too large"})
+        told = StoreResult(store.table.changes(build, ["a"]), {"a": "too large"})
         store.table.record(build, {"texts": told}, stores=store.stores)
     assert store.table.behind(build, "texts") == {"a": "too large"}

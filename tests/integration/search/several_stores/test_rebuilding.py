@@ -66,10 +66,10 @@ def test_what_a_store_that_waits_for_its_rebuild_does_not_do_is_said(
         anew.finish()
     with pytest.raises(NotEverywhere) as raised:
         store.delete(NS, ["a"])
-    assert raised.value.failures == {"a": "vectors: the store could not be built anew yet"}
+    assert raised.value.failures == {"a": "vectors: the store could not be rebuilt yet"}
     with pytest.raises(NotEverywhere) as raised:
         store.upsert(NS, [a_document("c")])
-    assert raised.value.failures == {"c": "vectors: the store could not be built anew yet"}
+    assert raised.value.failures == {"c": "vectors: the store could not be rebuilt yet"}
     assert (shown(texts), shown(vectors)) == ({"b": "1", "c": "1"}, {"a": "1", "b": "1"})
     assert store.settle(NS) == {}
     assert shown(texts) == shown(vectors) == {"b": "1", "c": "1"}
@@ -97,7 +97,7 @@ def test_near_duplicates_of_a_namespace_in_the_making_are_its_own_and_take_the_p
     store: ClusteredStore,
 ) -> None:
     def assigned(to: ClusteredStore | Rebuilding, name: str) -> str | None:
-        groups = NearDuplicates(lambda: to.notes(NS))
+        groups = NearDuplicates(lambda: to.near_duplicate_rows(NS))
         return groups.assign({name: " ".join(f"word{n}" for n in range(50))})[name]
 
     def rows() -> list[int | None]:
