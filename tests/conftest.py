@@ -12,6 +12,7 @@ import redis
 from tests.support.servers.redis_server import RedisServer, bundled_redis
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With `--dist loadgroup`, the tests of a file run in one process, as do those that share a server (see
     `xdist_group`)."""
