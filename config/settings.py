@@ -10,12 +10,11 @@ import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from chorale_client.ledger import DEFAULT_OUTBOX_LIMIT
+from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.words import QUEUE_BRANCH
-from pydantic import Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from config.addresses import check_broker, check_database, check_redis
 from models.errors import WrongDeclaration
@@ -39,17 +38,21 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Settings(BaseSettings):
-    """One installation's settings; a variable that is set but empty counts as not set."""
+class Settings(BaseModel):
+    """One installation's settings: the values given by name, then those of the environment, then the defaults.
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
-        env_ignore_empty=True,
-        extra="forbid",
-        frozen=True,
-        use_attribute_docstrings=True,
-        validate_default=True,
+    An environment variable that is set but empty counts as not set.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True
     )
+
+    def __init__(self, **given: Any) -> None:
+        variables = {name.upper(): value for name, value in os.environ.items() if value}
+        names = {name: f"{PREFIX}{name.upper()}" for name in type(self).model_fields}
+        found = {name: variables[variable] for name, variable in names.items() if variable in variables}
+        super().__init__(**{**found, **given})
 
     # Where things are
     home: Path = Field(default_factory=_default_home)
@@ -123,7 +126,7 @@ class Settings(BaseSettings):
     a process of its own for it."""
     drain: bool = True
     """`chorale sweeper` also moves ended requests from Redis into the audit tables. Off: another process does."""
-    outbox_limit: int = Field(DEFAULT_OUTBOX_LIMIT, ge=0, le=10_000_000)
+    outbox_limit: int = Field(PROTOCOL.default_outbox_limit, ge=0, le=10_000_000)
     """Ended requests that may wait in Redis for the audit tables; 0: any number. From half of it on they wait without
     their candidates (usually 6 KB each instead of 41), and at it new requests are refused and only counted. The default
     is about a quarter of a gigabyte, of the one that `docker-compose.yml` gives Redis."""
@@ -144,7 +147,7 @@ class Settings(BaseSettings):
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
     """Seconds that a worker which is told to stop may go on with what it has begun; then that goes back to its
     queue, for another one. Below the ten seconds after which `chorale up` and Docker kill."""
-    worker_processes: Annotated[dict[str, int], NoDecode] = Field(default_factory=dict)
+    worker_processes: dict[str, int] = Field(default_factory=dict)
     """Processes for each queue that `chorale up` starts, as `bm25=2,chorale.fusion=2`; one where nothing is
     said, 0 for a queue that other machines serve."""
 
