@@ -1,4 +1,4 @@
-"""What an operator's command finds around itself: settings, pipeline, and the Redis of a running installation."""
+"""The installation that a command works on: its settings, its pipeline, and its Redis where one runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from assembly.resources import Resources
-    from config.pipeline import Pipeline
+    from config.declarations import Pipeline
     from config.settings import Settings
 
 ANSWER_LIMIT_S = 2.0
 
 
 class NotRunning(ServiceError):
-    """No installation runs here, or its Redis cannot be used; `what` is wrong, and `mend` what to do about it."""
+    """No installation runs here, or its Redis cannot be used.
+
+    `what` is wrong, and `mend` is what to do about it.
+    """
 
     def __init__(self, what: str, mend: str = "") -> None:
         super().__init__(f"{what}: {mend}" if mend else what)
@@ -28,16 +31,22 @@ class NotRunning(ServiceError):
 
 @dataclass(frozen=True)
 class Installation:
-    """Read once; nothing is opened before it is asked for."""
+    """Opens and reads each thing when it is first asked for."""
 
     settings: Settings
-    pipeline: Pipeline
     redis_url: str | None
     """None where none is configured and no `chorale up` runs on this home."""
 
     @cached_property
+    def pipeline(self) -> Pipeline:
+        """Raises WrongDeclaration."""
+        from assembly.pipeline import load_pipeline
+
+        return load_pipeline(self.settings.pipeline_file)
+
+    @cached_property
     def resources(self) -> Resources:
-        """Also without a Redis: then only what needs it raises RedisError."""
+        """Exists without a Redis too: whatever needs one then raises RedisError."""
         from assembly.resources import Resources
 
         nowhere = f"unix://{self.settings.home}/redis.sock"
@@ -45,17 +54,17 @@ class Installation:
 
     @property
     def redis(self) -> Redis | None:
-        """A client of the Redis, if it takes us in."""
-        return None if isinstance(self._asked, NotRunning) else self._asked
+        """A client of the Redis; None where it does not answer, or refuses the login."""
+        return None if isinstance(self._redis_or_why_not, NotRunning) else self._redis_or_why_not
 
     def running_redis(self) -> Redis:
-        """The client; raises NotRunning with what to do where there is none."""
-        if isinstance(self._asked, NotRunning):
-            raise self._asked
-        return self._asked
+        """A client of the Redis; raises NotRunning with what to do about it."""
+        if isinstance(self._redis_or_why_not, NotRunning):
+            raise self._redis_or_why_not
+        return self._redis_or_why_not
 
     @cached_property
-    def _asked(self) -> Redis | NotRunning:
+    def _redis_or_why_not(self) -> Redis | NotRunning:
         from redis import Redis, RedisError
 
         if self.redis_url is None:
@@ -76,16 +85,20 @@ class Installation:
         return client
 
 
-def find_installation() -> Installation:
-    """Read the environment; raises WrongDeclaration, WrongHome.  Logs of this process go to stderr, warnings only."""
+def find_installation(*, is_client: bool = False) -> Installation:
+    """Read the environment; raises WrongDeclaration, WrongHome.
+
+    This process logs warnings to stderr.  A command that is a client logs lines of the client alone, which need no
+    structlog unless they have to be JSON.
+    """
     from config.home_format import check_home
     from config.local_redis import find_redis_url
-    from config.logging import set_up_logging
-    from config.pipeline import load_pipeline
     from config.settings import load_settings
 
     settings = load_settings()
     check_home(settings.home)
-    set_up_logging(level="WARNING", log_format=settings.log_format, texts=settings.log_texts)
-    redis_url = settings.redis_url or find_redis_url(settings.home)
-    return Installation(settings, load_pipeline(settings.pipeline_file), redis_url)
+    if not is_client or settings.log_format == "json":
+        from config.logging import set_up_logging
+
+        set_up_logging(level="WARNING", log_format=settings.log_format, texts=settings.log_texts)
+    return Installation(settings, settings.redis_url or find_redis_url(settings.home))

@@ -1,6 +1,9 @@
-"""Consoles: what a command prints is its answer, what it says about it goes to stderr."""
+"""What a command prints: its result goes to stdout, remarks about it to stderr."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -37,3 +40,11 @@ def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 def counted(count: int, noun: str) -> str:
     """`1 file`, `1,200 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def print_json(fields: Mapping[str, Any]) -> None:
+    """Print one JSON document with the version of the wire format; numbers that JSON lacks become null."""
+    from chorale_client.words import WIRE_VERSION
+    from pydantic_core import to_json
+
+    print(to_json({"v": WIRE_VERSION, **fields}, inf_nan_mode="null").decode())

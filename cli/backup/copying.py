@@ -28,7 +28,7 @@ from cli.backup.folder import (
 from cli.backup.kept_files import KeptFiles, kept_files
 from cli.installation import Installation
 from cli.local.home_lock import AlreadyRunning, hold_home
-from cli.monitoring.liveness import read_workers
+from cli.monitoring.heartbeats import read_heartbeats
 from config.home_format import HOME_FORMAT, check_home, mark_home
 from models.documents import NamespaceState
 from models.errors import BadIndex, ServiceError, StoreUnavailable
@@ -47,12 +47,12 @@ class DataIsThere(ServiceError):
     """Something would be overwritten that nobody said may be."""
 
 
-def back_up(around: Installation, target: Path, *, force: bool) -> Backup:
+def back_up(installation: Installation, target: Path, *, force: bool) -> Backup:
     """Write a backup into `target`, whole or not at all, while everything runs.
 
     Raises DataIsThere, NotWritten, BadIndex where a database is damaged, StoreUnavailable, WrongDeclaration.
     """
-    kept = kept_files(around)
+    kept = kept_files(installation)
     _check_target(target, force=force)
     draft = target.with_name(f"{target.name}.{os.getpid()}")
     try:
@@ -106,20 +106,20 @@ def _check_target(target: Path, *, force: bool) -> None:
         raise DataIsThere(f"{target} is no backup, and only a backup is replaced: name another folder")
 
 
-def put_back(around: Installation, folder: Path, *, force: bool) -> Backup:
+def put_back(installation: Installation, folder: Path, *, force: bool) -> Backup:
     """Put a backup in place of the data in the home, once all of it is ready.
 
     Raises NoBackup, DataIsThere, AlreadyRunning, WriterBusy, BadIndex.
     """
-    backup, kept, home = read_backup(folder), kept_files(around), around.settings.home
+    backup, kept, home = read_backup(folder), kept_files(installation), installation.settings.home
     if backup.databases != kept.databases:
         raise NoBackup(
             f"{folder} has {_named(backup.databases)}, and the pipeline here keeps {_named(kept.databases)}: set "
             "CHORALE_PIPELINE_FILE (and CHORALE_DOCUMENTS_URL) to what was backed up"
         )
-    with hold_home(home), _alone(around, kept):
+    with hold_home(home), _alone(installation, kept):
         trail = kept.trail if TRAIL in backup.files else None
-        known = _known_generations(around, kept, folder)
+        known = _known_generations(installation, kept, folder)
         targets = [*(path / CORPUS for path in kept.corpora.values()), kept.table, trail]
         there = [str(path) for path in targets if path is not None and path.exists()]
         if there and not force:
@@ -134,7 +134,7 @@ def put_back(around: Installation, folder: Path, *, force: bool) -> Backup:
             replacement.abandon()
         mark_home(home, backup.format)
         check_home(home)
-        _tell(around, made, gone=known.keys() - made.keys())
+        _tell(installation, made, gone=known.keys() - made.keys())
     return backup
 
 
@@ -197,9 +197,9 @@ def _beside(target: Path, what: str) -> Path:
 
 
 @contextmanager
-def _alone(around: Installation, kept: KeptFiles) -> Iterator[None]:
+def _alone(installation: Installation, kept: KeptFiles) -> Iterator[None]:
     """No worker runs and nobody indexes; raises AlreadyRunning, WriterBusy."""
-    if around.redis is not None and (workers := read_workers(around.redis)):
+    if installation.redis is not None and (workers := read_heartbeats(installation.redis)):
         raise AlreadyRunning(
             f"{len(workers)} processes work here ({', '.join(worker.name for worker in workers)}): stop them first"
         )
@@ -220,7 +220,7 @@ def _alone(around: Installation, kept: KeptFiles) -> Iterator[None]:
         yield
 
 
-def _known_generations(around: Installation, kept: KeptFiles, backup: Path) -> dict[str, int]:
+def _known_generations(installation: Installation, kept: KeptFiles, backup: Path) -> dict[str, int]:
     """The newest generation that somebody may have cached an answer under, by namespace; that of the backup where it
     is newer."""
     known: dict[str, int] = {}
@@ -230,10 +230,10 @@ def _known_generations(around: Installation, kept: KeptFiles, backup: Path) -> d
     for table in (kept.table, backup / DOCUMENTS):
         if table is not None:
             known = _highest(known, table_generations(table))
-    if around.redis is not None:
-        for key in around.redis.scan_iter(GENERATION + "*", count=1_000):
+    if installation.redis is not None:
+        for key in installation.redis.scan_iter(GENERATION + "*", count=1_000):
             name = key.decode().removeprefix(GENERATION)
-            known = _highest(known, {name: int(around.redis.get(key) or 0)})
+            known = _highest(known, {name: int(installation.redis.get(key) or 0)})
     return known
 
 
@@ -241,11 +241,11 @@ def _highest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
 
 
-def _tell(around: Installation, made: dict[str, int], *, gone: set[str]) -> None:
+def _tell(installation: Installation, made: dict[str, int], *, gone: set[str]) -> None:
     """Without a Redis, the workers do it when they start."""
-    if around.redis is not None:
+    if installation.redis is not None:
         with suppress(RedisError):
             for name in gone:
-                around.redis.delete(GENERATION + name)
+                installation.redis.delete(GENERATION + name)
             for name, generation in made.items():
-                around.redis.set(GENERATION + name, generation)
+                installation.redis.set(GENERATION + name, generation)

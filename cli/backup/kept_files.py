@@ -9,7 +9,7 @@ from pathlib import Path
 from audit.snapshot import trail_file
 from cli.backup.folder import CORPUS, DOCUMENTS, STORES
 from cli.installation import Installation
-from config.embedded import EmbeddedOptions
+from search.kinds.embedded import EmbeddedOptions
 from search.several_stores.snapshot import table_file
 
 
@@ -43,18 +43,18 @@ class KeptFiles:
         return said
 
 
-def kept_files(around: Installation) -> KeptFiles:
-    settings, pipeline = around.settings, around.pipeline
+def kept_files(installation: Installation) -> KeptFiles:
+    settings, pipeline = installation.settings, installation.pipeline
     corpora: dict[str, Path] = {}
     for name, declared in pipeline.stores.items():
         if declared.kind == "embedded":
             folder = settings.home / EmbeddedOptions(**declared.options).folder
             if folder not in corpora.values():
                 corpora[CORPUS if folder == settings.corpus_dir else f"{STORES}/{name}.db"] = folder
-    has_table = around.resources.has_document_table
+    has_table = installation.resources.has_document_table
     table = table_file(settings.documents_database_url) if has_table else None
     trail = trail_file(settings.audit_database_url)
-    kinds = {name: pipeline.stores[name].kind for name in around.resources.written_stores}
+    kinds = {name: pipeline.stores[name].kind for name in installation.resources.written_stores}
     return KeptFiles(
         corpora,
         table,

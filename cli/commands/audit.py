@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.options import AsJson, Yes
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ audit = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 UNITS_S = {"m": 60, "h": 3_600, "d": 86_400}
 
@@ -48,13 +46,13 @@ def last(
         chorale audit last 100 --json
     """
     from audit import queries
-    from cli.terminal import stdout
+    from cli.terminal import print_json, stdout
     from cli.views.audit import lines_table
 
     with trail() as engine:
         lines = queries.last(engine, n)
     if as_json:
-        _print_json({"requests": lines})
+        print_json({"requests": lines})
     elif lines:
         stdout().print(lines_table(lines))
     else:
@@ -75,7 +73,7 @@ def show(
         chorale audit show 4ad2be09 --json
     """
     from audit import queries
-    from cli.terminal import stdout
+    from cli.terminal import print_json, stdout
     from cli.views.audit import show_request
 
     with trail() as engine:
@@ -87,7 +85,7 @@ def show(
             "(one that has just ended comes within a second)"
         )
     if as_json:
-        _print_json({"request": found})
+        print_json({"request": found})
     else:
         show_request(stdout(), found)
 
@@ -110,8 +108,8 @@ def prune(
     """
     import time
 
-    from audit import removing
-    from cli.terminal import counted, stdout
+    from audit import table_deletion as removing
+    from cli.terminal import counted, print_json, stdout
 
     # Nothing is older than 1970, and no database counts as far back as a number can be written.
     before_ms = max(0, time.time_ns() // 1_000_000 - age_s(older_than) * 1000)
@@ -121,7 +119,7 @@ def prune(
             _confirm(removing.matching(engine, which), said, as_json=as_json)
         removed = removing.remove(engine, which)
     if as_json:
-        _print_json({"removed": removed})
+        print_json({"removed": removed})
     else:
         stdout().print(f"{counted(removed, 'request')} {said}: deleted from the trail")
 
@@ -153,9 +151,10 @@ def erase(
 
         chorale audit erase --correlation customer-17 --yes
     """
-    from audit import erasing, removing
+    from audit import outbox_deletion as erasing
+    from audit import table_deletion as removing
     from cli.exit_codes import PART_DONE
-    from cli.terminal import counted, stdout
+    from cli.terminal import counted, print_json, stdout
 
     given = {"request_id": request, "correlation_id": correlation, "namespace": namespace}
     ((column, value), *others) = [(name, value) for name, value in given.items() if value] or [("", "")]
@@ -172,13 +171,13 @@ def erase(
             raise NoTrail(f"nothing in the trail or on its way there is {said}")
         if not yes:
             _confirm(there, said, as_json=as_json)
-        # In this order: see audit/erasing.py.
+        # In this order: see audit/outbox_deletion.py.
         from_outbox = _ask_outbox(lambda redis: erasing.erase(redis, column, value))
         removing.wait_for_drainers(engine)
         removed = removing.remove(engine, which)
     is_reached = not isinstance(from_outbox, str)
     if as_json:
-        _print_json({"removed": removed, "removed_from_outbox": from_outbox if is_reached else None})
+        print_json({"removed": removed, "removed_from_outbox": from_outbox if is_reached else None})
     else:
         too = f", {from_outbox:,} from the outbox" if is_reached else ""
         stdout().print(f"{counted(removed, 'request')} {said}: deleted from the trail{too}")
@@ -195,7 +194,7 @@ def _ask_outbox(do: Callable[[Redis], int]) -> int | str:
     from redis.exceptions import RedisError
 
     from cli.installation import NotRunning, find_installation
-    from config.redis_trouble import trouble
+    from config.redis_failures import trouble
 
     try:
         return do(find_installation().running_redis())
@@ -272,10 +271,3 @@ def trail() -> Iterator[Engine]:
         raise NoTrail(f"the audit database {shown} cannot be read: {cause(error)}") from error
     finally:
         engine.dispose()
-
-
-def _print_json(fields: dict[str, Any]) -> None:
-    from chorale_client.words import WIRE_VERSION
-    from pydantic_core import to_json
-
-    print(to_json({"v": WIRE_VERSION, **fields}, inf_nan_mode="null").decode())

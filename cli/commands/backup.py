@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.options import AsJson
+
 if TYPE_CHECKING:
     from cli.backup.folder import Backup
     from cli.backup.kept_files import KeptFiles
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 def backup(
@@ -37,9 +36,9 @@ def backup(
     from cli.backup.kept_files import kept_files
     from cli.installation import find_installation
 
-    around, target = find_installation(), folder.expanduser().absolute()
-    made = back_up(around, target, force=force)
-    _show(target, made, kept_files(around), as_json=as_json)
+    installation, target = find_installation(), folder.expanduser().absolute()
+    made = back_up(installation, target, force=force)
+    _show(target, made, kept_files(installation), as_json=as_json)
 
 
 def restore(
@@ -63,20 +62,17 @@ def restore(
     from cli.backup.kept_files import kept_files
     from cli.installation import find_installation
 
-    around = find_installation()
-    restored = put_back(around, folder.expanduser().absolute(), force=force)
-    _show(around.settings.home, restored, kept_files(around), as_json=as_json)
+    installation = find_installation()
+    restored = put_back(installation, folder.expanduser().absolute(), force=force)
+    _show(installation.settings.home, restored, kept_files(installation), as_json=as_json)
 
 
 def _show(where: Path, backup: Backup, kept: KeptFiles, *, as_json: bool) -> None:
-    from chorale_client.words import WIRE_VERSION
-
     from cli.backup.folder import TRAIL
-    from cli.terminal import counted, stdout
+    from cli.terminal import counted, print_json, stdout
 
     if as_json:
-        said = {"folder": str(where), **asdict(backup), "elsewhere": kept.elsewhere}
-        print(json.dumps({"v": WIRE_VERSION, **said}))
+        print_json({"folder": str(where), **asdict(backup), "elsewhere": kept.elsewhere})
         return
     documents = counted(sum(state["documents"] for state in backup.namespaces), "document")
     namespaces = counted(len(backup.namespaces), "namespace")

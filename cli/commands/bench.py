@@ -87,7 +87,6 @@ def latency(
     from bench import no_op
     from cli.terminal import stderr
 
-    no_op.declare()
     console, lines = stderr(), LastLines()
     try:
         with tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
@@ -116,8 +115,9 @@ class _Installation:
 @contextmanager
 def _installation(home: Path, pipeline_file: Path, lines: LastLines) -> Iterator[_Installation]:
     """Redis, our workers and those of the plain chord, in `home` alone; raises NotReady."""
+    from assembly.pipeline import load_pipeline
     from assembly.resources import Resources
-    from config.pipeline import load_pipeline
+    from bench import no_op
     from config.settings import Settings
 
     # A setting that is empty counts as not set: the caller's own installation is left alone.
@@ -127,7 +127,7 @@ def _installation(home: Path, pipeline_file: Path, lines: LastLines) -> Iterator
     redis_url, command = prepare_redis(home)
     environment = worker_environment(redis_url, home, os.environ)
     os.environ.update(environment)
-    resources = Resources(Settings(), load_pipeline(pipeline_file), redis_url)
+    resources = Resources(Settings(), load_pipeline(pipeline_file, no_op.KINDS), redis_url)
     supervisor = Supervisor(
         [Child(REDIS, command, level=0), *_workers(environment)],
         output=lines,
@@ -172,6 +172,7 @@ def _measure(
     from cli.demo.python_docs import SOURCE, python_docs
     from cli.views.indexing_bar import note
     from tasks.indexing.namespace_writer import index_corpus
+    from tasks.indexing.run import SourceDocuments
 
     corpus = list(islice(python_docs(), documents))
     counted = min(COUNTED_REQUESTS, questions)
@@ -182,13 +183,11 @@ def _measure(
     with console.status("starting") as status, _installation(home, pipeline_file, lines) as found:
         index_corpus(
             found.resources,
-            corpus,
+            SourceDocuments(corpus, SOURCE, total=len(corpus)),
             namespace=NAMESPACE,
-            source=SOURCE,
             progress=lambda so_far: status.update(
                 f"indexing {so_far.documents:,} of {len(corpus):,} documents, {note(so_far)}"
             ),
-            total_documents=len(corpus),
         )
         real = _variants(found.resources, {"namespace": NAMESPACE})
         no_op = _variants(

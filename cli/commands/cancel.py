@@ -35,10 +35,10 @@ def cancel(
     from cli.installation import find_installation
     from cli.terminal import stdout
 
-    around = find_installation()
-    around.running_redis()
-    assert around.redis_url is not None
-    answer = Chorale(around.redis_url, broker_url=around.settings.broker_url).cancel(request_id)
+    installation = find_installation(is_client=True)
+    installation.running_redis()
+    assert installation.redis_url is not None
+    answer = Chorale(installation.redis_url, broker_url=installation.settings.broker_url).cancel(request_id)
     if as_json:
         sys.stdout.write(answer.model_dump_json(exclude_unset=True) + "\n")
     elif answer.status == Status.CANCELLED:

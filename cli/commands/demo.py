@@ -74,6 +74,7 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
     from cli.demo.python_docs import SOURCE, python_docs
     from cli.views.indexing_bar import IndexingBar
     from tasks.indexing.namespace_writer import index_corpus
+    from tasks.indexing.run import SourceDocuments
 
     began_s = time.monotonic()
     console.print(
@@ -89,11 +90,9 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
         bar.say("  indexing")
         report = index_corpus(
             installation.resources,
-            documents,
+            SourceDocuments(documents, SOURCE, total=len(documents)),
             namespace=installation.namespace,
-            source=SOURCE,
             progress=lambda so_far: bar.show(so_far, len(documents)),
-            total_documents=len(documents),
         )
         bar.say("  waiting for the workers")
         installation.wait_ready()

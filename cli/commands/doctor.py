@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,24 +101,21 @@ def doctor(
 
         chorale doctor --json
     """
-    from chorale_client.words import WIRE_VERSION
-
     from cli.installation import find_installation
-    from cli.terminal import stdout
+    from cli.terminal import print_json, stdout
 
-    around = find_installation()
-    found = examine(around, checks())
-    may = around.resources.capabilities
+    installation = find_installation()
+    found = examine(installation, checks())
+    may = installation.resources.capabilities
     if as_json:
-        wire = {"v": WIRE_VERSION, "checks": [_wire(one) for one in found], "capabilities": may}
-        print(json.dumps(wire))
+        print_json({"checks": [_fields(one) for one in found], "capabilities": may})
     else:
         show(stdout(), found, may)
     if any(one.findings or one.skipped for one in found):
         raise typer.Exit(FINDINGS)
 
 
-def examine(around: Installation, given: Mapping[str, Check]) -> list[Examined]:
+def examine(installation: Installation, given: Mapping[str, Check]) -> list[Examined]:
     """Every check, whatever the others come to."""
     from redis import RedisError
 
@@ -131,7 +127,7 @@ def examine(around: Installation, given: Mapping[str, Check]) -> list[Examined]:
         findings: list[Finding] = []
         skipped = None
         try:
-            findings.extend(check(around))
+            findings.extend(check(installation))
         except ServiceError as error:
             skipped = str(error)
         except RedisError as error:
@@ -176,7 +172,7 @@ def show(console: Console, found: list[Examined], capabilities: Sequence[str]) -
         console.print(Text.assemble(("well", "green"), (f" · {healthy} checks, nothing to mend{may}", "dim")))
 
 
-def _wire(one: Examined) -> dict[str, Any]:
+def _fields(one: Examined) -> dict[str, Any]:
     status = "found" if one.findings else "skipped" if one.skipped else "well"
     return {
         "check": one.name,

@@ -49,11 +49,11 @@ def evaluate(
     from chorale_client import Chorale
     from chorale_client.words import Status
 
+    from assembly.pipeline import load_pipeline
     from bench.collection import read_collection
     from cli.exit_codes import BY_STATUS
-    from cli.local.measured_pipeline import LastLines, installation
+    from cli.local.measured_pipeline import LastLines, measured_pipeline
     from cli.terminal import stderr
-    from config.pipeline import load_pipeline
     from config.settings import load_settings
 
     collection = read_collection(folder, split).limited(limit)
@@ -61,7 +61,7 @@ def evaluate(
     pipeline = load_pipeline(settings.pipeline_file)
     console, lines = stderr(), LastLines()
     try:
-        with installation(settings, pipeline, lines) as resources:
+        with measured_pipeline(settings, pipeline, lines) as resources:
             documents = _index(collection, resources, console)
             client = Chorale(resources.redis_url, broker_url=settings.broker_url)
             found = _ask(collection, resources, client, documents, console)
@@ -85,18 +85,21 @@ def _index(collection: Collection, resources: Resources, console: Console) -> in
     from cli.views.indexing_bar import IndexingBar
     from ingest.read import read_documents
     from tasks.indexing.namespace_writer import index_corpus
+    from tasks.indexing.run import SourceDocuments
 
     total = collection.count_documents()
     with IndexingBar(console) as bar:
         bar.say(f"indexing {collection.name}")
         report = index_corpus(
             resources,
-            read_documents([collection.corpus], source=collection.name, ids="given"),
+            SourceDocuments(
+                read_documents([collection.corpus], source=collection.name, ids="given"),
+                collection.name,
+                prune=True,
+                total=total,
+            ),
             namespace=collection.namespace,
-            source=collection.name,
-            prune=True,
             progress=lambda so_far: bar.show(so_far, total),
-            total_documents=total,
         )
     for skipped in report.skipped:
         console.print(str(skipped))

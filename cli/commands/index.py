@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,9 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cli.installation import Installation
-    from tasks.indexing.run import IndexReport
-
-SHOWN_FAULTS = 20
+    from tasks.indexing.report import IndexReport
+    from tasks.indexing.run import SourceDocuments
 
 
 class OtherSources(ServiceError):
@@ -81,12 +79,13 @@ def index(
         chorale index ~/docs --rebuild
     """
     from cli.exit_codes import PART_DONE
-    from cli.indexing.one_writer import check_namespace
     from cli.installation import find_installation
-    from cli.terminal import stderr, stdout
+    from cli.namespace_states import check_namespace
+    from cli.terminal import print_json, stdout
+    from cli.views.index_report import report_fields, show_faults, show_report
     from ingest.document_ids import checked_source, default_source
-    from ingest.read import read_documents
-    from search.protocol import BuildsBeside
+    from ingest.read import estimated_documents, read_documents
+    from tasks.indexing.run import SourceDocuments
 
     check_namespace(namespace)
     fields = _fields(map_ or ())
@@ -98,82 +97,62 @@ def index(
         items = read_documents(paths, source=source, ids=ids, fields=fields)
     except (ValueError, FileNotFoundError) as error:
         raise typer.BadParameter(str(error)) from None
-    named = checked_source(source) if source else default_source(paths[0])
-    around = find_installation()
-    # An orderly `kill` is an interruption too, and says that it goes on from there.
+    installation = find_installation()
+    # SIGTERM, an orderly `kill`, is reported as an interruption like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began_s = time.monotonic()
-    by_workers = where == "workers" or (where is None and not rebuild and around.resources.has_document_table)
+    source = checked_source(source) if source else default_source(paths[0])
+    documents = SourceDocuments(items, source, prune=prune, total=estimated_documents(paths))
+    has_table = installation.resources.has_document_table
+    by_workers = where == "workers" or (where is None and not rebuild and has_table)
     try:
         if by_workers:
-            report = _hand_over(around, items, paths, namespace=namespace, source=named, prune=prune)
+            report = _index_by_workers(installation, documents, namespace)
         else:
-            report = _index(
-                around, items, paths, namespace=namespace, source=named, prune=prune, rebuild=rebuild, yes=yes
-            )
+            report = _index_here(installation, documents, namespace, rebuild=rebuild, yes=yes)
     except KeyboardInterrupt:
-        is_beside = isinstance(around.resources.writing_store, BuildsBeside)
-        again = "the same command without --rebuild" if rebuild and not is_beside else "the same command"
-        if by_workers:
-            said = "what was sent stays with the workers"
-        elif rebuild and is_beside:
-            said = "what was committed stays"
-        else:
-            said = "what was committed stays and can be searched"
-        stderr().print(f"interrupted: {said}; {again} goes on from there")
+        _say_interrupted(by_workers=by_workers, rebuild=rebuild, beside=has_table)
         raise typer.Exit(PART_DONE) from None
     took_s = time.monotonic() - began_s
     if as_json:
-        print(json.dumps(_wire(report, namespace, named, took_s), ensure_ascii=False))
+        named = {"namespace": namespace, "source": source}
+        print_json({**named, **report_fields(report), "took_s": round(took_s, 3)})
     else:
-        _show(report, namespace, named, took_s)
+        show_report(report, namespace, source, took_s)
     if report.has_faults:
-        _show_faults(report)
+        show_faults(report)
         raise typer.Exit(PART_DONE)
     if not as_json and not report.skipped and not (report.added + report.replaced + report.unchanged):
         stdout().print("there was nothing to read")
 
 
-def _index(
-    around: Installation,
-    items: Any,
-    paths: Sequence[Path],
-    *,
-    namespace: str,
-    source: str,
-    prune: bool,
-    rebuild: bool,
-    yes: bool,
+def _index_here(
+    installation: Installation, documents: SourceDocuments, namespace: str, *, rebuild: bool, yes: bool
 ) -> IndexReport:
-    from cli.indexing.one_writer import known, order_of
+    """Index in this process; raises OtherSources."""
+    from cli.namespace_states import known, order_of
     from cli.terminal import stderr
     from cli.views.indexing_bar import IndexingBar
-    from ingest.read import estimated_documents
     from tasks.indexing.namespace_writer import index_corpus, make_room
 
-    resources = around.resources
-    store = resources.writing_store
+    resources, total = installation.resources, documents.total or 0
+    store, source = resources.writing_store, documents.source
     with IndexingBar(stderr()) as bar:
         if rebuild:
             if (kept := make_room(store)) is not None:
                 bar.say(f"the corpus was damaged and is now {kept}: index its other namespaces again too")
             if not yes and (state := known(store, namespace)) is not None:
                 _check_sources(state.documents - len(store.revisions(namespace, source)), namespace, source)
-        bar.say("looking at the files")
-        total = estimated_documents(paths)
         bar.say("reading the model")
         resources.embedder.warm()
         bar.say(f"indexing into {namespace}", total=total)
         return index_corpus(
             resources,
-            items,
+            documents,
             namespace=namespace,
-            source=source,
-            prune=prune,
             rebuild=rebuild,
             progress=lambda so_far: bar.show(so_far, total),
-            total_documents=total,
-            order=order_of(around, namespace),
+            order=order_of(installation, namespace),
         )
 
 
@@ -187,31 +166,39 @@ def _check_sources(others: int, namespace: str, source: str) -> None:
         )
 
 
-def _hand_over(
-    around: Installation, items: Any, paths: Sequence[Path], *, namespace: str, source: str, prune: bool
-) -> IndexReport:
+def _index_by_workers(installation: Installation, documents: SourceDocuments, namespace: str) -> IndexReport:
     from cli.indexing.by_workers import index_by_workers
     from cli.terminal import stderr
     from cli.views.indexing_bar import IndexingBar
-    from ingest.read import estimated_documents
 
+    total = documents.total or 0
     with IndexingBar(stderr()) as bar:
-        bar.say("looking at the files")
-        total = estimated_documents(paths)
         bar.say(f"indexing into {namespace}", total=total)
         return index_by_workers(
-            around,
-            items,
+            installation,
+            documents,
             namespace=namespace,
-            source=source,
-            prune=prune,
             progress=lambda so_far: bar.show(so_far, total),
-            total_documents=total,
             say=bar.tell,
         )
 
 
+def _say_interrupted(*, by_workers: bool, rebuild: bool, beside: bool) -> None:
+    """`beside`: a rebuild is written beside the namespace that is searched."""
+    from cli.terminal import stderr
+
+    again = "the same command without --rebuild" if rebuild and not beside else "the same command"
+    if by_workers:
+        said = "what was sent stays with the workers"
+    elif rebuild and beside:
+        said = "what was committed stays"
+    else:
+        said = "what was committed stays and can be searched"
+    stderr().print(f"interrupted: {said}; {again} goes on from there")
+
+
 def _fields(given: Sequence[str]) -> Mapping[str, str]:
+    """Theirs by ours, from `OURS=THEIRS`; raises BadParameter."""
     fields: dict[str, str] = {}
     for pair in given:
         ours, equals, theirs = pair.partition("=")
@@ -221,73 +208,3 @@ def _fields(given: Sequence[str]) -> Mapping[str, str]:
             )
         fields[ours.strip()] = theirs.strip()
     return fields
-
-
-def _wire(report: IndexReport, namespace: str, source: str, took_s: float) -> dict[str, Any]:
-    from chorale_client.words import WIRE_VERSION
-
-    from tasks.indexing.run import skipped_to_wire
-
-    return {
-        "v": WIRE_VERSION,
-        "namespace": namespace,
-        "source": source,
-        "added": report.added,
-        "replaced": report.replaced,
-        "unchanged": report.unchanged,
-        "deleted": report.deleted,
-        "spared": report.spared,
-        "passages": report.passages,
-        "generation": report.generation,
-        "took_s": round(took_s, 3),
-        "skipped": [skipped_to_wire(one) for one in report.skipped],
-        **({"unwritten": report.unwritten} if report.unwritten else {}),
-    }
-
-
-def _show(report: IndexReport, namespace: str, source: str, took_s: float) -> None:
-    from rich.text import Text
-
-    from cli.terminal import counted, stdout
-
-    counts = [
-        f"{count:,} {what}"
-        for what in ("added", "replaced", "unchanged", "deleted")
-        if (count := getattr(report, what)) or what == "added"
-    ]
-    ignored = sum(not one.is_fault for one in report.skipped)
-    facts = [counted(report.passages, "passage"), f"generation {report.generation}", f"{took_s:.1f} s"]
-    if ignored:
-        facts.append(f"{counted(ignored, 'file')} not for indexing")
-    stdout().print(
-        Text.assemble(
-            (namespace, "bold"), f" ← {source}: {', '.join(counts)}", (" · " + " · ".join(facts), "dim")
-        )
-    )
-
-
-def _show_faults(report: IndexReport) -> None:
-    from cli.terminal import counted, stderr
-
-    _list("this could not be read:", [str(one) for one in report.skipped if one.is_fault])
-    _list(
-        "not in every store yet; the next run, or `chorale verify`, writes them again:",
-        [f"{document_id}: {why}" for document_id, why in report.unwritten.items()],
-    )
-    if report.spared:
-        stderr().print(f"not pruned, since they may still be in there: {counted(report.spared, 'document')}")
-
-
-def _list(heading: str, lines: Sequence[str]) -> None:
-    from rich.text import Text
-
-    from cli.terminal import stderr
-
-    if not lines:
-        return
-    console = stderr()
-    console.print(Text(heading, "yellow"))
-    for line in lines[:SHOWN_FAULTS]:
-        console.print(Text(f"  {line}"), soft_wrap=True)
-    if len(lines) > SHOWN_FAULTS:
-        console.print(f"  … and {len(lines) - SHOWN_FAULTS:,} more; --json lists them all")

@@ -1,16 +1,15 @@
-"""`chorale namespaces`: which there are, what one was built with, making, closing and deleting one."""
+"""`chorale namespaces`: list, show, create, close and delete namespaces."""
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from cli.monitoring.generations import published
+from cli.options import AsJson, Yes
 from models.errors import ServiceError, StageFailure
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ namespaces = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 class DeletedInPart(ServiceError):
@@ -41,41 +40,40 @@ def list_(as_json: AsJson = False) -> None:
 
         chorale namespaces list --json
     """
-    from chorale_client.words import WIRE_VERSION
-
     from cli.installation import find_installation
-    from cli.terminal import stdout
+    from cli.namespace_states import published
+    from cli.terminal import print_json, stdout
+    from cli.views.namespaces import namespace_fields, namespaces_table
 
-    around = find_installation()
-    states = around.resources.writing_store.namespaces()
-    copies = published(around, [state.name for state in states])
+    installation = find_installation()
+    states = installation.resources.writing_store.namespaces()
+    in_redis = published(installation, [state.name for state in states])
     if as_json:
-        listed = [wire(state, copies.get(state.name)) for state in states]
-        print(json.dumps({"v": WIRE_VERSION, "namespaces": listed}))
+        print_json({"namespaces": [namespace_fields(state, in_redis.get(state.name)) for state in states]})
     elif states:
-        stdout().print(table(states, copies if around.redis is not None else None))
+        stdout().print(namespaces_table(states, None if installation.redis is None else in_redis))
     else:
         stdout().print("there are no namespaces yet: `chorale index PATH… --namespace NAME` makes one")
 
 
 @namespaces.command()
-def show(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: AsJson = False) -> None:
+def show(namespace: Name, as_json: AsJson = False) -> None:
     """Show what a namespace holds and what it was built with.
 
     Examples:
 
         chorale namespaces show law
     """
-    from chorale_client.words import WIRE_VERSION
-
     from cli.installation import find_installation
-    from cli.terminal import plain_table, stdout
+    from cli.namespace_states import published
+    from cli.terminal import plain_table, print_json, stdout
+    from cli.views.namespaces import namespace_fields
 
-    around = find_installation()
-    state = _known(around, namespace)
-    copy = published(around, [namespace]).get(namespace)
+    installation = find_installation()
+    state = _existing(installation, namespace)
+    in_redis = published(installation, [namespace]).get(namespace)
     if as_json:
-        print(json.dumps({"v": WIRE_VERSION, **wire(state, copy)}))
+        print_json(namespace_fields(state, in_redis))
         return
     grid = plain_table("", "")
     grid.show_header = False
@@ -83,15 +81,15 @@ def show(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: AsJ
     grid.add_row("documents", f"{state.documents:,}")
     grid.add_row("passages", f"{state.passages:,}")
     grid.add_row("generation", f"{state.generation:,}")
-    if around.redis is not None:
-        grid.add_row("… as Redis has it", "not copied" if copy is None else f"{copy:,}")
+    if installation.redis is not None:
+        grid.add_row("… as Redis has it", "not copied" if in_redis is None else f"{in_redis:,}")
     for name, value in (asdict(state.manifest) if state.manifest else {}).items():
         grid.add_row(name.replace("_", " "), str(value))
     stdout().print(grid)
 
 
 @namespaces.command()
-def create(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: AsJson = False) -> None:
+def create(namespace: Name, as_json: AsJson = False) -> None:
     """Make an empty namespace with the present settings, in every store; one that is there already stays as it is.
 
     Indexing makes the namespaces that it needs: this is for one that is to be searched, or deleted, before that.
@@ -102,11 +100,9 @@ def create(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: A
 
         chorale namespaces create drafts --json
     """
-    from chorale_client.words import WIRE_VERSION
-
-    from cli.indexing.one_writer import known, publish
     from cli.installation import find_installation
-    from cli.terminal import counted, stdout
+    from cli.namespace_states import known, publish
+    from cli.terminal import counted, print_json, stdout
     from tasks.indexing.namespace_writer import manifest_for
 
     resources = find_installation().resources
@@ -114,11 +110,11 @@ def create(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: A
     before = known(store, namespace)
     store.create(namespace, manifest_for(resources, resources.embedder))
     with store.exclusive(namespace):
-        # Readers may have been told of one of that name.
-        resources.rise_beyond(namespace)
+        # Readers may remember the generation of a deleted namespace of that name.
+        resources.generations.rise_beyond(namespace)
         publish(resources, namespace)
     if as_json:
-        print(json.dumps({"v": WIRE_VERSION, "namespace": namespace, "created": before is None}))
+        print_json({"namespace": namespace, "created": before is None})
     elif before is None:
         stdout().print(f"{namespace}: made")
     else:
@@ -126,11 +122,7 @@ def create(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: A
 
 
 @namespaces.command()
-def delete(
-    namespace: Annotated[str, typer.Argument(metavar="NAME")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: AsJson = False,
-) -> None:
+def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a namespace with everything in it.
 
     Examples:
@@ -140,21 +132,19 @@ def delete(
         chorale namespaces delete drafts --yes --json
     """
     from chorale_client.keys import GENERATION
-    from chorale_client.words import WIRE_VERSION
     from redis import RedisError
 
     from cli.installation import find_installation
-    from cli.terminal import counted, stdout
+    from cli.terminal import counted, print_json, stdout
 
-    around = find_installation()
-    state = _known(around, namespace)
+    installation = find_installation()
+    state = _existing(installation, namespace)
+    documents = counted(state.documents, "document")
     if not yes:
         if as_json or not sys.stdin.isatty():
-            raise typer.BadParameter(
-                f"this deletes {counted(state.documents, 'document')}: add --yes", param_hint="--yes"
-            )
-        typer.confirm(f"Delete {namespace} with {counted(state.documents, 'document')}?", abort=True)
-    store = around.resources.writing_store
+            raise typer.BadParameter(f"this deletes {documents}: add --yes", param_hint="--yes")
+        typer.confirm(f"Delete {namespace} with {documents}?", abort=True)
+    store = installation.resources.writing_store
     with store.exclusive(namespace):
         try:
             store.drop(namespace)
@@ -162,90 +152,50 @@ def delete(
             raise DeletedInPart(
                 f"{error}; other stores may have deleted their part of {namespace!r}: when that is mended, run this again"
             ) from error
-        if around.redis is not None:
-            # Without a generation no cached answer counts, and none is stored.
+        if installation.redis is not None:
+            # Without a generation in Redis no cached answer is served, and none is stored.
             with suppress(RedisError):
-                around.redis.delete(GENERATION + namespace)
+                installation.redis.delete(GENERATION + namespace)
     if as_json:
-        print(json.dumps({"v": WIRE_VERSION, "namespace": namespace, "deleted": state.documents}))
+        print_json({"namespace": namespace, "deleted": state.documents})
     else:
-        stdout().print(f"{namespace}: deleted, with {counted(state.documents, 'document')}")
+        stdout().print(f"{namespace}: deleted, with {documents}")
 
 
 @namespaces.command()
-def deactivate(namespace: Annotated[str, typer.Argument(metavar="NAME")], as_json: AsJson = False) -> None:
+def deactivate(namespace: Name, as_json: AsJson = False) -> None:
     """Let stores close a namespace that is seldom asked; the next request opens it again, a little later.
 
     Examples:
 
         chorale namespaces deactivate law-2019
     """
-    from chorale_client.words import WIRE_VERSION
-
     from cli.installation import find_installation
-    from cli.terminal import stdout
+    from cli.terminal import print_json, stdout
     from models.errors import NotConfigured
-    from search.protocol import Deactivates
 
-    around = find_installation()
-    _known(around, namespace)
-    stores = {name: around.resources.store(name) for name in around.resources.written_stores}
-    closing = {name: store for name, store in stores.items() if isinstance(store, Deactivates)}
+    installation = find_installation()
+    _existing(installation, namespace)
+    stores = {name: installation.resources.store(name) for name in installation.resources.written_stores}
+    closing = {name: store.deactivate for name, store in stores.items() if hasattr(store, "deactivate")}
     if not closing:
-        kinds = ", ".join(f"{name} ({around.pipeline.stores[name].kind})" for name in stores)
+        kinds = ", ".join(f"{name} ({installation.pipeline.stores[name].kind})" for name in stores)
         raise NotConfigured(f"no store here closes namespaces, those of kind weaviate do; there are: {kinds}")
-    for store in closing.values():
-        store.deactivate(namespace)
+    for deactivate_in_store in closing.values():
+        deactivate_in_store(namespace)
     if as_json:
-        print(json.dumps({"v": WIRE_VERSION, "namespace": namespace, "stores": list(closing)}))
+        print_json({"namespace": namespace, "stores": list(closing)})
     else:
         stdout().print(f"{namespace}: closed in {', '.join(closing)}")
 
 
-def _known(around: Installation, namespace: str) -> NamespaceState:
-    """Raises BadIndex where there is none of that name, with those there are."""
-    from cli.indexing.one_writer import known
+def _existing(installation: Installation, namespace: str) -> NamespaceState:
+    """Raises BadIndex, which lists the namespaces there are, where there is none of that name."""
+    from cli.namespace_states import known
     from models.errors import BadIndex
 
-    store = around.resources.writing_store
+    store = installation.resources.writing_store
     if (state := known(store, namespace)) is not None:
         return state
     names = ", ".join(state.name for state in store.namespaces()) or "none yet"
     raise BadIndex(f"there is no namespace {namespace!r}; there are: {names}")
-
-
-def wire(state: NamespaceState, copy: int | None) -> dict[str, Any]:
-    return {
-        "name": state.name,
-        "documents": state.documents,
-        "passages": state.passages,
-        "generation": state.generation,
-        "published_generation": copy,
-        "manifest": asdict(state.manifest) if state.manifest else None,
-    }
-
-
-def table(states: list[NamespaceState], copies: dict[str, int] | None) -> Any:
-    """`copies`: what Redis has; None where none answers."""
-    from rich.text import Text
-
-    from cli.terminal import plain_table
-
-    shown = plain_table(
-        "namespace", "documents", "passages", "generation", "", right=("documents", "passages", "generation")
-    )
-    for state in states:
-        copy = None if copies is None else copies.get(state.name)
-        note = (
-            ""
-            if copies is None or copy == state.generation
-            else f"Redis has {'none' if copy is None else copy}"
-        )
-        shown.add_row(
-            Text(state.name, "bold"),
-            f"{state.documents:,}",
-            f"{state.passages:,}",
-            f"{state.generation:,}",
-            Text(note, "yellow"),
-        )
-    return shown

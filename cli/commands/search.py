@@ -89,7 +89,7 @@ def search(
     }
     if timeout_s is not None:
         options["timeout_s"] = timeout_s
-    answer = _ask(find_installation(), make_request(question, **options))
+    answer = _ask(find_installation(is_client=True), make_request(question, **options))
     if as_json:
         # Only what the service wrote: a field that was not asked for is not there, rather than null.
         sys.stdout.write(answer.model_dump_json(exclude_unset=True) + "\n")
@@ -101,19 +101,21 @@ def search(
     raise typer.Exit(BY_STATUS.get(answer.status, OTHER))
 
 
-def _ask(around: Installation, request: Request) -> Answer:
+def _ask(installation: Installation, request: Request) -> Answer:
     from chorale_client import Chorale
 
     from cli.installation import NotRunning
-    from cli.monitoring.liveness import read_workers
+    from cli.monitoring.heartbeats import read_heartbeats
 
-    redis = around.running_redis()
-    assert around.redis_url is not None
-    if not read_workers(redis):
+    redis = installation.running_redis()
+    assert installation.redis_url is not None
+    if not read_heartbeats(redis):
         raise NotRunning(
             "Redis answers, but no worker does: start them with `chorale up` in another terminal"
         )
     client = Chorale(
-        around.redis_url, broker_url=around.settings.broker_url, answer_ttl_s=around.settings.answer_ttl_s
+        installation.redis_url,
+        broker_url=installation.settings.broker_url,
+        answer_ttl_s=installation.settings.answer_ttl_s,
     )
     return client.ask(request)

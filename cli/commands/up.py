@@ -41,7 +41,7 @@ def up(
 
         CHORALE_HOME=~/law CHORALE_REDIS_URL=redis://localhost:6379/0 chorale up --json
     """
-    from config.pipeline import load_pipeline
+    from assembly.pipeline import load_pipeline
     from config.settings import load_settings
 
     if processes is not None:

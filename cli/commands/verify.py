@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from cli.options import AsJson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +20,7 @@ KINDS = ("missing", "outdated", "incomplete", "surplus")
 def verify(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Which one.")] = "default",
     check: Annotated[bool, typer.Option("--check", help="Compare only, and mend nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare what every store shows with the table of documents, and mend what differs.
 
@@ -34,29 +35,27 @@ def verify(
 
         chorale verify -n law --check --json
     """
-    from chorale_client.words import WIRE_VERSION
-
     from cli.exit_codes import PART_DONE
-    from cli.indexing.one_writer import check_namespace, publish
     from cli.installation import find_installation
-    from cli.terminal import stdout
+    from cli.namespace_states import check_namespace, publish
+    from cli.terminal import print_json, stdout
     from search.several_stores.store import ClusteredStore
 
     check_namespace(namespace)
-    around = find_installation()
-    store = around.resources.writing_store
+    installation = find_installation()
+    store = installation.resources.writing_store
     found: Mapping[str, Difference] = {}
     unwritten: dict[str, str] = {}
     if isinstance(store, ClusteredStore):
         found = store.verify(namespace, mends=not check)
         unwritten = store.unwritten(namespace)
-        publish(around.resources, namespace)
+        publish(installation.resources, namespace)
     else:
         # Raises what is wrong with it.
         store.warm(namespace)
     if as_json:
         told = {name: asdict(one) for name, one in found.items()}
-        print(json.dumps({"v": WIRE_VERSION, "namespace": namespace, "stores": told, "unwritten": unwritten}))
+        print_json({"namespace": namespace, "stores": told, "unwritten": unwritten})
     else:
         for name, one in found.items():
             stdout().print(f"{name}: {_said(one, mends=not check)}")

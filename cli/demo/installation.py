@@ -59,9 +59,9 @@ def demo_installation(lines: LastLines) -> Iterator[DemoInstallation]:
     It ends with the block, with SIGTERM and with the terminal; the processes end with this one however it ends.
     Raises RedisInUse, RedisMissing, RedisUnreachable.
     """
+    from assembly.pipeline import load_pipeline
     from assembly.resources import Resources
     from config.logging import set_up_logging
-    from config.pipeline import load_pipeline
     from config.settings import load_settings
 
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -98,11 +98,11 @@ def _end(number: int, _: object) -> None:
 def _check_unused(redis_url: str) -> None:
     from redis import Redis, RedisError
 
-    from cli.monitoring.liveness import read_workers
+    from cli.monitoring.heartbeats import read_heartbeats
 
     with Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2) as client:
         try:
-            is_used = bool(read_workers(client)) or bool(client.xlen(OUTBOX))
+            is_used = bool(read_heartbeats(client)) or bool(client.xlen(OUTBOX))
         except RedisError:
             return  # whoever starts the workers says so
     if is_used:

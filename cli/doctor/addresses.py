@@ -15,17 +15,17 @@ _DATABASES = {"the audit trail": "CHORALE_AUDIT_URL", "the table of documents": 
 _VARIABLES = {**_DATABASES, "the broker": "CHORALE_BROKER_URL"}
 
 
-def same(around: Installation) -> Iterator[Finding]:
+def same(installation: Installation) -> Iterator[Finding]:
     """Among the processes in full.  Where this program runs servers may have other names: it is compared by kind and
     name of database and virtual host alone, and its stores' addresses not at all."""
-    reports = [report for report in read_reports(around.running_redis()) if "addresses" in report.said]
-    own = addresses(around.resources)
-    is_near = any(report.said["host"] == socket.gethostname() for report in reports)
+    reports = [report for report in read_reports(installation.running_redis()) if "addresses" in report.about]
+    own = addresses(installation.resources)
+    is_near = any(report.about["host"] == socket.gethostname() for report in reports)
     told: list[dict[str, list[str]]] = []
-    for what in dict.fromkeys(name for report in reports for name in report.said["addresses"]):
+    for what in dict.fromkeys(name for report in reports for name in report.about["addresses"]):
         meant: dict[str, list[str]] = {}
         for report in reports:
-            if address := report.said["addresses"].get(what):
+            if address := report.about["addresses"].get(what):
                 meant.setdefault(address, []).append(report.name)
         # The table of documents is mostly in the database of the audit trail.
         if meant in told:
@@ -47,13 +47,13 @@ def same(around: Installation) -> Iterator[Finding]:
                 )
 
 
-def shared(around: Installation) -> Iterator[Finding]:
+def shared(installation: Installation) -> Iterator[Finding]:
     """A file is another one on every host."""
-    reports = read_reports(around.running_redis())
-    hosts = sorted({str(report.said["host"]) for report in reports if "host" in report.said})
+    reports = read_reports(installation.running_redis())
+    hosts = sorted({str(report.about["host"]) for report in reports if "host" in report.about})
     if len(hosts) < 2:
         return
-    said = [addresses(around.resources), *(report.said.get("addresses", {}) for report in reports)]
+    said = [addresses(installation.resources), *(report.about.get("addresses", {}) for report in reports)]
     for what, variable in _DATABASES.items():
         files = (one[what] for one in said if one.get(what, "").startswith("sqlite:"))
         if file := next(files, None):

@@ -27,8 +27,8 @@ OLD_S = 30.0
 """An ended request is in the tables within a second, unless somebody holds them."""
 
 
-def schema(around: Installation) -> Iterator[Finding]:
-    url = database_url(around.settings.audit_database_url)
+def schema(installation: Installation) -> Iterator[Finding]:
+    url = database_url(installation.settings.audit_database_url)
     shown = url.render_as_string()
     mend = "start `chorale sweeper` (or `chorale up`) of this version: it brings the database up to date"
     # Opening a file that is not there would make it.
@@ -76,8 +76,8 @@ def _writing(url: URL, shown: str) -> Iterator[Finding]:
         engine.dispose()
 
 
-def outbox(around: Installation) -> Iterator[Finding]:
-    redis = around.running_redis()
+def outbox(installation: Installation) -> Iterator[Finding]:
+    redis = installation.running_redis()
     entries, age_s = outbox_state(redis)
     bound = read_outbox_bound(redis)
     is_filling = 0 < bound.entries <= 2 * entries

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from cli.monitoring.liveness import read_workers
+from cli.monitoring.heartbeats import read_heartbeats
 
 
-def reachable(around: Installation) -> Iterator[Finding]:
-    url = around.settings.broker_url
+def reachable(installation: Installation) -> Iterator[Finding]:
+    url = installation.settings.broker_url
     if url is None:
         return
     from chorale_client.redis_urls import broker_tls, celery_url, without_password
@@ -28,7 +28,7 @@ def reachable(around: Installation) -> Iterator[Finding]:
             )
 
 
-def consumers(around: Installation) -> Iterator[Finding]:
+def consumers(installation: Installation) -> Iterator[Finding]:
     """Where the broker counts them: workers on another broker give their signs of life to Redis all the same."""
     from chorale_client.publisher import BROKER_ERRORS
     from chorale_client.redis_urls import without_password
@@ -36,11 +36,11 @@ def consumers(around: Installation) -> Iterator[Finding]:
     from config.celery import is_redis
     from tasks.sweeping.queues import queue_states
 
-    url, redis = around.settings.broker_url, around.running_redis()
+    url, redis = installation.settings.broker_url, installation.running_redis()
     if url is None or is_redis(url):
         return
-    alive = {queue for worker in read_workers(redis) if worker.is_ready for queue in worker.queues}
-    served = [queue for queue in around.pipeline.queues if queue in alive]
+    alive = {queue for worker in read_heartbeats(redis) if worker.is_ready for queue in worker.queues}
+    served = [queue for queue in installation.pipeline.queues if queue in alive]
     try:
         states = queue_states(redis, served, broker_url=url)
     except BROKER_ERRORS:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.doctor.finding import Finding
-from cli.doctor.reports import Report, read_reports
+from cli.doctor.reports import read_reports
 from cli.installation import Installation
+from cli.monitoring.heartbeats import Heartbeat
 from config.celery import BACKEND, is_redis, needs_acknowledgement
+from tasks.celery_surface.private_names import BINDINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Rule:
     """What happens otherwise."""
     holds: Callable[[Any], bool] | None = None
     """Where more than the expected value is right."""
-    applies: Callable[[Report], bool] = lambda _: True
+    applies: Callable[[Heartbeat], bool] = lambda _: True
 
     def is_kept(self, value: Any) -> bool:
         return bool(self.holds(value)) if self.holds else bool(value == self.expected)
@@ -30,8 +32,8 @@ def _short(value: Any) -> bool:
     return isinstance(value, int | float) and 0 < value <= 60
 
 
-def _acknowledges(report: Report) -> bool:
-    return needs_acknowledgement(report.queues) or not report.said["settings"].get("lean", True)
+def _acknowledges(report: Heartbeat) -> bool:
+    return needs_acknowledgement(report.queues) or not report.about["settings"].get("lean", True)
 
 
 RULES = (
@@ -76,10 +78,10 @@ RULES = (
 _OF_REDIS = {rule.setting for rule in RULES[2:6]} | {"socket_timeout", "priority_steps"}
 
 
-def workers(around: Installation) -> Iterator[Finding]:
-    on_redis = is_redis(around.settings.broker_url or "redis://")
-    for report in read_reports(around.running_redis()):
-        has = report.said.get("celery")
+def workers(installation: Installation) -> Iterator[Finding]:
+    on_redis = is_redis(installation.settings.broker_url or "redis://")
+    for report in read_reports(installation.running_redis()):
+        has = report.about.get("celery")
         if has is None:
             continue
         for rule in RULES:
@@ -94,12 +96,12 @@ def workers(around: Installation) -> Iterator[Finding]:
                 )
 
 
-def chords(around: Installation) -> Iterator[Finding]:
+def chords(installation: Installation) -> Iterator[Finding]:
     """Several times slower, and on purpose only where the broker is no Redis."""
     from tasks.registration import make_app
 
-    why = make_app(around.resources).fanout.why_plain
-    if why is not None and is_redis(around.settings.broker_url or "redis://"):
+    why = make_app(installation.resources).fanout.why_plain
+    if why is not None and is_redis(installation.settings.broker_url or "redis://"):
         yield Finding(
             f"requests are published as plain chords, several times slower: {why}",
             "one Redis database for ledger and broker (no CHORALE_BROKER_URL), CHORALE_LEAN not off, and the "
@@ -107,16 +109,16 @@ def chords(around: Installation) -> Iterator[Finding]:
         )
 
 
-def events(around: Installation) -> Iterator[Finding]:
-    redis = around.running_redis()
+def events(installation: Installation) -> Iterator[Finding]:
+    redis = installation.running_redis()
     # Who says that they are off has chosen: Flower shows workers and queues then.
-    is_chosen = "task_events" in around.settings.model_fields_set
-    if is_chosen or not redis.exists("_kombu.binding.celeryev"):
+    is_chosen = "task_events" in installation.settings.model_fields_set
+    if is_chosen or not redis.exists(f"{BINDINGS}.celeryev"):
         return
     silent = [
         report.name
         for report in read_reports(redis)
-        if not report.said.get("celery", {}).get("worker_send_task_events", True)
+        if not report.about.get("celery", {}).get("worker_send_task_events", True)
     ]
     if silent:
         yield Finding(

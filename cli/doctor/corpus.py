@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from cli.monitoring.generations import published
+from cli.namespace_states import published
 from models.documents import NamespaceState
 from models.errors import ServiceError, StageFailure
 from search.several_stores.database import DatabaseUnavailable
@@ -16,12 +16,12 @@ _SETTLE_S = 0.5
 """A batch that was just committed is announced within this."""
 
 
-def store_is_readable(around: Installation) -> Iterator[Finding]:
-    store = around.resources.writing_store
+def store_is_readable(installation: Installation) -> Iterator[Finding]:
+    store = installation.resources.writing_store
     try:
         states = store.namespaces()
     except DatabaseUnavailable as failure:
-        settings = around.settings
+        settings = installation.settings
         is_shared = settings.documents_database_url == settings.audit_url
         variable = "CHORALE_AUDIT_URL" if is_shared else "CHORALE_DOCUMENTS_URL"
         yield Finding(
@@ -41,17 +41,17 @@ def store_is_readable(around: Installation) -> Iterator[Finding]:
             yield Finding(f"namespace {state.name!r}: {what}", mend)
 
 
-def model(around: Installation) -> Iterator[Finding]:
-    settings = around.settings
+def model(installation: Installation) -> Iterator[Finding]:
+    settings = installation.settings
     try:
-        own = around.resources.embedder.fingerprint
+        own = installation.resources.embedder.fingerprint
     except ServiceError as error:
         yield Finding(
             f"the model cannot be read: {error}",
             "set CHORALE_EMBEDDER to a folder with it, or a name on the hub",
         )
         return
-    for state in _namespaces(around):
+    for state in _namespaces(installation):
         if state.manifest is not None and state.manifest.embedder != own:
             yield Finding(
                 f"namespace {state.name!r} was embedded by another model or precision than {settings.embedder}",
@@ -60,10 +60,10 @@ def model(around: Installation) -> Iterator[Finding]:
             )
 
 
-def rerankers(around: Installation) -> Iterator[Finding]:
-    for name, declared in around.pipeline.rerankers.items():
+def rerankers(installation: Installation) -> Iterator[Finding]:
+    for name, declared in installation.pipeline.rerankers.items():
         try:
-            _ = around.resources.reranker(name).fingerprint
+            _ = installation.resources.reranker(name).fingerprint
         except ServiceError as error:
             yield Finding(
                 f"the reranker {name!r} ({declared.model}) cannot be read: {error}",
@@ -71,11 +71,11 @@ def rerankers(around: Installation) -> Iterator[Finding]:
             )
 
 
-def generations(around: Installation) -> Iterator[Finding]:
-    around.running_redis()
-    if _differing(around):
+def generations(installation: Installation) -> Iterator[Finding]:
+    installation.running_redis()
+    if _differing(installation):
         time.sleep(_SETTLE_S)
-    for name, (own, copy) in _differing(around).items():
+    for name, (own, copy) in _differing(installation).items():
         said = "none" if copy is None else f"{copy:,}"
         yield Finding(
             f"namespace {name!r} has generation {own:,}, and Redis says {said}: old answers may come from the cache",
@@ -83,9 +83,9 @@ def generations(around: Installation) -> Iterator[Finding]:
         )
 
 
-def _differing(around: Installation) -> dict[str, tuple[int, int | None]]:
-    states = _namespaces(around)
-    copies = published(around, [state.name for state in states])
+def _differing(installation: Installation) -> dict[str, tuple[int, int | None]]:
+    states = _namespaces(installation)
+    copies = published(installation, [state.name for state in states])
     return {
         state.name: (state.generation, copies.get(state.name))
         for state in states
@@ -93,9 +93,9 @@ def _differing(around: Installation) -> dict[str, tuple[int, int | None]]:
     }
 
 
-def _namespaces(around: Installation) -> list[NamespaceState]:
+def _namespaces(installation: Installation) -> list[NamespaceState]:
     try:
-        return around.resources.writing_store.namespaces()
+        return installation.resources.writing_store.namespaces()
     except StageFailure:
         raise ServiceError("the documents cannot be read, which is said above") from None
 

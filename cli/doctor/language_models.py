@@ -13,7 +13,7 @@ from cli.installation import Installation
 from models.errors import StageFailure
 
 if TYPE_CHECKING:
-    from config.generators import Endpoint
+    from branches.chat_endpoint import Endpoint
 
 PROMPT = "Say yes."
 _MENDS = {
@@ -24,21 +24,21 @@ _MENDS = {
 }
 
 
-def have_time(around: Installation) -> Iterator[Finding]:
+def have_time(installation: Installation) -> Iterator[Finding]:
     """Of configurations that declare no time: who declares one, or gives one with each request, knows what it is."""
     from chorale_client.request import Request
 
     from branches.language_model import AFTER_S
     from tasks.request.planning import reserves_ms
 
-    generators = around.resources.generators
+    generators = installation.resources.generators
     request_s: float = Request.model_fields["timeout_s"].default
-    for configuration in around.pipeline.configurations.values():
+    for configuration in installation.pipeline.configurations.values():
         if configuration.timeout_s is not None:
             continue
         budget_ms = configuration.reranker.budget_ms if configuration.reranker else 0
         most_s = request_s - reserves_ms(request_s, budget_ms)[1] / 1000 - AFTER_S
-        for branch in around.pipeline.branches_of(configuration):
+        for branch in installation.pipeline.branches_of(configuration):
             options = generators.options(branch.name)
             if options is not None and options.asks_a_model and options.limit_s > most_s:
                 yield Finding(
@@ -49,10 +49,10 @@ def have_time(around: Installation) -> Iterator[Finding]:
                 )
 
 
-def answer(around: Installation) -> Iterator[Finding]:
-    generators = around.resources.generators
+def answer(installation: Installation) -> Iterator[Finding]:
+    generators = installation.resources.generators
     endpoints: dict[tuple[object, ...], tuple[Endpoint, list[str]]] = {}
-    for branch in around.pipeline.branches:
+    for branch in installation.pipeline.branches:
         options = generators.options(branch.name)
         if options is not None and options.asks_a_model:
             # A package's generator knows by itself whom to ask.
@@ -70,14 +70,13 @@ def answer(around: Installation) -> Iterator[Finding]:
 
 def _ask(options: Endpoint) -> None:
     """Raises the StageFailure that a request's branch would have."""
-    from branches.language_models import open_chat, open_generator
-    from config.generators import HydeOptions
+    from branches.kinds.hyde import HydeOptions, open_generator
 
     said: object
     if isinstance(options, HydeOptions) and options.is_foreign:
         (said,) = open_generator(options).imagine([PROMPT], timeout_s=options.limit_s)
     else:
-        chat = open_chat(options)
+        chat = options.open_chat()
         try:
             (said,) = chat.complete([PROMPT], timeout_s=options.limit_s)
         finally:

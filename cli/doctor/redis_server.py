@@ -9,12 +9,13 @@ from typing import Any
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation, NotRunning
+from tasks.celery_surface.private_names import KOMBU, UNACKED
 
 OLDEST_VERSION = (6, 2)
 """The oldest with the commands that the ledger's scripts use."""
 APART_S = 5.0
 """More than a slow answer explains."""
-OURS = ("chorale:", "chorale.", "celery-task-meta-", "_kombu.", "unacked", "celeryev")
+OURS = ("chorale:", "chorale.", "celery-task-meta-", KOMBU, UNACKED, "celeryev")
 """Beginnings of our own keys, Celery's and kombu's (`chorale_client.keys`)."""
 LOOKED_AT = 10_000
 """Keys; a database of millions is not read for this."""
@@ -22,21 +23,21 @@ FULL = 0.9
 """Share of `maxmemory` from which writes will soon be refused."""
 
 
-def reachable(around: Installation) -> Iterator[Finding]:
+def reachable(installation: Installation) -> Iterator[Finding]:
     try:
-        around.running_redis()
+        installation.running_redis()
     except NotRunning as error:
         yield Finding(error.what, error.mend)
 
 
-def version(around: Installation) -> Iterator[Finding]:
-    said = str(_info(around)["redis_version"])
+def version(installation: Installation) -> Iterator[Finding]:
+    said = str(_info(installation)["redis_version"])
     if tuple(int(part) for part in said.split(".")[:2]) < OLDEST_VERSION:
         yield Finding(f"Redis has version {said}", f"use {'.'.join(map(str, OLDEST_VERSION))} or newer")
 
 
-def memory(around: Installation) -> Iterator[Finding]:
-    info = _info(around)
+def memory(installation: Installation) -> Iterator[Finding]:
+    info = _info(installation)
     policy, limit = info.get("maxmemory_policy", "noeviction"), int(info.get("maxmemory", 0))
     if policy != "noeviction":
         yield Finding(
@@ -50,17 +51,17 @@ def memory(around: Installation) -> Iterator[Finding]:
         )
 
 
-def evictions(around: Installation) -> Iterator[Finding]:
-    if count := int(_info(around).get("evicted_keys", 0)):
+def evictions(installation: Installation) -> Iterator[Finding]:
+    if count := int(_info(installation).get("evicted_keys", 0)):
         yield Finding(
             f"Redis has evicted {count:,} keys since it started: requests, answers or messages may be among them",
             "see `redis memory` and `redis-cli CONFIG GET maxmemory-policy`; then `redis-cli CONFIG RESETSTAT`",
         )
 
 
-def clock(around: Installation) -> Iterator[Finding]:
+def clock(installation: Installation) -> Iterator[Finding]:
     before_s = time.time()
-    seconds, microseconds = around.running_redis().time()
+    seconds, microseconds = installation.running_redis().time()
     # Somewhere between the two looks at our own clock is the moment of Redis's.
     apart_s = abs((before_s + time.time()) / 2 - (seconds + microseconds / 1e6))
     if apart_s > APART_S:
@@ -70,9 +71,9 @@ def clock(around: Installation) -> Iterator[Finding]:
         )
 
 
-def strangers(around: Installation) -> Iterator[Finding]:
-    redis = around.running_redis()
-    ours = (*OURS, *around.pipeline.queues)
+def strangers(installation: Installation) -> Iterator[Finding]:
+    redis = installation.running_redis()
+    ours = (*OURS, *installation.pipeline.queues)
     names = (key.decode(errors="replace") for key in islice(redis.scan_iter(count=1_000), LOOKED_AT))
     foreign = [name for name in names if not name.startswith(ours) and not name.endswith(".pidbox")]
     if foreign:
@@ -82,8 +83,8 @@ def strangers(around: Installation) -> Iterator[Finding]:
         )
 
 
-def durability(around: Installation) -> Iterator[Finding]:
-    info = _info(around)
+def durability(installation: Installation) -> Iterator[Finding]:
+    info = _info(installation)
     if not int(info.get("aof_enabled", 0)):
         yield Finding(
             "Redis keeps nothing over a restart (appendonly no): requests in flight and the outbox would be lost",
@@ -93,6 +94,6 @@ def durability(around: Installation) -> Iterator[Finding]:
         yield Finding("Redis cannot write its append-only file", "see its log; mostly the disk is full")
 
 
-def _info(around: Installation) -> dict[str, Any]:
-    info: dict[str, Any] = around.running_redis().info()
+def _info(installation: Installation) -> dict[str, Any]:
+    info: dict[str, Any] = installation.running_redis().info()
     return info

@@ -10,6 +10,7 @@ from chorale_client.words import Reason
 from cli.doctor.finding import Finding
 from cli.installation import Installation
 from models.errors import StageFailure
+from search.protocol import Search
 
 if TYPE_CHECKING:
     from search.protocol import Store
@@ -24,17 +25,17 @@ _MENDS = {
 """Where the store's own sentence says no more."""
 
 
-def answer(around: Installation) -> Iterator[Finding]:
-    resources = around.resources
-    writes = {name for name in around.pipeline.stores if f"{name}:write" in resources.capabilities}
-    for name, declared in around.pipeline.stores.items():
+def answer(installation: Installation) -> Iterator[Finding]:
+    resources = installation.resources
+    writes = {name for name in installation.pipeline.stores if f"{name}:write" in resources.capabilities}
+    for name, declared in installation.pipeline.stores.items():
         try:
             store = resources.store(name)
             if name in writes:
                 cast("Store", store).namespaces()
             else:
                 namespace = (declared.options.get("namespaces") or ["default"])[0]
-                store.search_text(namespace, ["chorale"], depth=1, timeout_s=ANSWER_LIMIT_S)
+                store.search_text(namespace, ["chorale"], Search(depth=1, timeout_s=ANSWER_LIMIT_S))
         except StageFailure as failure:
             what, semicolon, mend = failure.detail.rpartition("; ")
             said = what if semicolon else failure.detail

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from chorale_client.keys import SWEEPER
 from chorale_client.words import WIRE_VERSION
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from cli.monitoring.liveness import is_swept, read_queues, read_workers
+from cli.monitoring.heartbeats import read_heartbeats
+from cli.monitoring.queues import read_queues
 
 STALE_S = 5.0
 """A worker beats every second, and its key expires after ten."""
@@ -18,9 +20,9 @@ LONG_QUEUE = 100
 _LOOKS, _LOOK_EVERY_S = 20, 0.05
 
 
-def queues_are_served(around: Installation) -> Iterator[Finding]:
-    workers = read_workers(around.running_redis())
-    for queue in around.pipeline.queues:
+def queues_are_served(installation: Installation) -> Iterator[Finding]:
+    workers = read_heartbeats(installation.running_redis())
+    for queue in installation.pipeline.queues:
         serving = [worker for worker in workers if queue in worker.queues]
         name = queue.removeprefix("chorale.")
         if not serving:
@@ -41,16 +43,16 @@ def queues_are_served(around: Installation) -> Iterator[Finding]:
                     )
 
 
-def sweeper(around: Installation) -> Iterator[Finding]:
-    redis = around.running_redis()
-    if not any(not worker.queues and worker.is_ready for worker in read_workers(redis)):
+def sweeper(installation: Installation) -> Iterator[Finding]:
+    redis = installation.running_redis()
+    if not any(not worker.queues and worker.is_ready for worker in read_heartbeats(redis)):
         yield Finding(
             "no sweeper process runs: nobody fills the audit tables",
             "start `chorale sweeper`, or all of it: `chorale up`",
         )
     # Between two leases there is a moment without one.
     for _ in range(_LOOKS):
-        if is_swept(redis):
+        if redis.exists(SWEEPER):
             return
         time.sleep(_LOOK_EVERY_S)
     yield Finding(
@@ -59,19 +61,20 @@ def sweeper(around: Installation) -> Iterator[Finding]:
     )
 
 
-def queue_lengths(around: Installation) -> Iterator[Finding]:
-    redis = around.running_redis()
-    for waiting in read_queues(redis, around.pipeline.queues, broker_url=around.settings.broker_url):
-        if waiting.length is not None and waiting.length > LONG_QUEUE:
-            name = waiting.queue.removeprefix("chorale.")
+def queue_lengths(installation: Installation) -> Iterator[Finding]:
+    redis = installation.running_redis()
+    broker_url = installation.settings.broker_url
+    for queue, state in read_queues(redis, installation.pipeline.queues, broker_url=broker_url).items():
+        if state.length is not None and state.length > LONG_QUEUE:
+            name = queue.removeprefix("chorale.")
             yield Finding(
-                f"{waiting.length:,} messages wait on {waiting.queue}",
+                f"{state.length:,} messages wait on {queue}",
                 f"more processes: `chorale up --processes {name}=2`; or see in its log why it is slow",
             )
 
 
-def wire_versions(around: Installation) -> Iterator[Finding]:
-    for worker in read_workers(around.running_redis()):
+def wire_versions(installation: Installation) -> Iterator[Finding]:
+    for worker in read_heartbeats(installation.running_redis()):
         if worker.wire is not None and worker.wire != WIRE_VERSION:
             yield Finding(
                 f"{worker.name} writes version {worker.wire} of the wire format, this program {WIRE_VERSION}",

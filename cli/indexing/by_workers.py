@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from chorale_client import Chorale
 from chorale_client.documents import MAX_DOCUMENT_BYTES, document_bytes
 from chorale_client.errors import NoRoom
-from chorale_client.indexed import Indexed
 from chorale_client.words import QUEUE_INDEX
 
-from cli.indexing.one_writer import known
 from cli.indexing.sent_messages import SentMessages, index_queue
+from cli.namespace_states import known
 from ingest.raw_documents import RawDocument, Skipped
 from models.errors import ServiceError
-from tasks.indexing.run import IndexingRun, IndexReport, Progress, skipped_from_wire
+from tasks.indexing.report import IndexReport
+from tasks.indexing.run import IndexingRun, Progress, SourceDocuments
 
 if TYPE_CHECKING:
     from cli.indexing.sent_messages import Told
@@ -39,14 +39,11 @@ class NotIndexed(ServiceError):
 
 
 def index_by_workers(
-    around: Installation,
-    items: Iterable[RawDocument | Skipped],
+    installation: Installation,
+    documents: SourceDocuments,
     *,
     namespace: str,
-    source: str,
-    prune: bool,
     progress: Callable[[Progress], None],
-    total_documents: int,
     say: Callable[[str], None],
 ) -> IndexReport:
     """Send what is new or changed, wait until every store shows it, and report.
@@ -55,21 +52,21 @@ def index_by_workers(
     it will be in the table that this one compares with.  Raises NotRunning where no worker of `chorale.index` is alive,
     NotIndexed, RedisError, and what the client raises.
     """
-    redis = around.running_redis()
-    if (trouble := index_queue(around, redis).trouble) is not None:
+    redis = installation.running_redis()
+    if (trouble := index_queue(installation, redis).trouble) is not None:
         raise trouble
-    sent = SentMessages(around, redis, namespace=namespace, source=source, say=say)
+    sent = SentMessages(installation, redis, namespace=namespace, source=documents.source, say=say)
     sent.wait_for_earlier()
-    store = around.resources.writing_store
+    store = installation.resources.writing_store
     state = known(store, namespace)
-    before = store.revisions(namespace, source) if state else {}
-    run = IndexingRun(source, before, progress, total_documents)
+    before = store.revisions(namespace, documents.source) if state else {}
+    run = IndexingRun(documents, before, progress)
     run.report.generation = state.generation if state else 0
-    sending = _Sending(around, namespace, run, sent)
-    for batch in run.batches(items):
+    sending = _Sending(installation, namespace, run, sent)
+    for batch in run.batches():
         sending.upsert([item for item, _ in batch])
     sending.wait_for(0)
-    if prune:
+    if documents.prune:
         sending.delete(run.gone())
         sending.wait_for(0)
     return run.report
@@ -78,10 +75,12 @@ def index_by_workers(
 class _Sending:
     """Sends what one run has for the workers, and adds up what they say."""
 
-    def __init__(self, around: Installation, namespace: str, run: IndexingRun, sent: SentMessages) -> None:
-        assert around.redis_url is not None
-        self._client = Chorale(around.redis_url, broker_url=around.settings.broker_url)
-        self._around, self._namespace, self._run, self._sent = around, namespace, run, sent
+    def __init__(
+        self, installation: Installation, namespace: str, run: IndexingRun, sent: SentMessages
+    ) -> None:
+        assert installation.redis_url is not None
+        self._client = Chorale(installation.redis_url, broker_url=installation.settings.broker_url)
+        self._installation, self._namespace, self._run, self._sent = installation, namespace, run, sent
 
     def upsert(self, items: Iterable[RawDocument]) -> None:
         rows = []
@@ -95,7 +94,7 @@ class _Sending:
         if rows:
             size_bytes = _message_bytes(rows)
             self.wait_for(AT_ONCE - 1, BYTES_AT_ONCE - size_bytes)
-            upsert = partial(self._client.upsert, self._namespace, rows, source=self._run.source)
+            upsert = partial(self._client.upsert, self._namespace, rows, source=self._run.documents.source)
             self._hand_in(upsert, size_bytes)
 
     def delete(self, ids: Sequence[str]) -> None:
@@ -113,7 +112,7 @@ class _Sending:
                     self.wait_for(len(self._sent) - 1)
                 elif (
                     refused.waiting
-                    and index_queue(self._around, self._around.running_redis()).trouble is None
+                    and index_queue(self._installation, self._installation.running_redis()).trouble is None
                 ):
                     time.sleep(FOR_ROOM_S)
                 else:
@@ -131,23 +130,10 @@ class _Sending:
                 f"a message was lost: it is not in {QUEUE_INDEX} any more, no worker has it in hand, and none told what "
                 "became of it; the same command sends it again"
             )
-        done = Indexed.from_wire(told)
-        if done.error is not None:
-            raise NotIndexed(done.error)
-        report = self._run.report
-        report.added += done.added
-        report.replaced += done.replaced
-        report.unchanged += done.unchanged
-        report.deleted += done.deleted
-        report.unwritten |= done.unwritten
-        report.generation = max(report.generation, done.generation)
-        if (left_out := told.get("left_out")) is not None:
-            report.skipped += map(skipped_from_wire, left_out)
-        else:
-            # A worker of before says it in texts alone.
-            texts = (said.partition(": ") for said in done.skipped)
-            report.skipped += [Skipped(where, why) for where, _, why in texts]
-        self._run.tell(done.passages)
+        if (error := told.get("error")) is not None:
+            raise NotIndexed(error)
+        self._run.report.add(told)
+        self._run.tell()
 
 
 def _message_bytes(rows: Sequence[dict[str, Any]]) -> int:

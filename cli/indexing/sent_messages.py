@@ -15,7 +15,7 @@ from chorale_client.words import QUEUE_INDEX
 from pydantic_core import from_json
 
 from cli.installation import NotRunning
-from cli.monitoring.liveness import read_workers
+from cli.monitoring.heartbeats import read_heartbeats
 from config.celery import is_redis
 from tasks.sweeping.queues import queue_states
 
@@ -62,10 +62,10 @@ class IndexQueue:
         return None
 
 
-def index_queue(around: Installation, redis: Redis) -> IndexQueue:
+def index_queue(installation: Installation, redis: Redis) -> IndexQueue:
     """Raises RedisError."""
-    broker_url = around.settings.broker_url
-    workers = [worker for worker in read_workers(redis) if QUEUE_INDEX in worker.queues]
+    broker_url = installation.settings.broker_url
+    workers = [worker for worker in read_heartbeats(redis) if QUEUE_INDEX in worker.queues]
     in_hand = frozenset(task for worker in workers for task in worker.tasks)
     try:
         state = queue_states(redis, [QUEUE_INDEX], broker_url=broker_url)[QUEUE_INDEX]
@@ -94,9 +94,15 @@ class SentMessages:
     """
 
     def __init__(
-        self, around: Installation, redis: Redis, *, namespace: str, source: str, say: Callable[[str], None]
+        self,
+        installation: Installation,
+        redis: Redis,
+        *,
+        namespace: str,
+        source: str,
+        say: Callable[[str], None],
     ) -> None:
-        self._around, self._redis, self._say = around, redis, say
+        self._installation, self._redis, self._say = installation, redis, say
         self._key, self._not_done = f"{SENT}{namespace}:{source}", NOT_DONE + namespace
         self._bytes: dict[str, int] = {}
         self._said: set[str] = set()
@@ -138,7 +144,7 @@ class SentMessages:
                 continue
             looked_s = now_s
             self._say_why_they_wait()
-            queue = index_queue(self._around, self._redis)
+            queue = index_queue(self._installation, self._redis)
             if (trouble := queue.trouble) is None:
                 served_s = now_s
             elif now_s > served_s + GIVE_UP_S:

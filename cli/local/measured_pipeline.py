@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from chorale_client.keys import HEARTBEAT
 from redis import Redis
 from redis.exceptions import RedisError
 
 from cli.local.child_output import PrefixedLines
 from cli.local.child_process import Output
 from cli.local.processes import READY_LIMIT_S, running
+from cli.monitoring.heartbeats import read_heartbeats
 from config.local_redis import find_redis_url
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
     from assembly.resources import Resources
-    from config.pipeline import Pipeline
+    from config.declarations import Pipeline
     from config.settings import Settings
 
 
@@ -45,7 +45,7 @@ class NotReady(ServiceError):
 
 
 @contextmanager
-def installation(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[Resources]:
+def measured_pipeline(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[Resources]:
     """The running installation of these settings; without one it is started, and stopped at the end.
 
     `output` takes the lines of processes that are started here.  Raises what `cli.local.processes.running` raises, and
@@ -67,6 +67,6 @@ def installation(settings: Settings, pipeline: Pipeline, output: Output) -> Iter
 def _has_workers(redis_url: str) -> bool:
     try:
         with Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2) as client:
-            return next(client.scan_iter(HEARTBEAT + "*", count=1_000), None) is not None
+            return bool(read_heartbeats(client))
     except RedisError:
         return False

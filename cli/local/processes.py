@@ -23,7 +23,7 @@ from config.home_format import check_home
 from models.errors import ServiceError, WrongDeclaration
 
 if TYPE_CHECKING:
-    from config.pipeline import Pipeline
+    from config.declarations import Pipeline
     from config.settings import Settings
 
 REDIS = "redis"

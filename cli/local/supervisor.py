@@ -66,7 +66,7 @@ class _Watched:
             self.heard_at = now
         # A heartbeat older than this run is the one that was left by the run before.
         elif beat is not None and beat.age_s <= min(patience.fresh_s, now - self.started_at):
-            self.heard_at, self.has_beaten, self.is_ready = now, True, beat.ready
+            self.heard_at, self.has_beaten, self.is_ready = now, True, beat.is_ready
 
     def is_hung(self, now: float, patience: Patience) -> bool:
         limit_s = patience.hung_after_s if self.has_beaten else patience.start_s

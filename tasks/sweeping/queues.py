@@ -9,19 +9,19 @@ from __future__ import annotations
 import json
 import time
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chorale_client.keys import MOMENTS, entry_key
+from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.words import TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
 from kombu import Connection
 from redis import Redis
 
 from config.celery import is_redis
-from ledger.due import FUSE_EVERY_MS, FUSES
 from ledger.lua import ledger_scripts
 
 CONNECT_LIMIT_S = 2.0
@@ -162,7 +162,7 @@ def _published_ms(fuse_sent: int, moment: float | None, now_ms: int) -> float | 
     """The callback leaves no date, but each time it is published the request's next moment is a step away."""
     if fuse_sent == 0 or moment is None:
         return None
-    return min(moment, now_ms if fuse_sent >= FUSES else moment) - FUSE_EVERY_MS * fuse_sent
+    return min(moment, now_ms if fuse_sent >= PROTOCOL.fuses else moment) - PROTOCOL.fuse_every_ms * fuse_sent
 
 
 class DeclaredQueues:
@@ -198,13 +198,3 @@ class DeclaredQueues:
         self._lengths[queue] = length
         age_s = None if length == 0 or before is None else now_s - self._well_at_s[queue]
         return QueueState(length, age_s, int(found.consumer_count) if self._counts_workers else None)
-
-
-def with_workers(states: Mapping[str, QueueState], counts: Mapping[str, int]) -> dict[str, QueueState]:
-    """The states with the workers that gave a sign of life, where the broker counts none."""
-    return {
-        queue: state
-        if state.workers is not None
-        else QueueState(state.length, state.age_s, counts.get(queue), state.oldest)
-        for queue, state in states.items()
-    }

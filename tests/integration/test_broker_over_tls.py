@@ -16,8 +16,7 @@ from kombu.exceptions import OperationalError
 
 from cli.doctor.broker import reachable
 from cli.installation import Installation
-from cli.monitoring.liveness import read_queues
-from config.pipeline import load_pipeline
+from cli.monitoring.queues import read_queues
 from config.settings import Settings
 from tasks.registration import make_app
 from tests.support.servers.certificates import Certificate
@@ -69,13 +68,13 @@ def around(
             login = parts.netloc.rpartition("@")[0]
             url = f"amqps://{login}@127.0.0.1:{proxy.port}{parts.path}{options}"
             settings = Settings(home=tmp_path, redis_url=own_redis_server.url, broker_url=url)
-            return Installation(settings, load_pipeline(), own_redis_server.url)
+            return Installation(settings, own_redis_server.url)
 
         yield behind
 
 
 def waiting(around: Installation) -> int | None:
-    (queue,) = read_queues(around.running_redis(), [QUEUE], broker_url=around.settings.broker_url)
+    queue = read_queues(around.running_redis(), [QUEUE], broker_url=around.settings.broker_url)[QUEUE]
     return queue.length
 
 

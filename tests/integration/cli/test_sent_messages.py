@@ -24,11 +24,11 @@ import tasks.indexing.run
 from cli.indexing.by_workers import NotIndexed, index_by_workers
 from cli.indexing.sent_messages import SentMessages
 from cli.installation import Installation, NotRunning
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.raw_documents import RawDocument, Skipped
 from models.errors import StoreUnavailable
-from tasks.indexing.run import BATCH_DOCUMENTS, IndexReport
+from tasks.indexing.report import IndexReport
+from tasks.indexing.run import BATCH_DOCUMENTS, SourceDocuments
 from tasks.registration import make_app
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
@@ -45,15 +45,15 @@ def page(name: str, text: str = "Moles dig.") -> RawDocument:
 
 
 @pytest.fixture
-def around(redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path) -> Installation:
-    return Installation(Settings(home=tmp_path), load_pipeline(), redis_server.url)
+def installation(redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path) -> Installation:
+    return Installation(Settings(home=tmp_path), redis_server.url)
 
 
 @pytest.fixture
-def app(around: Installation, monkeypatch: pytest.MonkeyPatch) -> Celery:
+def app(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> Celery:
     monkeypatch.setattr(tasks.indexing.index_tasks, "PATIENCE_S", 0.0)
     monkeypatch.setattr(tasks.indexing.index_tasks, "PAUSE_S", 0.0)
-    return make_app(around.resources)
+    return make_app(installation.resources)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def index(
-    around: Installation, said: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, said: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Index]:
     """Start a run, which looks and gives up sooner than in earnest, while a worker is alive."""
     monkeypatch.setattr(cli.indexing.sent_messages, "LOOK_FOR_WORKERS_S", LOOK_S)
@@ -73,9 +73,10 @@ def index(
     with ThreadPoolExecutor(1) as pool:
 
         def run(items: Iterable[RawDocument | Skipped], *, prune: bool = False) -> Future[IndexReport]:
+            documents = SourceDocuments(items, SOURCE, prune=prune, total=1)
             return pool.submit(
-                index_by_workers, around, items, namespace="docs", source=SOURCE, prune=prune,
-                progress=lambda _: None, total_documents=1, say=said.append,
+                index_by_workers, installation, documents, namespace="docs",
+                progress=lambda _: None, say=said.append,
             )  # fmt: skip
 
         yield run
@@ -120,29 +121,18 @@ def shown(app: Celery) -> set[str]:
 
 
 def test_what_is_no_fault_for_the_workers_is_none_for_the_command(
-    app: Celery, index: Index, around: Installation, redis_client: redis.Redis
+    app: Celery, index: Index, installation: Installation, redis_client: redis.Redis
 ) -> None:
     running = index([page("a: b")])
     sent(redis_client)
     later = {"id": "wiki/a: b", "text": "Moles sleep."}
-    Chorale(around.redis_url or "").upsert("docs", [later], source=SOURCE)
+    Chorale(installation.redis_url or "").upsert("docs", [later], source=SOURCE)
     work(app, last_first=True)
     report = running.result(30)
     assert report.skipped == [
         Skipped("wiki/a: b", "overtaken: what was handed in later stands", is_fault=False)
     ]
     assert not report.has_faults
-
-
-def test_workers_of_before_say_what_they_left_out_in_a_text(
-    app: Celery, index: Index, redis_client: redis.Redis
-) -> None:
-    running = index([page("a")])
-    sent(redis_client)
-    told = {"v": 1, "namespace": "docs", "skipped": ["document 1: no text"]}
-    redis_client.set(INDEXED + ticket(redis_client), json.dumps(told))
-    report = running.result(30)
-    assert (report.skipped, report.has_faults) == ([Skipped("document 1", "no text")], True)
 
 
 def test_a_worker_that_is_started_anew_is_waited_for(
@@ -241,9 +231,9 @@ def test_who_waits_goes_on_waiting_while_the_memory_of_redis_is_full(
 
 
 def test_what_was_sent_is_kept_for_the_next_run_though_the_memory_of_redis_is_full(
-    around: Installation, redis_client: redis.Redis, said: list[str]
+    installation: Installation, redis_client: redis.Redis, said: list[str]
 ) -> None:
-    messages = SentMessages(around, redis_client, namespace="docs", source=SOURCE, say=said.append)
+    messages = SentMessages(installation, redis_client, namespace="docs", source=SOURCE, say=said.append)
     with full(redis_client):
         messages.add("a")
     assert redis_client.smembers(f"{SENT}docs:{SOURCE}") == {b"a"}

@@ -46,7 +46,7 @@ class FileHeartbeats:
     def __call__(self, names: Sequence[str]) -> Mapping[str, Heartbeat | None]:
         files = {name: self.folder / name for name in names}
         return {
-            name: Heartbeat(max(0.0, time.time() - file.stat().st_mtime), ready=True)
+            name: Heartbeat(name, max(0.0, time.time() - file.stat().st_mtime), is_ready=True)
             for name, file in files.items()
             if file.exists()
         }
@@ -179,7 +179,7 @@ def test_a_level_starts_when_the_one_below_is_ready_and_stops_before_it(tmp_path
     with supervisor:
         until(lambda: "low here" in order)
         assert supervisor.pids().keys() == {"low"}
-        beats["low"] = Heartbeat(0.0, ready=True)
+        beats["low"] = Heartbeat("low", 0.0, is_ready=True)
         until(lambda: "high here" in order)
     assert order == ["low here", "high here", "high bye", "low bye"]
 

@@ -41,7 +41,7 @@ IMPORTED = (
     "audit.drainer",
     "inference.onnx_embedder",
     "inference.onnx_reranker",
-    "search.clustered.store",
+    "search.several_stores.store",
 )
 """What workers and sweepers import, also what they import late."""
 

@@ -8,7 +8,6 @@ import pytest
 
 from cli.doctor.language_models import have_time
 from cli.installation import Installation
-from config.pipeline import load_pipeline
 from config.settings import Settings
 
 PIPELINE = """
@@ -36,8 +35,8 @@ def found(tmp_path: Path, *, limit_s: float, configuration: str) -> list[str]:
     file = tmp_path / "pipeline.toml"
     file.write_text(PIPELINE.format(limit_s=limit_s, configuration=configuration))
     nowhere = "redis://127.0.0.1:9/0"
-    around = Installation(Settings(home=tmp_path, redis_url=nowhere), load_pipeline(file), nowhere)
-    return [f"{one.what}; {one.mend}" for one in have_time(around)]
+    installation = Installation(Settings(home=tmp_path, redis_url=nowhere, pipeline_file=file), nowhere)
+    return [f"{one.what}; {one.mend}" for one in have_time(installation)]
 
 
 def test_a_configuration_without_a_time_that_is_too_short_for_its_model_is_found(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from cli.commands.status import Status, view
+from cli.commands.status import Status
+from cli.views.status import view
 from ledger.breakers import Breaker
 
 
@@ -14,7 +15,7 @@ def shown(*breakers: Breaker, refusing_for_s: float | None = None, waiting: int 
         redis="redis://localhost",
         redis_version="7.0",
         workers=(),
-        queues=(),
+        queues={},
         breakers=breakers,
         at_ms=100_000,
         refusing_for_s=refusing_for_s,

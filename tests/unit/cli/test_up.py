@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from assembly.pipeline import load_pipeline
 from cli.local.child_output import JsonLines, PrefixedLines
 from cli.local.processes import worker_children, worker_environment
-from cli.monitoring.heartbeats import Heartbeat, RedisHeartbeats, read_heartbeat
-from config.pipeline import load_pipeline
+from cli.monitoring.heartbeats import Heartbeat, RedisHeartbeats, parse_heartbeat
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from tests.support.servers.redis_server import RedisServer
@@ -56,8 +56,8 @@ def test_workers_find_the_code_the_server_and_the_home() -> None:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (b'{"at": 9500, "ready": true, "pid": 1}', Heartbeat(0.5, ready=True)),
-        (b'{"at": 10500, "ready": false}', Heartbeat(0.0, ready=False)),
+        (b'{"at": 9500, "ready": true, "pid": 1}', Heartbeat("a", 0.5, is_ready=True, pid=1)),
+        (b'{"at": 10500, "ready": false}', Heartbeat("a", 0.0, is_ready=False)),
         (b'{"at": "x", "ready": true}', None),
         (b"[]", None),
         (b"{", None),
@@ -67,7 +67,7 @@ def test_workers_find_the_code_the_server_and_the_home() -> None:
 def test_a_heartbeat_is_as_old_as_the_redis_clock_says(
     value: bytes | None, expected: Heartbeat | None
 ) -> None:
-    assert read_heartbeat(value, now_ms=10_000) == expected
+    assert parse_heartbeat("a", value, now_ms=10_000) == expected
 
 
 def test_heartbeats_are_unknown_while_redis_does_not_answer_and_its_own_is_missing(
@@ -79,7 +79,7 @@ def test_heartbeats_are_unknown_while_redis_does_not_answer_and_its_own_is_missi
     heartbeats = RedisHeartbeats(own_redis_server.url, server="redis")
     found = heartbeats(["redis", "a", "b"])
     assert found.keys() == {"redis", "a"}
-    assert found["redis"] == Heartbeat(0.0, ready=True)
+    assert found["redis"] == Heartbeat("redis", 0.0, is_ready=True)
     own_redis_server.pause()
     assert heartbeats(["redis", "a", "b"]) == {"a": None, "b": None}
     own_redis_server.resume()

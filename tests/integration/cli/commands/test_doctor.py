@@ -25,7 +25,7 @@ from cli.doctor import redis_server
 from cli.doctor.celery_settings import RULES
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from config.pipeline import DEFAULT_FILE, load_pipeline
+from config.pipeline_reader import DEFAULT_FILE
 from config.settings import Settings
 from ledger.outbox import publish_outbox_limit
 from models.documents import Manifest
@@ -62,8 +62,8 @@ config.celery.celery_settings = wrong
 import assembly.resources
 read = assembly.resources.Resources.from_environment
 
-def with_other_weights():
-    made = read()
+def with_other_weights(*kinds):
+    made = read(*kinds)
     made.fingerprints = {"embedder": "other weights"}
     return made
 
@@ -85,24 +85,22 @@ OTHER = Manifest(splitter="whole", language="en", analyser="tests", embedder="an
 @pytest.fixture
 def bare(own_redis_server: RedisServer, tmp_path: Path) -> Installation:
     """A Redis that somebody started by hand, and nothing else."""
-    return Installation(
-        Settings(home=tmp_path, redis_url=own_redis_server.url), load_pipeline(), own_redis_server.url
-    )
+    return Installation(Settings(home=tmp_path, redis_url=own_redis_server.url), own_redis_server.url)
 
 
-def found(around: Installation, *names: str) -> dict[str, Examined]:
+def found(installation: Installation, *names: str) -> dict[str, Examined]:
     """The checks of these names, or all."""
     chosen = {name: check for name, check in checks().items() if not names or name in names}
     assert len(chosen) == len(names) or not names
-    return {one.name: one for one in examine(around, chosen)}
+    return {one.name: one for one in examine(installation, chosen)}
 
 
-def findings(around: Installation, name: str) -> tuple[Finding, ...]:
-    return found(around, name)[name].findings
+def findings(installation: Installation, name: str) -> tuple[Finding, ...]:
+    return found(installation, name)[name].findings
 
 
-def the_finding(around: Installation, name: str) -> Finding:
-    (one,) = findings(around, name)
+def the_finding(installation: Installation, name: str) -> Finding:
+    (one,) = findings(installation, name)
     assert one.mend
     return one
 
@@ -125,8 +123,8 @@ def test_findings_are_shown_with_what_mends_them_and_exit_code_1(chorale: Run) -
 
 
 def test_without_a_redis_only_that_is_found_and_the_rest_is_not_looked_at(tmp_path: Path) -> None:
-    around = Installation(Settings(home=tmp_path), load_pipeline(), None)
-    examined = found(around, "redis answers", "redis memory", "workers", "generations")
+    installation = Installation(Settings(home=tmp_path), None)
+    examined = found(installation, "redis answers", "redis memory", "workers", "generations")
     assert [one.what for one in examined["redis answers"].findings] == [f"nothing runs on {tmp_path}"]
     assert [name for name, one in examined.items() if one.skipped] == [
         "redis memory",
@@ -134,7 +132,7 @@ def test_without_a_redis_only_that_is_found_and_the_rest_is_not_looked_at(tmp_pa
         "generations",
     ]
 
-    away = replace(around, redis_url="redis://:secret@localhost:1/0")
+    away = replace(installation, redis_url="redis://:secret@localhost:1/0")
     assert the_finding(away, "redis answers").what == (
         "the Redis at redis://***@localhost:1/0 does not answer (Connection refused)"
     )
@@ -330,7 +328,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
 def beside(odd: RunningPipeline) -> Installation:
     """What somebody has who looks at it with the shipped settings."""
     settings = Settings(home=odd.home, redis_url=odd.server.url)
-    return Installation(settings, load_pipeline(), odd.server.url)
+    return Installation(settings, odd.server.url)
 
 
 def test_every_rule_of_celery_s_settings_but_those_of_the_code_is_made_wrong_here() -> None:

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from assembly.resources import Resources
 from cli.commands.doctor import checks, examine
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from tasks.worker.self_report import CONNECTION_OPTIONS, about
 from tests.support.pipelines.pipeline import ROOT
@@ -41,19 +39,21 @@ def start(tmp_path: Path, own_redis_server: RedisServer) -> Start:
     def process(name: str = "", *, pipeline: str = PIPELINE, **settings: str) -> Installation:
         file = tmp_path / "pipeline.toml"
         file.write_text(pipeline)
-        given = Settings(home=tmp_path, redis_url=own_redis_server.url, **settings)  # type: ignore[arg-type]
-        declared = load_pipeline(file)
+        given = Settings(home=tmp_path, redis_url=own_redis_server.url, pipeline_file=file, **settings)
+        made = Installation(given, own_redis_server.url)
+        said = about(made.resources)  # reads the file, which the next process overwrites
         if name:
-            said = about(Resources(given, declared, own_redis_server.url))
             beat = {"at": 0, "ready": True, "pid": 1, "queues": [f"chorale.{name}"], "wire": 1, "about": said}
             own_redis_server.client().set(f"chorale:heartbeat:{name}", json.dumps(beat))
-        return Installation(given, declared, own_redis_server.url)
+        return made
 
     return process
 
 
-def findings(around: Installation, *names: str) -> list[Finding]:
-    found = [finding for one in examine(around, {n: checks()[n] for n in names}) for finding in one.findings]
+def findings(installation: Installation, *names: str) -> list[Finding]:
+    found = [
+        finding for one in examine(installation, {n: checks()[n] for n in names}) for finding in one.findings
+    ]
     assert "opensesame" not in f"{found}"
     assert all(one.mend for one in found)
     return found
@@ -157,10 +157,11 @@ def test_another_declaration_is_found_once_for_all_processes(start: Start) -> No
 
 
 def test_what_says_how_a_server_is_reached_are_options_that_there_are() -> None:
-    from config.generators import Endpoint
-    from config.pipeline import STORE_KINDS
+    from assembly.kinds import BUILT_IN
+    from branches.chat_endpoint import Endpoint
 
-    fields = {field for kind in (*STORE_KINDS.values(), Endpoint) for field in kind.model_fields}  # type: ignore[union-attr]
+    models = [Endpoint, *(kind.options for kind in BUILT_IN.stores.values())]
+    fields = {field for model in models for field in model.model_fields}  # type: ignore[union-attr]
     assert fields >= CONNECTION_OPTIONS
     assert {field for field in fields if field.endswith(("_env", "_file"))} <= CONNECTION_OPTIONS
 
@@ -171,17 +172,17 @@ def test_a_queue_without_a_consumer_at_the_broker_is_found_whose_worker_lives(st
     with own_queues(broker, queues) as connection:
         start("bm25", broker_url=broker)
         start("index", broker_url=broker)
-        around = start(broker_url=broker)
+        installation = start(broker_url=broker)
         with connection.channel() as channel:
             for queue in queues:
                 channel.queue_declare(queue, durable=True, auto_delete=False)
             channel.basic_consume("chorale.bm25", callback=print)
-            (found,) = findings(around, "broker's consumers")
+            (found,) = findings(installation, "broker's consumers")
             assert found.what.startswith(
                 "nobody takes messages of chorale.index from the broker at amqp://***@"
             )
             channel.basic_consume("chorale.index", callback=print)
-            assert findings(around, "broker's consumers") == []
+            assert findings(installation, "broker's consumers") == []
 
 
 def test_a_documents_database_that_lets_nobody_in_is_one_clear_sentence(
@@ -199,8 +200,8 @@ def test_a_documents_database_that_lets_nobody_in_is_one_clear_sentence(
     for said, wrong in wrongs.items():
         address = wrong.render_as_string(hide_password=False)
         for variable in ("audit_url", "documents_url"):
-            around = start(**{variable: address})
-            examined = examine(around, {name: checks()[name] for name in ("documents", "generations")})
+            installation = start(**{variable: address})
+            examined = examine(installation, {name: checks()[name] for name in ("documents", "generations")})
             (found,) = examined[0].findings
             assert found.what.startswith(
                 f"the documents' database {wrong.render_as_string()} cannot be used: "

@@ -14,31 +14,30 @@ from audit.database import open_database
 from audit.schema import upgrade
 from cli.doctor.audit_trail import schema
 from cli.installation import Installation
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from tests.support.servers.database_process import line_of, started
 from tests.support.servers.databases import empty_database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def around(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
+def installation(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
     with empty_database(request.param, tmp_path) as url:
         upgrade(url)
-        yield Installation(Settings(home=tmp_path, audit_url=url), load_pipeline(), None)
+        yield Installation(Settings(home=tmp_path, audit_url=url), None)
 
 
-def test_a_database_that_somebody_holds_is_found_at_once(around: Installation) -> None:
-    assert list(schema(around)) == []
-    with started("hold", around.settings.audit_database_url) as holder:
+def test_a_database_that_somebody_holds_is_found_at_once(installation: Installation) -> None:
+    assert list(schema(installation)) == []
+    with started("hold", installation.settings.audit_database_url) as holder:
         assert line_of(holder) == "locked"
-        (finding,) = schema(around)
+        (finding,) = schema(installation)
         assert "cannot be written" in finding.what
         assert "lock" in finding.what.partition("cannot be written")[2]
-    assert list(schema(around)) == []
+    assert list(schema(installation)) == []
 
 
-def test_a_write_that_takes_a_moment_is_nothing_to_find(around: Installation) -> None:
-    writer = open_database(around.settings.audit_database_url)
+def test_a_write_that_takes_a_moment_is_nothing_to_find(installation: Installation) -> None:
+    writer = open_database(installation.settings.audit_database_url)
     began = threading.Event()
 
     def write() -> None:
@@ -54,6 +53,6 @@ def test_a_write_that_takes_a_moment_is_nothing_to_find(around: Installation) ->
     with ThreadPoolExecutor(1) as threads:
         writing = threads.submit(write)
         assert began.wait(10)
-        assert list(schema(around)) == []
+        assert list(schema(installation)) == []
         writing.result()
     writer.dispose()

@@ -14,7 +14,6 @@ from cli.commands.doctor import checks, examine
 from cli.commands.status import read_status
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.errors import NotConfigured
 from search.protocol import Store
@@ -120,10 +119,10 @@ def healthy(servers: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -
         ) as running,
     ):
         running.index()
-        around = Installation(running.resources.settings, running.resources.pipeline, redis.url)
-        yield around
+        installation = Installation(running.resources.settings, redis.url)
+        yield installation
         running.resources.writing_store.close()
-        around.resources.writing_store.close()
+        installation.resources.writing_store.close()
 
 
 @pytest.fixture
@@ -136,19 +135,19 @@ def changed(
     def declare(**values: Any) -> Installation:
         file = tmp_path / "pipeline.toml"
         file.write_text(PIPELINE.format(**{**servers, **values}))
-        settings = Settings(home=tmp_path, redis_url=own_redis_server.url)
-        made.append(Installation(settings, load_pipeline(file), own_redis_server.url))
+        settings = Settings(home=tmp_path, redis_url=own_redis_server.url, pipeline_file=file)
+        made.append(Installation(settings, own_redis_server.url))
         return made[-1]
 
     yield declare
-    for around in made:
-        for name in around.pipeline.stores:
+    for installation in made:
+        for name in installation.pipeline.stores:
             with suppress(NotConfigured):
-                cast("Store", around.resources.store(name)).close()
+                cast("Store", installation.resources.store(name)).close()
 
 
-def the_finding(around: Installation, name: str) -> Finding:
-    (one,) = examine(around, {name: checks()[name]})
+def the_finding(installation: Installation, name: str) -> Finding:
+    (one,) = examine(installation, {name: checks()[name]})
     assert one.skipped is None
     (found,) = one.findings
     assert found.mend
@@ -176,9 +175,9 @@ def test_a_variable_that_is_empty_is_found_by_its_name(
     check: str,
     said: str,
 ) -> None:
-    around = changed()
+    installation = changed()
     monkeypatch.setenv(variable, "")
-    found = the_finding(around, check)
+    found = the_finding(installation, check)
     assert found.what.startswith(said)
     assert f"the variable {variable}" in found.what
     assert "is not set" in found.what
@@ -274,4 +273,4 @@ def test_a_broker_that_refuses_us_or_is_not_there_is_found(
     assert found.what.startswith("the broker at amqp://***@")
     assert said in found.what
     assert "CHORALE_BROKER_URL" in found.mend
-    assert {one.length for one in queues} == {None}
+    assert {one.length for one in queues.values()} == {None}

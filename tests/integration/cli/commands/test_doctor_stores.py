@@ -13,7 +13,6 @@ from cli.commands.doctor import Examined, show
 from cli.doctor import stores
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from search.http.source import HttpSource
 from tests.support.servers.search_server import SearchServer, says, sends
@@ -41,56 +40,56 @@ def wiki() -> Iterator[SearchServer]:
 
 
 @pytest.fixture
-def around(wiki: SearchServer, tmp_path: Path) -> Iterator[Installation]:
+def installation(wiki: SearchServer, tmp_path: Path) -> Iterator[Installation]:
     file = tmp_path / "pipeline.toml"
     file.write_text(PIPELINE.format(url=wiki.url))
-    made = Installation(Settings(home=tmp_path), load_pipeline(file), None)
+    made = Installation(Settings(home=tmp_path, pipeline_file=file), None)
     yield made
     source = made.resources.store("wiki")
     assert isinstance(source, HttpSource)
     source.close()
 
 
-def finding(around: Installation) -> Finding:
-    (one,) = stores.answer(around)
+def finding(installation: Installation) -> Finding:
+    (one,) = stores.answer(installation)
     return one
 
 
 def test_stores_that_answer_give_nothing_and_are_asked_as_a_search_would(
-    around: Installation, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WIKI_KEY", "sesame-0815")
-    assert list(stores.answer(around)) == []
+    assert list(stores.answer(installation)) == []
     assert [asked.headers["authorization"] for asked in wiki.asked] == ["Bearer sesame-0815"]
 
 
 def test_a_refused_key_is_shouted_and_never_shown(
-    around: Installation, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WIKI_KEY", "sesame-0815")
     wiki.answer = sends(401)
-    found = finding(around)
+    found = finding(installation)
     assert f"store 'wiki' (unauthorised): {wiki.url} answers 401" in found.what
     assert "right key" in found.mend
     assert "sesame" not in f"{found}"
 
 
-def test_a_key_that_is_not_set_is_named(around: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_not_set_is_named(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WIKI_KEY", raising=False)
-    assert "store 'wiki' (not_configured)" in finding(around).what
-    assert "the variable WIKI_KEY is not set" in finding(around).what
+    assert "store 'wiki' (not_configured)" in finding(installation).what
+    assert "the variable WIKI_KEY is not set" in finding(installation).what
 
 
 def test_a_server_that_fails_is_named_with_what_to_do(
-    around: Installation, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WIKI_KEY", "sesame-0815")
     wiki.answer = sends(500)
-    assert "(unavailable)" in finding(around).what
-    assert finding(around).mend == "start that server, or correct the store's address in the pipeline"
+    assert "(unavailable)" in finding(installation).what
+    assert finding(installation).mend == "start that server, or correct the store's address in the pipeline"
 
 
-def test_what_may_be_done_with_each_store_is_shown(around: Installation) -> None:
+def test_what_may_be_done_with_each_store_is_shown(installation: Installation) -> None:
     shown = StringIO()
-    show(Console(file=shown, width=200), [Examined("stores")], around.resources.capabilities)
+    show(Console(file=shown, width=200), [Examined("stores")], installation.resources.capabilities)
     assert shown.getvalue().strip() == "well · 1 checks, nothing to mend · wiki:read local:read local:write"

@@ -58,7 +58,7 @@ def test_a_mixed_folder_is_indexed_searched_repeated_pruned_and_deleted(
     faults = {one["path"]: one["is_fault"] for one in report["skipped"]}
     assert faults == {str(folder / "below" / "broken.txt"): True, str(folder / "picture.xyz"): False}
     # Readers were told, as soon as it was committed.
-    assert pipeline.resources.generation("garden") == report["generation"] == 1
+    assert pipeline.resources.generations.in_redis("garden") == report["generation"] == 1
 
     asked = chorale("search", "mowing the lawn", "-n", "garden", "-f", "source_type=faq", "--json")
     hits = json.loads(asked.stdout)["questions"][0]["hits"]
@@ -74,7 +74,7 @@ def test_a_mixed_folder_is_indexed_searched_repeated_pruned_and_deleted(
 
     gone = chorale("delete", "garden/rows.csv#a", "nobody", "-n", "garden", "--json")
     assert json.loads(gone.stdout) == {"v": 1, "namespace": "garden", "deleted": 1, "absent": 1}
-    assert pipeline.resources.generation("garden") == 3
+    assert pipeline.resources.generations.in_redis("garden") == 3
 
 
 def test_what_cannot_be_closed_is_said_with_the_stores_there_are(
@@ -116,7 +116,7 @@ def test_a_namespace_that_is_made_again_goes_on_from_the_generation_that_readers
     pipeline.redis.set("chorale:generation:restored", 41)
     assert chorale("namespaces", "create", "restored").stdout == "restored: made\n"
     assert pipeline.resources.writing_store.generation("restored") == 42
-    assert pipeline.resources.generation("restored") == 42
+    assert pipeline.resources.generations.in_redis("restored") == 42
     assert chorale("namespaces", "delete", "restored", "--yes").returncode == 0
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kombu import Queue
 
-from cli.monitoring.liveness import read_workers
+from cli.monitoring.heartbeats import read_heartbeats
 from tests.integration.cli.commands.conftest import Called, command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.rabbitmq import own_queues
@@ -131,7 +131,7 @@ def test_workers_of_another_broker_are_not_waited_for(chorale: Run, tmp_path: Pa
 
 def test_a_worker_s_sign_of_life_names_what_it_has_in_hand(pipeline: RunningPipeline) -> None:
     def in_hand() -> set[str]:
-        return {task for worker in read_workers(pipeline.redis) for task in worker.tasks}
+        return {task for worker in read_heartbeats(pipeline.redis) for task in worker.tasks}
 
     client = pipeline.client()
     ticket = client.upsert("slow", [{"id": "a", "text": "Snails crawl."}])

@@ -10,7 +10,6 @@ import pytest
 
 from cli.commands.doctor import checks, examine
 from cli.installation import Installation, NotRunning
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from tests.integration.cli.commands.conftest import Called
 from tests.support.servers.redis_acl import SecuredRedis, needs_tls
@@ -27,11 +26,11 @@ def secured() -> Iterator[SecuredRedis]:
 
 
 def refusal(home: Path, url: str) -> NotRunning:
-    around = Installation(Settings(home=home, redis_url=url), load_pipeline(), url)
+    installation = Installation(Settings(home=home, redis_url=url), url)
     with pytest.raises(NotRunning) as refused:
-        around.running_redis()
+        installation.running_redis()
     # The one thing to mend, and every other check that needs Redis says the same.
-    found = {one.name: one for one in examine(around, checks())}
+    found = {one.name: one for one in examine(installation, checks())}
     (finding,) = found["redis answers"].findings
     assert (finding.what, finding.mend) == (refused.value.what, refused.value.mend)
     assert found["redis memory"].skipped == str(refused.value)

@@ -9,7 +9,7 @@ from typing import Any
 
 from chorale_client import Chorale
 
-from cli.monitoring.liveness import read_queues
+from cli.monitoring.queues import read_queues
 from tests.integration.cli.commands.conftest import Called
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -54,14 +54,14 @@ def test_a_queue_nobody_serves_shows_its_length_and_how_long_the_oldest_has_wait
     # As if the first had come 90 seconds ago.
     seconds, _ = redis.time()
     redis.hset(f"chorale:request:{first}", "accepted_at", (seconds - 90) * 1000)
-    retrieve, fusion = read_queues(redis, ["chorale.retrieve", "chorale.fusion"])
-    assert (retrieve.length, fusion.length, fusion.oldest_s) == (2, 0, None)
-    assert retrieve.oldest_s is not None
-    assert retrieve.oldest_s >= 90
+    retrieve, fusion = read_queues(redis, ["chorale.retrieve", "chorale.fusion"]).values()
+    assert (retrieve.length, fusion.length, fusion.age_s) == (2, 0, None)
+    assert retrieve.age_s is not None
+    assert retrieve.age_s >= 90
 
     # The same through the broker's own interface, which knows no ages.
     through = read_queues(redis, ["chorale.retrieve"], broker_url=own_redis_server.celery_url)
-    assert [(one.length, one.oldest_s) for one in through] == [(2, None)]
+    assert [(one.length, one.age_s) for one in through.values()] == [(2, None)]
 
 
 def test_audit_lists_the_last_request_and_shows_everything_about_it(
