@@ -1,4 +1,4 @@
-"""Answers, question vectors and hypotheses that were computed before.
+"""Caches of answers, question vectors and hypotheses.
 
-Stores bytes under keys that it is given; knows no request, no model and no settings.
+Stores bytes under given keys; knows no request, no model and no settings.
 """

@@ -1,4 +1,4 @@
-"""What makes two questions the same: equal keys may share an answer, and never across namespaces."""
+"""Keys of cached answers: questions with equal keys share an answer."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 
 def normalised_text(text: str) -> str:
-    """Composed characters and single spaces; the case stays, since a model may tell it apart."""
+    """The text in NFC with single spaces; case is kept because it matters to some models."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def answer_key(
     namespace: str, question: Mapping[str, Any], options: Mapping[str, Any], plan: Mapping[str, Any]
 ) -> str:
-    """Key of one question's answer.
+    """Key of the answer to one question.
 
-    `question` is its text, variants and hypothetical documents; `options` what the request says of its answer;
-    `plan` the resolved values and model fingerprints.  The corpus generation is not part of it: it stands beside
-    the stored answer and is compared when read, so that a new generation overwrites instead of piling up.
+    `question`: text, variants and hypothetical documents.  `options`: the request's options for its answer.  `plan`:
+    resolved values and model fingerprints.  The corpus generation is not part of the key: it is stored with the answer
+    and compared when the answer is read, so that a new generation overwrites the old entry.
     """
     same = {**question, "text": normalised_text(str(question.get("text", "")))}
     document = json.dumps([namespace, same, dict(options), dict(plan)], sort_keys=True, separators=(",", ":"))

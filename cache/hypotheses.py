@@ -1,4 +1,4 @@
-"""What a language model wrote for a question, kept so that the question asked again costs no model."""
+"""A cache of the texts that a language model writes for questions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cache.protocol import Cache, CacheUnavailable
 from models.written_texts import Written
 
 TTL_S = 604_800.0
-"""A week: a hypothesis depends on the model alone, on no document."""
+"""A week: a hypothesis depends on the model, not on documents."""
 
 
 class Write(Protocol):
@@ -24,10 +24,10 @@ class Write(Protocol):
 
 
 class CachedTexts:
-    """What `write` gave, by question and `fingerprint`: model, prompt and whatever else decides.
+    """Caches the texts of `write` by question and `fingerprint` (model, prompt and everything else that matters).
 
-    `caches` are asked in order, the nearest first; one that is down is passed over.  Kept is only what `is_whole`
-    says is all that was asked for, never a failure or a part.
+    `caches` are asked in order, the nearest first; one that is down is skipped.  Only results for which `is_whole` holds
+    are stored, never failures or partial results.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class CachedTexts:
         self._ttl_s = ttl_s
 
     def known(self, texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """What the caches have, by text."""
+        """Cached results by text."""
         key_of = {text: self._key(text) for text in texts}
         found: dict[str, tuple[str, ...]] = {}
         for at, cache in enumerate(self._caches):
@@ -61,7 +61,7 @@ class CachedTexts:
         return found
 
     def write(self, texts: Sequence[str], *, timeout_s: float, keep: bool = True) -> list[Written]:
-        """One for each text, written anew in one call; what came whole is kept."""
+        """Write new texts in one call; returns one result for each text, and caches whole results."""
         written = list(self._write(texts, timeout_s=timeout_s))
         if keep:
             fresh = zip(texts, written, strict=True)
@@ -83,7 +83,7 @@ class CachedTexts:
 
 
 def _read(value: bytes | None) -> tuple[str, ...] | None:
-    """Anything but a list of texts under our key is as good as nothing."""
+    """The cached texts; None for a missing or malformed value."""
     if value is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""A cache in this process: bounded, least recently used first to go."""
+"""A bounded cache in this process; evicts the least recently used entry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 
 class MemoryCache:
-    """Holds at most `max_entries`; safe for threads.  `clock` gives seconds and never goes back."""
+    """Holds at most `max_entries`; thread-safe.  `clock` returns monotonic seconds."""
 
     def __init__(self, *, max_entries: int, clock: Callable[[], float] = time.monotonic) -> None:
         if max_entries < 1:
@@ -20,7 +20,7 @@ class MemoryCache:
         self._entries: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
 
     def __len__(self) -> int:
-        """Entries held, expired ones among them until they are looked up or pushed out."""
+        """Number of entries, including expired ones that were not yet looked up or evicted."""
         return len(self._entries)
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""The cache that remembers nothing: every question is computed."""
+"""A cache that stores nothing."""
 
 from __future__ import annotations
 

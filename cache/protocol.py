@@ -1,6 +1,6 @@
-"""What every cache promises: answers, question vectors and hypotheses are kept behind one small door.
+"""What every cache promises.
 
-A cache that is down never fails a request: it raises CacheUnavailable, and the caller goes on and says so.
+A cache that is down raises CacheUnavailable; the caller continues without it and reports that.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Protocol
 
 
 class CacheUnavailable(Exception):
-    """The cache did not answer; go on without it."""
+    """The cache did not answer; continue without it."""
 
 
 class Cache(Protocol):
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """What is stored under these keys; missing ones are left out."""
+        """The stored values by key; missing keys are left out."""
         ...
 
     def put_many(self, values: Mapping[str, bytes], *, ttl_s: float) -> None:
-        """Store all; each expires after `ttl_s` seconds."""
+        """Store these values; each expires after `ttl_s` seconds."""
         ...

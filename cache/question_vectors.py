@@ -1,4 +1,4 @@
-"""Question vectors, kept so that a question asked again costs no model."""
+"""A cache of question vectors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from cache.protocol import Cache, CacheUnavailable
 from models.documents import Matrix
 
 MAX_ENTRIES = 10_000
-"""15 MB of vectors of 384 numbers."""
+"""15 MB with vectors of 384 numbers."""
 TTL_S = 86_400.0
 
 
 class QuestionEmbedder(Protocol):
-    """The part of an embedder that is cached."""
+    """The cached part of an embedder."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -31,10 +31,10 @@ class QuestionEmbedder(Protocol):
 
 
 class CachedQuestions:
-    """An embedder's `embed_questions`, looked up by fingerprint and text first.
+    """Caches an embedder's `embed_questions` by fingerprint and text.
 
-    `caches` are asked in order, the nearest first (this process's own memory by default, a shared one behind
-    it); what a further one knew is put into the nearer ones.  One that is down is passed over.
+    `caches` are asked in order, the nearest first (by default only this process's memory).  Values from a later cache are
+    copied to the earlier ones.  A cache that is down is skipped.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class CachedQuestions:
         self._ttl_s = ttl_s
 
     def embed_questions(self, texts: Sequence[str]) -> Matrix:
-        """Shape (len(texts), dimension); all misses are embedded in one call, equal texts once."""
+        """Shape (len(texts), dimension); embeds all distinct missing texts in one call."""
         keys = [self._key(text) for text in texts]
         known = self._look_up(list(dict.fromkeys(keys)))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
@@ -70,7 +70,7 @@ class CachedQuestions:
                 break
             with suppress(CacheUnavailable):
                 found = cache.get_many(wanted)
-                # Anything but a whole vector under our key is as good as nothing.
+                # Ignore values that are not whole vectors.
                 whole = {
                     key: value for key, value in found.items() if len(value) == 4 * self._embedder.dimension
                 }

@@ -1,4 +1,4 @@
-"""A cache that all processes share, in Redis."""
+"""A cache in Redis, shared by all processes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ KEY = "chorale:cache:{key}"
 
 
 class RedisCache:
-    """One round trip a call, whatever the number of keys.
+    """Each call is one round trip.  Redis decides what is evicted; any failure of Redis is CacheUnavailable.
 
-    The client is the caller's, with short timeouts and without `decode_responses`; Redis alone decides what
-    is evicted.  Any failure of Redis is CacheUnavailable.
+    The caller's client should have short timeouts, and no `decode_responses`.
     """
 
     def __init__(self, client: redis.Redis) -> None:
@@ -33,7 +32,7 @@ class RedisCache:
 
     def put_many(self, values: Mapping[str, bytes], *, ttl_s: float) -> None:
         ttl_ms = int(ttl_s * 1000)
-        # Redis refuses a time to live of nothing; what has expired at once need not be stored.
+        # Redis refuses a TTL of 0.
         if not values or ttl_ms < 1:
             return
         try:

@@ -1,4 +1,4 @@
-"""The service's own vocabulary, frozen and pure: hits, rankings, envelopes, plans, errors; and the SQL rows.
+"""The service's vocabulary: hits, rankings, envelopes, plans, errors, and the SQL tables.
 
-Knows `chorale_client` (the words on the wire) and nothing else of the product.
+Frozen values without side effects.  Knows only `chorale_client` (the words on the wire).
 """

@@ -1,8 +1,7 @@
 """The audit trail as SQL rows: a request, its questions, what each branch found, what was answered.
 
-One request is (`request_id`, `accepted_at_ms`): an id may be used again after its first has expired.
-Moments are milliseconds since 1970 by the Redis server's clock.  The rows are enough to fuse again without
-any store.
+The key of a request is (`request_id`, `accepted_at_ms`), since an id may be used again after the first has expired.
+Times are milliseconds since 1970 by the Redis server's clock.  The rows suffice to fuse again without any store.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
 class AuditTable(DeclarativeBase):
-    """The base of the audit tables; `AuditTable.metadata` is what the migrations lead to."""
+    """The base of the audit tables; the migrations lead to `AuditTable.metadata`."""
 
     metadata = MetaData(
         naming_convention={
@@ -32,7 +31,7 @@ class AuditTable(DeclarativeBase):
 
 
 def _of_request(*others: Index) -> tuple[ForeignKeyConstraint | Index, ...]:
-    """The reference of a child to its request: pruning a request takes its children along."""
+    """The foreign key of a child row; deleting a request deletes its children."""
     return (
         ForeignKeyConstraint(
             ["request_id", "accepted_at_ms"],
@@ -59,18 +58,18 @@ class RequestRow(AuditTable):
     tags: Mapped[dict[str, Any]]
     top_k: Mapped[int]
     configuration: Mapped[str | None]
-    """None, as with `method`, where the request was never planned."""
+    """`configuration` and `method` are None if the request was never planned."""
     method: Mapped[str | None]
     generation: Mapped[int | None] = mapped_column(BigInteger)
-    """The corpus generation when it was planned."""
+    """The corpus generation at planning time."""
     now: Mapped[str | None]
-    """ISO 8601; what recency counted from."""
+    """ISO 8601; the time that recency was measured from."""
     models: Mapped[dict[str, Any]]
-    """Fingerprint by what the model is for."""
+    """Fingerprint by the purpose of the model."""
     options: Mapped[dict[str, Any]]
-    """The request as it was sent, without its questions."""
+    """The request without its questions."""
     plan: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
-    """Every resolved value, without the answers that the cache knew."""
+    """All resolved values, without cached answers."""
     degraded: Mapped[list[Any]]
     stages: Mapped[list[Any]]
     warnings: Mapped[list[Any]]
@@ -85,14 +84,14 @@ class QuestionRow(AuditTable):
     position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     """From 0, as in the request."""
     text: Mapped[str | None]
-    """None where texts are not kept."""
+    """None if texts are not kept."""
     rewrites: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
-    """`variants` and `hypothetical_documents`; None where there are none, or texts are not kept."""
+    """`variants` and `hypothetical_documents`; None if there are none, or if texts are not kept."""
     text_hash: Mapped[str]
     """SHA-256 (hex) of the text in UTF-8."""
     status: Mapped[str]
     cached: Mapped[bool]
-    """Its hits came from the cache, so no branch searched for it."""
+    """True if the hits came from the cache and no branch searched."""
     ordered_by: Mapped[str | None]
     total_matches: Mapped[int | None] = mapped_column(BigInteger)
 
@@ -105,7 +104,7 @@ class BranchRow(AuditTable):
     accepted_at_ms: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     branch: Mapped[str] = mapped_column(primary_key=True)
     status: Mapped[str]
-    """`failed` too where it was expected and left nothing."""
+    """`failed` also for a branch that was expected and never reported."""
     reason: Mapped[str | None]
     detail: Mapped[str]
     ms: Mapped[float | None]
@@ -114,8 +113,8 @@ class BranchRow(AuditTable):
     weight: Mapped[float | None]
     depth: Mapped[int | None]
     candidates: Mapped[bytes | None]
-    """zlib of the JSON list of rankings, one for each question that was searched, each with all its hits.  NULL where
-    the branch failed, or where they were left out since too much waited to be written."""
+    """zlib of the JSON list of rankings, one with all hits for each searched question.  NULL if the branch failed, or if
+    the candidates were left out because the outbox was too long."""
 
 
 class HitRow(AuditTable):
@@ -132,4 +131,4 @@ class HitRow(AuditTable):
     score: Mapped[float | None]
     found_by: Mapped[list[Any]]
     explanation: Mapped[dict[str, Any]]
-    """What the answer said of its score: branches, boosts, folded, rerank."""
+    """The answer's explanation of the score: branches, boosts, folded, rerank."""

@@ -1,9 +1,9 @@
-"""The SQL rows of the corpus: namespaces, documents, passages, vectors.  They are the truth of every index.
+"""The SQL tables of the embedded store: namespaces, documents, passages, vectors.  Every index is built from them.
 
-A row lives from its `sequence` (the batch that brought it) until `ended` (the batch that replaced or deleted
-it).  `chorale_namespace.sequence` is the last batch committed here, `visible` the last one that every index
-holds: a reader sees the rows with `sequence <= visible` that had not `ended` by then.  So a batch appears
-whole, in all branches at once, or not at all.
+A row is valid from its `sequence` (the batch that inserted it) until `ended` (the batch that replaced or deleted it).
+`chorale_namespace.sequence` is the last committed batch, `visible` the last one that every index contains.  A reader
+sees the rows with `sequence <= visible` that had not `ended` by then, so a batch appears whole, in all branches at
+once, or not at all.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ generation_table = Table(
     "chorale_generation",
     corpus_metadata,
     Column("name", Text, primary_key=True),
-    # Outlives the namespace: a name that is dropped and made again must never repeat a generation,
-    # or a cache would hand out answers from the documents before.
+    # The row outlives the namespace: a namespace that is dropped and created again must not repeat a generation, or a
+    # cache would return answers from the old documents.
     Column("generation", BigInteger, nullable=False),
 )
 
@@ -68,7 +68,7 @@ document_table = Table(
 passage_table = Table(
     "chorale_passage",
     corpus_metadata,
-    # Never used twice, and rising with the sequence inside a namespace: matrices are ordered by it.
+    # Never reused, and rising with the sequence within a namespace: matrices are ordered by it.
     Column("rid", _Key, primary_key=True, autoincrement=True),
     Column("namespace_id", _Key, nullable=False),
     Column("passage_id", Text, nullable=False),

@@ -1,8 +1,8 @@
 """The SQL rows of a clustered installation's documents: what every store is to show, and which of them does.
 
-A document has the `sequence` of the batch that brought it.  A store shows it when the store's state is `written`
-with that very sequence; no state, or an older one, means that the store still has to be written.  A deleted document
-stays, marked, until every store has deleted it.
+A document has the `sequence` of the batch that brought it.  A store shows the document if the store's state is `written`
+with the same sequence; with no state, or an older sequence, the store must still be written.  A deleted document stays,
+marked, until every store has deleted it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ generation_table = Table(
     "chorale_stored_generation",
     documents_metadata,
     Column("name", Text, primary_key=True),
-    # Outlives the namespace, so that no generation comes twice and no old answer fits a new corpus.
+    # The row outlives the namespace: no generation repeats, so no cached answer fits a new corpus.
     Column("generation", BigInteger, nullable=False),
 )
 

@@ -1,4 +1,4 @@
-"""What is indexed: documents, their passages, and the manifest of a namespace."""
+"""Documents, their passages, and the manifest of a namespace."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Matrix = NDArray[np.float32]
 """Shape (n, d), C-contiguous."""
 
 RESERVED_METADATA = ("source_type", "published_at", "language", "url", "parent")
-"""Metadata names with a meaning of their own; a mapping says which fields of a file they come from."""
+"""Metadata names with a fixed meaning; a mapping says which fields of a file they come from."""
 MAX_METADATA_DEPTH = 16
-"""So many lists and objects may lie in each other."""
+"""Maximum nesting of lists and objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +28,22 @@ class Passage:
     """`<document_id>#<position>`."""
     position: int
     text: str
-    """As it stands in the document."""
+    """The text as in the document."""
     heading: str = ""
-    """The heading path above it, "Install > On Linux"."""
+    """The path of headings above it: "Install > On Linux"."""
     start: int = 0
     """Offset of `text` in the document's text, in characters."""
     end: int = 0
     vector: Vector | None = None
-    """Normalised; None before it is embedded."""
+    """Of unit length; None before the passage is embedded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One thing that was indexed, with its passages."""
+    """An indexed document with its passages."""
 
     document_id: str
-    """The source's name and the path inside it: it does not change with the working directory."""
+    """The source's name and the path inside the source; independent of the working directory."""
     source: str
     title: str
     passages: tuple[Passage, ...]
@@ -52,14 +52,14 @@ class Document:
     content_hash: str = ""
     """SHA-256 (hex, 32 characters) of the normalised title and text: equal for exact copies."""
     near_duplicate_group: str | None = None
-    """The document id of the first of its near-duplicates; None if it has none."""
+    """The name of its group of near-duplicates; None if it has none or began the group."""
     revision: str = ""
-    """SHA-256 (hex, 32 characters) of everything that was read, metadata too: unchanged means skip."""
+    """SHA-256 (hex, 32 characters) of everything that was read, with metadata; an unchanged document is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassageText:
-    """What the answer shows of a passage."""
+    """The part of a passage that answers show."""
 
     passage_id: str
     document_id: str
@@ -82,12 +82,12 @@ class PassageText:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a namespace was built with; a mismatch is refused with the command that mends it."""
+    """How a namespace was built.  On a mismatch, indexing is refused; the error names the command that helps."""
 
     splitter: str
     """Name, version and size limit."""
     language: str
-    """Of the lexical analyser: `en`, `it`, `none`, ..."""
+    """Language of the lexical analyser: `en`, `it`, `none`, …"""
     analyser: str
     """Name and version of the analyser chain."""
     embedder: str

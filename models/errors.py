@@ -1,25 +1,25 @@
 """What can go wrong inside the service.
 
 * ServiceError
-  x StageFailure          a stage could not do its work: carries the reason that goes on the wire
+  x StageFailure          a stage failed; carries the reason for the answer
     + StoreUnavailable      unavailable
     + StoreTimeout          timeout
     + BadIndex              bad_index
     + Unauthorised          unauthorised
     + InvalidAnswer         invalid_answer
-      . Declined              it would not answer this question
+      . Declined              the language model refused this question
     + ModelMissing          model_missing
     + NotConfigured         not_configured
-  x WrongDeclaration      a pipeline file or setting is wrong; the start stops
-  x WrongHome             an installation's folder is of another version's format; the start stops
-  x ManifestMismatch      a namespace was built in another way than it is asked for now
+  x WrongDeclaration      a pipeline file or setting is wrong; the process does not start
+  x WrongHome             the installation's folder has another version's format; the process does not start
+  x ManifestMismatch      a namespace was built with other settings
   x WriterBusy            another process is writing this namespace
-  x PartlyWritten         some documents of a batch were not written; the others are
-    + NotEverywhere         they are kept, and some store does not show them yet
-  x SchemaTooNew          tables of the audit or of documents were made by a newer version (models.schema)
+  x PartlyWritten         some documents of a batch were not written; the others were
+    + NotEverywhere         they are in the table of documents, but some store does not show them yet
+  x SchemaTooNew          a newer version made the tables of audit or documents (models.schema)
   x SchemaBusy            another process is changing the audit database's schema (audit.schema)
 
-A stage failure of one branch is data, never an exception that leaves a task: it becomes an envelope.
+A StageFailure of a branch never leaves its task as an exception: it becomes an envelope.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ServiceError(Exception):
 
 
 class StageFailure(ServiceError):
-    """A stage could not do its work; `reason` and `detail` go into the envelope."""
+    """A stage failed; `reason` and `detail` go into the envelope."""
 
     reason: Reason = Reason.ERROR
 
@@ -50,7 +50,7 @@ class StoreUnavailable(StageFailure):
 
 
 class StoreTimeout(StageFailure):
-    """The store did not answer within the time it was given."""
+    """The store did not answer in time."""
 
     reason = Reason.TIMEOUT
 
@@ -74,17 +74,17 @@ class InvalidAnswer(StageFailure):
 
 
 class Declined(InvalidAnswer):
-    """The language model would not answer this question, by a filter or by its own word: it is well all the same."""
+    """The language model, or its filter, refused this question; the model itself works."""
 
 
 class ModelMissing(StageFailure):
-    """The model is not there, or not loaded yet."""
+    """The model was not found, or is not loaded yet."""
 
     reason = Reason.MODEL_MISSING
 
 
 class NotConfigured(StageFailure):
-    """Declared, but without what it needs."""
+    """Something that the declaration needs is missing or not supported."""
 
     reason = Reason.NOT_CONFIGURED
 
@@ -98,7 +98,7 @@ class WrongHome(ServiceError):
 
 
 class ManifestMismatch(ServiceError):
-    """A namespace was built in another way than it is asked for now; the message says what mends it."""
+    """A namespace was built with other settings than the current ones; the message says what to do."""
 
 
 class WriterBusy(ServiceError):
@@ -106,9 +106,9 @@ class WriterBusy(ServiceError):
 
 
 class PartlyWritten(ServiceError):
-    """Some documents of a batch were not written, each for its own reason; the others are, and can be seen.
+    """Some documents of a batch were not written; the others were, and are visible.
 
-    `failures` has the reason by document id: what may be handed in again.  `generation` is the new one.
+    `failures`: reason by document id; these may be handed in again.  `generation`: the new generation.
     """
 
     def __init__(self, namespace: str, failures: Mapping[str, str], generation: int) -> None:
@@ -120,5 +120,5 @@ class PartlyWritten(ServiceError):
 
 
 class NotEverywhere(PartlyWritten):
-    """Documents that are kept in the table, and that not every store shows yet: `settle` and the next run write them
-    again, and they need not be handed in."""
+    """The documents are in the table of documents, but some store does not show them yet.  `settle` or the next run
+    writes them; they need not be handed in again."""

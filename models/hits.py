@@ -1,4 +1,4 @@
-"""A hit, and the ranking that one branch answers for one question."""
+"""A hit, and the ranking of one branch for one question."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from models.documents import PassageText
 
 
 class Hit(NamedTuple):
-    """One passage in a ranking, with the few fields that fusion needs and never its text.
+    """A passage in a ranking, with only the fields that fusion needs.
 
-    A tuple: a request makes hundreds of them, and a frozen dataclass takes four times as long to make.
+    A tuple, because a request makes hundreds of them and a frozen dataclass takes four times as long to make.
     """
 
     passage_id: str
@@ -37,28 +37,28 @@ class Ranking:
 
     hits: tuple[Hit, ...] = ()
     total_matches: int | None = None
-    """How many documents matched in all, where the store knows."""
+    """Number of documents that match, if the store knows."""
     warnings: tuple[str, ...] = ()
     texts: Mapping[str, PassageText] = field(default_factory=dict)
-    """By passage id, of a source whose texts cannot be fetched by id afterwards: they come with the hits."""
+    """Texts by passage id, from a source that cannot return texts by id later."""
 
     def complaint(self) -> str | None:
-        """What in it is of another type than it says, as foreign code may answer; None where nothing is."""
+        """The first value with a wrong type, which foreign code may return; None if all are right."""
         for place, hit in enumerate(self.hits):
             passage_id, document_id, score, *more = hit
             if not (isinstance(passage_id, str) and isinstance(document_id, str)):
-                return f"hit {place}: its ids are {passage_id!r} and {document_id!r}, and not both text"
+                return f"hit {place}: its ids are {passage_id!r} and {document_id!r}, which are not both text"
             if not isinstance(score, int | float) or not isfinite(score):
-                return f"hit {place}: its score is {score!r}, and no number"
+                return f"hit {place}: its score is {score!r}, which is not a number"
             for name, value in zip(_OPTIONAL, more, strict=True):
                 if value is not None and not isinstance(value, str):
-                    return f"hit {place}: {name} is {value!r}, and neither text nor None"
+                    return f"hit {place}: {name} is {value!r}, which is neither text nor None"
         if not isinstance(self.total_matches, int | None):
-            return f"total_matches is {self.total_matches!r}, and no whole number"
+            return f"total_matches is {self.total_matches!r}, which is not a whole number"
         return None if all(isinstance(one, str) for one in self.warnings) else "a warning is not text"
 
     def to_wire(self) -> dict[str, Any]:
-        """Hits as rows without field names: they are the bulk of an envelope."""
+        """JSON; hits are rows without field names, because they are the bulk of an envelope."""
         wire: dict[str, Any] = {"hits": [list(hit) for hit in self.hits]}
         if self.total_matches is not None:
             wire["total_matches"] = self.total_matches
@@ -70,7 +70,7 @@ class Ranking:
 
     @classmethod
     def from_wire(cls, wire: dict[str, Any]) -> Ranking:
-        """Read tolerantly: columns that a newer version added are left out."""
+        """Read JSON; columns that a newer version added are ignored."""
         rows: Sequence[Sequence[Any]] = wire["hits"]
         return cls(
             hits=tuple([Hit(*row[:_WIDTH]) for row in rows]),

@@ -1,4 +1,4 @@
-"""A JSON search endpoint as a pipeline declares it: how it is asked, and where its answer holds what."""
+"""The declaration of a JSON search endpoint: how to ask it, and where to find the fields of its answer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 PLACES = ("question", "depth", "namespace", "key")
-"""Stand in braces in the address, the parameters and the body; any other brace means itself."""
+"""Placeholders, in braces, of the address, the parameters and the body; other braces stay as they are."""
 PLACE = re.compile("{(" + "|".join(PLACES) + ")}")
 
 JsonPath: TypeAlias = Annotated[str, Field(min_length=1)] | Annotated[list[str | int], Field(min_length=1)]
-"""Names and places in a list, as `items.0.title`; as a list of them where a name has a dot in it."""
+"""A path of names and list positions, such as `items.0.title`; a list of them if a name contains a dot."""
 
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 
@@ -27,52 +27,52 @@ class HttpEndpoint(BaseModel):
     """Address, `http://` or `https://`, without a password; redirects are not followed."""
     method: Literal["GET", "POST"] = "GET"
     params: dict[str, str | int | float | bool] = {}
-    """Of the address, beside those that stand in it."""
+    """Parameters that are added to those of the address."""
     body: dict[str, Any] | None = None
-    """JSON of a POST; a text that is `{depth}` alone becomes a number."""
+    """JSON body of a POST; a text that is only `{depth}` becomes a number."""
     headers: dict[str, str] = {}
     api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    """The environment variable that has the key: the key itself never stands in a file."""
+    """The environment variable with the key; the file never contains the key itself."""
     key_header: str = "Authorization"
-    """The header that carries the key, where no `{key}` stands in `params` or `body`."""
+    """The header with the key, unless `params` or `body` contain `{key}`."""
     key_prefix: str = "Bearer "
     ca_file: str | None = None
-    """Certificates (PEM) that the server's is checked against. Not set: the system's."""
+    """Certificates (PEM) to verify the server's with. Not set: those of the system."""
 
     hits: JsonPath | None = None
-    """The list of hits; not set: the answer is that list. What follows is found in each of them."""
+    """Path of the list of hits. Not set: the answer itself is the list. The paths below start at a hit."""
     id: JsonPath
-    """A text or a whole number. Hits of several stores are one document when their document ids agree."""
+    """A text or a whole number. Hits of several stores with the same document id are one document."""
     title: JsonPath | None = None
     text: JsonPath | None = None
-    """Shown as the passage, and made the snippet of."""
+    """The passage; the snippet is cut from it."""
     score: JsonPath | None = None
-    """A number; 0 where it has none. The order is the endpoint's own."""
+    """A number; 0 if it is missing. The order is the endpoint's own."""
     published_at: JsonPath | None = None
     """ISO 8601."""
     source_type: JsonPath | None = None
     metadata: dict[str, JsonPath] = {}
-    """Further fields, by the name that filters and answers use (`url`, `language`, ...)."""
+    """Paths of further fields, by the name that filters and answers use (`url`, `language`, …)."""
     total: JsonPath | None = None
-    """How many matched in all, in the answer itself."""
+    """Path, from the answer, of the number of matches."""
     id_prefix: str | None = None
-    """Before every id. Not set: the store's name and a slash, so that two services that count from 1 do not agree
-    by accident; empty where their ids are those of the indexed documents."""
+    """Prefix of every id. Not set: the store's name and a slash, so that ids of two services are not equal by accident.
+    Set it to "" if the ids are those of indexed documents."""
     text_is_html: bool = False
-    """Tags are left out of title and text, entities become characters."""
+    """Remove tags from title and text, and decode entities."""
 
     namespaces: list[str] | None = None
-    """The namespaces that it has something for; others find nothing here. Not set: all of them."""
+    """The namespaces that the endpoint serves; others find nothing. Not set: all of them."""
     timeout_s: float = Field(10, ge=0.05, le=60)
-    """Longest wait for a whole answer; a request that has less time left waits less."""
+    """Longest wait for a whole answer; a request with less time left waits less."""
     max_hits: int = Field(50, ge=1, le=1_000)
-    """Hits of one answer that are read; also the most that `{depth}` asks for."""
+    """Maximum number of hits that are read, and of `{depth}`."""
     max_bytes: int = Field(2_000_000, ge=1_000, le=50_000_000)
-    """Longest answer that is read."""
+    """Maximum size of an answer."""
     text_chars: int = Field(2_000, ge=0, le=100_000)
-    """Characters of a hit's text that are kept: they travel through Redis with the ranking."""
+    """Maximum characters of a hit's text; texts travel through Redis with the ranking."""
     connections: int = Field(4, ge=1, le=64)
-    """Questions of one request that a process asks at the same time; so many connections are kept."""
+    """Questions of one request that a process asks at the same time, and connections that it keeps."""
 
     @field_validator("url")
     @classmethod
@@ -81,12 +81,12 @@ class HttpEndpoint(BaseModel):
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("an address begins with http:// or https:// and a host")
         if parts.username is not None or parts.password is not None:
-            raise ValueError("no name and password in the address: name a variable in api_key_env")
+            raise ValueError("an address must not contain a login: name a variable in api_key_env")
         _ = parts.port  # raises ValueError
         if not re.fullmatch(r"[!-~]+", value) or PLACE.search(parts.netloc) or parts.fragment:
-            raise ValueError("visible ASCII alone, no braces in the host, and nothing after a #")
+            raise ValueError("an address has only visible ASCII, no braces in the host, and no #fragment")
         if "{key}" in value:
-            raise ValueError("a key stands in a header, in params or in body, never in the address")
+            raise ValueError("put {key} into a header, params or body, not into the address")
         return value
 
     @field_validator("headers")
@@ -94,16 +94,18 @@ class HttpEndpoint(BaseModel):
     def _are_headers(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
             if not _HEADER.fullmatch(name) or not re.fullmatch(r"[ -~]*", text):
-                raise ValueError(f"{name[:64]!r} is no header of plain ASCII")
+                raise ValueError(f"{name[:64]!r} is not a header of plain ASCII")
             if name.lower() in ("authorization", "cookie", "host", "content-length", "transfer-encoding"):
-                raise ValueError(f"{name!r} is not to be declared here; a secret stands in api_key_env")
+                raise ValueError(
+                    f"{name!r} cannot be declared here; put a secret into the variable of api_key_env"
+                )
         return value
 
     @field_validator("key_header")
     @classmethod
     def _is_a_header(cls, value: str) -> str:
         if not _HEADER.fullmatch(value):
-            raise ValueError("letters, digits and hyphens")
+            raise ValueError("a header has only letters, digits and hyphens")
         return value
 
     @model_validator(mode="after")
@@ -111,18 +113,18 @@ class HttpEndpoint(BaseModel):
         if self.body is not None and self.method == "GET":
             raise ValueError('a body needs method = "POST"')
         if "question" not in self.places:
-            raise ValueError("{question} stands nowhere in url, params or body")
+            raise ValueError("url, params or body must contain {question}")
         if "key" in self.places and self.api_key_env is None:
-            raise ValueError("{key} needs api_key_env, the variable that has it")
+            raise ValueError("{key} needs api_key_env, the name of a variable")
         return self
 
     @property
     def places(self) -> set[str]:
-        """Those that are filled in somewhere."""
+        """The placeholders in use."""
         return set(PLACE.findall(f"{self.url} {self.params} {self.body}"))
 
     @property
     def address(self) -> str:
-        """For people: without parameters."""
+        """The address without parameters, to show to people."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}{parts.path}"

@@ -1,6 +1,6 @@
-"""The SQL rows of what is known of near-duplicates; they stand in the database that holds the documents.
+"""The SQL tables of near-duplicate groups, in the database that holds the documents.
 
-A namespace has the number that it has there: one that is built anew has rows of its own, and they go with it.
+`namespace_id` is the namespace's id in that database; a namespace that is being rebuilt has rows of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ settings_table = Table(
     "chorale_near_duplicates",
     near_duplicates_metadata,
     Column("namespace_id", _Key, primary_key=True, autoincrement=False),
-    Column("settings", Text, nullable=False),  # that the groups were made with; those of others do not count
+    Column(
+        "settings", Text, nullable=False
+    ),  # the settings that the groups were made with; groups of other settings are deleted
 )
 
 group_table = Table(
@@ -43,7 +45,7 @@ group_table = Table(
 band_table = Table(
     "chorale_near_duplicate_band",
     near_duplicates_metadata,
-    # A hash of each part of a group's signature: near-duplicates have at least one in common.
+    # A hash of each part of a group's signature; near-duplicates have at least one in common.
     Column("namespace_id", _Key, nullable=False),
     Column("band", BigInteger, nullable=False),
     Column("group_id", _Key, nullable=False),

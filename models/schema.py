@@ -1,4 +1,4 @@
-"""A schema of SQL tables that Alembic brings up to date, one revision after the other."""
+"""A schema of SQL tables, which Alembic brings up to date."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from sqlalchemy import Connection, inspect, text
 from models.errors import ServiceError
 
 _ALEMBIC = threading.Lock()
-"""Its `context` and `op` are those of the whole process: of two upgrades at once, one writes into the other's database."""
+"""Alembic's `context` and `op` are global: one of two simultaneous upgrades would write into the other's database."""
 
 
 class SchemaTooNew(ServiceError):
-    """The tables were made by a newer version; start that one, or use another database."""
+    """A newer version made the tables; start that version, or use another database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
     name: str
-    """What has it, as errors call it."""
+    """The name of the database in errors."""
     newest: str
-    """The last of `revisions`; a database that has it is left alone, Alembic not loaded."""
+    """The last revision; Alembic is not loaded for a database that has it."""
     revisions: Path
-    """The folder with one file for each."""
+    """The folder with one file for each revision."""
     version_table: str
 
     def revision(self, connection: Connection) -> str | None:
-        """The revision that the database has; None where it has no table of this schema."""
+        """The database's revision; None if it has no tables of this schema."""
         if not inspect(connection).has_table(self.version_table):
             return None
         found: str | None = connection.scalar(text(f"SELECT version_num FROM {self.version_table}"))
         return found
 
     def bring_up(self, connection: Connection) -> None:
-        """Make or change the tables, in the caller's transaction and under its lock.  Raises SchemaTooNew."""
+        """Create or change the tables in the caller's transaction; the caller holds a lock.  Raises SchemaTooNew."""
         found = self.revision(connection)
         if found == self.newest:
             return
@@ -52,8 +52,8 @@ class Schema:
         known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
         if found is not None and found not in known:
             raise SchemaTooNew(
-                f"{self.name} {connection.engine.url.render_as_string()} has schema {found}, and this version knows none "
-                f"after {self.newest}; start the newer version that wrote it, or use another database"
+                f"{self.name} {connection.engine.url.render_as_string()} has schema {found}, but the newest that this "
+                f"version knows is {self.newest}; start the newer version that wrote it, or use another database"
             )
         with _ALEMBIC:
             command.upgrade(config, "head")

@@ -1,4 +1,4 @@
-"""A Weaviate as a pipeline declares it: where it is, and how its vectors are indexed."""
+"""The declaration of a Weaviate store: its address, and how vectors are indexed there."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ class WeaviateEndpoint(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     url: str = Field("http://127.0.0.1:8080", pattern=r"^https?://[^/@\s]+/?$")
-    """Of its REST side; `https` means TLS for gRPC too, with the certificates of SSL_CERT_FILE where that is set."""
+    """Address of the REST interface; with `https`, gRPC uses TLS too. SSL_CERT_FILE may name the certificates."""
     grpc_host: str | None = None
     """None: the host of `url`."""
     grpc_port: int = Field(50051, ge=1, le=65_535)
     api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    """The environment variable that has the key: the key itself never stands in a file."""
+    """The environment variable with the key; the file never contains the key itself."""
     collection: str = Field("Chorale", pattern=r"^[A-Z][A-Za-z0-9]{0,63}$")
-    """What its two collections' names begin with."""
+    """Prefix of the names of the two collections."""
     timeout_s: float = Field(10.0, gt=0, le=300)
-    """For what a request does not limit: lookups, lists, making and dropping namespaces."""
+    """Time limit for operations outside of requests: lookups, lists, creating and dropping namespaces."""
     write_timeout_s: float = Field(60.0, gt=0, le=3_600)
-    """For each message with passages: it waits until they are indexed."""
+    """Time limit for each message with passages, which waits until they are indexed."""
     texts: bool = True
-    """Whether it holds titles, texts and metadata; without them another store shows the answers."""
+    """Whether the store holds titles, texts and metadata; otherwise another store provides them."""
     ef: int = Field(-1, ge=-1, le=10_000)
     """HNSW: candidates of a search; -1: `dynamic_ef_factor` times the hits, within the two bounds."""
     dynamic_ef_min: int = Field(100, ge=1, le=10_000)
     dynamic_ef_max: int = Field(500, ge=1, le=10_000)
     dynamic_ef_factor: int = Field(8, ge=1, le=1_000)
     ef_construction: int = Field(128, ge=4, le=2_000)
-    """HNSW: candidates when a vector is inserted; fixed once the collection is there."""
+    """HNSW: candidates when a vector is inserted; fixed once the collection exists."""
     max_connections: int = Field(32, ge=4, le=2_047)
-    """HNSW: edges of a vector; fixed once the collection is there."""
+    """HNSW: edges of a vector; fixed once the collection exists."""
     flat_search_cutoff: int = Field(40_000, ge=0, le=10_000_000)
-    """Namespaces and filters with fewer passages are searched exactly, by looking at each vector."""
+    """With fewer passages in the namespace or filter, every vector is compared (exact search)."""
 
     @model_validator(mode="after")
     def _has_two_ports(self) -> WeaviateEndpoint:
         if self.grpc_address == (self.host, self.port):
             raise ValueError(
-                f"grpc_port {self.grpc_port} is that of the url: declare gRPC's own, or the grpc_host that it is at"
+                f"grpc_port {self.grpc_port} is the port of the url: declare gRPC's own port, or its grpc_host"
             )
         return self
 

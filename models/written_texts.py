@@ -1,4 +1,4 @@
-"""What a language model wrote for a question."""
+"""The texts that a language model wrote for a question."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from models.errors import StageFailure
 
 @dataclass(frozen=True, slots=True)
 class SomeTexts:
-    """At least one text, and fewer than were asked for."""
+    """At least one text, but fewer than requested."""
 
     texts: tuple[str, ...]
     failure: StageFailure
-    """How many came, and why the first of the others did not."""
+    """How many texts there are, and why the first of the others is missing."""
 
 
 Written: TypeAlias = tuple[str, ...] | SomeTexts | StageFailure

@@ -20,13 +20,13 @@ def test_hits_as_they_should_be_give_no_complaint() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"document_id": 5}, "hit 1: its ids are 'a#0' and 5, and not both text"),
-        ({"passage_id": None}, "hit 1: its ids are None and 'a', and not both text"),
-        ({"score": "1.0"}, "hit 1: its score is '1.0', and no number"),
-        ({"score": nan}, "hit 1: its score is nan, and no number"),
-        ({"score": inf}, "hit 1: its score is inf, and no number"),
-        ({"published_at": 2020}, "hit 1: published_at is 2020, and neither text nor None"),
-        ({"near_duplicate_group": ["a"]}, "hit 1: near_duplicate_group is ['a'], and neither text nor None"),
+        ({"document_id": 5}, "hit 1: its ids are 'a#0' and 5, which are not both text"),
+        ({"passage_id": None}, "hit 1: its ids are None and 'a', which are not both text"),
+        ({"score": "1.0"}, "hit 1: its score is '1.0', which is not a number"),
+        ({"score": nan}, "hit 1: its score is nan, which is not a number"),
+        ({"score": inf}, "hit 1: its score is inf, which is not a number"),
+        ({"published_at": 2020}, "hit 1: published_at is 2020, which is neither text nor None"),
+        ({"near_duplicate_group": ["a"]}, "hit 1: near_duplicate_group is ['a'], which is neither text nor None"),
     ],
 )
 def test_a_field_of_another_type_is_named(changed: dict[str, Any], said: str) -> None:
@@ -35,5 +35,5 @@ def test_a_field_of_another_type_is_named(changed: dict[str, Any], said: str) ->
 
 def test_the_ranking_itself_is_looked_at_too() -> None:
     wrong: Any = "5"
-    assert Ranking((GOOD,), total_matches=wrong).complaint() == "total_matches is '5', and no whole number"
+    assert Ranking((GOOD,), total_matches=wrong).complaint() == "total_matches is '5', which is not a whole number"
     assert Ranking((GOOD,), warnings=(wrong, 5)).complaint() == "a warning is not text"  # type: ignore[arg-type]
