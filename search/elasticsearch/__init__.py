@@ -1,7 +1,7 @@
-"""The Elasticsearch store (servers 8 and 9): an index for each namespace, behind an alias.
+"""The Elasticsearch store (servers 8 and 9): one index for each namespace, behind an alias.
 
-Each namespace has an index of its own since BM25's word statistics are an index's: in a shared one, what one
-namespace holds would change the order of another's hits, and how often a word occurs there would show.  A shard
-costs memory and cluster state, so a cluster takes 1,000 of them a node (`cluster.max_shards_per_node`): up to some
-500 namespaces a node with one replica each.  Needs no scripts and no plugin.  Knows no settings and no other stage.
+Each namespace has its own index because BM25's word statistics belong to an index.  In a shared index, one
+namespace's documents would change the order of another's hits and reveal how often a word occurs.  A shard costs
+memory and cluster state, and a cluster takes 1,000 shards a node (`cluster.max_shards_per_node`): about 500
+namespaces a node with one replica each.  Needs no scripts and no plugin.  Must not know settings or other stages.
 """

@@ -1,4 +1,4 @@
-"""What a namespace's words are: our own chain of terms, or an analyser of the server's."""
+"""The terms of a namespace: from our own analyser, or from an analyser of the server."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from search.title_weight import indexed_text
 
 OWN = "chorale"
 TEXT = "text"
-"""The one field of words: title, heading and text."""
+"""The one field that text search looks at: title, heading and text."""
 
-# A server's tokenizer takes each of these for a term; of CJK characters each one may be one.
+# What a server's tokenizer may take for a term; each CJK character may be one.
 _WORD = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]|[^\\W\u2e80-\u9fff]+")
 
 
-# Marks of direction, which `standard` takes into a word; our own tokenizer splits at them.
+# Direction marks.  `standard` makes them part of a word; our own tokenizer splits at them.
 _MARKS = dict.fromkeys([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF], " ")
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How texts are indexed and asked for; made from what the namespace was built with.
+    """How texts are indexed and searched, made from the namespace's manifest.
 
-    `declared` is the option `analyser`.  With our own chain the index gets terms with spaces between them, so that
-    every language, on any server, has the terms, and the scores, of the embedded store; where passages have no term at
-    all (stop words alone), which Elasticsearch does not count among the documents, scores are lower.
+    `declared` is the option `analyser`.  With our own analyser the index receives terms separated by spaces, so
+    that every language on any server has the terms and scores of the embedded store.  Elasticsearch does not count
+    passages without any term (stop words only), so scores are lower where there are such passages.
     """
 
     declared: str | Mapping[str, Any]
@@ -48,19 +48,19 @@ class Words:
 
     @property
     def mapping(self) -> dict[str, Any]:
-        """Of the field TEXT; without positions, since nothing asks for phrases."""
+        """The mapping of the field TEXT; without positions, because there are no phrase queries."""
         name = "whitespace" if self.is_own else self.declared if isinstance(self.declared, str) else OWN
         return {"type": "text", "analyzer": name, "index_options": "freqs"}
 
     def indexed(self, title: str, heading: str, text: str) -> str:
-        """The one field that is searched: title (once, twice, or as the manifest says), heading, text."""
+        """The content of the field TEXT."""
         whole = indexed_text(title, heading, text, self.manifest)
         if self.is_own:
             return " ".join(analyser(self.manifest.language).analyze(whole))
         return whole.translate(_MARKS)
 
     def asked(self, text: str) -> Clause | None:
-        """The query for a question, None where it has no term; the first MAX_TERMS terms count."""
+        """The query for a question, or None if it has no term; only the first MAX_TERMS terms count."""
         if self.is_own:
             terms = question_terms(text, self.manifest.language)
             should = [
@@ -74,5 +74,5 @@ class Words:
             whole = whole[: beyond.start()]
         if not _WORD.search(whole):
             return None
-        # Of a synonym of several words it would make a phrase, which fails without positions.
+        # A synonym of several words would become a phrase query, which fails without positions.
         return {"match": {TEXT: {"query": whole, "auto_generate_synonyms_phrase_query": False}}}

@@ -1,4 +1,4 @@
-"""Sending many changes: in pieces, slower when the server says so, and each refused one for itself."""
+"""Sending many changes in pieces, slower when the server asks for it; a refused change fails alone."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ Action = dict[str, Any]
 
 
 def send(connection: Connection, actions: Iterable[Action]) -> dict[str, str]:
-    """Why each action failed, by its `_id`; those that were refused for being too many at once (429) are tried
-    again, some 40 s altogether.  Raises the failures of a store for what stopped all."""
+    """The reason for each failed action, by its `_id`; raises a store's failure if all failed.
+
+    Actions refused as too many at once (429) are retried for about 40 s.
+    """
     refused: dict[str, str] = {}
     unanswered: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""Connections to one cluster, kept open, and calls that end within the time they are given."""
+"""Connections to one cluster, kept open, and calls that end within their deadline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Call = Callable[[Elasticsearch], Any]
 
 
 class _Json(JsonSerializer):
-    """Lone surrogates, which no server takes, become question marks."""
+    """Replaces lone surrogates, which no server accepts, by question marks."""
 
     def dumps(self, data: Any) -> bytes:
         if isinstance(data, bytes):
@@ -40,7 +40,7 @@ class _Json(JsonSerializer):
 
 
 class _Ndjson(_Json, ClientNdjsonSerializer):
-    """Lines of the same."""
+    """The same for newline-delimited JSON."""
 
     def dumps(self, data: Any) -> bytes:
         lines = [data] if isinstance(data, str | bytes) else data
@@ -48,7 +48,7 @@ class _Ndjson(_Json, ClientNdjsonSerializer):
 
 
 class _TimedPool:
-    """A pool of connections whose answers end in time as a whole; urllib3's limit is for each read alone."""
+    """A pool of connections with a time limit for the whole answer; urllib3 limits only each read."""
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
@@ -75,7 +75,7 @@ class _TimedPool:
                 if (connection := response.connection) is not None and connection.sock is not None:
                     connection.sock.settimeout(left_s)
         except BaseException:
-            # What is still on its way must not be read as the next call's answer.
+            # The rest of this answer must not be read as the next call's answer.
             response.close()
             raise
         response.release_conn()
@@ -86,14 +86,14 @@ class _TimedPool:
 
 
 class _Read:
-    """An answer that was read."""
+    """A complete answer."""
 
     def __init__(self, status: int, headers: Any, data: bytes) -> None:
         self.status, self.headers, self.data = status, headers, data
 
 
 def _read(response: Any, data: bytes) -> _Read:
-    """An error that is no JSON comes from a proxy: as plain text, so that the client goes by its status."""
+    """An error that is not JSON comes from a proxy; as plain text, the client goes by its status."""
     if not 200 <= response.status < 300:
         try:
             json.loads(data)
@@ -105,7 +105,7 @@ def _read(response: Any, data: bytes) -> _Read:
 
 
 class _Node(Urllib3HttpNode):
-    """A node whose limit holds for the whole call."""
+    """A node whose time limit covers the whole call."""
 
     def __init__(self, config: NodeConfig) -> None:
         super().__init__(config)
@@ -113,12 +113,12 @@ class _Node(Urllib3HttpNode):
 
 
 class Connection:
-    """Thread-safe.  Opens nothing before the first call, and asks nothing of its own accord."""
+    """Thread-safe.  Connects with the first call, and sends nothing by itself."""
 
     def __init__(self, endpoint: ElasticsearchEndpoint, *, api_key: str | None, password: str | None) -> None:
         self.endpoint = endpoint
         self.address = ", ".join(endpoint.addresses)
-        """For messages."""
+        """For error messages."""
         given = {
             "api_key": api_key,
             "basic_auth": None if endpoint.username is None else (endpoint.username, password or ""),
@@ -141,12 +141,12 @@ class Connection:
             )
 
     def deadline(self, timeout_s: float | None = None) -> Deadline:
-        """Of so many seconds; unless said, of those for a write."""
+        """`timeout_s` defaults to the limit for a write."""
         limit_s = self.endpoint.write_timeout_s if timeout_s is None else timeout_s
         return Deadline(limit_s, f"Elasticsearch at {self.address}")
 
     def ask(self, call: Call, deadline: Deadline) -> Any:
-        """What `call` answers; what failed for a passing reason is tried again while there is time."""
+        """What `call` returns; retries passing failures while there is time."""
         pause_s = _FIRST_PAUSE_S
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -159,7 +159,7 @@ class Connection:
         raise AssertionError("the last attempt returns or raises")
 
     def _attempt(self, call: Call, deadline: Deadline) -> Any:
-        """Given up at the deadline, of which a name server, or a header that drips, knows nothing."""
+        """Gives up at the deadline, also when a name server is slow or a header arrives in drips."""
         left_s = deadline.check()
         answering = self._threads.submit(self._answer, call, deadline)
         try:
@@ -177,7 +177,7 @@ class Connection:
         return ThreadPoolExecutor(self.endpoint.connections, thread_name_prefix="elasticsearch")
 
     def bulk_client(self) -> Elasticsearch:
-        """For the bulk helper, which has its own way of trying again."""
+        """For the bulk helper, which retries by itself."""
         return self._client.options(
             request_timeout=self.endpoint.write_timeout_s, max_retries=2, retry_on_status=(502, 503, 504)
         )

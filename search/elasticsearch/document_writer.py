@@ -1,14 +1,14 @@
-"""The writing side.
+"""Writing documents.
 
-A batch: passages first, then the records of their documents and the deletion of what they replace, then one
-refresh, by which all of it is seen at once, then the generation.  A writer that is killed in between leaves
-passages that nobody sees before the next refresh, and documents whose record is still the old one, so that they
-are indexed again.  What is there already is not written again: a deleted passage weighs in Lucene's word statistics
-until its segment is merged.
+A batch writes passages, then the records of their documents and the deletion of what they replace.  Then one
+refresh makes all of it visible, and the generation rises.  A writer killed in between leaves passages that nobody
+sees before the next refresh, and documents with the old record, which are therefore indexed again.  Unchanged
+passages are not written again, because a deleted passage counts in Lucene's word statistics until its segment is
+merged.
 
-Deletions name the passages, which one search by document id tells: `_delete_by_query` would leave out what another
-writer touches meanwhile, and needs a refresh before as well.  A rebuild is given documents, since `_reindex`
-would take over the old index's terms, which are what a rebuild is to make anew.
+Deletions name the passages, which one search by document id finds: `_delete_by_query` would miss what another
+writer touches meanwhile, and needs a refresh before, too.  A rebuild receives documents, because `_reindex` would
+copy the old terms, which the rebuild has to replace.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class DocumentWriter:
         return len({one.document_id for one in found})
 
     def write(self, target: Namespace, documents: Sequence[Document]) -> dict[str, str]:
-        """Write what differs from what is there; why documents were refused, by their ids."""
+        """Write what differs from the stored state; returns the reasons for refused documents, by id."""
         refused: dict[str, str] = {}
         wanted: dict[str, dict[str, Action]] = {}
         for document in documents:
@@ -110,7 +110,7 @@ class DocumentWriter:
 
 
 def _impossible(document: Document) -> str | None:
-    """Why no server takes this document, so that it is not sent."""
+    """The reason why no server takes this document, else None."""
     for what, name in (("id", document.document_id), ("source", document.source)):
         if len(name) > LONGEST_NAME:
             return f"its {what} has {len(name):,} characters; at most {LONGEST_NAME:,}"
@@ -118,7 +118,7 @@ def _impossible(document: Document) -> str | None:
 
 
 def _passages(target: Namespace, document: Document) -> dict[str, Action]:
-    """What stands in the index of each passage, by key."""
+    """The content of the index for each passage, by key."""
     shared = shared_source(document)
     return {
         passage_key(passage.passage_id): passage_source(target, document, passage, shared)

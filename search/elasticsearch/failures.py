@@ -1,4 +1,4 @@
-"""What the client raises, and what a part of an answer says, as the failures of a store."""
+"""Translating the client's errors, and errors inside an answer, to a store's failures."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _NO_ANALYSER = re.compile(
 
 
 class MissingIndex(BadIndex):
-    """The index is not there (any more)."""
+    """The index does not exist (any more)."""
 
 
 class Passing(StoreUnavailable):
-    """It may be over in a moment: worth asking again."""
+    """May be over in a moment: worth a retry."""
 
 
 @contextmanager
 def translated(address: str) -> Iterator[None]:
-    """What the client raises, as a StageFailure."""
+    """Translates the client's errors to StageFailure."""
     try:
         yield
     except UnsupportedProductError as error:
@@ -56,7 +56,7 @@ def translated(address: str) -> Iterator[None]:
     except NoConnection as error:
         if any(isinstance(one, EmptyPoolError) for one in error.errors):
             raise all_busy(address) from error
-        # A server that misses the caller's certificate says so only by hanging up (TLS 1.3).
+        # A server that requires a client certificate reports its absence only by closing the connection (TLS 1.3).
         declared = "url and client_cert_file" if address.startswith("https") else "url"
         raise Passing(
             f"Elasticsearch at {address} cannot be reached ({str(error)[:200]}): start it, or check the store's {declared}"
@@ -68,13 +68,13 @@ def translated(address: str) -> Iterator[None]:
     except ServiceError:
         raise
     except Exception as error:
-        # Its text, and those of what it came from, may quote a header, and so the key.
+        # The text of this error and of its causes may quote a header, and so the key.
         raise StageFailure(f"Elasticsearch at {address} cannot be asked ({type(error).__name__})") from None
 
 
 @contextmanager
 def readable(address: str) -> Iterator[None]:
-    """For reading an answer: where it has not the shape that it should have, it is an invalid one."""
+    """For reading an answer: an unexpected structure becomes InvalidAnswer."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -85,7 +85,7 @@ def readable(address: str) -> Iterator[None]:
 
 
 def failure(address: str, status: int, body: Any) -> StageFailure:
-    """An error that the server told, as one sentence that says what to do."""
+    """The failure for an error that the server reported, with what to do."""
     kind, reason = _told(body)
     if kind == "cluster_block_exception" and status == 403:
         return StoreUnavailable(f"Elasticsearch at {address} allows no writes now: {reason}")
@@ -135,7 +135,7 @@ def _stranger(address: str) -> InvalidAnswer:
 
 
 def _told(body: Any) -> tuple[str, str]:
-    """Type and reason, of the innermost cause."""
+    """Type and reason of the innermost cause."""
     error = body.get("error", body) if isinstance(body, Mapping) else body
     if not isinstance(error, Mapping):
         return "", " ".join(str(error).split())[:300]

@@ -1,4 +1,4 @@
-"""Filters (`search.filters`) as Elasticsearch clauses over the terms of `facets`."""
+"""Filters (`search.filters`) as Elasticsearch clauses over the terms of `filter_terms`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from search.protocol import Search
 Clause = dict[str, Any]
 
 FACETS = "facets"
-"""The keyword field that holds the terms."""
+"""The keyword field with the terms."""
 
 _NONE: Clause = {"match_none": {}}
 _MOST_TERMS = 65_536
@@ -30,36 +30,36 @@ _MOST_TERMS = 65_536
 
 _STATES = 1_000_000
 _LAST = "~"
-"""Above every character of a code."""
+"""Greater than every character of a code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What the filters and exclusions of a request ask of each passage."""
+    """What the filters and exclusions of a request require of each passage."""
 
     clauses: tuple[Clause, ...] = ()
     exclusions: tuple[Clause, ...] = ()
     fields: tuple[str, ...] = ()
-    """Of which each has to be known somewhere, or nothing matches."""
+    """Nothing matches unless each of these fields is known."""
     warnings: tuple[str, ...] = ()
-    """Conditions that make no sense, and why; with one of them nothing matches."""
+    """Reasons why conditions are invalid; with any warning nothing matches."""
 
     def around(self, query: Clause) -> Clause:
-        """`query` among the passages that meet the conditions, its scores unchanged."""
+        """`query` restricted to passages that meet the conditions; scores stay the same."""
         if not self.clauses and not self.exclusions:
             return query
         return {"bool": {"must": [query], "filter": [*self.clauses], "must_not": [*self.exclusions]}}
 
     @property
     def alone(self) -> list[Clause]:
-        """The conditions as filters that stand by themselves."""
+        """The conditions as filter clauses without a query."""
         if not self.exclusions:
             return [*self.clauses]
         return [*self.clauses, {"bool": {"must_not": [*self.exclusions]}}]
 
 
 def conditions(search: Search) -> Conditions:
-    """Never raises: what makes no sense is named in `warnings`."""
+    """Never raises: invalid conditions are named in `warnings`."""
     asked = search.filters or {}
     warnings = compile_filters(asked).warnings + long_part_warnings(asked, LONGEST_PART)
     clauses = tuple(_condition(field, wanted) for field, wanted in asked.items())
@@ -110,13 +110,13 @@ def _any_of(clauses: Callable[[str, object], Iterator[Clause]], field: str, want
 
 
 def _terms(field: str, values: Sequence[str]) -> Iterator[Clause]:
-    """Any of these."""
+    """Clauses for any of these values."""
     for part in in_batches(values, _MOST_TERMS):
         yield {"terms": {field: list(part)}}
 
 
 def _equals(field: str, wanted: object) -> Iterator[Clause]:
-    """One of which has to hold."""
+    """Clauses of which one has to hold."""
     if wanted is None or wanted != wanted:
         return
     yield {"term": {FACETS: same_value(field, wanted)}}
@@ -126,24 +126,24 @@ def _equals(field: str, wanted: object) -> Iterator[Clause]:
     if first == last:
         yield {"term": {FACETS: term(field, "e", first + last)}}
     else:
-        # A date that begins on this day is a moment of it, or the day itself.
+        # A date that begins on this day is a moment of the day, or the day itself.
         yield _between(gte=term(field, "e", first), lte=term(field, "e", last + _LAST))
 
 
 def _contains(field: str, wanted: object) -> Iterator[Clause]:
-    """One of which has to hold; none of a part that no server takes."""
+    """Clauses of which one has to hold; none for a part that is longer than a server takes."""
     if not isinstance(wanted, str):
         yield from _equals(field, wanted)
         return
     if len(folded(wanted)) > LONGEST_PART:
         return
     pattern = f"{_literal(term(field, 'c'))}.*{_literal(folded(wanted))}.*"
-    # Not `wildcard`, whose bound on an automaton's size is fixed, and is met by fifty times the same two letters.
+    # `wildcard` has a fixed limit on an automaton's size, which the same two letters fifty times exceed.
     yield {"regexp": {FACETS: {"value": pattern, "flags": "NONE", "max_determinized_states": _STATES}}}
 
 
 def _literal(text: str) -> str:
-    # Only ASCII has a meaning; and escaped, the longest part of the longest field would be longer than a pattern may be.
+    # Escapes only ASCII, which alone has a meaning: else the longest part could exceed the limit of a pattern.
     return "".join(
         f"\\{character}" if character.isascii() and not character.isalnum() else character
         for character in text
@@ -151,7 +151,7 @@ def _literal(text: str) -> str:
 
 
 _RANGES: Mapping[str, Callable[[str, str, str, str], Clause]] = {
-    # Of a field's terms: those that begin after the bound's last moment, and so on; `search.filters` has the rules.
+    # `gt` takes the terms after the bound's last moment, and so on; `search.filters` has the rules.
     "gt": lambda field, begin, _, last: _between(
         gt=term(field, begin, last + _LAST), lt=term(field, begin, _LAST)
     ),

@@ -1,8 +1,8 @@
 """What filters see of a document, as terms of one keyword field.
 
-A field for each metadata name would let the mapping grow with the data (Elasticsearch stops at 1,000 fields), and
-the first value's type would refuse the next one's.  Here each value becomes a few terms `<field> <kind><value>`,
-whose order within a kind is that of the values, so a range of values is a range of terms.
+With a field for each metadata name the mapping would grow with the data (Elasticsearch stops at 1,000 fields), and
+the type of the first value would exclude others.  Here each value becomes a few terms `<field> <kind><value>`.
+Within a kind, terms sort like their values, so a range of values is a range of terms.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from decimal import Decimal
 from search.filters import Fields, date_span, elements, field_names, is_number
 
 LONGEST_PART = 200
-"""`contains` takes texts of up to so many characters: a pattern may have 1,000 (`index.max_regex_length`)."""
+"""Maximum characters of a text for `contains`: a pattern may have 1,000 (`index.max_regex_length`)."""
 
 _END = "\x1f"
 _LONGEST = 200
-"""Of a field's name and of a text, in characters; longer ones are compared by their hash.
+"""Maximum characters of a field's name and of a text; longer ones are compared by their hash.
 
 Lucene's longest term has 32,766 bytes.
 """
@@ -45,7 +45,7 @@ def facets(fields: Fields) -> list[str]:
 
 
 def term(field: str, kind: str, value: str = "") -> str:
-    """The term that says `value` of `field`; kinds are the letters used in this module."""
+    """The term for `value` of `field`; `kind` is one of the letters used in this module."""
     return f"{_short(field)}{_END}{kind}{value}"
 
 
@@ -54,7 +54,7 @@ def has_field(field: str) -> str:
 
 
 def same_value(field: str, value: object) -> str:
-    """What all equal values of a field have in common; dates aside, which equal others too."""
+    """The term that all equal values of a field share, except dates, which may equal other values too."""
     if isinstance(value, bool):
         return term(field, "b", str(value))
     if is_number(value):
@@ -65,7 +65,8 @@ def same_value(field: str, value: object) -> str:
 
 
 def number_code(value: int | float) -> str:
-    """Exact, and in the order of the numbers: sign, decimal exponent, digits; turned round below zero.  No NaN."""
+    """Exact, and sorted like the numbers: sign, decimal exponent, digits; digits are inverted below zero.  Not for
+    NaN."""
     exact = Decimal(value)
     if not exact:
         return "1"
@@ -87,12 +88,12 @@ def folded(text: str) -> str:
 
 
 def _terms(field: str, value: object) -> Iterator[str]:
-    if value == value:  # no NaN, which equals nothing and is above nothing
+    if value == value:  # not NaN, which equals nothing and has no order
         yield same_value(field, value)
     if not isinstance(value, str):
         return
     whole = folded(value)
-    # Windows overlap by half, so that each part of LONGEST_PART characters stands whole in one of them.
+    # Windows overlap by half, so that every part of LONGEST_PART characters lies within one of them.
     for start in range(0, max(1, len(whole) - LONGEST_PART), LONGEST_PART):
         yield term(field, "c", whole[start : start + _WINDOW])
     if (span := date_span(value)) is not None:

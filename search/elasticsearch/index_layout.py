@@ -1,4 +1,4 @@
-"""Names and shapes: what an index of a namespace looks like, and what stands in it."""
+"""Names, mappings and contents of the index of a namespace."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from search.elasticsearch.filter_conditions import FACETS
 from search.elasticsearch.filter_terms import facets
 
 FORMAT = 1
-"""Of this layout, recorded with each namespace."""
+"""Version of this layout, recorded with each namespace."""
 
 K1, B = 1.2, 0.75
-"""BM25's constants, those of the embedded store."""
+"""BM25's constants, the same as in the embedded store."""
 
 LONGEST_NAME = 8_000
-"""Characters of an id or a source: a keyword has at most 32,766 bytes."""
+"""Maximum characters of an id or a source: a keyword has at most 32,766 bytes."""
 
-# Elasticsearch takes ids of up to 512 bytes.
+# Elasticsearch's limit for ids is 512 bytes.
 _LONGEST_ID_BYTES = 500
 _VECTOR_BYTES = np.dtype("<f4")
 
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace as its index has it recorded."""
+    """A namespace as recorded in its index."""
 
     name: str
     index: str
-    """With its version, which never comes again: what was learnt of it stays true as long as it is there."""
+    """Includes a version that is never used again, so that cached knowledge stays true while the index exists."""
     manifest: Manifest
     words: Words
     has_vectors: bool
@@ -50,7 +50,7 @@ def alias(prefix: str, namespace: str) -> str:
 
 
 def index_name(prefix: str, namespace: str, version: int) -> str:
-    # A dot, which no namespace has: `law-v3` is a namespace.
+    # No namespace contains a dot, while `law-v3` could be a namespace.
     return f"{prefix}-{namespace}.v{version}"
 
 
@@ -59,7 +59,7 @@ def control_index(prefix: str) -> str:
 
 
 def template(prefix: str) -> dict[str, Any]:
-    """The part of mapping and settings that all namespaces share; strict, so that nothing enters by mistake."""
+    """Mapping and settings that all namespaces share; strict, so that no field is added by mistake."""
     keyword = {"type": "keyword"}
     kept = {"type": "keyword", "index": False, "doc_values": False}
     shown = {"type": "keyword", "index": False}
@@ -82,13 +82,13 @@ def template(prefix: str) -> dict[str, Any]:
         "_meta": {"what": "namespaces of Chorale"},
         "template": {
             "settings": {
-                # Only our own refresh makes a batch visible, so that it becomes so as a whole.
+                # Only our own refresh makes a batch visible, so that it becomes visible as a whole.
                 "index.refresh_interval": "-1",
                 "index.similarity.default": {"type": "BM25", "k1": K1, "b": B},
             },
             "mappings": {
                 "dynamic": "strict",
-                # What is searched stands there in another form already.
+                # The source has these in another form.
                 "_source": {"excludes": [TEXT, FACETS, "vector"]},
                 "properties": properties,
             },
@@ -111,7 +111,7 @@ def control_body() -> dict[str, Any]:
 
 
 def index_body(endpoint: ElasticsearchEndpoint, manifest: Manifest) -> dict[str, Any]:
-    """What a namespace adds to the template, and what it was built with."""
+    """What a namespace adds to the template, with a record of how it was built."""
     words = Words(endpoint.analyser, manifest)
     replicas = (
         {"auto_expand_replicas": "0-1"}
@@ -141,7 +141,7 @@ def index_body(endpoint: ElasticsearchEndpoint, manifest: Manifest) -> dict[str,
 
 
 def namespace_from(name: str, index: str, mappings: Mapping[str, Any]) -> Namespace:
-    """Raises BadIndex where the index is not one of ours, or of another version's layout."""
+    """Raises BadIndex if the index is not ours or has another layout version."""
     meta = mappings.get("_meta", {})
     if meta.get("format") != FORMAT:
         raise BadIndex(
@@ -178,13 +178,13 @@ def passage_source(
     if namespace.has_vectors and passage.vector is not None:
         vector = np.asarray(passage.vector, _VECTOR_BYTES)
         source["vector"] = vector.tolist()
-        # JSON's numbers are slow to read, and servers from 9.2 on leave `vector` out of what they return.
+        # JSON numbers are slow to read, and servers from 9.2 on do not return `vector`.
         source["vector_bytes"] = base64.b64encode(vector.tobytes()).decode()
     return _with_digest(source)
 
 
 def shared_source(document: Document) -> dict[str, Any]:
-    """What each passage has of its document.  Raises ValueError or TypeError where metadata is not JSON."""
+    """What all passages have of their document.  Raises ValueError or TypeError if metadata is not JSON."""
     seen = {"document_id": document.document_id, "source": document.source, **document.metadata}
     shared = {
         "document_id": document.document_id,
@@ -199,7 +199,7 @@ def shared_source(document: Document) -> dict[str, Any]:
 
 
 def document_source(document: Document) -> dict[str, Any]:
-    """The record of a document, written after its passages: what `revisions` knows is wholly there."""
+    """The record of a document, written after its passages: `revisions` lists only complete documents."""
     return _with_digest(
         {"document_id": document.document_id, "source": document.source, "revision": document.revision}
     )
@@ -210,7 +210,7 @@ def vector_from(stored: str) -> Vector:
 
 
 def _with_digest(source: dict[str, Any]) -> dict[str, Any]:
-    # Without the vector, whose bytes are there, too: its numbers take longest to write.
+    # The vector's numbers are slow to write; its bytes are included.
     told = {name: value for name, value in source.items() if name != "vector"}
     whole = json.dumps(told, sort_keys=True)
     return {**source, "digest": hashlib.sha256(whole.encode()).hexdigest()[:32]}

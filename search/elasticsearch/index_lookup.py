@@ -1,4 +1,4 @@
-"""Which index a namespace is, and what is known of it: asked for once, and again when that index is gone."""
+"""Which index a namespace has, and how it was built; cached until that index is gone."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from search.elasticsearch.index_layout import Namespace, alias, namespace_from
 _T = TypeVar("_T")
 
 _LOOKS = 3
-"""A rebuild may take the old index away between two looks; that it does so three times running is not to be."""
+"""A rebuild may remove the old index between two lookups, but not three times in a row."""
 
 
 class IndexLookup:
-    """Thread-safe: a name is bound to an immutable Namespace."""
+    """Thread-safe: maps a name to an immutable Namespace."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._known: dict[str, Namespace] = {}
 
     def using(self, name: str, deadline: Deadline, use: Callable[[Namespace], _T]) -> _T:
-        """What `use` makes of the namespace; asked again where the index that was known is gone."""
+        """What `use` returns for the namespace; repeated if the cached index is gone."""
         for look in range(_LOOKS):
             known = self._known.get(name)
             namespace = known or self.look_up(name, deadline)
@@ -42,7 +42,7 @@ class IndexLookup:
         raise AssertionError("the last look returns or raises")
 
     def look_up(self, name: str, deadline: Deadline) -> Namespace:
-        """As it is now; raises BadIndex where there is none."""
+        """The present state; raises BadIndex if there is no such namespace."""
         namespace = self.find(name, deadline)
         if namespace is None:
             raise BadIndex(
@@ -52,7 +52,7 @@ class IndexLookup:
         return namespace
 
     def find(self, name: str, deadline: Deadline) -> Namespace | None:
-        """Raises BadIndex where its index is not of our layout."""
+        """Raises BadIndex if its index does not have our layout."""
         found = self._behind_alias(name, deadline)
         if found is None:
             return None
@@ -62,7 +62,7 @@ class IndexLookup:
         return self._known[name]
 
     def index_of(self, name: str, deadline: Deadline) -> str | None:
-        """Of whatever layout."""
+        """The index, whatever its layout."""
         found = self._behind_alias(name, deadline)
         return None if found is None else found[0]
 
@@ -84,7 +84,7 @@ class IndexLookup:
             return index, of_index["mappings"]
 
     def without_alias(self, name: str, deadline: Deadline) -> list[str]:
-        """Its indices that are in the making, or were left behind."""
+        """Its indices that are being built or were left behind."""
         if not _can_be(name):
             return []
         beginning = f"{alias(self._connection.endpoint.prefix, name)}.v"
@@ -104,7 +104,7 @@ class IndexLookup:
         self._known.pop(name, None)
 
     def all(self, deadline: Deadline) -> list[Namespace]:
-        """Those with an alias, by name; an index that is still being built has none."""
+        """All namespaces with an alias, by name; an index that is still being built has no alias."""
         prefix = self._connection.endpoint.prefix
 
         def get(client: Elasticsearch) -> object:
@@ -123,7 +123,7 @@ class IndexLookup:
 
 
 def _can_be(name: str) -> bool:
-    """`*` and `a,b` would be asked for as several."""
+    """Elasticsearch would take `*` and `a,b` for several names."""
     try:
         check_namespace(name)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Listing documents by their metadata: all that match are read, and put in order here.
+"""Listing documents by their metadata: reads all that match and sorts them here.
 
-A mapping takes in no field of metadata, so no server can sort by one.  A listing therefore costs as much as its filters
-let through: some ten thousand documents a second.
+The mapping has no field for metadata, so no server can sort by it.  A listing therefore takes time in proportion to
+what its filters let through: about ten thousand documents a second.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def list_documents(
     asked: Conditions,
     deadline: Deadline,
 ) -> Ranking:
-    """Of a document's passages the first by its id stands for it."""
+    """The first passage by id stands for a document."""
     _, warnings = first_round(connection, namespace, {}, asked, deadline)
     if warnings:
         return Ranking((), 0, warnings)

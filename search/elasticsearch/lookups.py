@@ -1,4 +1,4 @@
-"""Reading by name: texts, vectors, revisions, counts, and what is there of a document."""
+"""Reading by id: texts, vectors, revisions, counts, and all entries of a document."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DOCUMENTS: Clause = {"exists": {"field": "revision"}}
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One entry of an index: a passage, or the record of a document (whose passage id is empty)."""
+    """One entry of an index: a passage, or the record of a document (with an empty passage id)."""
 
     document_id: str
     passage_id: str
@@ -72,7 +72,7 @@ def revisions(
 def stored(
     connection: Connection, namespace: Namespace, document_ids: Sequence[str], deadline: Deadline
 ) -> Iterator[Stored]:
-    """Everything there is of some documents, what a writer that was killed left behind too, once refreshed."""
+    """All entries of some documents after a refresh, including those that a killed writer left."""
     for part in distinct_in_batches(document_ids, _AT_ONCE):
         of_documents: list[Clause] = [{"terms": {"document_id": part}}]
         for fields in scan(
@@ -82,7 +82,7 @@ def stored(
 
 
 def counts(connection: Connection, deadline: Deadline) -> dict[str, tuple[int, int]]:
-    """Documents and passages by index, of all namespaces at once; an empty one is not named."""
+    """Numbers of documents and passages by index, for all namespaces; an empty one is not in it."""
     wanted = {
         "indices": {
             "terms": {"field": "_index", "size": MOST_HITS},
@@ -97,7 +97,7 @@ def counts(connection: Connection, deadline: Deadline) -> dict[str, tuple[int, i
     with readable(connection.address):
         return {
             found["key"]: (found["documents"]["doc_count"], found["passages"]["doc_count"])
-            # Without any index there is nothing to aggregate.
+            # Without any index the answer has no aggregations.
             for found in answer.get("aggregations", {"indices": {"buckets": []}})["indices"]["buckets"]
         }
 
@@ -110,7 +110,7 @@ def by_id(
     deadline: Deadline,
 ) -> Iterator[Mapping[str, Any]]:
     for part in list(distinct_in_batches(passage_ids, _AT_ONCE)) or [()]:
-        # With no id the namespace is asked for all the same: an unknown one is a failure, not empty.
+        # Even without ids the index is asked, so that an unknown namespace is a failure.
         keys = [passage_key(passage_id) for passage_id in part] or ["-"]
 
         def get(client: Elasticsearch, keys: list[str] = keys) -> Any:
@@ -133,7 +133,7 @@ def scan(
     fields: Sequence[str],
     deadline: Deadline,
 ) -> Iterator[Mapping[str, Any]]:
-    """The fields of all that match, page by page; in the order of document and passage ids."""
+    """The fields of all matches, page by page, in the order of document and passage ids."""
     body: dict[str, Any] = {
         "_source": False,
         "stored_fields": "_none_",

@@ -47,7 +47,8 @@ class NamespaceLifecycle:
             try:
                 self._new_index(namespace, manifest, is_behind_alias=True)
             except StageFailure:
-                # An alias has one write index: of two that create at once the second fails, and has to agree.
+                # An alias has one write index: of two concurrent creations the second fails, and its manifest must
+                # agree.
                 if self._lookup.find(namespace, self._connection.deadline()) is None:
                     raise
             found = self._lookup.look_up(namespace, self._connection.deadline())
@@ -67,10 +68,10 @@ class NamespaceLifecycle:
         return True
 
     def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
-        """Build the namespace anew, of these documents, beside running searches; returns the new generation.
+        """Rebuild the namespace from these documents while searches go on; returns the new generation.
 
-        Searches see the old index until all of the new one is there.  `manifest` may differ from the old one.
-        Raises PartlyWritten like `upsert`; after any other failure the old index stands as it was.
+        Searches see the old index until the new one is complete.  `manifest` may differ from the old one.  Raises
+        PartlyWritten like `upsert`; after any other failure the old index stays as it was.
         """
         check_manifest(namespace, manifest)
         analyser(manifest.language)
@@ -102,7 +103,7 @@ class NamespaceLifecycle:
         return generation
 
     def _prepare(self) -> None:
-        """Template and control index, where they are not there as they should be."""
+        """Create template and record index if missing or outdated."""
         prefix = self._connection.endpoint.prefix
         name, wanted = f"{prefix}-namespaces", template(prefix)
 
@@ -132,7 +133,7 @@ class NamespaceLifecycle:
         return index
 
     def _point(self, namespace: str, index: str, *, old: str | None) -> None:
-        """Let the namespace be this index, in one step."""
+        """Point the namespace's alias to this index, atomically."""
         name = alias(self._connection.endpoint.prefix, namespace)
         actions: list[Action] = [{"add": {"index": index, "alias": name, "is_write_index": True}}]
         if old is not None:
@@ -142,7 +143,7 @@ class NamespaceLifecycle:
         )
 
     def _delete_abandoned(self, namespace: str) -> None:
-        """What a rebuild that was killed left."""
+        """Delete what a killed rebuild left."""
         for index in self._lookup.without_alias(namespace, self._connection.deadline()):
             self._delete_index(index)
 
@@ -167,5 +168,5 @@ class NamespaceLifecycle:
 
 
 def _arguments(body: Action) -> Action:
-    """The client's name of `_meta` is `meta`."""
+    """The client calls `_meta` `meta`."""
     return {name.lstrip("_"): value for name, value in body.items()}

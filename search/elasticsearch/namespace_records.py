@@ -1,7 +1,8 @@
-"""What outlives an index: of each namespace that ever was, its generation and the version of its last index.
+"""What outlives an index: the generation and the last index version of each namespace that ever existed.
 
-One small index, read and written by id, which Elasticsearch answers from its log at once.  A document a namespace:
-`generation`, raised after a batch can be seen; `version`, so that no index name comes twice; `is_there`.
+They are documents of one small index, read and written by id, which Elasticsearch answers from its log at once.
+`generation` rises after a batch is visible; `version` keeps index names unique; `is_there` tells whether the
+namespace exists.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class NamespaceRecords:
         self._index = control_index(connection.endpoint.prefix)
 
     def generation(self, namespace: str, deadline: Deadline) -> int:
-        """Raises BadIndex for a namespace that is not there."""
+        """Raises BadIndex if the namespace does not exist."""
         record, _ = self._read(namespace, deadline)
         if not record.is_there:
             raise BadIndex(f"no namespace {namespace!r} in Elasticsearch at {self._connection.address}")
@@ -49,7 +50,7 @@ class NamespaceRecords:
             return {one["_id"]: one["_source"]["generation"] for one in answer["docs"] if one.get("found")}
 
     def change(self, namespace: str, changed: Callable[[Record], Record]) -> Record:
-        """Replace the record by what `changed` makes of it; of two writers neither's change is lost."""
+        """Replace the record by `changed(record)`; with two writers no change is lost."""
         for _ in range(_LOST_RACES):
             record, seen = self._read(namespace, self._connection.deadline())
             wanted = changed(record)
@@ -65,7 +66,7 @@ class NamespaceRecords:
         ).generation
 
     def prepare(self) -> None:
-        """Make the index if it is not there."""
+        """Create the index if it is missing."""
 
         def make(client: Elasticsearch) -> object:
             return client.options(ignore_status=400).indices.create(index=self._index, **control_body())
@@ -74,7 +75,7 @@ class NamespaceRecords:
             self._connection.ask(make, self._connection.deadline())
 
     def _read(self, namespace: str, deadline: Deadline) -> tuple[Record, tuple[int, int] | None]:
-        """The record and its place in the log, None where there is none."""
+        """The record and its position in the log, None if there is no record."""
 
         def get(client: Elasticsearch) -> object:
             return client.options(ignore_status=404).get(index=self._index, id=namespace)
@@ -86,7 +87,7 @@ class NamespaceRecords:
             return Record(**answer["_source"]), (answer["_seq_no"], answer["_primary_term"])
 
     def _write(self, namespace: str, record: Record, seen: tuple[int, int] | None) -> bool:
-        """False where another was faster."""
+        """False if another writer was faster."""
         place = {"op_type": "create"} if seen is None else {"if_seq_no": seen[0], "if_primary_term": seen[1]}
 
         def put(client: Elasticsearch) -> object:

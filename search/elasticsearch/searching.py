@@ -1,4 +1,4 @@
-"""One round of questions: bodies for `msearch`, hits from its answers, and rankings of at least `depth` documents."""
+"""Searching: request bodies for `msearch`, hits from its answers, and rankings of at least `depth` documents."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from search.filters import unknown_field_warning
 from search.ranking_end import count_documents, cut, is_settled
 
 MOST_HITS = 10_000
-"""`index.max_result_window`, and the most candidates of HNSW."""
+"""`index.max_result_window`, and the maximum number of HNSW candidates."""
 
 TEXT_DECIMALS = 5
 COSINE_DECIMALS = 6
-"""Scores are float32: beyond these decimals the order of summing shows."""
+"""Scores are float32: further decimals depend on the order of summing."""
 
 _FIELDS = Hit._fields
 SHOWN = [name for name in _FIELDS if name != "score"]
@@ -54,7 +54,7 @@ def search_text(
     asked: Conditions,
     deadline: Deadline,
 ) -> list[Ranking]:
-    """Two rounds at most: in the second, a few long documents that filled the first are one hit each."""
+    """Two rounds at most: the second collapses each long document that filled the first to one hit."""
     queries = {n: query for n, text in enumerate(texts) if (query := namespace.words.asked(text)) is not None}
     first = {n: _text_body(asked.around(query), min(2 * depth, MOST_HITS)) for n, query in queries.items()}
     found, warnings = first_round(connection, namespace, first, asked, deadline)
@@ -88,7 +88,7 @@ def search_vectors(
     asked: Conditions,
     deadline: Deadline,
 ) -> list[Ranking]:
-    """Asks again, for more, while a passage that was not seen could belong to the ranking (up to MOST_HITS)."""
+    """Asks for more passages (up to MOST_HITS) while a missing one could belong to the ranking."""
     size = min(2 * depth, MOST_HITS)
     least = connection.endpoint.candidates
     bodies = {n: _vector_body(vector.tolist(), size, least, asked) for n, vector in enumerate(vectors)}
@@ -108,11 +108,11 @@ def search_vectors(
 def msearch(
     connection: Connection, namespace: Namespace, bodies: Mapping[int, Body], deadline: Deadline
 ) -> dict[int, dict[str, Any]]:
-    """The answers, whole ones only: what was cut short by time or lost a shard is a failure."""
+    """Complete answers only: a timeout or a lost shard is a failure."""
     if not bodies:
         return {}
     milliseconds = f"{max(1, int(deadline.check() * 1_000))}ms"
-    # Concrete indices, never the alias: what is known of the namespace is known of this one.
+    # The index by name, never the alias: the cached namespace describes this index.
     lines: list[dict[str, Any]] = []
     for body in bodies.values():
         head = {"index": namespace.index}
@@ -122,7 +122,8 @@ def msearch(
 
     def search(client: Elasticsearch) -> Any:
         answer = client.msearch(searches=lines, filter_path=_ANSWERED)
-        # Here, so that what passes is asked again: a shard that moves, an index that a rebuild takes away just now.
+        # Inside the call, so that passing failures are retried: a moving shard, an index that a rebuild just
+        # removed.
         with readable(connection.address):
             for one in answer["responses"]:
                 _check(connection, one, deadline)
@@ -141,12 +142,12 @@ def first_round(
     asked: Conditions,
     deadline: Deadline,
 ) -> tuple[dict[int, dict[str, Any]], tuple[str, ...]]:
-    """The answers, and the warnings; none where a condition makes no sense or asks for an unknown field."""
+    """The answers and warnings; no answers if a condition is invalid or names an unknown field."""
     knows = {
         -n: {"query": has_field_clause(field), "size": 0, "track_total_hits": 1}
         for n, field in enumerate(asked.fields, start=1)
     }
-    # Without a question that has words the namespace is asked all the same: is it there, does it know the fields?
+    # Ask even without terms, to learn whether the namespace exists and knows the fields.
     answers = msearch(connection, namespace, {**knows, **bodies} or {0: {"size": 0}}, deadline)
     unknown = [
         unknown_field_warning(field)
@@ -188,7 +189,7 @@ def _vector_hits(answer: Mapping[str, Any]) -> list[Hit]:
 
 
 def _found(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    # filter_path leaves out what is empty.
+    # filter_path omits empty parts.
     hits: Sequence[Mapping[str, Any]] = answer.get("hits", {}).get("hits", ())
     return hits
 

@@ -1,4 +1,4 @@
-"""The Elasticsearch store: implements `search.protocol.Store`."""
+"""The Elasticsearch store."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from search.protocol import Search
 
 
 class ElasticsearchStore:
-    """Thread-safe.  Nothing is sent before it is used.
+    """Implements `search.protocol.Store`; thread-safe.  Sends nothing before it is used.
 
-    Its generations are its own, raised after a batch can be seen, so what was read with one is never older than it.
+    The generation rises after a batch is visible, so data read after reading a generation is never older than it.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ElasticsearchStore:
         return self._lookup.using(namespace, deadline, work)
 
     def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
-        """Approximate (HNSW).  Raises NotConfigured where the store is declared without `vectors`."""
+        """Approximate (HNSW).  Raises NotConfigured if the store is declared without `vectors`."""
         deadline = self._connection.deadline(search.timeout_s)
         asked = conditions(search)
         questions = np.ascontiguousarray(vectors, np.float32)
@@ -115,7 +115,6 @@ class ElasticsearchStore:
             self.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        """Raises ManifestMismatch, and WrongDeclaration for a name or manifest that cannot be."""
         return self._lifecycle.create(namespace, manifest)
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
@@ -128,11 +127,9 @@ class ElasticsearchStore:
         return self._lifecycle.drop(namespace)
 
     def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
-        """Build the namespace anew of these documents, beside running searches; returns the new generation."""
         return self._lifecycle.rebuild(namespace, manifest, documents)
 
     def raise_generation(self, namespace: str, least: int) -> None:
-        """Let the next generation be above `least`, which an index that was lost had reached."""
         self._records.change(
             namespace, lambda record: replace(record, generation=max(record.generation, least))
         )
@@ -159,9 +156,9 @@ class ElasticsearchStore:
         )
 
     def _deadline(self) -> Deadline:
-        """For what a request does not limit."""
+        """For calls without a time limit of their own."""
         return self._connection.deadline(self._connection.endpoint.timeout_s)
 
     def close(self) -> None:
-        """Close the connections; the store cannot be used after it."""
+        """Close the connections; the store cannot be used afterwards."""
         self._connection.close()

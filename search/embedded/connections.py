@@ -1,4 +1,4 @@
-"""Connections to `corpus.db`, its format, and SQLite's errors translated to the store's."""
+"""Connections to `corpus.db`, its format, and SQLite's errors translated to those of a store."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from models.errors import BadIndex, InvalidAnswer, StoreUnavailable
 
 CORPUS_FORMAT = 1
-"""Raised whenever the tables or the lexical index change in a way that an older program cannot read."""
+"""Increased with every change of the tables or the lexical index that an older program cannot read."""
 
 READ_WAIT_S = 5.0
 _PASSING = ("locked", "busy", "disk is full", "disk full", "readonly", "read-only", "unable to open")
-"""What SQLite says when the file is whole and only cannot be used now."""
+"""What SQLite says when the file is intact but cannot be used now."""
 
 
 def corpus_file(folder: Path) -> Path:
@@ -22,7 +22,7 @@ def corpus_file(folder: Path) -> Path:
 
 
 def file_number(folder: Path) -> tuple[int, int] | None:
-    """What tells the file from another one that took its place; None where there is none."""
+    """Identifies the file, so that a replacement under the same name is noticed; None if there is no file."""
     try:
         found = corpus_file(folder).stat()
     except FileNotFoundError:
@@ -37,9 +37,9 @@ def gone(folder: Path) -> BadIndex:
 
 
 def connected(folder: Path, *, make: bool = False) -> sqlite3.Connection:
-    """A connection for one thread at a time, whose transactions begin where one is begun and nowhere else.
+    """A connection for one thread at a time; transactions begin only with an explicit BEGIN.
 
-    `make`: a file that is not there is made, empty.
+    `make` creates an empty file if there is none.
     """
     address = f"{corpus_file(folder).absolute().as_uri()}?mode={'rwc' if make else 'rw'}"
     connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
@@ -62,7 +62,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def format_of(connection: sqlite3.Connection, folder: Path) -> int:
-    """0 for an empty file; raises BadIndex where only a newer or an older program can read it."""
+    """0 for an empty file; raises BadIndex if only a newer or an older program can read it."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > CORPUS_FORMAT:
         raise BadIndex(
@@ -79,7 +79,7 @@ def format_of(connection: sqlite3.Connection, folder: Path) -> int:
 
 @contextmanager
 def translated(folder: Path) -> Iterator[None]:
-    """SQL's errors as the store's: what may pass is StoreUnavailable, damage is BadIndex."""
+    """Translates errors: StoreUnavailable for what may pass, BadIndex for damage."""
     try:
         yield
     except sqlite3.Error as error:

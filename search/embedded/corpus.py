@@ -1,6 +1,6 @@
-"""The truth in SQLite, `corpus.db`, as it is read: with plain `sqlite3`, its errors as the store's.
+"""Reading the truth in SQLite, `corpus.db`, with plain `sqlite3`.
 
-SQLAlchemy, which takes .8 s to import, comes in with the writer (`transactions`): a search never needs it.
+Only the writer (`transactions`) imports SQLAlchemy, which takes .8 s; a search never needs it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from search.embedded.connections import connected, corpus_file, file_number, format_of, gone, translated
 
 _KEPT_OPEN = 8
-"""Connections that are kept when nobody reads; more are opened when more are needed."""
+"""Idle connections that are kept open; more are opened when needed."""
 
 PULSE = """
     SELECT n.namespace_id, n.sequence, n.visible, coalesce(g.generation, 0), n.lexical, n.manifest
@@ -26,7 +26,7 @@ PULSE = """
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """Where a namespace stands now."""
+    """The present state of a namespace."""
 
     namespace_id: int
     sequence: int
@@ -38,12 +38,12 @@ class Pulse:
 
     @property
     def is_behind(self) -> bool:
-        """A batch is committed that the lexical index has not got (yet)."""
+        """Whether a committed batch is not in the lexical index yet."""
         return self.visible < self.sequence
 
 
 class Corpus:
-    """The file and its reading connections; opened at first use, so that it can be made before a fork."""
+    """The file and its reading connections; opened at first use, so that the object can be created before a fork."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -52,7 +52,7 @@ class Corpus:
         self._free: list[sqlite3.Connection] = []
         self._file: tuple[int, int] | None = None
         self.replaced = 0
-        """How often another file took the place of the one that was open: nothing read before holds then."""
+        """How often another file replaced the open one.  Anything read before a replacement is invalid."""
 
     def pulse(self, namespace: str) -> Pulse | None:
         """None if there is no such namespace."""
@@ -65,18 +65,18 @@ class Corpus:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """One snapshot, whatever is written meanwhile."""
+        """One snapshot, which later writes do not change."""
         with translated(self.folder), self._borrowed() as connection:
             connection.execute("BEGIN")
             try:
                 yield connection
             finally:
-                # SQLite itself has ended the transaction after some errors.
+                # SQLite itself ends the transaction after some errors.
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
     def set_up(self) -> None:
-        """Make folder, file and tables where they are missing; raises BadIndex for a newer program's."""
+        """Create folder, file and tables if missing; raises BadIndex if a newer program created them."""
         with self._opening:
             if not self._is_set_up:
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,8 @@ class Corpus:
         return file_number(self.folder) is not None
 
     def set_aside(self) -> Path | None:
-        """Give the file another name, with what belongs to it; None where there is none.  Nothing may be open."""
+        """Rename the file and its companions; returns the new path, or None if there was no file.  Close everything
+        first."""
         file = corpus_file(self.folder)
         aside = file.with_name(f"{file.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
         for part in ("", "-wal", "-shm"):
@@ -132,7 +133,8 @@ class Corpus:
                 connection.close()
 
     def _follow(self, found: tuple[int, int] | None) -> None:
-        """Another file has the name: from here on that one counts.  Where none has, what is open is still whole."""
+        """Use the new file under the name from now on.  If there is none, open connections still read the whole old
+        file."""
         if found is None:
             if not self._free:
                 raise gone(self.folder)

@@ -1,4 +1,4 @@
-"""Which documents a search may return: filters and exclusions as a mask, kept and only ever extended."""
+"""Which documents a search may return: filters and exclusions as a mask, which is cached and only ever extended."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The rows that may be hits; `rows` is None if all that live may."""
+    """The rows that may be hits; `rows` is None if all living rows may."""
 
     rows: NDArray[np.bool_] | None
     warnings: tuple[str, ...] = ()
 
 
 class _Verdicts:
-    """What one filter says of each document version; a version never changes, so neither does its verdict."""
+    """One filter's result for each document version; a version never changes, so its result never changes."""
 
     def __init__(self, filters: CompiledFilters) -> None:
         self.filters = filters
@@ -45,7 +45,7 @@ class _Verdicts:
 
 
 class Masks:
-    """The verdicts of the filters used last.  Thread-safe."""
+    """The results of the filters used last.  Thread-safe."""
 
     def __init__(self) -> None:
         self._verdicts: OrderedDict[str, _Verdicts] = OrderedDict()

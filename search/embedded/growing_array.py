@@ -1,4 +1,4 @@
-"""Arrays that grow at their end: contiguous, with amortised copying."""
+"""Contiguous arrays that grow at their end, with amortised copying."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 
 class Growing:
-    """A view taken before an `append` stays as it was, so readers need no lock."""
+    """A view taken before an `append` stays unchanged, so readers need no lock."""
 
     def __init__(self, dtype: DTypeLike, *, width: int | None = None) -> None:
         self._array: NDArray[Any] = np.empty((0,) if width is None else (0, width), dtype=dtype)
@@ -31,7 +31,7 @@ class Growing:
     def append(self, values: NDArray[Any]) -> None:
         size = self._size + len(values)
         if size > len(self._array):
-            # An eighth more copies each row about nine times in all and wastes at most 12 % of the memory.
+            # Growing by an eighth copies each row about nine times in all and wastes at most 12 % of the memory.
             self.reserve(max(size, len(self._array) + len(self._array) // 8, 64))
         self._array[self._size : size] = values
         self._size = size

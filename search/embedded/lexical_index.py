@@ -1,7 +1,7 @@
-"""BM25 in tantivy: one index directory a namespace, so that its word statistics are its own.
+"""BM25 in tantivy: each namespace has its own index directory, so that it has its own word statistics.
 
-Questions become boolean queries of analysed terms and are never parsed: tantivy's parser takes `ns:x`, `*`
-and `NOT` for orders, and 5,000 parentheses kill the process.
+Questions become boolean queries of analysed terms and are never parsed: tantivy's parser would interpret `ns:x`,
+`*` and `NOT`, and 5,000 parentheses kill the process.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from search.embedded.ranking_end import cut
 from search.embedded.segment_files import SegmentFiles
 
 SCORE_DECIMALS = 5
-"""tantivy sums in float32: beyond these decimals the order of summing shows."""
+"""tantivy sums in float32: further decimals depend on the order of summing."""
 
 _WRITER_HEAP_BYTES = 64_000_000
 _SET_BELOW = 1_024
-"""Up to so many allowed passages are named in the query; of more, the best are fetched and sifted."""
+"""Up to this many allowed passages are named in the query.  With more, hits are fetched and then filtered."""
 
 _FIELD = "text"
 _TOKENIZER = "chorale"
-# Without positions: there are no phrase queries, and the index is a third smaller.
+# Without positions, because there are no phrase queries; the index is a third smaller.
 _INDEXED = "freq"
 _SCHEMA = (
     tantivy.SchemaBuilder()
@@ -44,7 +44,7 @@ _SCHEMA = (
 
 
 def create_index(path: Path) -> None:
-    """An empty index; whatever was there is gone."""
+    """Create an empty index, replacing any old one."""
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     with intelligible(path):
@@ -58,12 +58,12 @@ def check_index(path: Path) -> None:
 
 
 def write_index(path: Path, language: str, *, delete: Sequence[int], add: Iterable[tuple[int, str]]) -> None:
-    """Delete rids, add (rid, text), commit; durable when it returns.  All or nothing, and may be repeated."""
+    """Delete rids, add (rid, text), commit; durable on return.  All or nothing; may be repeated."""
     with intelligible(path):
         index = tantivy.Index.open(str(path))
         index.register_tokenizer(_TOKENIZER, analyser(language))
         writer = index.writer(_WRITER_HEAP_BYTES, 1)
-        # A commit that was killed leaves files whose names the next one takes again, and trips over.
+        # A killed commit leaves files under names that the next commit uses again and fails on.
         writer.garbage_collect_files()
         if delete:
             writer.delete_documents_by_query(tantivy.Query.term_set_query(_SCHEMA, "rid", list(delete)))
@@ -74,18 +74,18 @@ def write_index(path: Path, language: str, *, delete: Sequence[int], add: Iterab
             document.add_text(_FIELD, text)
             writer.add_document(document)
         writer.commit()
-        # A writer dropped at once leaves its segments unmerged: 300 commits made queries 12-40 times slower.
+        # Without this wait segments stay unmerged: 300 commits made queries 12 to 40 times slower.
         writer.wait_merging_threads()
 
 
 class LexicalIndex:
-    """One open index, for reading.  Shows what was committed when it was last reloaded."""
+    """One open index for reading.  Shows the commits up to the last reload."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with intelligible(path):
             self._index = tantivy.Index.open(str(path))
-            # The default watches the directory from a thread and reloads behind our back.
+            # The default watches the directory from a thread and reloads at any time.
             self._index.config_reader("manual")
 
     def reloaded(self) -> LexicalSearcher:
@@ -117,7 +117,7 @@ class LexicalSearcher:
         depth: int,
         deadline: Deadline,
     ) -> tuple[tuple[Hit, ...], int | None]:
-        """The hits, and how many documents match in all where that came to be known."""
+        """The hits, and the number of all matching documents if it became known."""
         query = _any_term(terms)
         limit = 2 * depth
         if allowed is not None:
@@ -146,7 +146,8 @@ class LexicalSearcher:
 
     def _fetch(self, query: tantivy.Query, limit: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Rids and scores, best first."""
-        # tantivy makes room for `limit` hits beforehand; one more than there are tells that these are all.
+        # tantivy allocates `limit` hits in advance; one more than there are documents shows that the answer is
+        # complete.
         limit = min(limit, self._searcher.num_docs + 1)
         with intelligible(self._path):
             hits = self._searcher.search(query, limit, count=False).hits
@@ -156,7 +157,7 @@ class LexicalSearcher:
 
 
 def _any_term(terms: Mapping[str, int]) -> tantivy.Query:
-    """BM25 is linear in how often the question has a term, so the count is a boost."""
+    """BM25 is linear in a term's count in the question, so the count becomes a boost."""
     parts = []
     for term, count in terms.items():
         query = tantivy.Query.term_query(_SCHEMA, _FIELD, term, index_option=_INDEXED)
@@ -167,7 +168,7 @@ def _any_term(terms: Mapping[str, int]) -> tantivy.Query:
 
 
 def _among(query: tantivy.Query, rids: NDArray[np.int64]) -> tantivy.Query:
-    """The same scores, of these passages alone."""
+    """The same scores, for these passages only."""
     chosen = tantivy.Query.term_set_query(_SCHEMA, "rid", rids.tolist())
     scoreless = tantivy.Query.const_score_query(chosen, 0.0)
     return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, scoreless)])
@@ -175,7 +176,7 @@ def _among(query: tantivy.Query, rids: NDArray[np.int64]) -> tantivy.Query:
 
 @contextmanager
 def intelligible(path: Path) -> Iterator[None]:
-    """tantivy's errors, and the panics of its Rust, as BadIndex; a full disk is StoreUnavailable."""
+    """Translates tantivy's errors and Rust panics to BadIndex, a full disk to StoreUnavailable."""
     try:
         yield
     except (ValueError, KeyError, RuntimeError, OSError) as error:

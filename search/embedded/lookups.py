@@ -1,4 +1,4 @@
-"""Reading the truth by name: texts, vectors, revisions, counts.  All inside the caller's snapshot."""
+"""Reading by id: texts, vectors, revisions, counts; all inside the caller's snapshot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from search.embedded.namespace_reader import manifest_from
 from search.embedded.vector_search import STORED
 
 _AT_ONCE = 200
-# The plus keeps SQLite from walking the index on `sequence`, which here holds for nearly every row.
+# The plus keeps SQLite from using the index on `sequence`, which here matches nearly every row.
 _VISIBLE = "+{0}.sequence <= n.visible AND ({0}.ended IS NULL OR {0}.ended > n.visible)"
 
 _TEXTS = f"""

@@ -1,4 +1,4 @@
-"""What one process has open of a namespace, as a view that stays true while the namespace goes on."""
+"""What one process has loaded of a namespace, as views that stay valid while the namespace changes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class View:
     vectors: Vectors | None
 
     def shows(self, pulse: Pulse) -> bool:
-        """Whether nothing that readers may see has changed since."""
+        """Whether nothing visible to readers has changed since."""
         mine = self.pulse
         return (
             mine.visible == pulse.visible
@@ -63,7 +63,7 @@ class View:
 
 
 class NamespaceReader:
-    """Loads what is asked for and keeps it up to date.  Thread-safe."""
+    """Loads what is needed and keeps it up to date.  Thread-safe."""
 
     def __init__(self, corpus: Corpus, namespace: str) -> None:
         self._corpus = corpus
@@ -77,13 +77,13 @@ class NamespaceReader:
         self._index: LexicalIndex | None = None
 
     def view(self, pulse: Pulse, *, text: bool = False, vectors: bool = False) -> View:
-        """A view at least as new as `pulse`, with what is asked for; what was loaded once comes along."""
+        """A view at least as new as `pulse` with what is asked for, and with everything loaded before."""
         view = self._view
         if view is not None and view.shows(pulse) and _has(view, text, vectors):
             return view
         with self._catching_up:
             view = self._view
-            # Another thread may have brought it further than `pulse` meanwhile.
+            # Another thread may have caught up further than `pulse` meanwhile.
             newest = self._corpus.pulse(self._namespace)
             if view is not None and newest and view.shows(newest) and _has(view, text, vectors):
                 return view
@@ -91,7 +91,7 @@ class NamespaceReader:
                 try:
                     view = self._caught_up(text, vectors)
                 except BadIndex:
-                    # A rebuild may have taken the old index away between our two looks.
+                    # A rebuild may have removed the old index after its name was read.
                     again = self._corpus.pulse(self._namespace)
                     if newest is None or again is None or again.lexical == newest.lexical:
                         raise
@@ -105,10 +105,10 @@ class NamespaceReader:
             return view
 
     def _is_ahead(self, view: View, searcher: LexicalSearcher) -> bool:
-        """Whether the words already are those of a batch that the rows do not show.
+        """Whether the words already include a batch that the rows do not show yet.
 
-        It lasts for the moment between the two commits of a batch, in which the passages that it replaced
-        would be missing.
+        True only between the two commits of a batch.  A search at that moment would miss the passages that the
+        batch replaces.
         """
         pulse = self._corpus.pulse(self._namespace)
         if pulse is None or pulse.sequence == view.pulse.visible:

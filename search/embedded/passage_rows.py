@@ -1,8 +1,8 @@
-"""What a process knows of a namespace's passages besides their words and vectors; catches up by sequence.
+"""What a process knows of a namespace's passages besides words and vectors; catches up by sequence.
 
-A *row* is a passage's place in these arrays and in the matrix of vectors; a *version* is the place of its
-document, of which each replacement makes a new one.  Rows only ever grow at the end, in the order of their
-rid, and die by a mask, so a snapshot stays true while others catch up.
+A *row* is a passage's index in these arrays and in the matrix of vectors.  A *version* is the index of its
+document; each replacement of a document makes a new version.  Rows are only added at the end, in the order of their
+rid, and are removed by a mask, so that a snapshot stays valid while others catch up.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from models.hits import Hit
 from search.embedded.growing_array import Growing
 
 TOMBSTONE_BATCHES = 1_000
-"""How long ended rows are remembered; a process further behind loads the namespace again."""
+"""How many batches ended rows are kept; a process further behind loads the namespace again."""
 
 _DEAD_ROWS = 1_000
-"""Not worth the loading again."""
+"""Fewer dead rows never cause a reload."""
 
 _DOCUMENTS = """
     SELECT document_id, source, metadata, content_hash, near_duplicate_group FROM chorale_document
@@ -40,7 +40,7 @@ _ENDED = "SELECT rid FROM chorale_passage WHERE namespace_id = ? AND ended > ? A
 class DocumentVersion:
     document_id: str
     fields: Mapping[str, Any]
-    """What filters see: its metadata, and `document_id` and `source` where no metadata has that name."""
+    """What filters look at: the metadata, and `document_id` and `source` unless metadata has that name."""
     source_type: str | None
     published_at: str | None
     content_hash: str | None
@@ -53,7 +53,7 @@ class Rows:
 
     visible: int
     rids: NDArray[np.int64]
-    """Shape (n,), rising."""
+    """Shape (n,), ascending."""
     version_of: NDArray[np.int32]
     """Shape (n,)."""
     alive: NDArray[np.bool_]
@@ -61,14 +61,14 @@ class Rows:
     versions_alive: NDArray[np.bool_]
     """Shape (m,)."""
     passage_ids: Sequence[str]
-    """At least n."""
+    """At least n items."""
     versions: Sequence[DocumentVersion]
-    """At least m."""
+    """At least m items."""
     versions_of: Mapping[str, Sequence[int]]
-    """By document id."""
+    """Version indices by document id."""
 
     def at(self, rids: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """The row of each rid, and whether there is such a row, alive."""
+        """The row of each rid, and whether that row exists and is alive."""
         if not len(self.rids):
             return np.zeros(len(rids), np.intp), np.zeros(len(rids), np.bool_)
         rows = np.minimum(np.searchsorted(self.rids, rids), len(self.rids) - 1)
@@ -88,7 +88,7 @@ class Rows:
 
 
 class RowTable:
-    """Builds the snapshots.  One thread at a time."""
+    """Builds snapshots; for one thread at a time."""
 
     def __init__(self, namespace_id: int) -> None:
         self._namespace_id = namespace_id
@@ -102,7 +102,7 @@ class RowTable:
         self.snapshot = self._taken()
 
     def must_start_again(self, namespace_id: int, visible: int) -> bool:
-        """Another namespace of the same name, too far behind, or more dead rows than living ones."""
+        """Whether to reload: another namespace has the name, the rows are too far behind, or most rows are dead."""
         dead = len(self._alive) - int(np.count_nonzero(self._alive))
         return (
             self._namespace_id != namespace_id
@@ -111,7 +111,7 @@ class RowTable:
         )
 
     def catch_up(self, connection: sqlite3.Connection, visible: int) -> Rows:
-        """Take in every batch up to `visible`, inside the caller's transaction."""
+        """Load every batch up to `visible`, inside the caller's transaction."""
         since = self._visible
         span = (self._namespace_id, since, visible)
         batch: dict[str, int] = {}
@@ -124,7 +124,7 @@ class RowTable:
         self._rids.append(np.fromiter((row[0] for row in rows), np.int64, len(rows)))
         self._version_of.append(np.fromiter((batch[row[2]] for row in rows), np.int32, len(rows)))
         self._passage_ids.extend(row[1] for row in rows)
-        # A copy: searches that began before go on with the mask they have.
+        # A copy, so that running searches keep their mask.
         self._alive = np.concatenate([self._alive, np.ones(len(rows), np.bool_)])
         if since:
             ended = [row[0] for row in connection.execute(_ENDED, span)]

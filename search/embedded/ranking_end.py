@@ -1,4 +1,4 @@
-"""Where a ranking ends: after the passage that brings its `depth`-th document, ties by passage id."""
+"""Where a ranking ends: at the passage that brings the `depth`-th document; equal scores are ordered by passage id."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from search.embedded.passage_rows import Rows
 def cut(
     rows: Rows, found: NDArray[np.intp], scores: NDArray[np.float64], depth: int, *, unseen_score: float
 ) -> tuple[Hit, ...] | None:
-    """The hits of the best `depth` documents, of candidate rows and their scores.
+    """The hits of the best `depth` documents among candidate rows with their scores.
 
-    `unseen_score` is the highest that a row which is no candidate can have, -inf if there is none.  None if
-    such a row could still belong to the ranking: ask again with more candidates.
+    `unseen_score` is the highest score that any other row can have, -inf if there is none.  None if such a row
+    could belong to the ranking: ask again with more candidates.
     """
     places = found.tolist()
     names = [rows.passage_ids[row] for row in places]
@@ -32,5 +32,5 @@ def cut(
     else:
         if unseen_score > -np.inf:
             return None
-    # `0.0 - x`, so that no score is minus zero.
+    # `0.0 - x` never gives minus zero.
     return tuple(rows.hit(row, 0.0 - opposite) for opposite, _, row, _ in ordered[:size])

@@ -1,7 +1,7 @@
-"""The files under an open lexical index.  They are written once; one that changes no longer holds what was opened.
+"""The files of an open lexical index, which are written once; a file that changed no longer has its contents.
 
-They are mapped into memory: reading where one was cut short would kill the process, and one that was overwritten
-would answer nonsense.  One that is gone or that another took the place of is still mapped, and whole.
+The files are mapped into memory.  Reading a truncated file would kill the process, and an overwritten one would
+give wrong answers.  A file that was deleted or replaced stays mapped and intact.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 State = tuple[int, int, int]
-"""Number, size and time of the last change."""
+"""Inode, size and time of the last change."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFiles:
-    """What the segments of one commit are made of."""
+    """The files of the segments of one commit."""
 
     states: tuple[tuple[Path, State], ...]
 
     @classmethod
     def of(cls, folder: Path) -> SegmentFiles:
-        """As `meta.json` names them now.  Raises OSError, ValueError and KeyError where it cannot be read."""
+        """The files that `meta.json` names now.  Raises OSError, ValueError and KeyError if it cannot be read."""
         segments = json.loads((folder / "meta.json").read_bytes())["segments"]
         stems = {segment["segment_id"].replace("-", "") for segment in segments}
         paths = [path for path in folder.iterdir() if path.stem.partition(".")[0] in stems]

@@ -1,6 +1,6 @@
-"""A copy of the corpus while it is read and written, and a corpus made from such a copy.
+"""Copying a corpus while it is read and written, and making a corpus from such a copy.
 
-Only the truth is copied, in one read transaction; the lexical indexes derive from it and are built anew.
+Only the truth is copied, in one read transaction; the lexical indexes are rebuilt from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _BEYOND = """
 
 @contextmanager
 def still_corpus(folder: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that sees the corpus as it is now, for as long as it is open.  Raises BadIndex for a damaged one."""
+    """A connection that sees the corpus as of now for as long as it is open.  Raises BadIndex if the corpus is
+    damaged."""
     with translated(folder):
         Corpus(folder).set_up()
     with translated(folder), closing(connected(folder)) as connection:
@@ -38,12 +39,12 @@ def still_corpus(folder: Path) -> Iterator[sqlite3.Connection]:
 
 
 def copy_corpus(source: sqlite3.Connection, folder: Path, to: Path) -> list[NamespaceState]:
-    """Write `to`, a whole `corpus.db`, from the connection to the one in `folder`; returns what is in it.
+    """Write the corpus in `folder`, which `source` is connected to, to the file `to`; returns its namespaces.
 
-    Raises BadIndex for a damaged one.
+    Raises BadIndex if the corpus is damaged.
     """
     with translated(folder), closing(sqlite3.connect(to)) as target:
-        # All pages in one step: in several, every write in between would begin the copy anew.
+        # All pages in one step: with several steps, every write in between would restart the copy.
         source.backup(target)
         if (said := target.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
             raise BadIndex(f"the corpus in {folder} is damaged ({said}); index again into another folder")
@@ -51,7 +52,7 @@ def copy_corpus(source: sqlite3.Connection, folder: Path, to: Path) -> list[Name
 
 
 def generations(folder: Path) -> dict[str, int]:
-    """By name, also those of namespaces that were dropped; empty where there is no corpus."""
+    """Generations by name, also of dropped namespaces; empty if there is no corpus."""
     if not corpus_file(folder).exists():
         return {}
     with translated(folder), closing(connected(folder)) as connection:
@@ -61,9 +62,9 @@ def generations(folder: Path) -> dict[str, int]:
 
 
 def corpus_from(copy: Path, folder: Path, *, after: Mapping[str, int]) -> dict[str, int]:
-    """Make the corpus of a copy in the empty `folder`; returns the generations of its namespaces.
+    """Make a corpus from a copy in the empty `folder`; returns the generations of its namespaces.
 
-    They are beyond those of `after`, by name: no answer that was cached before may count again.
+    They are higher than those of `after`, so that no answer cached before is used again.
     """
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(copy, corpus_file(folder))

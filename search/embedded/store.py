@@ -1,7 +1,7 @@
 """The embedded store: one folder, no server.
 
-Any number of processes and threads search it beside one writer a namespace; what a batch brought is seen by
-every branch at once, and nothing that was acknowledged is lost when a process is killed.
+Any number of processes and threads search it, beside one writer for each namespace.  All branches see a batch at
+the same moment.  A killed process loses nothing that was acknowledged.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _HEAL_WAIT_S = 0.05
 
 
 class EmbeddedStore:
-    """Implements `search.protocol.Store`; thread-safe.  Files are opened at first use.
+    """Implements `search.protocol.Store` and `WritingStore`; thread-safe.  Opens files at first use.
 
-    `writer_wait_s` is how long a write waits for another writer of its namespace before WriterBusy.
-    `warm_text` and `warm_vectors` say what `warm` loads: a process that only ever searches text needs no
-    matrix, which takes 4 bytes x dimension for each passage.
+    `writer_wait_s`: how long a write waits for another writer of its namespace before it raises WriterBusy.
+    `warm_text` and `warm_vectors`: what `warm` loads.  A process that searches only text needs no matrix, which
+    takes 4 bytes x dimension for each passage.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class EmbeddedStore:
         allowed = view.masks.allowed(view.rows, search.filters, search.exclude_ids)
         deadline.check()
         places = np.flatnonzero(view.rows.alive if allowed.rows is None else allowed.rows)
-        # Rows are in the order of a document's passages: the first one stands for it.
+        # Rows are in the order of a document's passages: the first one stands for the document.
         versions, firsts = np.unique(view.rows.version_of[places], return_index=True)
         found = [view.rows.versions[version] for version in versions.tolist()]
         order = listed([(one.document_id, one.fields) for one in found], order_by, descending=descending)
@@ -121,7 +121,6 @@ class EmbeddedStore:
             self._view(name, **self._warms)
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        """Raises ManifestMismatch, and WrongDeclaration for a name or manifest that cannot be."""
         return self._writer.create(namespace, manifest)
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
@@ -134,15 +133,13 @@ class EmbeddedStore:
         return self._writer.drop(namespace)
 
     def rebuild_lexical(self, namespace: str) -> int:
-        """Make the lexical index again from the documents, beside running searches; the new generation."""
+        """Rebuild the lexical index from the documents while searches go on; returns the new generation."""
         return self._writer.rebuild_lexical(namespace)
 
     def raise_generation(self, namespace: str, least: int) -> None:
-        """Let the next generation be above `least`, which a corpus that was lost had reached."""
         self._writer.raise_generation(namespace, least)
 
     def make_room(self) -> Path | None:
-        """Let a new corpus be made where this one cannot be read or is gone; where a damaged file is now."""
         if not self._corpus.is_there:
             self.close()
             return None
@@ -154,16 +151,16 @@ class EmbeddedStore:
         return None
 
     def settle(self, namespace: str) -> dict[str, str]:
-        """Nothing is ever left out: every access first finishes what a killed writer left."""
+        """Nothing is ever missing: every access first finishes what a killed writer left."""
         return {}
 
     def rebuilding(self, namespace: str, manifest: Manifest) -> None:
         """None: a namespace is dropped before it is indexed again."""
 
     def exclusive(self, namespace: str) -> AbstractContextManager[None]:
-        """Hold the namespace for several writes in a row; others get WriterBusy, readers notice nothing.
+        """Hold the namespace for several writes; others get WriterBusy, readers are not affected.
 
-        To be left by the thread that entered it.
+        The thread that entered it must leave it.
         """
         self._settled(namespace)
         return self._writer.exclusive(namespace)
@@ -188,7 +185,7 @@ class EmbeddedStore:
         return self._writer.near_duplicate_rows(namespace)
 
     def close(self) -> None:
-        """Let go of files and memory; the store opens again when it is used."""
+        """Release files and memory; the store opens again when it is used."""
         with self._reading:
             self._readers.clear()
         with self._making:
@@ -200,7 +197,7 @@ class EmbeddedStore:
     def _writer(self) -> CorpusWriter:
         with self._making:
             if self._made_writer is None:
-                # It brings SQLAlchemy, .8 s of imports that a process which only searches does without.
+                # The import brings SQLAlchemy (.8 s), which a process that only searches does not need.
                 from search.embedded.writer import CorpusWriter
 
                 self._made_writer = CorpusWriter(self._corpus, wait_s=self._writer_wait_s)
@@ -216,11 +213,11 @@ class EmbeddedStore:
         return reader.view(pulse, text=text, vectors=vectors)
 
     def _settled(self, namespace: str) -> Pulse:
-        """Where the namespace stands, after finishing what a killed writer left."""
+        """The namespace's state, after finishing what a killed writer left."""
         pulse = self._corpus.pulse(namespace)
         if pulse is not None and pulse.is_behind:
-            # If the lock is free nobody is at it.  A search is no worse off when this fails: it shows the
-            # documents as they were before that batch.
+            # A free lock means that no writer is at work.  If this fails, the search shows the documents as they
+            # were before that batch.
             with suppress(ServiceError), self._writer.exclusive(namespace, wait_s=0):
                 self._writer.settle(namespace, sql_wait_s=_HEAL_WAIT_S)
             pulse = self._corpus.pulse(namespace)

@@ -1,4 +1,4 @@
-"""The truth in SQLite as it is written: one transaction at a time, by SQLAlchemy's tables."""
+"""Writing to the truth in SQLite: one transaction at a time, with SQLAlchemy's tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SETUP_WAIT_S = 30.0
 
 
 class Transactions:
-    """Writes into a corpus that has its tables; opened at first use."""
+    """Writes to a corpus that has its tables; opened at first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -42,7 +42,7 @@ class Transactions:
 
     @contextmanager
     def writing(self, *, wait_s: float) -> Iterator[Connection]:
-        """One transaction, the only one; committed at the end, or nothing of it."""
+        """The one transaction at a time; committed whole or not at all."""
         with _translated(self._folder), self._opened().connect() as connection:
             _pragma(connection, f"busy_timeout = {int(wait_s * 1000)}")
             try:
@@ -67,15 +67,15 @@ class Transactions:
                 self._engine = None
             if self._engine is None:
                 self._engine, self._file = _engine(self._folder), found
-                # Of a corpus that is older than these tables.
+                # A corpus may be older than these tables.
                 with self._engine.begin() as connection:
                     near_duplicates_metadata.create_all(connection)
             return self._engine
 
 
 def create_tables(folder: Path) -> None:
-    """Make the tables in a file that has none; whoever else does so at the same moment is waited for."""
-    # Two processes that make the same file at once would trip over each other's tables and WAL.
+    """Create the tables in a file that has none, waiting for any other process that does the same."""
+    # Two processes that create the same file would disturb each other's tables and WAL.
     lock = WriterLock(folder / "setup.lock", f"the corpus in {folder}")
     with lock.held(wait_s=_SETUP_WAIT_S), _translated(folder):
         plain = connected(folder, make=True)
@@ -107,7 +107,7 @@ def _engine(folder: Path) -> Engine:
 
 
 def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
-    # Transactions begin where SQLAlchemy's `begin` event says; the driver's own idea leaves reads outside.
+    # SQLAlchemy's `begin` event starts transactions; the driver's own way would leave reads outside of them.
     connection.isolation_level = None
     prepare(connection)
 
@@ -123,13 +123,13 @@ def _driver(connection: Connection) -> sqlite3.Connection:
 
 
 def _pragma(connection: Connection, pragma: str) -> None:
-    """Outside of any transaction, where SQLite wants it."""
+    """Set it outside of any transaction, as SQLite requires."""
     _driver(connection).execute(f"PRAGMA {pragma}")
 
 
 @contextmanager
 def _translated(folder: Path) -> Iterator[None]:
-    """SQLAlchemy's errors by what is behind them."""
+    """Translates SQLAlchemy's errors by their causes."""
     with translated(folder):
         try:
             yield

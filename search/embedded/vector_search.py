@@ -1,7 +1,8 @@
-"""Exact vector search: the cosine of every passage, over one contiguous matrix a process.
+"""Exact vector search: the cosine of every passage, over one contiguous matrix in each process.
 
-Exact costs some 5 ms at 50,000 passages of 384 dimensions and finds everything, under any filter; approximate
-indexes lose half of what a filter leaves.  BLAS threads are the caller's business: one is fastest here.
+Exact search takes about 5 ms for 50,000 passages of 384 dimensions and finds everything under any filter;
+approximate indexes lose half of what a filter leaves.  The caller sets the number of BLAS threads; one is fastest
+here.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from search.embedded.ranking_end import cut
 
 STORED = np.dtype("<f4")
 SCORE_DECIMALS = 6
-"""BLAS sums in another order for another shape; beyond these decimals equal vectors may differ."""
+"""BLAS sums in another order for another shape, so equal vectors may differ in further decimals."""
 
 _READ_AT_ONCE = 4_096
 _QUESTIONS_AT_ONCE = 16
-"""One product for several questions reads the matrix once, and holds this many scores of every passage."""
+"""One product for several questions reads the matrix once, and holds this many scores for every passage."""
 _GATHER_BELOW = 0.25
-"""Share of rows under which copying them out is faster than multiplying by all."""
+"""With a smaller share of rows, copying them is faster than multiplying all rows."""
 
-# The plus makes SQLite walk the table by rid; by namespace it would sort all the vectors first.
+# The plus makes SQLite walk the table by rid; by namespace it would sort all vectors first.
 _VECTORS = """
     SELECT rid, vector FROM chorale_passage
     WHERE +namespace_id = ? AND rid > ? AND rid <= ? AND vector IS NOT NULL ORDER BY rid
@@ -38,16 +39,16 @@ _VECTORS = """
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """A snapshot, row by row beside `Rows`."""
+    """A snapshot, row by row parallel to `Rows`."""
 
     matrix: Matrix
-    """Shape (n, d); zeros where a passage has no vector."""
+    """Shape (n, d); zeros for a passage without a vector."""
     embedded: NDArray[np.bool_]
     """Shape (n,)."""
 
 
 class VectorTable:
-    """Loads the vectors of the rows there are.  One thread at a time."""
+    """Loads the vectors of the rows; for one thread at a time."""
 
     def __init__(self, namespace_id: int, dimension: int) -> None:
         self._namespace_id = namespace_id
@@ -55,7 +56,7 @@ class VectorTable:
         self._embedded = Growing(np.bool_)
 
     def catch_up(self, connection: sqlite3.Connection, rows: Rows) -> Vectors:
-        """Load what is new, inside the transaction that brought `rows`."""
+        """Load new vectors, inside the transaction that loaded `rows`."""
         first = len(self._matrix)
         if first < len(rows.rids):
             self._load(connection, rows.rids[first:])
@@ -115,7 +116,7 @@ def _ranking(rows: Rows, places: NDArray[np.intp], scores: Vector, depth: int) -
             return hits
         taken *= 4
     hits = _cut(rows, places, scores, depth, unseen_score=-np.inf)
-    assert hits is not None  # nothing is unseen
+    assert hits is not None  # with everything seen, `cut` never returns None
     return hits
 
 

@@ -1,11 +1,10 @@
-"""The writing side: every batch goes into the truth first, then into the lexical index, then becomes visible.
+"""Writing: every batch goes into the truth, then into the lexical index, then becomes visible.
 
-1. One transaction: documents and passages with the next sequence; what they replace is marked as ended by it.
-2. tantivy: the batch's passages, read back from the truth, and a durable commit.
-3. One transaction: `visible` and the generation rise, and what ended is cleared away.
+1. One transaction writes documents and passages with the next sequence; what they replace is marked as ended by it.
+2. tantivy indexes the batch's passages, read back from the truth, in a durable commit.
+3. One transaction raises `visible` and the generation, and clears what ended.
 
-Dying after 1 or 2 leaves `visible` behind `sequence`, and `settle` does 2 and 3 again: the way on after a
-crash is the way of every batch.
+A crash after 1 or 2 leaves `visible` behind `sequence`.  `settle` then repeats 2 and 3, exactly as for every batch.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from search.title_weight import indexed_text
 from search.writer_lock import WriterLock
 
 _SQL_WAIT_S = 30.0
-"""For other namespaces' batches: SQLite takes one transaction at a time."""
+"""Time to wait for other namespaces' batches: SQLite runs one writing transaction at a time."""
 
 _PER_NAMESPACE = (
     passage_table,
@@ -66,7 +65,7 @@ _RAISE_TO = """
 
 
 class CorpusWriter:
-    """Batches of one folder's namespaces; a lock for each of them."""
+    """Writes batches into the namespaces of one folder; each namespace has its own lock."""
 
     def __init__(self, corpus: Corpus, *, wait_s: float) -> None:
         self._corpus = corpus
@@ -76,7 +75,7 @@ class CorpusWriter:
         self._locking = threading.Lock()
 
     def exclusive(self, namespace: str, *, wait_s: float | None = None) -> AbstractContextManager[None]:
-        """Nobody else writes the namespace meanwhile; raises WriterBusy."""
+        """Hold the namespace against other writers; raises WriterBusy."""
         with self._locking:
             if namespace not in self._locks:
                 folder = self._corpus.folder / "locks"
@@ -175,7 +174,7 @@ class CorpusWriter:
         return self._known(namespace)
 
     def rebuild_lexical(self, namespace: str) -> int:
-        """Make the lexical index again from the truth; returns the generation.  Searches go on meanwhile."""
+        """Rebuild the lexical index from the truth while searches go on; returns the generation."""
         with self.exclusive(namespace):
             pulse = self._known(namespace)
             stem, build = pulse.lexical.rsplit(".", 1)
@@ -210,7 +209,7 @@ class CorpusWriter:
         write_index(self._corpus.lexical_folder(lexical), manifest.language, delete=gone, add=texts)
 
     def _sweep(self, namespace: str, *, keep: str | None) -> None:
-        """Remove lexical folders that a rebuild, a drop or a crash left behind; open readers keep theirs."""
+        """Remove lexical folders that a rebuild, a drop or a crash left; open readers keep their files."""
         for folder in self._corpus.lexical_folder("").glob(f"{namespace}.*"):
             if folder.name != keep:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -234,7 +233,7 @@ def _set(connection: Connection, namespace_id: int, **values: int | str) -> None
 
 
 def _end(connection: Connection, namespace_id: int, sequence: int, document_ids: Sequence[str]) -> int:
-    """Mark documents and their passages as ended; returns how many documents there were."""
+    """Mark documents and their passages as ended; returns how many documents existed."""
     ended = 0
     for table in (passage_table, document_table):
         statement = (

@@ -1,7 +1,9 @@
-"""Weaviate: passages in one collection, a tenant for each namespace, a second collection for what namespaces are."""
+"""The Weaviate store: passages in one collection with a tenant for each namespace, namespace records in a second
+one.  Must not know settings or other stages."""
 
 import warnings
 
 with warnings.catch_warnings():
-    # Its import shows every warning of the whole program, of connections that are open when a command ends.
+    # Its import enables every warning of the whole program, also about connections that are open when a command
+    # ends.
     import weaviate as _weaviate  # noqa: F401

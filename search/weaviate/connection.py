@@ -1,5 +1,5 @@
-"""One connection to a Weaviate, kept: of the asynchronous client, since only its calls can be ended at a deadline; the
-other one's retries sleep on for half a minute."""
+"""One permanent connection to a Weaviate, with the asynchronous client: only its calls can be ended at a deadline.
+The synchronous client goes on retrying for half a minute."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ OLDEST = (1, 33)
 """The first version whose filters know `not`."""
 
 _STRANGERS = (404, 405)
-"""What a server answers that has not what every Weaviate has."""
+"""Statuses of a server that is not a Weaviate."""
 
 _PROBE_S = 0.05
 _FIRST_LOOK_S = 0.2
 _LAST_LOOK_S = 0.2
 
-# It logs the objects that were refused, which are the documents.
+# It logs refused objects, which are the documents.
 logging.getLogger("weaviate-client").setLevel(logging.CRITICAL)
 
 Client = weaviate.WeaviateAsyncClient
 _Answer = TypeVar("_Answer")
 
 _open = WeakKeyDictionary[Client, asyncio.AbstractEventLoop]()
-"""The clients of all stores, with their event loop, which in a forked child is another."""
+"""The clients of all stores with their event loops; a forked child has another loop."""
 
 
 class _Opened:
-    """What belongs to one event loop."""
+    """The state for one event loop."""
 
     def __init__(self) -> None:
         self.connecting = asyncio.Lock()
@@ -69,9 +69,9 @@ class Connection:
         self._opened = defaultdict[asyncio.AbstractEventLoop, _Opened](_Opened)
 
     def run(self, work: Callable[[Client], Awaitable[_Answer]], timeout_s: float) -> _Answer:
-        """What `work` answers within `timeout_s`, connecting and retries included; raises StageFailure.
+        """What `work` returns within `timeout_s`, connecting and retries included; raises StageFailure.
 
-        At the deadline the call itself is given up.
+        At the deadline the call itself is cancelled.
         """
         future = asyncio.run_coroutine_threadsafe(self._limited(work, timeout_s), running_loop())
         try:
@@ -87,11 +87,11 @@ class Connection:
         except (WeaviateBaseError, grpc.RpcError, OSError) as error:
             raise failure_of(error, self.endpoint.url) from error
         except Exception as error:
-            # Its text, and those of what it came from, may quote a header, and so the key.
+            # The text of this error and of its causes may quote a header, and so the key.
             raise unquoted(error, self.endpoint.url) from None
 
     def close(self) -> None:
-        """A call that is under way fails, or connects again."""
+        """A running call fails, or connects again."""
         if self._opened:
             asyncio.run_coroutine_threadsafe(self._disconnect(), running_loop()).result()
 
@@ -108,7 +108,7 @@ class Connection:
         return await work(await self._connected())
 
     async def _while_somebody_listens(self, working: asyncio.Task[Any]) -> None:
-        """Until it is done; raises StoreUnavailable where the client would try again until the time is over."""
+        """Wait for the call; raises StoreUnavailable early if the client would only retry until the time is over."""
         patience_s = _FIRST_LOOK_S
         while not (await asyncio.wait({working}, timeout=patience_s))[0]:
             error = await asyncio.to_thread(self._unreachable)
@@ -119,7 +119,7 @@ class Connection:
     async def _connected(self) -> Client:
         loop = asyncio.get_running_loop()
         if any(other is not loop for other in _open.values()):
-            # There it sends into its parent's connections, and crashes.
+            # gRPC would send into the parent's connections, and crash.
             raise StageFailure(
                 "gRPC does not survive a fork: close the Weaviate stores before, or open them after"
             )
@@ -154,9 +154,9 @@ class Connection:
             await _close(client)
 
     def _silence(self, timeout_s: float) -> StageFailure:
-        """The client tries again where nobody answers, until the time is over: look which of the two it was."""
+        """Whether the server was slow or unreachable; the client retries an unreachable one until the time is over."""
         url = self.endpoint.url
-        # Not in the caller's thread, since a name server may take its time.
+        # Not in the caller's thread, because a name server may be slow.
         looking = asyncio.run_coroutine_threadsafe(asyncio.to_thread(self._unreachable), running_loop())
         try:
             error = looking.result(_LAST_LOOK_S)
@@ -170,7 +170,7 @@ class Connection:
         )
 
     def _unreachable(self) -> OSError | None:
-        """Why no connection can be made."""
+        """The reason why no connection can be made, else None."""
         try:
             socket.create_connection(self.endpoint.grpc_address, timeout=_PROBE_S).close()
         except OSError as error:
@@ -196,19 +196,19 @@ def _client(endpoint: WeaviateEndpoint, key: str | None) -> Client:
         grpc_secure=endpoint.is_secure,
         auth_credentials=None if key is None else Auth.api_key(key),
         additional_config=AdditionalConfig(
-            # The deadline is ours; these only have to lie beyond it.
+            # `run` enforces the deadline; these limits only have to be longer.
             timeout=Timeout(
                 init=endpoint.timeout_s, query=endpoint.write_timeout_s, insert=endpoint.write_timeout_s
             ),
             trust_env=endpoint.is_secure,
             grpc_config=_trusting() if endpoint.is_secure else None,
         ),
-        # They ask a package index for the newest client.
+        # The checks ask a package index for the newest client.
         skip_init_checks=True,
     )
 
 
 def _trusting() -> GrpcConfig:
-    """gRPC knows no SSL_CERT_FILE, which the REST side goes by."""
+    """gRPC ignores SSL_CERT_FILE, which the REST client uses."""
     file = os.environ.get("SSL_CERT_FILE")
     return GrpcConfig(credentials=grpc.ssl_channel_credentials(Path(file).read_bytes() if file else None))

@@ -1,4 +1,4 @@
-"""A document as Weaviate's objects: one a passage; a document without passages has one that no search finds."""
+"""A document as Weaviate objects: one for each passage, or a single one that no search finds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from search.title_weight import indexed_text
 from search.weaviate.filter_terms import facets
 
 BUCKETS = 4_096
-"""Parts in which the documents of a namespace can be listed."""
+"""Number of parts for listing the documents of a namespace."""
 
 Object = DataObject[dict[str, Any], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """`head` says that the document is there, in which revision; it is written last."""
+    """`head` is the record that the document exists in its revision; it is written last."""
 
     document_id: str
     head: Object
@@ -42,7 +42,7 @@ def source_uuid(source: str) -> uuid.UUID:
 
 
 def objects(document: Document, manifest: Manifest, *, written_us: int, texts: bool) -> Objects:
-    """Raises ValueError for what is no Unicode."""
+    """Raises ValueError for invalid Unicode."""
     metadata = json.dumps(dict(document.metadata), ensure_ascii=False, allow_nan=False)
     given = {"document_id": document.document_id, "source": document.source}
     shared: dict[str, Any] = {
@@ -70,7 +70,7 @@ def objects(document: Document, manifest: Manifest, *, written_us: int, texts: b
         made.append(DataObject(properties, uuid=passage_uuid(passage.passage_id), vector=vector))
     if not made:
         made.append(DataObject(shared | head, uuid=document_uuid(document.document_id)))
-    # What no message can carry shows here, where it costs its document alone.
+    # Fails here, for this document only, if a message cannot hold the text.
     for one in made:
         json.dumps(one.properties, default=str, ensure_ascii=False).encode()
     return Objects(document.document_id, made[0], tuple(made[1:]))

@@ -1,8 +1,8 @@
-"""Writing: every document's passages first, then its head, which says in which revision it is there.
+"""Writing documents: all passages of a document, then its head, which records its revision.
 
-A writer that is killed leaves documents whose head is the old one: the next run sees another revision and hands
-them in again.  Until then what it wrote of the new one is found, too.  The generation rises at the end, when a
-search sees the whole batch.
+A killed writer leaves documents with the old head: the next run sees another revision and writes them again.  Until
+then searches also find what it wrote of the new one.  The generation rises at the end, when searches see the whole
+batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from search.weaviate.failures import failure_of
 from search.weaviate.namespace_records import Namespace
 
 MESSAGE_BYTES = 4_000_000
-"""Passages are sent in messages of about this size; Weaviate takes 100 MB unless told otherwise."""
+"""Passages are sent in messages of about this size; Weaviate's default limit is 100 MB."""
 
 _MESSAGE_OBJECTS = 500
 _DOCUMENTS_AT_ONCE = 1_000
@@ -38,14 +38,14 @@ _DELETED_AT_ONCE = 10_000
 
 
 class DocumentWriter:
-    """One writer a namespace: the generation is read, and written at the end."""
+    """One writer for each namespace: it reads the generation, and writes the next one at the end."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._endpoint = connection.endpoint
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-        """Raises PartlyWritten naming each document that Weaviate, or its message, did not take."""
+        """Raises PartlyWritten naming each document that Weaviate refused or no message can hold."""
         found = self.known(namespace)
         chosen = checked_documents(documents, found.manifest)
         if not chosen:
@@ -81,14 +81,14 @@ class DocumentWriter:
         self._connection.run(work, self._endpoint.timeout_s)
 
     def write(self, tenant: str, documents: Sequence[Document], manifest: Manifest) -> dict[str, str]:
-        """Why documents were refused, by their ids."""
+        """Returns the reasons for refused documents, by id."""
         failures: dict[str, str] = {}
-        # Unlike the generation, never that of a batch that was cut off; numbers are doubles on their way.
+        # Unlike the generation it never repeats after an interrupted batch; numbers are sent as doubles.
         written_us = time.time_ns() // 1_000
         for part in in_batches(documents, _DOCUMENTS_AT_ONCE):
             made = list(self._made(part, manifest, written_us, failures))
             self._send(tenant, [one for document in made for one in document.others], failures)
-            # Leftovers go before the head says that the new revision is there, and the old head after it.
+            # Delete leftovers before the head records the new revision, and the old head after it.
             done = [document for document in made if document.document_id not in failures]
             no_head = Filter.not_(Filter.by_property("is_head").equal(True))
             self._delete_older(tenant, done, written_us, no_head)
@@ -110,7 +110,7 @@ class DocumentWriter:
                 failures[document.document_id] = f"its text cannot be written: {error}"
 
     def _send(self, tenant: str, made: Sequence[Object], failures: dict[str, str]) -> None:
-        """Write objects, message by message; what is refused is named by its document."""
+        """Write objects message by message; `failures` receives the reasons for refused documents."""
         for message in _messages(made):
             refused = self._connection.run(
                 partial(self._insert, tenant, message), self._endpoint.write_timeout_s
@@ -139,7 +139,7 @@ class DocumentWriter:
     def _delete_older(
         self, tenant: str, done: Sequence[Objects], written_us: int, *also: FilterReturn
     ) -> None:
-        """What earlier batches wrote of these documents."""
+        """Delete what earlier batches wrote of these documents."""
         if done:
             mine = _of_documents(document.document_id for document in done)
             older = Filter.by_property("written").not_equal(written_us)

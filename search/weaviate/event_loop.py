@@ -1,5 +1,5 @@
-"""The process's one event loop, in a thread of its own, never stopped.  gRPC wants both: with a second loop it writes
-tracebacks of its poller, and where one stops while calls are under way it aborts the process."""
+"""The process's one event loop, in its own thread, which never stops.  gRPC needs both: with a second loop it
+prints tracebacks, and if a loop stops during calls it aborts the process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 
 
 class _Kept:
-    """Begins with the first that asks for it."""
+    """Starts the loop at first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,7 +31,7 @@ def running_loop() -> asyncio.AbstractEventLoop:
 
 
 def _begin_anew() -> None:
-    """In a forked child, where the thread is not."""
+    """A forked child does not have the thread."""
     global _kept
     _kept = _Kept()
 

@@ -1,4 +1,4 @@
-"""What went wrong at Weaviate, as one of our failures: one sentence that says what to do, and no secret."""
+"""Translating Weaviate's errors to a store's failures: one sentence that says what to do and contains no secret."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def unreachable(url: str, why: str) -> str:
 
 
 def failure_of(error: BaseException, url: str) -> StageFailure:
-    """The failure that `error`, raised by the client, stands for."""
+    """The failure for an error that the client raised."""
     kind = _kind(error)
     return kind(f"Weaviate at {url} {_ADVICE[kind]} ({_said(error)})")
 
 
 def unquoted(error: BaseException, url: str) -> StageFailure:
-    """The same with the name of the error's class alone."""
+    """The same, but with only the name of the error's class."""
     kind = _kind(error)
     return kind(f"Weaviate at {url} {_ADVICE[kind]} ({type(error).__name__})")
 
@@ -92,13 +92,13 @@ def _kind(error: BaseException) -> type[StageFailure]:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it came from; the client keeps the status in there."""
+    """The error and its causes, one of which has the status."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def _said(error: BaseException) -> str:
-    """The last part of a message that Weaviate nests six levels deep, on one line."""
+    """The last part of the message, which Weaviate nests six levels deep, on one line."""
     lines = " ".join(str(error).split()).removesuffix(".")
     return lines.rsplit(": ", 2)[-1][:200] or type(error).__name__

@@ -1,6 +1,6 @@
 """Filters as conditions on a document's terms (`search.weaviate.filter_terms`), which Weaviate evaluates.
 
-They hold for the very documents that `search.filters.CompiledFilters.matches` lets through.
+They match exactly the documents that `search.filters.CompiledFilters.matches` matches.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from search.weaviate.filter_terms import DAYS, MOMENTS, NUMBERS, Scale
 
 @dataclass(frozen=True, slots=True)
 class AnyTerm:
-    """The object has one of these terms; of none, no object has."""
+    """The object has one of these terms; without terms, nothing matches."""
 
     terms: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """One of its terms fits the pattern, in which `*` is anything."""
+    """One of the object's terms matches the pattern, in which `*` is any text."""
 
     pattern: str
 
@@ -50,7 +50,7 @@ EVERYTHING = AnyTerm((facets.EVERY,))
 
 
 def warnings(filters: Mapping[str, object]) -> tuple[str, ...]:
-    """Conditions that make no sense, or that the terms cannot say; with one of them nothing matches."""
+    """Reasons why conditions are invalid or cannot be expressed by terms; with any warning nothing matches."""
     inexact = {
         (field, operator): None
         for field, operator, operand in operands(filters)
@@ -64,7 +64,7 @@ def warnings(filters: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def condition(filters: Mapping[str, object]) -> Condition:
-    """What an object must fulfil.  To be asked only where there are no `warnings`."""
+    """The condition for an object.  Only for filters without `warnings`."""
     return Every(tuple(_of_field(field, wanted) for field, wanted in filters.items()))
 
 
@@ -137,7 +137,7 @@ def _range(field: str, operator: str, operand: object) -> Iterator[str]:
     elif (span := date_span(operand)) is not None:
         bound = span[1] if operator in ("gt", "lte") else span[0]
         yield from terms(MOMENTS, field, facets.moment_code(bound))
-        # A bare date counts from its first moment to its last: the bound's own day is in only if all of it is.
+        # A bare date spans its whole day: the bound's own day is included only if all of it is.
         if operator == "gte" and bound.time() != time.min:
             terms = Scale.above
         if operator == "lte" and bound.time() != time.max:

@@ -1,9 +1,9 @@
-"""What is known of a document, as terms of one text array: any metadata, one schema for all namespaces.
+"""What filters see of a document, as terms of one text array: any metadata with one schema for all namespaces.
 
-A property for each metadata name and type would make Weaviate keep an index of its own for each of them in every
-tenant, and show each namespace the names of all others.  Here a value becomes a handful of terms, its kind
-first: its presence, itself, of texts overlapping windows for `contains`, and of numbers and dates the prefixes of a
-code whose order is theirs, so that a range is any of some hundred terms at most (as Lucene's numeric fields had it).
+With a property for each metadata name and type, Weaviate would keep an index for each in every tenant, and show
+each namespace the names of all others.  Here a value becomes a few terms, each starting with its kind: one for
+presence, one for the value, overlapping windows of a text for `contains`, and the prefixes of a sortable code for
+numbers and dates.  A range is then any of a few hundred terms (as in Lucene's numeric fields).
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from datetime import datetime
 from search.filters import Fields, date_span, elements, field_names, is_number
 
 _END = "\x1f"
-"""Ends each part of a term, since Weaviate trims white space at both ends."""
+"""Ends each part of a term, because Weaviate trims white space at both ends."""
 
 EVERY = _END
 """The term that every object has."""
 
 _LONGEST = 256
-"""Texts of more characters are compared by their hash."""
+"""Longer texts (in characters) are compared by their hash."""
 
 LONGEST_PART = 1_024
-"""`contains` takes texts of up to so many characters: looking for one may take its length times that of all texts."""
+"""Maximum characters of a text for `contains`: a search may take its length times that of all texts."""
 
 _WINDOW = 32_768
 _FLOAT_IS_EXACT = 2**53
-"""Up to here a float stands for one integer alone."""
+"""Up to here a float stands for one integer only."""
 
 _CODE_IS_EXACT = 2**64
-"""Up to here a code stands for one integer alone."""
+"""Up to here a code stands for one integer only."""
 
 _FARTHEST = 0xFFF
 
-# Weaviate's `like` knows no escape for its two wildcards, which go no further than the end of a line.
+# Weaviate's `like` cannot escape its two wildcards, and they do not match beyond the end of a line.
 _WILD = str.maketrans({"*": "\ue000", "?": "\ue001", "\n": "\ue002"})
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Codes of one width over one alphabet (its first digit is 0), whose order is that of what they stand for."""
+    """Codes of one length over one alphabet (its first digit is 0), which sort like the values they stand for."""
 
     kind: str
     alphabet: str
     width: int
 
     def terms(self, field: str, code: str) -> Iterator[str]:
-        """What a value is indexed as: the prefixes of its code, up to the last digit that is not 0."""
+        """The indexed terms of a value: the prefixes of its code, up to the last digit that is not 0."""
         short = code.rstrip("0")
         for length in range(1, len(short) + 1):
             yield _term(self.kind, field, short[:length])
@@ -63,17 +63,17 @@ class Scale:
         return _term(self.kind, field, f"{code.rstrip('0')}=")
 
     def above(self, field: str, code: str) -> Iterator[str]:
-        """Every greater value has one of these, and no other value has."""
+        """Terms of which every greater value has one, and no other value has any."""
         full = code.ljust(self.width, "0")
         for place, digit in enumerate(full):
             for greater in self.alphabet[self.alphabet.index(digit) + 1 :]:
                 yield _term(self.kind, field, full[:place] + greater)
 
     def below(self, field: str, code: str) -> Iterator[str]:
-        """Every smaller value has one of these, and no other value has."""
+        """Terms of which every smaller value has one, and no other value has any."""
         short = code.rstrip("0")
         for place, digit in enumerate(short):
-            # The values that end here, with nothing but zeros after it.
+            # The values that end here, followed only by zeros.
             yield _term(self.kind, field, f"{short[:place]}=")
             for smaller in self.alphabet[: self.alphabet.index(digit)]:
                 yield _term(self.kind, field, short[:place] + smaller)
@@ -106,7 +106,7 @@ def same_text(field: str, text: str) -> str:
 
 
 def same_other(field: str, value: object) -> str:
-    """True, false, and whatever is neither text nor number."""
+    """Of true, false, and any value that is neither text nor number."""
     return _hashed("j", field, json.dumps(value, sort_keys=True, default=repr))
 
 
@@ -118,18 +118,18 @@ def same_number(field: str, value: int | float) -> str:
 
 
 def same_day(field: str, moment: datetime) -> str:
-    """What a bare date and the moments of its day have in common."""
+    """The term that a bare date and all moments of its day share."""
     return _term("t", field, day_code(moment))
 
 
 def has_part(field: str, part: str) -> str:
-    """A pattern for `like`: any text with this part, of LONGEST_PART characters at most, whatever the case."""
+    """A pattern for `like`: any text that contains this part (LONGEST_PART characters at most), ignoring case."""
     return _term("c", field.translate(_WILD), f"*{_folded(part)}*")
 
 
 def number_code(value: int | float) -> str:
-    """The greatest float that is not above it, in IEEE 754 with its bits turned so that the codes are in the numbers'
-    order; then how far it lies above that float."""
+    """The greatest float <= value, in IEEE 754 with bits changed so that codes sort like numbers; then the distance
+    to it."""
     floor = _floor(value)
     (bits,) = struct.unpack(">Q", struct.pack(">d", floor))
     code = bits ^ (2**64 - 1) if bits >> 63 else bits | 1 << 63
@@ -140,7 +140,7 @@ def number_code(value: int | float) -> str:
 
 
 def is_exact_bound(value: int | float) -> bool:
-    """Whether every number is above, below or equal to it as their codes are."""
+    """Whether every number compares to it exactly as their codes compare."""
     return isinstance(value, float) or abs(value) <= _CODE_IS_EXACT or value == _floor(value)
 
 
@@ -153,7 +153,7 @@ def _floor(value: int | float) -> float:
 
 
 def moment_code(moment: datetime) -> str:
-    """Of a moment in UTC: `20240501233000000000`."""
+    """The code of a moment in UTC: `20240501233000000000`."""
     return "".join(filter(str.isdigit, moment.replace(tzinfo=None).isoformat(timespec="microseconds")))
 
 
@@ -169,7 +169,7 @@ def _terms(field: str, value: object) -> Iterator[str]:
     elif isinstance(value, str):
         yield same_text(field, value)
         whole = _folded(value)
-        # Windows overlap, so that each part of LONGEST_PART characters stands whole in one of them.
+        # Windows overlap, so that every part of LONGEST_PART characters lies within one of them.
         for start in range(0, max(1, len(whole) - LONGEST_PART), _WINDOW - LONGEST_PART):
             yield _term("c", field.translate(_WILD), whole[start : start + _WINDOW])
         yield from _date_terms(field, value)
@@ -200,5 +200,5 @@ def _hashed(kind: str, field: str, text: str) -> str:
 
 
 def _term(kind: str, field: str, value: str = "") -> str:
-    # Lone surrogates are spelled out: no message can carry them.
+    # Lone surrogates are escaped, because no message can hold them.
     return f"{kind}{field}{_END}{value}{_END}".encode("utf-8", "backslashreplace").decode()

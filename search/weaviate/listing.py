@@ -1,7 +1,7 @@
-"""Listing documents by their metadata: all that match are read, and put in order here.
+"""Listing documents by their metadata: reads all that match and sorts them here.
 
-Metadata has no properties of its own (`search.weaviate.filter_terms` says why), so Weaviate cannot sort by it.  A listing
-therefore costs as much as its filters let through: some ten thousand documents a second.
+Metadata has no properties of its own (see `search.weaviate.filter_terms`), so Weaviate cannot sort by it.  A
+listing therefore takes time in proportion to what its filters let through: about ten thousand documents a second.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from search.weaviate.searching import SHOWN, hit_of, passing
 
 
 async def list_documents(held: Objects, search: Search, *, order_by: str, descending: bool) -> Ranking:
-    """A document's head is its first passage, or has none."""
+    """A document's head is its first passage, unless it has no passages."""
     where, warnings = await passing(held, search)
     if warnings:
         return Ranking((), 0, warnings)
     for name in ("is_head", "is_passage"):
         where = where & Filter.by_property(name).equal(True)
-    # While a document is replaced it may have two heads for a moment.
+    # A document that is being replaced may have two heads for a moment.
     found = {one["document_id"]: one for one in await heads(held, where, [*SHOWN, "metadata"])}
     known = [(name, json.loads(one.get("metadata") or "{}")) for name, one in found.items()]
     order = listed(known, order_by, descending=descending)

@@ -1,4 +1,4 @@
-"""Reading by name: vectors, texts, counts, revisions."""
+"""Reading by id: vectors, texts, counts, revisions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def state(namespace: Namespace, held: Objects) -> NamespaceState:
 async def revisions(held: Objects, source: str | None) -> dict[str, str]:
     where = Filter.by_property("is_head").equal(True)
     if source is not None:
-        # Heads alone have one.
+        # Only heads have a source.
         where = Filter.by_property("source").equal(source_uuid(source))
     return {
         one["document_id"]: one.get("revision") or ""
@@ -63,9 +63,9 @@ async def revisions(held: Objects, source: str | None) -> dict[str, str]:
 
 
 async def heads(held: Objects, where: FilterReturn, properties: Sequence[str]) -> list[Mapping[str, Any]]:
-    """The properties of all heads of documents that pass the filter, which passes heads alone.
+    """The properties of all heads that pass the filter, which must let only heads pass.
 
-    Listed in parts by the hash of the document's id: Weaviate's cursor knows no filters.
+    Lists in parts by a hash of the document's id, because Weaviate's cursor has no filters.
     """
     count = (await held.aggregate.over_all(filters=where, total_count=True)).total_count or 0
     found: list[Mapping[str, Any]] = []

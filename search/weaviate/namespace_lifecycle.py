@@ -54,7 +54,7 @@ class NamespaceLifecycle:
             await self._remove(client, entry.unused)
             if entry.manifest is None:
                 return False
-            # Should the tenant be left behind, who makes the namespace again has another one.
+            # With another tenant name, a tenant that is left behind cannot disturb a later namespace of this name.
             gone = Entry(namespace, entry.generation + 1, None, _new_tenant(namespace), unused=entry.tenant)
             await records.write(client, self._endpoint, gone)
             await self._remove(client, entry.tenant)
@@ -63,11 +63,11 @@ class NamespaceLifecycle:
         return self._connection.run(work, self._endpoint.timeout_s)
 
     def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
-        """Build the namespace anew, of these documents, beside running searches; returns the new generation.
+        """Rebuild the namespace from these documents while searches go on; returns the new generation.
 
-        Searches see the old tenant until all of the new one is there.  `manifest` may differ from the old one.
-        Raises PartlyWritten like `upsert`; after any other failure the old one stands, and what was written for the
-        new one goes with the next rebuild.
+        Searches see the old tenant until the new one is complete.  `manifest` may differ from the old one.  Raises
+        PartlyWritten like `upsert`; after any other failure the old tenant stays, and the next rebuild removes the
+        new one.
         """
         check_manifest(namespace, manifest)
         analyser(manifest.language)
@@ -111,7 +111,7 @@ class NamespaceLifecycle:
         self._writer.set_generation(namespace, max(least, found.generation))
 
     async def _remove(self, client: Client, tenant: str) -> None:
-        """Where there is one of that name."""
+        """Remove the tenant if it exists."""
         held = schema.tenants(client, self._endpoint).tenants
         if tenant and await held.exists(tenant):
             await held.remove(tenant)

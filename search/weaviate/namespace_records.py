@@ -1,6 +1,6 @@
-"""What namespaces are: manifest, generation and tenant of each, one object; a dropped one keeps its generation alone.
+"""One record for each namespace: manifest, generation and tenant; a dropped namespace keeps only its generation.
 
-A namespace that is built anew is another tenant, so that a search sees the old one or the new one, whole.
+A rebuild makes another tenant, so that a search sees the whole old build or the whole new one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from search.weaviate.schema import Objects, namespaces, passages, tenants
 
 NO_COLLECTION = "could not find class"
 _MOST = 10_000
-"""Weaviate's QUERY_MAXIMUM_RESULTS: so many namespaces can be listed."""
+"""Weaviate's QUERY_MAXIMUM_RESULTS: no more namespaces can be listed."""
 
 _Answer = TypeVar("_Answer")
 _MANIFEST_FIELDS = frozenset(field.name for field in fields(Manifest))
@@ -33,11 +33,11 @@ class Entry:
     name: str
     generation: int
     manifest: Manifest | None
-    """None of a namespace that was dropped, or was never whole."""
+    """None if the namespace was dropped or never completed."""
     tenant: str
-    """Where its passages are."""
+    """The tenant with its passages."""
     unused: str = ""
-    """A tenant that nobody searches: in the making, or left behind."""
+    """A tenant that nobody searches: being built, or left behind."""
 
     @classmethod
     def of(cls, held: dict[str, Any]) -> Entry:
@@ -49,7 +49,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """One that there is."""
+    """An existing namespace."""
 
     name: str
     generation: int
@@ -63,9 +63,9 @@ async def using(
     name: str,
     work: Callable[[Namespace, Objects], Awaitable[_Answer]],
 ) -> _Answer:
-    """What `work` makes of a namespace and its passages; again, where a rebuild took them away meanwhile.
+    """What `work` returns for a namespace and its passages; repeated if a rebuild removed them meanwhile.
 
-    Raises BadIndex where there is none of that name.
+    Raises BadIndex if there is no such namespace.
     """
     namespace = await known(client, endpoint, name)
     while True:
@@ -78,7 +78,7 @@ async def using(
 
 
 async def find(client: Client, endpoint: WeaviateEndpoint, name: str) -> Entry | None:
-    """None too where nothing was ever made."""
+    """None also if the collection does not exist yet."""
     try:
         held = await namespaces(client, endpoint).query.fetch_object_by_id(_id(name))
     except WeaviateQueryError as error:
@@ -94,7 +94,7 @@ async def entry(client: Client, endpoint: WeaviateEndpoint, name: str) -> Entry:
 
 
 async def known(client: Client, endpoint: WeaviateEndpoint, name: str) -> Namespace:
-    """Raises BadIndex, which names no other: whoever asks may not be told of them."""
+    """Raises BadIndex, which names no other namespace: the caller may not be allowed to know them."""
     found = await find(client, endpoint, name)
     if found is not None and found.manifest is not None:
         return Namespace(name, found.generation, found.manifest, found.tenant)
@@ -104,7 +104,7 @@ async def known(client: Client, endpoint: WeaviateEndpoint, name: str) -> Namesp
 
 
 async def listed(client: Client, endpoint: WeaviateEndpoint) -> list[Entry]:
-    """Those that were not dropped, by name."""
+    """All existing namespaces, by name."""
     try:
         found = await namespaces(client, endpoint).query.fetch_objects(limit=_MOST)
     except WeaviateQueryError as error:
@@ -118,7 +118,7 @@ async def listed(client: Client, endpoint: WeaviateEndpoint) -> list[Entry]:
 async def are_open(
     client: Client, endpoint: WeaviateEndpoint, asked: Sequence[Entry | Namespace]
 ) -> dict[str, bool]:
-    """Of each namespace whose tenant is there, by name; whatever else a closed one is asked opens it."""
+    """By name, for each namespace whose tenant exists.  Any other request would open a closed tenant."""
     if not asked:
         return {}
     found = await tenants(client, endpoint).tenants.get_by_names([one.tenant for one in asked])

@@ -1,4 +1,5 @@
-"""The two collections: passages, with a tenant for each namespace as it was built, and one object for each namespace itself."""
+"""The two collections: passages with a tenant for each build of a namespace, and one record object for each
+namespace."""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ Objects = CollectionAsync[Any, None]
 
 
 def _held(name: str, kind: DataType = DataType.TEXT) -> Property:
-    """Kept and given back, never searched."""
+    """Stored and returned, never searched."""
     return Property(name=name, data_type=kind, index_filterable=False, index_searchable=False)
 
 
 _PASSAGE = (
     Property(
-        name="terms",  # analysed by us, as the namespace's manifest says
+        name="terms",  # analysed by us, following the namespace's manifest
         data_type=DataType.TEXT,
         tokenization=Tokenization.WHITESPACE,
         index_searchable=True,
@@ -43,14 +44,14 @@ _PASSAGE = (
         index_searchable=False,
         index_filterable=True,
     ),
-    Property(name="document", data_type=DataType.UUID, index_filterable=True),  # of the document's id
-    Property(name="source", data_type=DataType.UUID, index_filterable=True),  # of the source's name
+    Property(name="document", data_type=DataType.UUID, index_filterable=True),  # UUID of the document's id
+    Property(name="source", data_type=DataType.UUID, index_filterable=True),  # UUID of the source's name
     Property(name="is_head", data_type=DataType.BOOL, index_filterable=True),  # one object of each document
     Property(name="is_passage", data_type=DataType.BOOL, index_filterable=True),
-    Property(name="written", data_type=DataType.INT, index_filterable=True),  # which batch it is of
+    Property(name="written", data_type=DataType.INT, index_filterable=True),  # identifies the batch
     Property(
         name="bucket", data_type=DataType.INT, index_filterable=True, index_range_filters=True
-    ),  # of the document's id, to list documents in parts
+    ),  # hash of the document's id, to list documents in parts
     *map(
         _held,
         ("passage_id", "document_id", "source_type", "published_at", "content_hash", "near_duplicate_group"),
@@ -65,7 +66,7 @@ def passages(client: Client, endpoint: WeaviateEndpoint, tenant: str) -> Objects
 
 
 def tenants(client: Client, endpoint: WeaviateEndpoint) -> Objects:
-    """The same without a tenant, to make and remove them."""
+    """The passages without a tenant, to create and remove tenants."""
     return client.collections.use(f"{endpoint.collection}Passage")
 
 
@@ -74,7 +75,7 @@ def namespaces(client: Client, endpoint: WeaviateEndpoint) -> Objects:
 
 
 async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
-    """Make the collections where they are missing, and set what may change; raises BadIndex where one does not fit."""
+    """Create missing collections, and update what may change; raises BadIndex if a collection does not fit."""
     await _ensure_namespaces(client, endpoint)
     held = tenants(client, endpoint)
     if not await client.collections.exists(held.name) and await _created(client, _passages_of(endpoint)):
@@ -106,7 +107,7 @@ async def _ensure_namespaces(client: Client, endpoint: WeaviateEndpoint) -> None
 
 
 async def _created(client: Client, settings: dict[str, Any]) -> bool:
-    """False where another process was faster."""
+    """False if another process was faster."""
     try:
         await client.collections.create(vector_config=settings.pop("vectors", _NO_VECTORS), **settings)
     except UnexpectedStatusCodeError as error:
@@ -124,7 +125,7 @@ def _passages_of(endpoint: WeaviateEndpoint) -> dict[str, Any]:
         "name": f"{endpoint.collection}Passage",
         "properties": list(_PASSAGE),
         "multi_tenancy_config": Configure.multi_tenancy(auto_tenant_activation=True),
-        # A stop word is none in every language: the analyser has left them out.
+        # Weaviate must remove no words: the analyser has removed each language's stop words.
         "inverted_index_config": Configure.inverted_index(stopwords_preset=StopwordsPreset.NONE),
         "vectors": Configure.Vectors.self_provided(
             vector_index_config=Configure.VectorIndex.hnsw(

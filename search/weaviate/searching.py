@@ -1,4 +1,4 @@
-"""Searching: near-vector, BM25 and hybrid; each question is a call of its own, and all go out at once."""
+"""Searching: near-vector, BM25 and hybrid.  Sends one call for each question, all at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from search.weaviate.schema import Objects
 SHOWN = [*Hit._fields]
 SHOWN.remove("score")
 
-# float32 sums: beyond these decimals the order of summing shows.
+# float32 sums: further decimals depend on the order of summing.
 _COSINE_DECIMALS = 6
 _SCORE_DECIMALS = 5
 
@@ -128,13 +128,13 @@ async def by_both(
 
 
 _Ask = Callable[[FilterReturn, int], Awaitable[list[Hit]]]
-"""So many passages at most that pass the filter, best first."""
+"""At most so many passages that pass the filter, best first."""
 
 
 async def _rankings(
     held: Objects, search: Search, questions: Sequence[_Ask | None], least_hits: int = 0
 ) -> list[Ranking]:
-    """A ranking for each question, none found for None."""
+    """A ranking for each question; an empty one for None."""
     where, warnings = await passing(held, search)
     if warnings:
         return [Ranking((), 0, warnings) for _ in questions]
@@ -148,8 +148,8 @@ async def _rankings(
 
 
 async def passing(held: Objects, search: Search) -> tuple[FilterReturn, tuple[str, ...]]:
-    """What a passage must fulfil, and warnings, with any of which none does."""
-    # A filter that everything passes: with one, Weaviate looks at each vector of a small namespace.
+    """The filter for passages, and warnings; with any warning nothing matches."""
+    # A filter that everything passes makes Weaviate compare every vector of a small namespace.
     wanted: Condition = conditions.EVERYTHING
     if search.filters:
         warnings = conditions.warnings(search.filters)
@@ -174,7 +174,7 @@ async def _unknown(held: Objects, fields: Sequence[str]) -> tuple[str, ...]:
 
 
 def filter_of(condition: Condition) -> FilterReturn:
-    """The condition in Weaviate's words."""
+    """The condition as Weaviate's filter."""
     facets = Filter.by_property("facets")
     match condition:
         case AnyTerm(()):
@@ -196,7 +196,7 @@ def filter_of(condition: Condition) -> FilterReturn:
 
 
 def _terms(text: str, language: str) -> str:
-    """The question's terms, each as often as it occurs: Weaviate counts them so."""
+    """The question's terms, each repeated as often as it occurs, because Weaviate counts them."""
     terms = question_terms(text, language)
     return " ".join(term for term, count in terms.items() for _ in range(count))
 

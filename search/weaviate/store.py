@@ -1,4 +1,4 @@
-"""The store that a Weaviate is: everything that `search.protocol.Store` promises, and `search_hybrid`."""
+"""The Weaviate store."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _Answer = TypeVar("_Answer")
 
 
 class WeaviateStore:
-    """Implements `search.protocol.Store`; thread-safe.  Nothing is connected before it is used.
+    """Implements `search.protocol.Store` and `Fuses`; thread-safe.  Connects at first use.
 
-    `key` is the API key, where the server wants one.
+    `key` is the API key, if the server wants one.
     """
 
     def __init__(self, endpoint: WeaviateEndpoint, *, key: str | None = None) -> None:
@@ -59,7 +59,7 @@ class WeaviateStore:
         alpha: float,
         fusion: Literal["relative", "ranked"],
     ) -> list[Ranking]:
-        """BM25 and vectors, fused by Weaviate itself; scores depend on how many passages it looks at."""
+        """BM25 and vectors, fused by Weaviate; scores depend on how many passages it looks at."""
 
         async def work(found: Namespace, held: Objects) -> list[Ranking]:
             how = Fusion(alpha, fusion, await self._pruning.least_hits())
@@ -68,7 +68,7 @@ class WeaviateStore:
         return self._ask(namespace, work, search.timeout_s)
 
     def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
-        """Raises NotConfigured where the option `texts` is off: metadata is off with it."""
+        """Raises NotConfigured if the option `texts` is off: then there is no metadata either."""
         if not self._endpoint.texts:
             raise NotConfigured(
                 f"Weaviate at {self._endpoint.url} holds no metadata to list by: declare `texts = true`, or the branch "
@@ -88,7 +88,7 @@ class WeaviateStore:
     def texts(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
     ) -> dict[str, PassageText]:
-        """Raises NotConfigured where the option `texts` is off."""
+        """Raises NotConfigured if the option `texts` is off."""
         if not self._endpoint.texts:
             raise NotConfigured(f"Weaviate at {self._endpoint.url} holds no texts: declare `texts = true`")
         return self._ask(namespace, lambda _, held: lookups.texts(held, passage_ids), timeout_s)
@@ -100,9 +100,9 @@ class WeaviateStore:
         return found.generation
 
     def warm(self, namespace: str | None = None) -> None:
-        """Connect, and let the server load the tenants by asking each of them for nothing.
+        """Connect, and let the server load the tenants by an empty request to each.
 
-        Those that were deactivated stay so until a request is for them.
+        Deactivated tenants stay closed until a request needs them.
         """
 
         async def touch(_: Namespace, held: Objects) -> None:
@@ -116,15 +116,14 @@ class WeaviateStore:
                 wanted = [await records.known(client, self._endpoint, namespace)]
             are_open = await records.are_open(client, self._endpoint, wanted)
             for one in wanted:
-                # One that is gone says so when it is asked.
+                # A missing tenant raises its own error when it is asked.
                 if are_open.get(one.name, True):
                     await records.using(client, self._endpoint, one.name, touch)
 
         self._connection.run(work, self._endpoint.timeout_s)
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        """Raises ManifestMismatch, BadIndex where the collection does not fit the declaration, and
-        WrongDeclaration for a name or manifest that cannot be."""
+        """Also raises BadIndex if the collection does not fit the declaration."""
         return self._lifecycle.create(namespace, manifest)
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
@@ -137,7 +136,6 @@ class WeaviateStore:
         return self._lifecycle.drop(namespace)
 
     def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
-        """Build the namespace anew of these documents, beside running searches; returns the new generation."""
         return self._lifecycle.rebuild(namespace, manifest, documents)
 
     def deactivate(self, namespace: str) -> None:
@@ -147,7 +145,7 @@ class WeaviateStore:
         self._lifecycle.raise_generation(namespace, least)
 
     def namespaces(self) -> list[NamespaceState]:
-        """Of one that was deactivated nothing is counted (0), which would open it; nor of one whose tenant is gone."""
+        """Counts are 0 for a deactivated namespace, which counting would open, and for one whose tenant is missing."""
 
         async def state(client: Client, entry: Entry, *, is_open: bool) -> NamespaceState:
             if is_open:
@@ -178,5 +176,5 @@ class WeaviateStore:
         )
 
     def close(self) -> None:
-        """Let go of the connection; the store connects again when it is used."""
+        """Close the connection; the store connects again when it is used."""
         self._connection.close()

@@ -1,8 +1,8 @@
-"""Whether the server's text search is to be trusted with the end of a ranking.
+"""Whether the server's text search may leave out good hits at the end of a ranking.
 
-Its BlockMax-WAND takes every word of an object that is not on disk yet (for a minute, as it comes) for worthless, so
-that with as many hits as it is asked for it leaves out better ones (mended in Weaviate's pull request 11780).  Asked
-for as many as match, up to 10,000, it leaves out none.
+Its BlockMax-WAND ignores the words of objects that are not on disk yet (for about a minute).  When it finds as many
+hits as it was asked for, it may leave out better ones (fixed in Weaviate's pull request 11780).  Asked for all
+matches, up to 10,000, it leaves out none.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _ASK_AGAIN_S = 60.0
 
 
 class Pruning:
-    """Asks the server at the first search, which waits for the answer, and beside one every minute: the collection may
-    have been deleted and made anew."""
+    """Asks the server during the first search, and beside a search every minute, because the collection may be
+    recreated."""
 
     def __init__(self, endpoint: WeaviateEndpoint, *, key: str | None) -> None:
         self._endpoint = endpoint
@@ -36,7 +36,7 @@ class Pruning:
         self._asked_s = 0.0
 
     async def least_hits(self) -> int:
-        """How many passages a text search has to ask for, so that none of the best are missing."""
+        """The number of passages that a text search has to ask for, so that none of the best are missing."""
         if self._prunes is None:
             await asyncio.shield(self._asked())
         elif time.monotonic() - self._asked_s > _ASK_AGAIN_S:
@@ -44,19 +44,21 @@ class Pruning:
         return 0 if self._prunes is False else MOST_HITS
 
     def _asked(self) -> asyncio.Task[None]:
-        """One for all searches of the time until it is answered."""
+        """The request in progress, shared by all searches until it is answered."""
         asking = self._asking
-        # A forked child inherits one that never ends.
+        # A forked child inherits a task that never ends.
         if asking is None or asking.done() or asking.get_loop() is not asyncio.get_running_loop():
             self._asked_s = time.monotonic()
             self._asking = asking = asyncio.create_task(self._ask())
-            # asyncio logs an error that nobody looked at.
+            # asyncio logs an error that nobody retrieved.
             asking.add_done_callback(lambda done: done.cancelled() or done.exception())
         return asking
 
     async def _ask(self) -> None:
-        """By the collection as REST shows it, since the client leaves this out; what was known stays where it is not
-        shown, though not of a collection that is gone."""
+        """Reads the collection's configuration by REST, because the client omits this option.
+
+        Without an answer the previous result stays; if the collection is gone, nothing is known.
+        """
         address = f"{self._endpoint.url.rstrip('/')}/v1/schema/{self._endpoint.collection}Passage"
         secure = self._endpoint.is_secure
         async with httpx.AsyncClient(headers=self._headers, trust_env=secure, verify=self._tls) as client:
@@ -77,6 +79,6 @@ class Pruning:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        """Kept, since all calls wait for the .03 s that making one takes."""
+        """Cached: creating it takes .03 s, during which all calls wait."""
         secure = self._endpoint.is_secure
         return httpx.create_ssl_context(verify=secure, trust_env=secure)
