@@ -13,17 +13,17 @@ from chorale_client.words import EnvelopeStatus
 
 from assembly.resources import Resources
 from branches.part import Part
-from fusion.answer import build_answer_tail
+from fusion.answer import Pages, build_answer_tail
+from fusion.answered import BranchAnswers
 from fusion.collapse import collapse_ranking
 from fusion.fuse import fuse_question
-from fusion.fused import FusedHit, FusedQuestion
-from fusion.texts import texts_to_fetch
+from fusion.fused_hits import FusedHit, FusedQuestion
+from fusion.texts_to_fetch import texts_to_fetch
 from models.documents import PassageText
 from models.envelope import Envelope
 from models.plan import BranchPlan, Plan, RerankPlan
 from tasks.request.planning import resolve
 from tasks.request.reranking import Reranking
-from tasks.request.search import KINDS
 
 _TURN = threading.Lock()
 
@@ -49,7 +49,8 @@ def search(resources: Resources, request: Request, branch: BranchPlan) -> Envelo
         ends_at_s=time.monotonic() + request.timeout_s,
         begun_ms=0.0,
     )
-    rankings = tuple(collapse_ranking(ranking, branch.depth) for ranking in KINDS[branch.kind](part))
+    found = resources.pipeline.kinds.branches[branch.kind].search(part)
+    rankings = tuple(collapse_ranking(ranking, branch.depth) for ranking in found)
     return Envelope(branch.name, EnvelopeStatus.OK, rankings=rankings)
 
 
@@ -57,13 +58,14 @@ def fuse(
     resources: Resources, request: Request, plan: Plan, envelopes: Mapping[str, Envelope]
 ) -> dict[str, Any]:
     """The answer's fields, with the texts of its hits where the request includes them."""
-    fused = {index: fuse_question(plan, envelopes, index, request) for index in plan.asked}
+    method = resources.pipeline.kinds.method(plan.method)
+    fused = {index: fuse_question(plan, envelopes, index, request, method) for index in plan.asked}
     if plan.rerank is not None:
         fused = rerank(resources, request, plan, plan.rerank, fused)
     texts: dict[str, PassageText] | None = None
     if "snippets" in request.include:
         texts = fetch(resources, plan, [hit for one in fused.values() for hit in one.hits])
-    return build_answer_tail(request, plan, envelopes, fused, texts)
+    return build_answer_tail(BranchAnswers(request, plan, envelopes), Pages(fused, texts))
 
 
 def fetch(resources: Resources, plan: Plan, hits: Sequence[FusedHit]) -> dict[str, PassageText]:

@@ -46,6 +46,7 @@ from chorale_client.keys import (
 from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE
 
 from models.errors import WrongDeclaration
+from tasks.celery_surface.private_names import BINDINGS, KOMBU, UNACKED
 
 SHORTEST_PASSWORD = 16
 """Characters.  A hash without salt stands in the file: what can be guessed can be found from it."""
@@ -85,8 +86,8 @@ _STATE = (
     CACHE + "*",
 )
 _INDEXING = (INDEXED + "*", SENT + "*", HANDED_IN, NOT_DONE + "*", WRITTEN + "*")
-_QUEUES = ("chorale.*", "_kombu.*", "unacked*")
-_REMOTE_CONTROL = ("*.celery.pidbox", "_kombu.binding*.celeryev", "_kombu.binding*celery.pidbox")
+_QUEUES = ("chorale.*", f"{KOMBU}*", f"{UNACKED}*")
+_REMOTE_CONTROL = ("*.celery.pidbox", f"{BINDINGS}*.celeryev", f"{BINDINGS}*celery.pidbox")
 _EVENTS = ("/0.celeryev/*", "/0.celeryev", "/0.celery.pidbox")
 """Channels.  kombu puts the number of the database in front, and Redis wants a pattern that is subscribed to as it
 stands here: the file is for database 0."""
@@ -133,7 +134,7 @@ _AUDITING = Grant((OUTBOX, OUTBOX_REFUSED), ("xadd", "xlen", "incr"))
 
 
 def _sending_to(queue: str) -> tuple[Grant, ...]:
-    return Grant((queue,), ("lpush", "llen")), Grant((f"_kombu.binding*.{queue}",), ("sadd", "smembers"))
+    return Grant((queue,), ("lpush", "llen")), Grant((f"{BINDINGS}*.{queue}",), ("sadd", "smembers"))
 
 
 def _asking(*also_read: str) -> tuple[Grant, ...]:
@@ -190,7 +191,7 @@ ROLES: Mapping[str, Role] = {
             "flower",  # sees events and lengths of queues, and asks workers how they are
             (
                 Grant(
-                    ("%R~chorale.*", *_REMOTE_CONTROL, "_kombu.binding_deadlines", "celeryev*"),
+                    ("%R~chorale.*", *_REMOTE_CONTROL, f"{BINDINGS}_deadlines", "celeryev*"),
                     (
                         *(*_CONNECTION, *_SCRIPTS, *_CALLING.commands, *_PUBLISHING),
                         *("time", "del", "exists", "publish", "info", "brpop", "rpop", "srem"),

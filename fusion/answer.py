@@ -7,6 +7,7 @@ that ends it writes them in front, as '{' + head + ',' + `answer_tail(fields)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from chorale_client.request import Request
@@ -21,8 +22,8 @@ from chorale_client.words import (
 )
 from pydantic_core import to_json
 
-from fusion.answered import missing_branches
-from fusion.fused import FusedQuestion
+from fusion.answered import BranchAnswers, missing_branches
+from fusion.fused_hits import FusedQuestion
 from fusion.hit_wire import hit_to_wire
 from fusion.question_terms import QuestionTerms
 from fusion.waterfall import waterfall
@@ -122,73 +123,86 @@ def _missing_texts(
     return (f"{Reason.DOCUMENT_MISSING}: no text in the store for {named}{more}",)
 
 
-def build_answer_tail(
-    request: Request,
-    plan: Plan,
-    envelopes: Mapping[str, Envelope],
-    fused: Mapping[int, FusedQuestion],
-    texts: Mapping[str, PassageText] | None,
-    *,
-    absent: Mapping[str, Degradation] | None = None,
-    degraded: Sequence[Degradation] = (),
-    stages: Sequence[StageNote] = (),
-    warnings: Sequence[str] = (),
-    took_ms: float = 0.0,
-    clock: Callable[[], float] | None = None,
-) -> dict[str, Any]:
-    """The answer's fields but those that the end of the request writes in front.
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The fused questions of a request with their texts, and what was noted while they were made."""
 
-    `fused` is by the question's place in the request.  `texts` is None where they were not fetched at all
-    (say why in `degraded`).  `absent`: why a branch left no envelope (`not_started` where it does not say);
-    `degraded`, `stages`, `warnings`: what else the caller knows; `took_ms`: of every searched question.
-    Questions that the cache knew come from the plan as they are.
+    fused: Mapping[int, FusedQuestion] = field(default_factory=dict)
+    """By the question's place in the request."""
+    texts: Mapping[str, PassageText] | None = None
+    """By passage id; None where texts were not fetched at all, for which `degraded` has the reason."""
+    stages: Sequence[StageNote] = ()
+    degraded: Sequence[Degradation] = ()
+
+
+def build_answer_tail(
+    found: BranchAnswers, pages: Pages, *, took_ms: float = 0.0, clock: Callable[[], float] | None = None
+) -> dict[str, Any]:
+    """The answer's fields, except those that the end of the request writes in front.
+
+    `took_ms` goes on every searched question.  Questions that the cache knew come from the plan as they are.  `clock`
+    gives seconds, for the milliseconds that snippets took.
     """
+    request, plan = found.request, found.plan
     reasons = [
         *(Degradation(one["where"], one["reason"], one.get("detail", "")) for one in plan.degraded),
-        *missing_branches(plan, envelopes, absent),
-        *degraded,
+        *missing_branches(found),
+        *pages.degraded,
     ]
-    searched_status = question_status(request, plan, envelopes, reasons)
+    searched_status = question_status(request, plan, found.envelopes, reasons)
     started_s = clock() if clock else 0.0
-    questions = []
-    for index in range(len(request.questions)):
-        if (known := plan.cached.get(index)) is not None:
-            questions.append(known)
-        elif is_skipped(request, index):
-            questions.append(build_question(request, plan, index, None, None, Status.SKIPPED))
-        else:
-            one = fused.get(index)
-            status = searched_status if one is not None else Status.FAILED
-            if status == Status.DEGRADED and request.on_missing == "empty":
-                one = FusedQuestion()
-            questions.append(build_question(request, plan, index, one, texts, status, took_ms=took_ms))
-
-    notes = [*(note for one in fused.values() for note in one.stages), *stages]
-    if "snippets" in request.include and fused:
-        shown = sum(len(one.hits) for one in fused.values())
+    questions = [
+        _question_at(index, request, plan, pages, searched_status, took_ms)
+        for index in range(len(request.questions))
+    ]
+    notes = [*(note for one in pages.fused.values() for note in one.stages), *pages.stages]
+    if "snippets" in request.include and pages.fused:
+        shown = sum(len(one.hits) for one in pages.fused.values())
         spent_ms = 1_000 * (clock() - started_s) if clock else 0.0
         notes.append(StageNote(Stage.SNIPPET, StageStatus.OK, spent_ms, shown, shown))
-    said = [
-        *plan.warnings,
-        *(line for branch in plan.branches if (e := envelopes.get(branch.name)) for line in e.warnings),
-        *(line for one in fused.values() for line in one.warnings),
-        *_missing_texts(fused.values(), texts),
-        *warnings,
-    ]
     return {
         "v": WIRE_VERSION,
         "status": str(worst(question["status"] for question in questions)),
-        # Where the policy was not met, whatever is missing says why.
+        # A request that its policy failed names everything that is missing.
         "degraded": [
             one.to_wire()
             for one in reasons
             if searched_status == Status.FAILED or consequence(one.reason).degrades
         ],
-        "stages": waterfall(plan, envelopes, reasons, notes),
-        "warnings": list(dict.fromkeys(said)),
+        "stages": waterfall(plan, found.envelopes, reasons, notes),
+        "warnings": _warnings(found, pages),
         "cached": all(index in plan.cached for index in range(len(request.questions))),
         "questions": questions,
     }
+
+
+def _question_at(
+    index: int, request: Request, plan: Plan, pages: Pages, searched_status: Status, took_ms: float
+) -> dict[str, Any]:
+    if (known := plan.cached.get(index)) is not None:
+        return known
+    if is_skipped(request, index):
+        return build_question(request, plan, index, None, None, Status.SKIPPED)
+    one = pages.fused.get(index)
+    status = searched_status if one is not None else Status.FAILED
+    if status == Status.DEGRADED and request.on_missing == "empty":
+        one = FusedQuestion()
+    return build_question(request, plan, index, one, pages.texts, status, took_ms=took_ms)
+
+
+def _warnings(found: BranchAnswers, pages: Pages) -> list[str]:
+    said = (
+        *found.plan.warnings,
+        *(
+            line
+            for branch in found.plan.branches
+            if (e := found.envelopes.get(branch.name))
+            for line in e.warnings
+        ),
+        *(line for one in pages.fused.values() for line in one.warnings),
+        *_missing_texts(pages.fused.values(), pages.texts),
+    )
+    return list(dict.fromkeys(said))
 
 
 def answer_tail(fields: Mapping[str, Any]) -> str:

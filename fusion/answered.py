@@ -1,14 +1,28 @@
-"""Which branches answered a question, and what is missing because of the others."""
+"""What the branches of a request answered, and what is missing because of those that did not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from chorale_client.request import Request
 from chorale_client.words import EnvelopeStatus, Reason, Stage
 
 from models.envelope import Degradation, Envelope
 from models.hits import Ranking
 from models.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class BranchAnswers:
+    """What the branches of one request left, when the waiting for them ended."""
+
+    request: Request
+    plan: Plan
+    envelopes: Mapping[str, Envelope] = field(default_factory=dict)
+    """By branch name."""
+    absent: Mapping[str, Degradation] = field(default_factory=dict)
+    """Why a branch left no envelope; `not_started` for a branch that is in neither mapping."""
 
 
 def branch_stage(branch: str) -> str:
@@ -24,23 +38,19 @@ def ranking_of(envelope: Envelope | None, position: int) -> Ranking | None:
     return Ranking() if envelope.status == EnvelopeStatus.EMPTY else None
 
 
-def missing_branches(
-    plan: Plan, envelopes: Mapping[str, Envelope], absent: Mapping[str, Degradation] | None = None
-) -> tuple[Degradation, ...]:
-    """What each branch of the plan says of itself that did not answer all questions, or not as it should, in the
-    plan's order.
+def missing_branches(found: BranchAnswers) -> tuple[Degradation, ...]:
+    """Why branches did not answer all questions, or not as they should, in the plan's order.
 
-    `absent` gives the reason for a branch without an envelope; `not_started` where it does not.  Where nothing
-    was searched, nothing is missing.
+    Where nothing was searched, nothing is missing.
     """
+    plan = found.plan
     if not plan.asked:
         return ()
     missing = []
     for branch in plan.branches:
-        where, envelope = branch_stage(branch.name), envelopes.get(branch.name)
+        where, envelope = branch_stage(branch.name), found.envelopes.get(branch.name)
         if envelope is None:
-            known = (absent or {}).get(branch.name)
-            missing.append(known or Degradation(where, Reason.NOT_STARTED))
+            missing.append(found.absent.get(branch.name) or Degradation(where, Reason.NOT_STARTED))
         elif not envelope.answered:
             missing.append(Degradation(where, envelope.reason or Reason.ERROR, envelope.detail))
         elif any(ranking_of(envelope, position) is None for position in range(len(plan.asked))):

@@ -1,10 +1,12 @@
-"""`chorale.index` and `chorale.delete`: documents that another process hands in, and ids, done by the one writer."""
+"""The tasks `chorale.index` and `chorale.delete`, for documents and ids that another process hands in."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from celery import Celery
@@ -26,16 +28,16 @@ from tasks.indexing.write_order import TOLD_FOR_S, DoneByAnother, WriteOrder
 if TYPE_CHECKING:
     from assembly.resources import Resources
     from tasks.indexing.embedding_ahead import EmbeddedAhead
-    from tasks.indexing.run import IndexReport
+    from tasks.indexing.report import IndexReport
 
 log = get_logger("chorale.index")
 
 PATIENCE_S = 5.0
-"""For another writer of the namespace, or a server that is away.  Then the message goes to the end of its queue:
-those of other namespaces wait no longer than that for it."""
+"""How long a message waits for another writer of its namespace, or a server that is away.  Then it goes to the end of
+its queue, so that messages of other namespaces wait no longer."""
 PAUSE_S = 1.0
 PAUSE_FOR_A_WRITER_S = 0.1
-"""Its documents are embedded before; it holds the namespace for as long as the stores take."""
+"""Shorter: a writer has embedded its documents beforehand, and holds the namespace only while stores write."""
 
 _TELL = """
 -- KEYS  why it waits, messages that are not done, its outcome
@@ -49,7 +51,8 @@ redis.call('SET', KEYS[3], ARGV[3], 'EX', ARGV[4])
 """
 
 _PASSING = (WriterBusy, StoreUnavailable, StoreTimeout, ModelMissing, RedisError, OSError)
-"""A message that fails so is tried again, for a day.  OSError: of a full disk, among others, documents know nothing."""
+"""Failures after which a message is tried again, for KEPT_S.  OSError: a full disk, for example, is no fault of the
+documents."""
 
 
 def register(app: Celery) -> None:
@@ -68,24 +71,23 @@ def index_task(
 ) -> None:
     """Index `documents` (`{id, title, text, metadata}` each) into `namespace`; unchanged ones are left as they are.
 
-    What is wrong is logged, told and dropped, since the message would be as wrong the next time; the rest is indexed.
-    `handed_in` is a stamp of `chorale_client.handed_in`: what was handed in later is not written over.
+    Wrong documents are logged, reported and dropped, since they would be as wrong the next time; the others are indexed.
+    `handed_in` is a stamp of `chorale_client.handed_in`: documents that were handed in later are not written over.
     """
 
     ahead: EmbeddedAhead | None = None
 
     def work(resources: Resources, order: WriteOrder) -> IndexReport:
-        # Every worker registers every task, and the readers of documents take .4 s to import.
+        # Here, since every worker registers every task, and the readers of documents take 0.4 s to import.
         from ingest.handed_in import last_of_each, read_rows
         from tasks.indexing.embedding_ahead import EmbeddedAhead
         from tasks.indexing.namespace_writer import index_corpus
+        from tasks.indexing.run import SourceDocuments
 
         nonlocal ahead
         ahead = ahead or EmbeddedAhead(resources.indexing_embedder)
-        rows = last_of_each(read_rows(documents, source=source))
-        return index_corpus(
-            resources, rows, namespace=check_namespace(namespace), source=source, order=order, ahead=ahead
-        )
+        rows = SourceDocuments(last_of_each(read_rows(documents, source=source)), source)
+        return index_corpus(resources, rows, namespace=check_namespace(namespace), order=order, ahead=ahead)
 
     _do(task, namespace, v, handed_in, work)
 
@@ -98,7 +100,7 @@ def delete_task(
     handed_in: int | None = None,
     **_: object,
 ) -> None:
-    """Delete documents from `namespace`, in every store; ids that are not there, or are none, do no harm."""
+    """Delete documents from `namespace`, in every store; unknown and wrong ids do no harm."""
 
     def work(resources: Resources, order: WriteOrder) -> IndexReport:
         from ingest.handed_in import read_ids
@@ -119,67 +121,114 @@ def _do(
     handed_in: int | None,
     work: Callable[[Resources, WriteOrder], IndexReport],
 ) -> None:
-    from tasks.indexing.run import skipped_to_wire  # here, as in `index_task`
-
-    resources: Resources = task.app.resources
-    context = {"task_id": task.request.id, "namespace": str(namespace)[:80]}
+    message = _Message(task, namespace, handed_in)
     order: WriteOrder | None = None
     try:
         if (why := refusal(v)) is not None:
             raise ValueError(why)
         check_namespace(namespace)
-        ticket: str | None = None
-        if handed_in is None:
-            handed_in = stamp_of_message(resources.redis, namespace, task.request.id)
-        else:
-            # Before it is asked whether it was told: it is told and taken from there at once.
-            if resources.redis.zscore(NOT_DONE + namespace, task.request.id) is not None:
-                ticket = task.request.id
-            if _is_told(resources, task.request.id, handed_in):
-                # It came twice, and is not kept in order any more.
-                return
-        order = known = WriteOrder(resources.redis, namespace, int(handed_in), ticket=ticket)
-        report = _patiently(lambda: work(resources, known))
+        order = message.write_order()
+        if order is None:
+            return
+        report = _patiently(partial(work, task.app.resources, order))
     except DoneByAnother:
         return
     except Exception as error:
         with suppress(RedisError):
             if order is not None and order.is_done():
                 return
+        message.failed(error)
+    else:
+        message.done(report)
+
+
+@dataclass(slots=True)
+class _Message:
+    """One message of `chorale.index`, and who is told what became of it."""
+
+    task: Any
+    namespace: str
+    handed_in: int | None
+
+    @property
+    def id(self) -> str:
+        """The task id, which is the caller's ticket."""
+        return str(self.task.request.id)
+
+    @property
+    def resources(self) -> Resources:
+        return cast("Resources", self.task.app.resources)
+
+    @property
+    def context(self) -> dict[str, str]:
+        return {"task_id": self.id, "namespace": str(self.namespace)[:80]}
+
+    def write_order(self) -> WriteOrder | None:
+        """None for a message that was delivered twice and is done.  Raises RedisError."""
+        redis = self.resources.redis
+        ticket: str | None = None
+        if self.handed_in is None:
+            self.handed_in = stamp_of_message(redis, self.namespace, self.id)
+        else:
+            # In this order: one script writes the outcome and removes the note.
+            if redis.zscore(NOT_DONE + self.namespace, self.id) is not None:
+                ticket = self.id
+            if self._has_outcome():
+                return None
+        return WriteOrder(redis, self.namespace, int(self.handed_in), ticket=ticket)
+
+    def _has_outcome(self) -> bool:
+        # The stamp is compared too: a program without our client may use an id again.
+        told = self.resources.redis.get(INDEXED + self.id)
+        return told is not None and from_json(cast("bytes", told)).get("handed_in") == self.handed_in
+
+    def failed(self, error: Exception) -> None:
+        """Put the message back if waiting helps; else the caller is told the error."""
         said = str(error)[:500] or type(error).__name__
-        if isinstance(error, _PASSING) and not _is_old(resources, handed_in):
-            log.warning("not indexed yet", **context, error=said)
-            # Before another worker can have it.
-            _tell_why_it_waits(resources, task.request.id, said)
-            _put_back(task, handed_in)
+        if isinstance(error, _PASSING) and not self._is_old():
+            log.warning("not indexed yet", **self.context, error=said)
+            # First, since another worker may have the message at once.
+            _tell_why_it_waits(self.resources, self.id, said)
+            self._put_back()
             return
-        log.error("not indexed", **context, error=said, kind=type(error).__name__)
-        told = {"namespace": context["namespace"], "handed_in": handed_in, "error": said}
-        _tell(resources, task.request.id, told)
-        return
-    for skipped in report.skipped:
-        log.warning("document skipped", **context, why=str(skipped))
-    for document_id, why in report.unwritten.items():
-        log.warning("document not in every store", **context, document_id=document_id, why=why[:500])
-    counts = {
-        name: getattr(report, name) for name in ("added", "replaced", "unchanged", "deleted", "passages")
-    }
-    told = {
-        "namespace": namespace,
-        "handed_in": handed_in,
-        "generation": report.generation,
-        **counts,
-        "skipped": [str(skipped) for skipped in report.skipped],
-        "left_out": [skipped_to_wire(skipped) for skipped in report.skipped],
-        "unwritten": report.unwritten,
-    }
-    _tell(resources, task.request.id, told)
+        log.error("not indexed", **self.context, error=said, kind=type(error).__name__)
+        outcome = {"namespace": self.context["namespace"], "handed_in": self.handed_in, "error": said}
+        _tell(self.resources, self.id, outcome)
 
+    def done(self, report: IndexReport) -> None:
+        for skipped in report.skipped:
+            log.warning("document skipped", **self.context, why=str(skipped))
+        for document_id, why in report.unwritten.items():
+            log.warning("document not in every store", **self.context, document_id=document_id, why=why[:500])
+        outcome = {"namespace": self.namespace, "handed_in": self.handed_in, **report.to_wire()}
+        _tell(self.resources, self.id, outcome)
 
-def _is_told(resources: Resources, task_id: str, handed_in: int) -> bool:
-    # By the stamp too: a program without our client may use an id again.
-    told = resources.redis.get(INDEXED + task_id)
-    return told is not None and from_json(cast("bytes", told)).get("handed_in") == handed_in
+    def _is_old(self) -> bool:
+        try:
+            now_s, _ = self.resources.redis.time()
+        except RedisError:
+            return False
+        return self.handed_in is not None and now_s - self.handed_in / 1_000_000 > KEPT_S
+
+    def _put_back(self) -> None:
+        """To the end of its queue.
+
+        The broker has the new message before this one is acknowledged: a message may come twice, and is never lost.
+        """
+        try:
+            send_confirmed(
+                self.task.app,
+                self.task.name,
+                args=self.task.request.args,
+                kwargs={**self.task.request.kwargs, "handed_in": self.handed_in},
+                task_id=self.id,
+                queue=QUEUE_INDEX,
+                ignore_result=True,
+                argsrepr="()",
+                kwargsrepr="{}",
+            )
+        except (KombuError, RedisError, OSError) as error:
+            raise Reject(str(error), requeue=True) from error
 
 
 def _patiently(work: Callable[[], IndexReport]) -> IndexReport:
@@ -192,33 +241,6 @@ def _patiently(work: Callable[[], IndexReport]) -> IndexReport:
                 raise
             pause_s = PAUSE_FOR_A_WRITER_S if isinstance(error, WriterBusy) else PAUSE_S
         time.sleep(pause_s)
-
-
-def _is_old(resources: Resources, handed_in: int | None) -> bool:
-    try:
-        now_s, _ = resources.redis.time()
-    except RedisError:
-        return False
-    return handed_in is not None and now_s - handed_in / 1_000_000 > KEPT_S
-
-
-def _put_back(task: Any, handed_in: int | None) -> None:
-    """To the end of its queue.  The broker has it before this one is acknowledged: it may come twice, and is never
-    lost."""
-    try:
-        send_confirmed(
-            task.app,
-            task.name,
-            args=task.request.args,
-            kwargs={**task.request.kwargs, "handed_in": handed_in},
-            task_id=task.request.id,
-            queue=QUEUE_INDEX,
-            ignore_result=True,
-            argsrepr="()",
-            kwargsrepr="{}",
-        )
-    except (KombuError, RedisError, OSError) as error:
-        raise Reject(str(error), requeue=True) from error
 
 
 def _tell_why_it_waits(resources: Resources, task_id: str, why: str) -> None:

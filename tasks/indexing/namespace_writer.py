@@ -1,9 +1,11 @@
-"""Indexing into an installation: its embedder, its store, its manifest, and the generation that readers are told."""
+"""Indexing into a namespace of an installation, and deleting from it, as its one writer; readers are told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from redis.exceptions import RedisError
@@ -15,9 +17,9 @@ from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
 from models.errors import BadIndex, NotEverywhere
 from search.analysis import ANALYSER
-from search.protocol import BuildsBeside, MakesRoom, Settles
-from tasks.indexing.batches import index_documents
-from tasks.indexing.run import IndexReport, Progress
+from tasks.indexing.batches import IndexingTarget, index_documents
+from tasks.indexing.report import IndexReport
+from tasks.indexing.run import Progress, SourceDocuments
 
 log = get_logger("chorale.index")
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def manifest_for(resources: Resources, embedder: Embedder) -> Manifest:
-    """What a namespace is built with under the present settings."""
+    """How the present settings build a namespace."""
     return Manifest(
         splitter=splitter_name(passage_pieces(embedder.max_pieces)),
         language=resources.settings.language,
@@ -44,81 +46,68 @@ def manifest_for(resources: Resources, embedder: Embedder) -> Manifest:
 
 def index_corpus(
     resources: Resources,
-    items: Iterable[RawDocument | Skipped],
+    documents: SourceDocuments,
     *,
     namespace: str,
-    source: str,
-    prune: bool = False,
     rebuild: bool = False,
     progress: Callable[[Progress], None] | None = None,
-    total_documents: int | None = None,
     order: WriteOrder | None = None,
     ahead: EmbeddedAhead | None = None,
 ) -> IndexReport:
     """Index what is new or changed in a namespace, as its one writer; readers are told after each batch.
 
-    `rebuild` drops the namespace first; of several stores it builds a new one beside it and puts that in its place.
-    What a crash or a failure kept from some store is written at the end.  What is handed in earlier than `order` says
-    writes over nothing of this run; `items` that are a sequence, such as a message, go without those that a later one
-    has written.  They are embedded `ahead` of the time in which the namespace is held.  Raises what
+    `rebuild` drops the namespace first; with several stores it builds a new one beside it and puts that in its place.
+    Documents that an earlier crash or failure kept from some store are written at the end.  With `order`, no message
+    that was handed in earlier writes over this run; and a run of known documents (`SourceDocuments.ids`) leaves out
+    those that a later message has written.  `ahead` embeds the documents before the namespace is held.  Raises what
     `tasks.indexing.batches.index_documents` raises.
     """
     store = resources.writing_store
     embedder: Embedder = ahead or resources.indexing_embedder
     manifest = manifest_for(resources, embedder)
-    anew = store.rebuilding(namespace, manifest) if rebuild and isinstance(store, BuildsBeside) else None
+    anew = store.rebuilding(namespace, manifest) if rebuild else None
     if rebuild and anew is None:
         make_room(store)
         store.drop(namespace)
-
-    def tell(generation: int) -> None:
-        # Without a Redis, whoever starts next does it.
-        with suppress(RedisError):
-            resources.publish_generation(namespace, generation)
-
     if anew is None:
         store.create(namespace, manifest)
         # A corpus that begins anew, or was restored, goes on from the generation that readers were told last.
-        resources.rise_beyond(namespace)
+        resources.generations.rise_beyond(namespace)
+    else:
+        # A rebuilding that was interrupted may hold documents that the source no longer has.
+        documents = replace(documents, prune=True)
     if ahead is not None:
-        items = list(items)
-        ids = [item.document_id for item in items if isinstance(item, RawDocument)]
-        ahead.take(items, store.held(namespace, ids, source=source))
+        ahead.take(documents.items, store.held(namespace, documents.ids or (), source=documents.source))
+    tell = partial(_tell_readers, resources, namespace)
+    target = IndexingTarget(
+        anew or store, namespace, manifest, embedder, resources.settings.near_duplicate_threshold, tell
+    )
     with store.exclusive(namespace):
-        if order is not None and isinstance(items, Sequence):
-            items = _not_overtaken(items, order)
-        report = index_documents(
-            items,
-            store=anew or store,
-            embedder=embedder,
-            namespace=namespace,
-            manifest=manifest,
-            source=source,
-            # One that was begun before may have what is not there any more.
-            prune=prune or anew is not None,
-            near_duplicate_threshold=resources.settings.near_duplicate_threshold,
-            progress=progress,
-            total_documents=total_documents,
-            committed=tell,
-        )
+        if order is not None:
+            documents = _not_overtaken(documents, order)
+        report = index_documents(documents, target, progress=progress)
         if anew is not None:
             anew.finish()
         if order is not None:
             order.keep(report.looked_at)
-        if isinstance(store, Settles):
-            report.unwritten = store.settle(namespace)
-            report.generation = store.generation(namespace)
-        # Also where nothing changed: readers may have been told otherwise.
+        report.unwritten = store.settle(namespace)
+        report.generation = store.generation(namespace)
+        # Also where nothing changed: readers may know another generation.
         tell(report.generation)
         return report
+
+
+def _tell_readers(resources: Resources, namespace: str, generation: int) -> None:
+    # Without Redis, the next worker that starts tells them.
+    with suppress(RedisError):
+        resources.generations.publish(namespace, generation)
 
 
 def delete_documents(
     resources: Resources, ids: Iterable[str], *, namespace: str, order: WriteOrder | None = None
 ) -> IndexReport:
-    """Delete documents from a namespace, in every store; readers are told.  Raises BadIndex, WriterBusy.
-
-    Those that a later message has written stay.
+    """Delete documents from a namespace, in every store; readers are told.  Documents that a later message has written
+    stay.  Raises BadIndex, WriterBusy.
     """
     wanted = list(dict.fromkeys(ids))
     try:
@@ -126,7 +115,8 @@ def delete_documents(
     except BadIndex:
         if order is None:
             raise
-        # Some older message may be about to make the namespace: it leaves these out, or has written them by now.
+        # There is no namespace yet, but an older message may be about to make it.  It will leave these documents out,
+        # or it has written them meanwhile.
         overtaken = order.overtaken(wanted)
         order.keep([document_id for document_id in wanted if document_id not in overtaken])
         return _delete(resources, wanted, namespace=namespace, order=order)
@@ -147,27 +137,27 @@ def _delete(
         if order is not None:
             order.keep(wanted)
         report.deleted = len(there)
-        if isinstance(store, Settles):
-            report.unwritten = store.settle(namespace)
+        report.unwritten = store.settle(namespace)
         groups = NearDuplicates(
-            lambda: store.notes(namespace), threshold=resources.settings.near_duplicate_threshold
+            lambda: store.near_duplicate_rows(namespace), threshold=resources.settings.near_duplicate_threshold
         )
         groups.forget(wanted)
         report.generation = store.generation(namespace)
-        with suppress(RedisError):
-            resources.publish_generation(namespace, report.generation)
+        _tell_readers(resources, namespace, report.generation)
     return report
 
 
-def _not_overtaken(items: Sequence[RawDocument | Skipped], order: WriteOrder) -> list[RawDocument | Skipped]:
-    names = [item.document_id for item in items if isinstance(item, RawDocument)]
-    overtaken = order.overtaken(names)
-    return [
+def _not_overtaken(documents: SourceDocuments, order: WriteOrder) -> SourceDocuments:
+    if (ids := documents.ids) is None:
+        return documents
+    overtaken = order.overtaken(ids)
+    items = [
         _overtaken(item.document_id)
         if isinstance(item, RawDocument) and item.document_id in overtaken
         else item
-        for item in items
+        for item in documents.items
     ]
+    return replace(documents, items=items)
 
 
 def _overtaken(document_id: str) -> Skipped:
@@ -175,8 +165,8 @@ def _overtaken(document_id: str) -> Skipped:
 
 
 def make_room(store: WritingStore) -> Path | None:
-    """Make room for a new corpus where the old one cannot be read; where that is kept."""
-    kept = store.make_room() if isinstance(store, MakesRoom) else None
+    """Move a corpus that cannot be read out of the way; returns where it is kept, None if nothing was moved."""
+    kept = store.make_room()
     if kept is not None:
         log.error("the corpus was damaged: its namespaces have to be indexed again", kept=str(kept))
     return kept

@@ -1,92 +1,108 @@
-"""How a request ends: the snapshot of the ledger is fused, texts are fetched, and the answer is written once.
+"""How a request ends: the ledger's snapshot is fused, texts are fetched, and the answer is written once.
 
-The fusion workers and the sweeper end requests in this one way; what they differ in is how much time they take.
+Fusion workers and the sweeper end requests in the same way; `Ender` holds what they do differently.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chorale_client.reading import read_request, stand_in
 from chorale_client.request import Request
 from chorale_client.unanswered import failed_tail
-from chorale_client.words import Reason, RerankStage, Stage, StageStatus, Status
-from pydantic_core import to_json
+from chorale_client.words import Reason, Stage, Status
 from redis.exceptions import RedisError
 from structlog import get_logger
 
-from cache.protocol import CacheUnavailable
 from config.logging import log_stage
-from fusion.answer import build_answer_tail
+from fusion.answer import Pages, build_answer_tail
+from fusion.answered import BranchAnswers, branch_stage
 from fusion.bounded import bounded_tail
 from fusion.fuse import fuse_question
-from fusion.fused import FusedQuestion
-from fusion.texts import texts_to_fetch
+from fusion.fused_hits import FusedQuestion
 from ledger.outcomes import outcomes
 from ledger.protocol import Snapshot
-from models.documents import PassageText
-from models.envelope import Degradation, Envelope, StageNote
-from models.errors import StageFailure
+from models.envelope import Degradation, Envelope
 from models.plan import Plan
-from tasks.request.passage_texts import texts_of
-from tasks.request.planning import question_keys
-from tasks.request.reranking import Candidates, Reranking, time_for_it_s
+from tasks.request.answer_cache import keep_answers
+from tasks.request.passage_texts import Fetched, fetch_texts
+from tasks.request.reranking import Candidates, RerankedPages, Reranking, time_for_it_s
 
 if TYPE_CHECKING:
     from assembly.resources import Resources
 
 log = get_logger("chorale.end")
 
-TEXTS_OF_THE_SWEEPER_S = 0.03
-"""The sweeper ends what is nearly late: no text is worth an answer that comes after the deadline."""
+
+@dataclass(frozen=True, slots=True)
+class Ender:
+    """Who ends a request, and what they can do for its answer."""
+
+    name: str
+    """As the ledger and the audit trail record it."""
+    texts_limit_s: float
+    """Longest wait for texts."""
+    has_reranker: bool
+    missing: Callable[[Snapshot], tuple[Degradation, ...]]
+    """What the answer lacks because this one ends it."""
 
 
-def end_joined(resources: Resources, entry: Snapshot, *, by: str, joined_s: float) -> bool:
-    """Fuse a joined entry and end its request; whether this was the end that counted.
+def _not_fused_in_time(entry: Snapshot) -> tuple[Degradation, ...]:
+    reason = Reason.NOT_STARTED if entry.state != "fusing" else Reason.TIMEOUT
+    detail = "no fusion worker ended it in time; answered by the sweeper"
+    return (Degradation(Stage.FUSE, reason, detail),)
 
-    `by` is `fusion` or `sweeper`; `joined_s` is the monotonic clock when the join was asked for, from which on the time
-    of the entry runs.  Nothing that goes wrong in here leaves the request without an end.
+
+FUSION_WORKER = Ender("fusion", math.inf, has_reranker=True, missing=lambda entry: ())
+# The sweeper ends what is nearly late: no text is worth an answer after the deadline.
+SWEEPER = Ender("sweeper", 0.03, has_reranker=False, missing=_not_fused_in_time)
+
+
+def end_joined(resources: Resources, entry: Snapshot, *, by: Ender, joined_s: float) -> bool:
+    """Fuse a joined entry and end its request; returns whether this was the end that counted.
+
+    `joined_s` is the monotonic clock when the join was asked for; the entry's times count from then on.  An error in
+    here ends the request as `failed`.
     """
     try:
         request = read_request(entry.request).request
         plan = None if entry.plan is None else Plan.model_validate_json(entry.plan)
     except ValueError as error:
         why = Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, f"of another version: {error}"[:500])
-        return end_failed(resources, stand_in(entry.request_id, entry.request), why, by=by)
+        return end_failed(resources, stand_in(entry.request_id, entry.request), why, by=by.name)
     if plan is None:
         why = Degradation(Stage.PLAN, Reason.NOT_STARTED, "no worker planned it in time")
-        return end_failed(resources, request, why, by=by)
-    envelopes = {name: Envelope.from_wire(name, raw) for name, raw in entry.envelopes.items()}
-    absent = {
-        branch.name: _absence(entry, branch.name) for branch in plan.branches if branch.name not in envelopes
-    }
+        return end_failed(resources, request, why, by=by.name)
+    found = _branch_answers(entry, request, plan)
     try:
-        fields = _compose(resources, entry, request, plan, envelopes, absent, by, joined_s)
+        fields = Ending(resources, entry, found, by, joined_s).compose()
         fields, tail = bounded_tail(fields, resources.settings.answer_limit_bytes)
     except Exception as error:  # any answer is better than none
         log.exception("fusion failed", request_id=entry.request_id)
         why = Degradation(Stage.FUSE, Reason.ERROR, f"{type(error).__name__}: {error}"[:500])
-        has_ended = end_failed(resources, request, why, by=by)
+        has_ended = end_failed(resources, request, why, by=by.name)
         if has_ended:
-            _count(resources, request, plan, envelopes, absent)
+            _count_outcomes(resources, found)
         return has_ended
     complete = all(
         question["status"] in (Status.COMPLETE, Status.SKIPPED) for question in fields["questions"]
     )
-    took_ms = resources.ledger.finish(entry.request_id, by=by, tail=tail, is_complete=complete)
+    took_ms = resources.ledger.finish(entry.request_id, by=by.name, tail=tail, is_complete=complete)
     if took_ms is None:
         return False
     _log(request, fields, took_ms)
-    _count(resources, request, plan, envelopes, absent)
+    _count_outcomes(resources, found)
     if plan.cacheable:
-        _keep(resources, request, plan, envelopes.values(), fields)
+        keep_answers(resources, found, fields["questions"])
     return True
 
 
 def end_failed(resources: Resources, request: Request, why: Degradation, *, by: str) -> bool:
-    """End a request that came to nothing."""
+    """End a request as `failed`; returns whether this was the end that counted."""
     tail = failed_tail(request, where=why.where, reason=Reason(why.reason), detail=why.detail)
     took_ms = resources.ledger.finish(request.request_id, by=by, tail=tail, is_complete=False)
     if took_ms is not None:
@@ -96,78 +112,82 @@ def end_failed(resources: Resources, request: Request, why: Degradation, *, by: 
     return took_ms is not None
 
 
-def _compose(
-    resources: Resources,
-    entry: Snapshot,
-    request: Request,
-    plan: Plan,
-    envelopes: Mapping[str, Envelope],
-    absent: Mapping[str, Degradation],
-    by: str,
-    joined_s: float,
-) -> Mapping[str, Any]:
-    fused: Mapping[int, FusedQuestion] = {
-        index: fuse_question(plan, envelopes, position, request, clock=time.monotonic)
-        for position, index in enumerate(plan.asked)
-    }
-    fused, texts, stages, degraded = _with_texts(resources, entry, request, plan, fused, by, joined_s)
-    if by == "sweeper":
-        detail = "no fusion worker ended it in time; answered by the sweeper"
-        reason = Reason.NOT_STARTED if entry.state != "fusing" else Reason.TIMEOUT
-        degraded.append(Degradation(Stage.FUSE, reason, detail))
-    fields = build_answer_tail(
-        request,
-        plan,
-        envelopes,
-        fused,
-        texts,
-        absent=absent,
-        degraded=degraded,
-        stages=stages,
-        took_ms=entry.since_accepted_ms + (time.monotonic() - joined_s) * 1000,
-        clock=time.monotonic,
-    )
-    _place(fields["stages"], entry.since_accepted_ms)
-    return fields
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One joined request whose answer is being made."""
 
+    resources: Resources
+    entry: Snapshot
+    found: BranchAnswers
+    by: Ender
+    joined_s: float
 
-def _with_texts(
-    resources: Resources,
-    entry: Snapshot,
-    request: Request,
-    plan: Plan,
-    fused: Mapping[int, FusedQuestion],
-    by: str,
-    joined_s: float,
-) -> tuple[Mapping[int, FusedQuestion], dict[str, PassageText] | None, list[StageNote], list[Degradation]]:
-    """The pages and their texts, reranked where that is declared; what was done, and what is missing."""
-    spent_s = time.monotonic() - joined_s
-    left_s = (entry.left_ms - plan.finish_reserve_ms / 2) / 1000 - spent_s
-    if by == "sweeper":
-        left_s = min(left_s, TEXTS_OF_THE_SWEEPER_S)
-    if plan.rerank is None:
-        texts, note, missing = _fetch(resources, request, plan, fused, (), left_s)
-        return fused, texts, [note] if note else [], [missing] if missing else []
-    reranking = Reranking(resources, request, plan, plan.rerank, fused)
-    if by == "sweeper":
-        pages, rerank_note, why = reranking.left_as_fused()
-        texts, note, missing = _fetch(resources, request, plan, pages, (), left_s)
-    else:
-        wanted = reranking.wanted(time_for_it_s(entry, request, plan, plan.rerank, spent_s=spent_s))
-        texts, note, missing = _fetch(resources, request, plan, fused, wanted, left_s)
-        spent_s = time.monotonic() - joined_s
-        pages, rerank_note, why = reranking.ended(
-            wanted,
-            texts or {},
-            limit_s=time_for_it_s(entry, request, plan, plan.rerank, spent_s=spent_s),
-            without_texts=missing.reason if missing else Reason.DOCUMENT_MISSING,
+    def compose(self) -> Mapping[str, Any]:
+        """The fields of `fusion.answer.build_answer_tail`."""
+        plan = self.found.plan
+        method = self.resources.pipeline.kinds.method(plan.method)
+        fused: Mapping[int, FusedQuestion] = {
+            index: fuse_question(
+                plan, self.found.envelopes, position, self.found.request, method, clock=time.monotonic
+            )
+            for position, index in enumerate(plan.asked)
+        }
+        pages = self._pages(fused)
+        took_ms = self.entry.since_accepted_ms + self._spent_s() * 1000
+        fields = build_answer_tail(self.found, pages, took_ms=took_ms, clock=time.monotonic)
+        _place_on_the_waterfall(fields["stages"], self.entry.since_accepted_ms)
+        return fields
+
+    def _pages(self, fused: Mapping[int, FusedQuestion]) -> Pages:
+        """The pages with their texts, reranked where the plan declares it and the ender can."""
+        request, plan = self.found.request, self.found.plan
+        if plan.rerank is None:
+            fetched, reranked = self._fetch(fused), None
+        else:
+            reranking = Reranking(self.resources, request, plan, plan.rerank, fused)
+            if self.by.has_reranker:
+                wanted = reranking.wanted(self._rerank_limit_s())
+                fetched = self._fetch(fused, wanted)
+                reranked = reranking.ended(
+                    wanted,
+                    fetched.texts or {},
+                    limit_s=self._rerank_limit_s(),
+                    without_texts=fetched.why.reason if fetched.why else Reason.DOCUMENT_MISSING,
+                )
+            else:
+                reranked = reranking.left_as_fused()
+                fetched = self._fetch(reranked.pages)
+        done: list[Fetched | RerankedPages] = [fetched] if reranked is None else [fetched, reranked]
+        return Pages(
+            fused if reranked is None else reranked.pages,
+            fetched.texts,
+            stages=[one.note for one in done if one.note is not None],
+            degraded=[
+                *(one.why for one in done if one.why is not None),
+                *self.by.missing(self.entry),
+            ],
         )
-    notes = [one for one in (note, rerank_note) if one is not None]
-    return pages, texts, notes, [one for one in (missing, why) if one is not None]
+
+    def _fetch(self, fused: Mapping[int, FusedQuestion], wanted: Candidates = ()) -> Fetched:
+        left_s = (self.entry.left_ms - self.found.plan.finish_reserve_ms / 2) / 1000 - self._spent_s()
+        limit_s = min(left_s, self.by.texts_limit_s)
+        return fetch_texts(self.resources, self.found, fused, wanted, limit_s=limit_s)
+
+    def _rerank_limit_s(self) -> float:
+        return time_for_it_s(self.entry, self.found.request, self.found.plan, spent_s=self._spent_s())
+
+    def _spent_s(self) -> float:
+        return time.monotonic() - self.joined_s
+
+
+def _branch_answers(entry: Snapshot, request: Request, plan: Plan) -> BranchAnswers:
+    envelopes = {name: Envelope.from_wire(name, raw) for name, raw in entry.envelopes.items()}
+    names = [branch.name for branch in plan.branches if branch.name not in envelopes]
+    return BranchAnswers(request, plan, envelopes, {name: _absence(entry, name) for name in names})
 
 
 def _absence(entry: Snapshot, branch: str) -> Degradation:
-    where = f"{Stage.SEARCH}.{branch}"
+    where = branch_stage(branch)
     if entry.decided_by is not None:
         return Degradation(
             where, Reason.CANCELLED, f"{entry.decided_by!r} had failed, which decides the request"
@@ -177,8 +197,8 @@ def _absence(entry: Snapshot, branch: str) -> Degradation:
     return Degradation(where, Reason.NOT_STARTED, "no worker took it before the waiting ended")
 
 
-def _place(stages: list[dict[str, Any]], begun_ms: int) -> None:
-    """Give the stages of the fusion, which follow one another, their places on the waterfall."""
+def _place_on_the_waterfall(stages: list[dict[str, Any]], begun_ms: int) -> None:
+    """Give the stages of the fusion, which follow one another, their `start_ms`."""
     at_ms = float(begun_ms)
     sequence = {Stage.COLLAPSE, Stage.FUSE, Stage.BOOST, Stage.FOLD, Stage.FETCH, Stage.RERANK, Stage.SNIPPET}
     for stage in stages:
@@ -187,92 +207,28 @@ def _place(stages: list[dict[str, Any]], begun_ms: int) -> None:
             at_ms += stage["ms"]
 
 
-def _fetch(
-    resources: Resources,
-    request: Request,
-    plan: Plan,
-    fused: Mapping[int, FusedQuestion],
-    wanted: Candidates,
-    left_s: float,
-) -> tuple[dict[str, PassageText] | None, StageNote | None, Degradation | None]:
-    """Titles and texts of the hits that may be shown and of those `wanted` besides, from a store that has them."""
-    needs_texts = not set(request.include) <= {"ids", "explanation"}
-    if not needs_texts and not wanted:
-        return None, None, None
-    shown = request.offset + request.top_k if plan.rerank is not None else None
-    hits = [hit for one in fused.values() for hit in one.hits[:shown]] if needs_texts else []
-    texts = {name: text for one in fused.values() for name, text in one.texts.items()}
-    by_store = texts_to_fetch(plan, (*hits, *(hit for _, hit in wanted)), texts)
-    started_s = time.monotonic()
-    count, brought = sum(map(len, by_store.values())), len(texts)
-    failure: StageFailure | TimeoutError | None = None
-    for store, passage_ids in by_store.items():
-        # A store that is away costs its own texts alone.
-        try:
-            texts |= texts_of(resources, store, plan.namespace, passage_ids, ends_at_s=started_s + left_s)
-        except (StageFailure, TimeoutError) as error:
-            failure = failure or error
-    ms, fetched = (time.monotonic() - started_s) * 1000, len(texts) - brought
-    if failure is None:
-        return texts, StageNote(Stage.FETCH, StageStatus.OK, ms, count, fetched), None
-    reason = failure.reason if isinstance(failure, StageFailure) else Reason.BUDGET
-    note = StageNote(Stage.FETCH, StageStatus.FAILED, ms, count, fetched, detail=str(reason))
-    return texts or None, note, Degradation(Stage.FETCH, reason, str(failure) or "no time left for texts")
-
-
-def _count(
-    resources: Resources,
-    request: Request,
-    plan: Plan,
-    envelopes: Mapping[str, Envelope],
-    absent: Mapping[str, Degradation],
-) -> None:
-    """Tell the breakers what this request saw, once: by whoever ended it."""
-    found = outcomes(plan, envelopes, absent, timeout_s=request.timeout_s)
+def _count_outcomes(resources: Resources, found: BranchAnswers) -> None:
+    """Tell the breakers how each branch did.  Whoever ended the request calls this, once."""
+    request = found.request
+    outcome_of = {
+        one.name: one
+        for one in outcomes(found.plan, found.envelopes, found.absent, timeout_s=request.timeout_s)
+    }
     try:
-        turned = resources.breakers.count(request.request_id, found)
+        turned = resources.breakers.count(request.request_id, outcome_of.values())
     except RedisError as error:
         log.warning("outcomes not counted", request_id=request.request_id, error=str(error)[:200])
         return
-    reasons = {one.name: one.reason for one in found}
     for one in turned:
         if one.is_open:
-            open_s = resources.settings.breaker_open_s
-            log.warning("breaker opened", breaker=one.name, reason=reasons[one.name], open_s=open_s)
+            log.warning(
+                "breaker opened",
+                breaker=one.name,
+                reason=outcome_of[one.name].reason,
+                open_s=resources.settings.breaker_open_s,
+            )
         else:
             log.warning("breaker closed", breaker=one.name)
-
-
-def _keep(
-    resources: Resources,
-    request: Request,
-    plan: Plan,
-    envelopes: Iterable[Envelope],
-    fields: Mapping[str, Any],
-) -> None:
-    """Cache the whole answers, if the corpus stayed the same from the plan until now."""
-    generations = {plan.generation, *(envelope.generation for envelope in envelopes)}
-    if plan.generation is None or len(generations) > 1:
-        return
-    values = {
-        key: to_json({"generation": plan.generation, "answer": fields["questions"][index]})
-        for index, key in question_keys(request, plan).items()
-        if fields["questions"][index]["status"] == Status.COMPLETE
-        and not _is_reranked_in_part(fields["questions"][index], plan)
-    }
-    try:
-        if values and resources.generation(plan.namespace) == plan.generation:
-            resources.answers.put_many(values, ttl_s=resources.settings.cache_ttl_s)
-    except CacheUnavailable as error:
-        log.warning("answer not cached", request_id=request.request_id, error=str(error))
-
-
-def _is_reranked_in_part(question: Mapping[str, Any], plan: Plan) -> bool:
-    """Whether the page shows a hit that a faster model, or fewer questions beside it, would have had reranked."""
-    return plan.rerank is not None and any(
-        hit["rank"] <= plan.rerank.depth and hit["rerank"]["stage"] == RerankStage.COARSE_ONLY
-        for hit in question["hits"]
-    )
 
 
 def _log(request: Request, fields: Mapping[str, Any], took_ms: int) -> None:

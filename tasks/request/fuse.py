@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from celery import Celery
 from chorale_client.words import TASK_FUSE
 
-from tasks.request.ending import end_joined
+from tasks.request.ending import FUSION_WORKER, end_joined
 
 if TYPE_CHECKING:
     from assembly.resources import Resources
@@ -27,4 +27,4 @@ def fuse_task(task: object, request_id: str, **_: object) -> None:
     asked_s = time.monotonic()
     entry = resources.ledger.join(request_id)
     if entry is not None:
-        end_joined(resources, entry, by="fusion", joined_s=asked_s)
+        end_joined(resources, entry, by=FUSION_WORKER, joined_s=asked_s)

@@ -1,14 +1,20 @@
-"""The texts of passages, from whichever store has them."""
+"""The texts of passages that an answer shows or a reranker reads, from whichever store has them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chorale_client.words import Reason, Stage, StageStatus
 from structlog import get_logger
 
+from fusion.answered import BranchAnswers
+from fusion.fused_hits import FusedHit, FusedQuestion
+from fusion.texts_to_fetch import texts_to_fetch
 from models.documents import PassageText
+from models.envelope import Degradation, StageNote
 from models.errors import NotConfigured, StageFailure
 
 if TYPE_CHECKING:
@@ -17,13 +23,57 @@ if TYPE_CHECKING:
 log = get_logger("chorale.texts")
 
 
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    texts: dict[str, PassageText] | None = None
+    """By passage id; None where no text is needed, or none could be fetched."""
+    note: StageNote | None = None
+    why: Degradation | None = None
+    """Why texts are missing."""
+
+
+def fetch_texts(
+    resources: Resources,
+    found: BranchAnswers,
+    fused: Mapping[int, FusedQuestion],
+    wanted: Sequence[tuple[int, FusedHit]],
+    *,
+    limit_s: float,
+) -> Fetched:
+    """Titles and texts of the hits that may be shown, and of the candidates `wanted` by a reranker."""
+    request, plan = found.request, found.plan
+    needs_texts = not set(request.include) <= {"ids", "explanation"}
+    if not needs_texts and not wanted:
+        return Fetched()
+    shown = request.offset + request.top_k if plan.rerank is not None else None
+    hits = [hit for one in fused.values() for hit in one.hits[:shown]] if needs_texts else []
+    texts = {name: text for one in fused.values() for name, text in one.texts.items()}
+    by_store = texts_to_fetch(plan, (*hits, *(hit for _, hit in wanted)), texts)
+    started_s = time.monotonic()
+    count, brought = sum(map(len, by_store.values())), len(texts)
+    failure: StageFailure | TimeoutError | None = None
+    for store, passage_ids in by_store.items():
+        # A store that is away costs its own texts alone.
+        try:
+            texts |= texts_of(resources, store, plan.namespace, passage_ids, ends_at_s=started_s + limit_s)
+        except (StageFailure, TimeoutError) as error:
+            failure = failure or error
+    ms, fetched = (time.monotonic() - started_s) * 1000, len(texts) - brought
+    if failure is None:
+        return Fetched(texts, StageNote(Stage.FETCH, StageStatus.OK, ms, count, fetched))
+    reason = failure.reason if isinstance(failure, StageFailure) else Reason.BUDGET
+    note = StageNote(Stage.FETCH, StageStatus.FAILED, ms, count, fetched, detail=str(reason))
+    why = Degradation(Stage.FETCH, reason, str(failure) or "no time left for texts")
+    return Fetched(texts or None, note, why)
+
+
 def texts_of(
     resources: Resources, store: str, namespace: str, passage_ids: Sequence[str], *, ends_at_s: float
 ) -> dict[str, PassageText]:
-    """Titles and texts by passage id: of the store that found the passages, or where that holds none, or is away, of
-    the next one that documents are indexed into; `ends_at_s` is by the monotonic clock.
+    """Titles and texts by passage id, from the store that found the passages.
 
-    Raises TimeoutError, and where nobody has them StageFailure: why a store that should have did not give them.
+    If that store holds no texts or is away, the next store with the same documents is asked.  `ends_at_s` is by the
+    monotonic clock.  Raises TimeoutError, or the StageFailure of a store that should have had the texts.
     """
     failures: list[StageFailure] = []
     for name in _holders(resources, store):

@@ -14,7 +14,7 @@ from chorale_client.request import Request
 from chorale_client.words import Reason, Stage, StageStatus
 from structlog import get_logger
 
-from fusion.fused import FusedHit, FusedQuestion
+from fusion.fused_hits import FusedHit, FusedQuestion
 from fusion.rerank import Reached, candidates, rerank_question
 from models.documents import PassageText
 from models.envelope import Degradation, StageNote
@@ -36,7 +36,7 @@ AFTERWARDS_S = 0.03
 the request over."""
 
 
-class Ended(NamedTuple):
+class RerankedPages(NamedTuple):
     pages: dict[int, FusedQuestion]
     """By the question's place in the request."""
     note: StageNote
@@ -56,13 +56,12 @@ def marked(resources: Resources, plan: Plan) -> Plan:
     return plan.model_copy(update={"models": {**plan.models, "reranker": mark}})
 
 
-def time_for_it_s(
-    entry: Snapshot, request: Request, plan: Plan, rerank: RerankPlan, *, spent_s: float
-) -> float:
-    """Seconds that a rerank may take, `spent_s` after the join: its budget, or what the end leaves of it."""
+def time_for_it_s(entry: Snapshot, request: Request, plan: Plan, *, spent_s: float) -> float:
+    """Seconds that a rerank may take, `spent_s` after the join: its budget, or less where the end needs the time."""
+    budget_s = plan.rerank.budget_ms / 1000 if plan.rerank is not None else 0.0
     left_ms = min(entry.left_ms - plan.finish_reserve_ms, plan.fusion_reserve_ms)
     afterwards_s = AFTERWARDS_S + further_questions_ms(request) / 2 / 1000
-    return min(rerank.budget_ms / 1000, left_ms / 1000 - spent_s - afterwards_s)
+    return min(budget_s, left_ms / 1000 - spent_s - afterwards_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class Reranking:
         *,
         limit_s: float,
         without_texts: str = Reason.DOCUMENT_MISSING,
-    ) -> Ended:
+    ) -> RerankedPages:
         """The pages after reranking; `without_texts` is the reason where there is none of any candidate."""
         begun_s = time.monotonic()
         asked: Candidates = candidates(self.fused, self.rerank.depth)
@@ -114,7 +113,7 @@ class Reranking:
             why = _why(Reason.ERROR, f"{type(error).__name__}: {error}"[:500])
         return self._ended(asked, logits, why, (time.monotonic() - begun_s) * 1000)
 
-    def left_as_fused(self) -> Ended:
+    def left_as_fused(self) -> RerankedPages:
         """The pages where nothing is reranked: by the sweeper, which has no model."""
         asked = candidates(self.fused, self.rerank.depth)
         why = _why(Reason.NOT_STARTED, "answered by the sweeper, which has no model") if asked else None
@@ -170,7 +169,7 @@ class Reranking:
         logits: Mapping[int, Mapping[str, float]],
         why: Degradation | None,
         ms: float,
-    ) -> Ended:
+    ) -> RerankedPages:
         chosen: dict[int, set[str]] = {}
         for index, hit in asked:
             chosen.setdefault(index, set()).add(hit.passage_id)
@@ -192,7 +191,7 @@ class Reranking:
                 status = StageStatus.PARTIAL if logits else StageStatus.FAILED
         n_in = sum(min(self.rerank.depth, len(one.hits)) for one in self.fused.values())
         n_out = sum(map(len, logits.values()))
-        return Ended(pages, StageNote(Stage.RERANK, status, ms, n_in, n_out, detail=detail), why)
+        return RerankedPages(pages, StageNote(Stage.RERANK, status, ms, n_in, n_out, detail=detail), why)
 
 
 def passage_text(passage: PassageText) -> str:

@@ -13,23 +13,23 @@ from chorale_client.default_time import in_its_time
 from chorale_client.errors import InvalidRequest, RequestIdConflict
 from chorale_client.reading import read_request, refusal, stand_in
 from chorale_client.request import Request, refuse_unfinished
-from chorale_client.words import TASK_RETRIEVE, WIRE_VERSION, Reason, Stage, StageStatus
+from chorale_client.words import TASK_RETRIEVE, WIRE_VERSION, Reason, Stage
 from pydantic import ValidationError
-from pydantic_core import from_json
 from structlog import get_logger
 
-from cache.protocol import CacheUnavailable
-from fusion.answer import build_answer_tail
+from fusion.answer import Pages, build_answer_tail
+from fusion.answered import BranchAnswers
 from fusion.bounded import bounded_tail
-from fusion.fused import FusedQuestion
+from fusion.fused_hits import FusedQuestion
 from models.envelope import Degradation, StageNote
 from models.errors import ModelMissing
 from models.plan import Plan
+from tasks.request.answer_cache import with_cached
 from tasks.request.branch_selection import fails_policy, give_back, left_out, not_asked, without
 from tasks.request.ending import end_failed
 from tasks.request.fanout import Fanout
 from tasks.request.hedging import with_hedges
-from tasks.request.planning import NotOffered, question_keys, resolve
+from tasks.request.planning import NotOffered, resolve
 from tasks.request.reranking import marked
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def plan_request(
     accepted_at = datetime.fromtimestamp(accepted_at_ms / 1000, UTC)
     try:
         models = resources.fingerprints
-        generation = resources.generation_or_copy(request.namespace)
+        generation = resources.generations.in_redis_or_copied(request.namespace)
     except ModelMissing as error:
         # Without the model's mark nothing may be cached; without a generation nothing is.
         models, generation = {}, None
@@ -66,17 +66,22 @@ def plan_request(
         )
         return
     plan = marked(resources, plan.model_copy(update={"warnings": (*plan.warnings, *warnings)}))
-    plan, flight = _ask_cache(resources, request, plan)
+    plan, flight = with_cached(resources, request, plan)
     plan = plan.model_copy(
         update={"stages": (*plan.stages, StageNote(Stage.PLAN, ms=(monotonic() - begun_s) * 1000).to_wire())}
     )
     if plan.asked:
         _fan_out(resources, fanout, request, plan, flight)
         return
-    fields = build_answer_tail(request, plan, {}, {}, None)
+    _end_unasked(resources, BranchAnswers(request, plan), by="cache" if plan.cached else "planner")
+
+
+def _end_unasked(resources: Resources, found: BranchAnswers, *, by: str, is_complete: bool = True) -> None:
+    """End a request of which no branch is asked."""
+    fused = {index: FusedQuestion() for index in found.plan.asked}
+    fields = build_answer_tail(found, Pages(fused))
     _, tail = bounded_tail(fields, resources.settings.answer_limit_bytes)
-    by = "cache" if plan.cached else "planner"
-    resources.ledger.finish(request.request_id, by=by, tail=tail, is_complete=True)
+    resources.ledger.finish(found.request.request_id, by=by, tail=tail, is_complete=is_complete)
 
 
 def _fan_out(resources: Resources, fanout: Fanout, request: Request, plan: Plan, flight: str | None) -> None:
@@ -84,10 +89,8 @@ def _fan_out(resources: Resources, fanout: Fanout, request: Request, plan: Plan,
     left = left_out(resources, request, plan)
     missing = left.missing
     if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):
-        nothing = {index: FusedQuestion() for index in plan.asked}
-        fields = build_answer_tail(request, plan, {}, nothing, None, absent=not_asked(plan, missing))
-        _, tail = bounded_tail(fields, resources.settings.answer_limit_bytes)
-        resources.ledger.finish(request.request_id, by="planner", tail=tail, is_complete=False)
+        found = BranchAnswers(request, plan, absent=not_asked(plan, missing))
+        _end_unasked(resources, found, by="planner", is_complete=False)
         log.warning("not asked", request_id=request.request_id, missing=list(missing))
         outcome = "closed"
     else:
@@ -98,40 +101,6 @@ def _fan_out(resources: Resources, fanout: Fanout, request: Request, plan: Plan,
     # Where another planner was first (`known`), the probe is this request's all the same.
     if left.probes and outcome in ("follows", "closed"):
         give_back(resources, request, left.probes)
-
-
-def _ask_cache(resources: Resources, request: Request, plan: Plan) -> tuple[Plan, str | None]:
-    """The plan with the answers that the cache knows, and what equal questions in flight have in common."""
-    if request.cache == "bypass" or not plan.asked:
-        note = StageNote(Stage.CACHE, StageStatus.SKIPPED, detail=Reason.RULE)
-        return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())}), None
-    begun_s = monotonic()
-    keys = question_keys(request, plan)
-    cached: dict[int, dict[str, Any]] = {}
-    warnings: tuple[str, ...] = ()
-    status, detail = StageStatus.OK, None
-    if request.cache == "use" and plan.generation is not None:
-        try:
-            found = resources.answers.get_many(list(keys.values()))
-        except CacheUnavailable as error:
-            warnings = (f"cache: {Reason.UNAVAILABLE}: {error}",)
-            status, detail, found = StageStatus.FAILED, str(Reason.UNAVAILABLE), {}
-        for index, key in keys.items():
-            if key in found and (known := from_json(found[key]))["generation"] == plan.generation:
-                cached[index] = known["answer"]
-    ms = (monotonic() - begun_s) * 1000
-    note = StageNote(Stage.CACHE, status, ms, len(keys), len(cached), detail=detail)
-    flight = None
-    if request.cache == "use" and len(request.questions) == 1 and not cached:
-        flight = f"chorale:flight:{next(iter(keys.values()))}:{plan.generation}"
-    return plan.model_copy(
-        update={
-            "asked": tuple(index for index in plan.asked if index not in cached),
-            "cached": cached,
-            "stages": (*plan.stages, note.to_wire()),
-            "warnings": (*plan.warnings, *warnings),
-        }
-    ), flight
 
 
 def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: tuple[str, ...] = ()) -> str:

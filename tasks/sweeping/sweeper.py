@@ -16,10 +16,10 @@ from redis.exceptions import RedisError, ResponseError
 from structlog import get_logger
 
 from assembly.resources import Resources
-from config.redis_trouble import trouble
+from config.redis_failures import trouble
 from ledger.protocol import Action
 from models.plan import Plan
-from tasks.request.ending import end_joined
+from tasks.request.ending import SWEEPER, end_joined
 from tasks.request.fanout import Fanout
 from tasks.request.retrieve import plan_accepted
 from tasks.sweeping.admission import QueueWatch
@@ -122,7 +122,7 @@ class Sweeper:
         asked_s = time.monotonic()
         entry = self._resources.ledger.join(action.request_id, force=True)
         if entry is not None:
-            end_joined(self._resources, entry, by="sweeper", joined_s=asked_s)
+            end_joined(self._resources, entry, by=SWEEPER, joined_s=asked_s)
 
 
 _ACTIONS: Mapping[str, Callable[[Sweeper, Action], None]] = {

@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from celery import signals
-from celery.worker import state
 from chorale_client.keys import HEARTBEAT
 from chorale_client.words import WIRE_VERSION
 from redis import Redis
 from redis.exceptions import RedisError
+
+from tasks.celery_surface.in_hand import task_ids_in_hand
 
 EVERY_S = 1.0
 KEPT_S = 10
@@ -67,7 +68,7 @@ class Heartbeat:
             "queues": self._queues,
             "wire": WIRE_VERSION,
             # What of its queues it has in hand.
-            "tasks": list(state.requests),
+            "tasks": task_ids_in_hand(),
             "about": self.about,
         }
         self._client.set(self._key, json.dumps(sign), ex=KEPT_S)

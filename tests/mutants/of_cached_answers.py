@@ -8,14 +8,14 @@ PROMISES = (
     Mutant(
         "A degraded answer is never given again as a complete one",
         "tasks/request/answer_cache.py",
-        '        if questions[index]["status"] == Status.COMPLETE',
-        "",
+        'if questions[index]["status"] == Status.COMPLETE and not _is_reranked_in_part',
+        "if not _is_reranked_in_part",
         "tests/integration/tasks/test_asked_before.py::test_a_degraded_answer_is_never_kept",
     ),
     Mutant(
         "A cached answer is never older than the corpus",
         "tasks/request/answer_cache.py",
-        "        if values and resources.generation(plan.namespace) == plan.generation:",
+        "        if values and resources.generations.in_redis(plan.namespace) == plan.generation:",
         "        if values:",
         "tests/integration/tasks/test_asked_before.py::test_an_answer_is_not_kept_where_the_generation_rose_before_the_end",
     ),
@@ -49,8 +49,8 @@ PROMISES = (
     ),
     Mutant(
         "The cache gives no answer of a namespace that is gone",
-        "assembly/resources.py",
-        "            if told >= agreed if agreed is not None else not self._has_corpus:",
+        "assembly/generations.py",
+        "            if told >= agreed if agreed is not None else not self._is_in_file:",
         "            if True:",
         "tests/integration/cli/commands/test_restored_over_a_newer_redis.py::test_no_answer_of_the_newer_corpus_is_served",
     ),

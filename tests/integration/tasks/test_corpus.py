@@ -6,11 +6,12 @@ from pathlib import Path
 
 import redis
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.raw_documents import RawDocument
 from tasks.indexing.namespace_writer import index_corpus
+from tasks.indexing.run import SourceDocuments
 from tests.support.servers.redis_server import RedisServer
 
 
@@ -25,17 +26,21 @@ def test_the_generation_is_announced_and_never_goes_back(
 ) -> None:
     resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
     for generation in (1, 2):
-        report = index_corpus(resources, [a_document(generation)], namespace="kitchen", source="kitchen")
-        assert (report.added, report.generation, resources.generation("kitchen")) == (
+        report = index_corpus(
+            resources, SourceDocuments([a_document(generation)], "kitchen"), namespace="kitchen"
+        )
+        assert (report.added, report.generation, resources.generations.in_redis("kitchen")) == (
             1,
             generation,
             generation,
         )
-    resources.publish_generation("kitchen", 1)
-    assert resources.generation("kitchen") == 2
+    resources.generations.publish("kitchen", 1)
+    assert resources.generations.in_redis("kitchen") == 2
 
 
 def test_without_a_redis_the_batch_is_committed_all_the_same(tmp_path: Path) -> None:
     resources = Resources(Settings(home=tmp_path), load_pipeline(), f"unix://{tmp_path}/no.sock")
-    assert index_corpus(resources, [a_document(1)], namespace="kitchen", source="kitchen").added == 1
+    assert (
+        index_corpus(resources, SourceDocuments([a_document(1)], "kitchen"), namespace="kitchen").added == 1
+    )
     assert resources.writing_store.namespaces()[0].documents == 1

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from ingest.raw_documents import RawDocument
 from models.errors import WriterBusy
@@ -15,6 +15,7 @@ from search.embedded.store import EmbeddedStore
 from tasks.indexing import embedding_ahead as embedded_ahead
 from tasks.indexing.embedding_ahead import EmbeddedAhead
 from tasks.indexing.namespace_writer import index_corpus
+from tasks.indexing.run import SourceDocuments
 from tests.support.models.hashing_embedder import HashingEmbedder
 
 
@@ -34,16 +35,19 @@ def test_a_message_that_waits_for_another_writer_is_embedded_meanwhile_and_not_a
     ahead = EmbeddedAhead(embedder)
     documents = message("rose", "hedge")
     index_corpus(
-        resources, message("rose"), namespace="garden", source="task", ahead=EmbeddedAhead(HashingEmbedder())
+        resources,
+        SourceDocuments(message("rose"), "task"),
+        namespace="garden",
+        ahead=EmbeddedAhead(HashingEmbedder()),
     )
 
     writer = EmbeddedStore(resources.settings.corpus_dir)
     with writer.exclusive("garden"), pytest.raises(WriterBusy):
-        index_corpus(resources, documents, namespace="garden", source="task", ahead=ahead)
+        index_corpus(resources, SourceDocuments(documents, "task"), namespace="garden", ahead=ahead)
     writer.close()
     # What the namespace has already is not embedded.
     assert embedder.embedded == ["hedge\nhedge is cut in spring."]
-    report = index_corpus(resources, documents, namespace="garden", source="task", ahead=ahead)
+    report = index_corpus(resources, SourceDocuments(documents, "task"), namespace="garden", ahead=ahead)
     assert (report.added, report.unchanged, report.passages) == (1, 1, 1)
     assert len(embedder.embedded) == 1
     vectors = resources.store("local").vectors("garden", ["hedge#0"])
@@ -60,5 +64,5 @@ def test_of_a_large_message_the_rest_is_embedded_as_it_is_written(
     documents = message("rose", "yews", "pear")
     ahead.take(documents, {})
     assert [text.split("\n")[0] for text in embedder.embedded] == ["rose", "yews"]
-    report = index_corpus(resources, documents, namespace="garden", source="task", ahead=ahead)
+    report = index_corpus(resources, SourceDocuments(documents, "task"), namespace="garden", ahead=ahead)
     assert (report.added, report.passages, len(embedder.embedded)) == (3, 3, 3)

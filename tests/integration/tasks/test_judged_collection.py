@@ -14,6 +14,7 @@ from chorale_client import Answer
 from bench.collection import Collection, read_collection
 from ingest.read import read_documents
 from tasks.indexing.namespace_writer import index_corpus
+from tasks.indexing.run import SourceDocuments
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.own_elasticsearch import ElasticsearchServer
 from tests.support.servers.redis_server import RedisServer
@@ -146,9 +147,8 @@ def index(running: RunningPipeline, collection: Collection, part: Path) -> None:
     part.write_text("\n".join(wanted + others[: DOCUMENTS - len(wanted)]))
     report = index_corpus(
         running.resources,
-        read_documents([part], source=collection.name, ids="given"),
+        SourceDocuments(read_documents([part], source=collection.name, ids="given"), collection.name),
         namespace=collection.namespace,
-        source=collection.name,
     )
     assert (report.added, report.unwritten, report.skipped) == (DOCUMENTS, {}, [])
 

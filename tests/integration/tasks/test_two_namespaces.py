@@ -18,9 +18,10 @@ from pydantic_core import to_json
 
 from audit import queries
 from audit.database import database_url, open_database
-from config.pipeline import BRANCH_KINDS
 from ingest.raw_documents import RawDocument
 from tasks.indexing.namespace_writer import index_corpus
+from tasks.indexing.run import SourceDocuments
+from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.stores.two_engines import shared_engines, texts_and_vectors
@@ -52,11 +53,11 @@ branches = ["bm25", "quotes"]
 """
 QUOTES = """
 from models.errors import StoreUnavailable
-from tasks.request import search
+from branches.kinds import bm25
 from tests.support.pipelines.kinds import declare
 
 def quotes(part):
-    best = search.search_bm25(part)[0].hits[0]
+    best = bm25.search_bm25(part)[0].hits[0]
     text = part.store.texts(part.request.namespace, [best.passage_id])[best.passage_id].text
     raise StoreUnavailable(f"it fell silent after: {text}")
 
@@ -84,11 +85,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipelin
             queues=QUEUES,
             sweeper=True,
             environment={"CHORALE_BREAKER_FAILURES": "0", "CHORALE_LOG_LEVEL": "ERROR"},
-            branch_kinds={**BRANCH_KINDS, "quotes": {}},
+            kinds=kinds_with("quotes"),
             preload=QUOTES,
         )
         for namespace, marker in MARKERS.items():
-            report = index_corpus(running.resources, documents(marker), namespace=namespace, source="pages")
+            report = index_corpus(
+                running.resources, SourceDocuments(documents(marker), "pages"), namespace=namespace
+            )
             assert (report.added, report.unwritten) == (2 * len(ANIMALS), {})
         with running:
             yield running

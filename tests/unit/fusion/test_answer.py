@@ -7,13 +7,13 @@ from chorale_client.answer import Answer
 from chorale_client.request import Request
 from chorale_client.words import Reason, Status
 
-from fusion.answer import answer_tail, build_answer_tail, worst
-from fusion.fuse import fuse_question
+from fusion.answer import Pages, answer_tail, build_answer_tail, worst
+from fusion.answered import BranchAnswers
 from fusion.waterfall import merged
 from models.envelope import Degradation, Envelope, StageNote
 from models.hits import Ranking
 from models.plan import BoostPlan, Plan
-from tests.unit.fusion.builders import answered, branch, envelopes, hit, plan, request, texts
+from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, plan, request, texts
 
 EXPLAINED = ("ids", "metadata", "snippets", "texts", "explanation")
 THREE = envelopes(
@@ -31,7 +31,9 @@ def fields(
     fused = {
         index: fuse_question(planned, given, position, asked) for position, index in enumerate(planned.asked)
     }
-    return build_answer_tail(asked, planned, given, fused, rest.pop("texts", TEXTS), **rest)
+    found = BranchAnswers(asked, planned, given, rest.pop("absent", {}))
+    pages = Pages(fused, rest.pop("texts", TEXTS), rest.pop("stages", ()), rest.pop("degraded", ()))
+    return build_answer_tail(found, pages, **rest)
 
 
 def read(built: dict[str, Any]) -> Answer:
@@ -283,11 +285,11 @@ def test_a_stage_of_several_questions_has_their_milliseconds_and_worst_status() 
     assert merged(notes) == [StageNote("fold", "partial", 3.5, 7, 2, detail="cut")]
 
 
-def test_warnings_of_plan_branches_rankings_and_caller_are_said_once_each() -> None:
+def test_warnings_of_plan_branches_and_rankings_appear_once_each() -> None:
     warned = Envelope("bm25", "ok", rankings=(Ranking(warnings=("field",)),), warnings=("store",))
     given = THREE | {"bm25": warned}
-    built = fields(request(), plan(warnings=("plan",)), given, warnings=("caller", "store"))
-    assert built["warnings"] == ["plan", "store", "field", "caller"]
+    built = fields(request(), plan(warnings=("plan", "store")), given)
+    assert built["warnings"] == ["plan", "store", "field"]
 
 
 def test_a_score_that_json_cannot_say_becomes_null_and_never_breaks_the_document() -> None:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.answer import build_answer_tail
-from fusion.fuse import fuse_question
-from fusion.fused import FusedQuestion
+from fusion.answer import Pages, build_answer_tail
+from fusion.answered import BranchAnswers
+from fusion.fused_hits import FusedQuestion
 from fusion.rerank import Reached, candidates, min_max, rerank_question, sigmoid
 from models.plan import RerankPlan
-from tests.unit.fusion.builders import branch, envelopes, hit, plan, request
+from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
 
 ONE = (branch("bm25", weight=1.0),)
 TEN = [hit(f"d{place}") for place in range(10)]
@@ -144,7 +144,9 @@ def test_a_sigmoid_has_an_answer_for_every_number() -> None:
 
 def test_the_answer_says_of_each_hit_how_far_it_came() -> None:
     found = pages({"d1": 0.0}, chosen=2, top_k=3)
-    answer = build_answer_tail(request(top_k=3), plan(ONE), envelopes(bm25=TEN), {0: found}, None)
+    answer = build_answer_tail(
+        BranchAnswers(request(top_k=3), plan(ONE), envelopes(bm25=TEN)), Pages({0: found})
+    )
     hits = answer["questions"][0]["hits"]
     assert [one["score_kind"] for one in hits] == ["rerank"] * 3
     assert hits[0]["rerank"] == {

@@ -12,18 +12,17 @@ from chorale_client import make_request
 from chorale_client.words import Reason
 from pydantic_core import from_json
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline import load_pipeline
 from config.settings import Settings
-from fusion.fuse import fuse_question
-from ledger.memory import MemoryLedger
 from ledger.protocol import Callback, Part, Snapshot
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
-from tasks.request.ending import end_joined
+from tasks.request.ending import FUSION_WORKER, end_joined
 from tasks.request.reranking import Reranking, marked, passage_text, time_for_it_s
+from tests.support.ledger.stepped_ledgers import SteppedMemory
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
-from tests.unit.fusion.builders import answered, branch, envelopes, hit, plan
+from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, plan
 
 RERANK = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
 PLAN = plan((branch("bm25"),), rerank=RERANK, finish_reserve_ms=60, fusion_reserve_ms=560)
@@ -160,7 +159,7 @@ def test_the_time_for_a_rerank_is_its_budget_or_what_the_end_leaves(
     left_ms: int, spent_s: float, questions: int, expected_s: float
 ) -> None:
     request = make_request(["a question"] * questions, top_k=3)
-    given_s = time_for_it_s(snapshot(left_ms), request, PLAN, RERANK, spent_s=spent_s)
+    given_s = time_for_it_s(snapshot(left_ms), request, PLAN, spent_s=spent_s)
     assert given_s == pytest.approx(expected_s)
 
 
@@ -169,7 +168,7 @@ def test_what_was_spent_since_the_join_was_asked_for_counts(
     declare: Declare, tmp_path: Path, since_s: float, reason: Reason
 ) -> None:
     resources = declare(tmp_path / "no/such/model")
-    resources.ledger = ledger = MemoryLedger()  # type: ignore[assignment]
+    resources.ledger = ledger = SteppedMemory().ledger  # type: ignore[assignment]
     other = RERANK.model_copy(update={"name": "of_another_version"})
     planned = PLAN.model_copy(update={"rerank": other})
     ledger.accept(REQUEST)
@@ -184,7 +183,7 @@ def test_what_was_spent_since_the_join_was_asked_for_counts(
     ledger.report(REQUEST.request_id, "bm25", answered("bm25", hit("d0")))
     entry = ledger.join(REQUEST.request_id)
     assert entry is not None
-    assert end_joined(resources, entry, by="fusion", joined_s=time.monotonic() - since_s)
+    assert end_joined(resources, entry, by=FUSION_WORKER, joined_s=time.monotonic() - since_s)
     result = from_json(ledger.result(REQUEST.request_id) or b"")["result"]
     assert [one["reason"] for one in result["degraded"] if one["where"] == "rerank"] == [reason]
 

@@ -1,0 +1,83 @@
+"""Whole answers of single questions in the answer cache: read before a request fans out, kept when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from chorale_client.request import Request
+from chorale_client.words import Reason, RerankStage, Stage, StageStatus, Status
+from pydantic_core import from_json, to_json
+from structlog import get_logger
+
+from cache.protocol import CacheUnavailable
+from fusion.answered import BranchAnswers
+from models.envelope import StageNote
+from models.plan import Plan
+from tasks.request.planning import question_keys
+
+if TYPE_CHECKING:
+    from assembly.resources import Resources
+
+log = get_logger("chorale.cache")
+
+
+def with_cached(resources: Resources, request: Request, plan: Plan) -> tuple[Plan, str | None]:
+    """The plan with the answers that the cache has; and the key that equal requests in flight share, if one may."""
+    if request.cache == "bypass" or not plan.asked:
+        note = StageNote(Stage.CACHE, StageStatus.SKIPPED, detail=Reason.RULE)
+        return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())}), None
+    begun_s = monotonic()
+    keys = question_keys(request, plan)
+    cached: dict[int, dict[str, Any]] = {}
+    warnings: tuple[str, ...] = ()
+    status, detail = StageStatus.OK, None
+    if request.cache == "use" and plan.generation is not None:
+        try:
+            found = resources.answers.get_many(list(keys.values()))
+        except CacheUnavailable as error:
+            warnings = (f"cache: {Reason.UNAVAILABLE}: {error}",)
+            status, detail, found = StageStatus.FAILED, str(Reason.UNAVAILABLE), {}
+        for index, key in keys.items():
+            if key in found and (known := from_json(found[key]))["generation"] == plan.generation:
+                cached[index] = known["answer"]
+    ms = (monotonic() - begun_s) * 1000
+    note = StageNote(Stage.CACHE, status, ms, len(keys), len(cached), detail=detail)
+    flight = None
+    if request.cache == "use" and len(request.questions) == 1 and not cached:
+        flight = f"chorale:flight:{next(iter(keys.values()))}:{plan.generation}"
+    return plan.model_copy(
+        update={
+            "asked": tuple(index for index in plan.asked if index not in cached),
+            "cached": cached,
+            "stages": (*plan.stages, note.to_wire()),
+            "warnings": (*plan.warnings, *warnings),
+        }
+    ), flight
+
+
+def keep_answers(resources: Resources, found: BranchAnswers, questions: Sequence[Mapping[str, Any]]) -> None:
+    """Cache the complete answers, if the corpus stayed the same from the plan until now."""
+    request, plan = found.request, found.plan
+    generations = {plan.generation, *(envelope.generation for envelope in found.envelopes.values())}
+    if plan.generation is None or len(generations) > 1:
+        return
+    values = {
+        key: to_json({"generation": plan.generation, "answer": questions[index]})
+        for index, key in question_keys(request, plan).items()
+        if questions[index]["status"] == Status.COMPLETE and not _is_reranked_in_part(questions[index], plan)
+    }
+    try:
+        if values and resources.generations.in_redis(plan.namespace) == plan.generation:
+            resources.answers.put_many(values, ttl_s=resources.settings.cache_ttl_s)
+    except CacheUnavailable as error:
+        log.warning("answer not cached", request_id=request.request_id, error=str(error))
+
+
+def _is_reranked_in_part(question: Mapping[str, Any], plan: Plan) -> bool:
+    """Whether the page shows a hit that a faster model, or a request with fewer questions, would have reranked."""
+    return plan.rerank is not None and any(
+        hit["rank"] <= plan.rerank.depth and hit["rerank"]["stage"] == RerankStage.COARSE_ONLY
+        for hit in question["hits"]
+    )

@@ -1,0 +1,130 @@
+"""Names of Celery and kombu that are not in their documentation: one list, one folder that uses them."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.celery_surface.private_names import BINDINGS, KOMBU, PRIVATE_NAMES, UNACKED
+from tests.architecture.product import PRODUCT, ROOT
+
+SURFACE = ROOT / "tasks" / "celery_surface"
+OUTSIDE = [file for file in PRODUCT if SURFACE not in file.parents]
+
+DOCUMENTED = {
+    "celery": {"Celery", "chord", "signals"},
+    "celery.canvas": {"Signature"},
+    "celery.exceptions": {"Reject"},
+    "celery.platforms": {"SecurityWarning"},
+    "kombu": {"Connection", "Exchange", "Queue"},
+    "kombu.exceptions": {"ChannelError", "ConnectionError", "EncodeError", "KombuError", "OperationalError"},
+    "kombu.serialization": {"dumps"},
+    "kombu.utils.url": {"parse_url"},
+}
+"""What modules outside the surface may import."""
+
+
+def found(name: str) -> Any:
+    module, _, path = name.partition(":")
+    value: Any = importlib.import_module(module)
+    for part in path.split("."):
+        value = inspect.getattr_static(value, part)
+    return value.fget if isinstance(value, property) else getattr(value, "func", value)
+
+
+@pytest.mark.parametrize("name", PRIVATE_NAMES)
+def test_a_private_name_of_celery_is_still_what_we_rely_on(name: str) -> None:
+    value, expected = found(name), PRIVATE_NAMES[name].is_like
+    if isinstance(value, type):
+        now = "class"
+    elif not callable(value):
+        now = repr(value)
+    elif expected.startswith("("):
+        now = str(inspect.signature(value))
+    else:
+        now = hashlib.sha256(inspect.getsource(value).encode()).hexdigest()[:12]
+    assert now == expected, f"look at {name} in the installed version: {PRIVATE_NAMES[name].used_for}"
+
+
+def test_the_keys_of_kombu_begin_as_we_say() -> None:
+    redis = "kombu.transport.redis:Channel."
+    assert found(redis + "keyprefix_queue").startswith(BINDINGS)
+    assert BINDINGS.startswith(KOMBU)
+    for name in ("unacked_key", "unacked_index_key", "unacked_mutex_key"):
+        assert found(redis + name).startswith(UNACKED)
+
+
+def test_each_private_attribute_that_the_surface_uses_is_on_the_list() -> None:
+    listed = {
+        word
+        for name, one in PRIVATE_NAMES.items()
+        for word in re.findall(r"\b_[a-z]\w*", f"{name} {one.used_for}")
+    }
+    for file in SURFACE.glob("*.py"):
+        used = {node.attr for node in private_attributes(file)}
+        assert used - own_names(file) <= listed, file.name
+
+
+def test_only_the_surface_uses_private_names_of_celery() -> None:
+    for file in OUTSIDE:
+        imported = dict(celery_imports(file))
+        undocumented = {
+            name for name, module in imported.items() if name not in DOCUMENTED.get(module, set())
+        }
+        if imported:
+            undocumented |= {node.attr for node in private_attributes(file) if not is_own(node)}
+        keys = [text for text in texts(file) if re.search(r"_kombu\.|\bunacked(?!_restore)", text)]
+        assert (undocumented, keys) == (set(), []), file
+
+
+def celery_imports(file: Path) -> Iterator[tuple[str, str]]:
+    """(Name, module) of what is imported from Celery's packages."""
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.ImportFrom) and is_celery(node.module or ""):
+            yield from ((name.name, node.module or "") for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((name.name, name.name) for name in node.names if is_celery(name.name))
+
+
+def private_attributes(file: Path) -> Iterator[ast.Attribute]:
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Attribute) and re.match(r"_(?!replace)[a-z]", node.attr):
+            yield node
+
+
+def is_own(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+
+
+def own_names(file: Path) -> set[str]:
+    """The private names that the classes of this file define, and do not override."""
+    nodes = list(ast.walk(tree(file)))
+    defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    assigned = {node.attr for node in private_attributes(file) if isinstance(node.ctx, ast.Store)}
+    overridden = {node.attr for node in private_attributes(file) if isinstance(node.value, ast.Call)}
+    return (defined | assigned) - overridden
+
+
+def texts(file: Path) -> Iterator[str]:
+    """String constants except docstrings."""
+    nodes = list(ast.walk(tree(file)))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+def is_celery(module: str) -> bool:
+    return module.partition(".")[0] in ("celery", "kombu", "billiard")
+
+
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
