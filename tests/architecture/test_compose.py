@@ -15,7 +15,7 @@ import yaml
 from celery.bin.celery import celery as celery_command
 from chorale_client.words import QUEUE_BRANCH, QUEUE_INDEX
 
-from config.pipeline import load_pipeline
+from assembly.pipeline import load_pipeline
 from config.settings import Settings
 from deploy.redis_acl import ROLES
 
@@ -357,7 +357,7 @@ def test_the_image_is_made_in_stages_and_what_installs_stays_behind() -> None:
 
 def test_the_page_makes_a_folder_with_a_pipeline_file_that_the_services_read(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
-    commands = re.findall(r"^    ((?:mkdir mine|sed -i \"s\|).*)$", page, re.MULTILINE)
+    commands = re.findall(r"^((?:mkdir mine|sed -i \"s\|).*)$", page, re.MULTILINE)
     assert len(commands) == 3
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "clustered.toml").write_text("")

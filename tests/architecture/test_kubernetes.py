@@ -19,7 +19,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from config.pipeline import load_pipeline
+from assembly.pipeline import load_pipeline
 from config.settings import Settings
 from tests.support.servers.services import missing
 
@@ -248,7 +248,7 @@ def test_models_lie_in_a_volume_that_the_operator_names(name: str) -> None:
 
 
 def test_the_page_builds_the_image_that_the_chart_asks_for() -> None:
-    (image,) = re.findall(r"^    docker build --tag (\S+) \.$", PAGE, re.MULTILINE)
+    (image,) = re.findall(r"^docker build --tag (\S+) \.$", PAGE, re.MULTILINE)
     repository, _, tag = image.rpartition(":")
     assert f"docker push {image}" in PAGE
     assert f"image: {{ repository: {repository} }}" in PAGE
@@ -372,7 +372,7 @@ def test_there_is_a_place_for_further_secrets_and_certificates_which_need_not_be
 def keys_of_the_page(file: str) -> dict[str, str]:
     """What the page writes into that file of logins."""
     after = PAGE.partition(f"`{file}`")[2].partition("\n\n")[2].partition("\n\n")[0]
-    return dict(line.strip().split("=", 1) for line in after.splitlines())
+    return dict(line.split("=", 1) for line in after.splitlines() if not line.startswith("```"))
 
 
 def test_every_key_of_the_secrets_is_listed_where_it_is_to_be_made() -> None:
@@ -399,7 +399,7 @@ def test_the_secrets_are_made_by_the_commands_of_the_page(tmp_path: Path) -> Non
         (tmp_path / file).write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
     (tmp_path / "our-ca.crt").write_text("-----BEGIN CERTIFICATE-----\n")
     made = {}
-    for command in re.findall(r"^    kubectl (create secret .*)$", PAGE, re.MULTILINE):
+    for command in re.findall(r"^kubectl (create secret .*)$", PAGE, re.MULTILINE):
         words = ["kubectl", *command.split(), "--dry-run=client", "--output=yaml"]
         said = subprocess.run(words, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
         secret = yaml.safe_load(said)
@@ -494,7 +494,7 @@ def test_the_chart_has_the_version_of_the_service() -> None:
 
 
 def test_the_page_s_commands_name_what_there_is() -> None:
-    (install,) = re.findall(r"^    helm (upgrade --install .*)$", PAGE, re.MULTILINE)
+    (install,) = re.findall(r"^helm (upgrade --install .*)$", PAGE, re.MULTILINE)
     words = install.split()
     assert words[2:4] == ["chorale", "deploy/helm"]
     assert "--namespace=chorale" in words
