@@ -1,4 +1,4 @@
-"""What one installation decides: settings, the pipeline declaration, logging, the Celery application.
+"""The configuration of one installation: settings, the pipeline file, logging, Celery's settings.
 
 Knows `models` and `chorale_client`; must not know how a store searches, a model embeds or a method fuses.
 """

@@ -1,6 +1,6 @@
-"""Addresses of servers in settings: read at the start, so that a wrong one is a sentence, and compared.
+"""Checks and compares the addresses of servers in settings.
 
-What is raised is a ValueError that says what to do, and nothing of the address, which may hold a password.
+The checks raise a ValueError that says what to do.  It does not quote the address, which may contain a password.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ _REDIS = ("redis", "rediss", "unix")
 _BROKERS = ("redis", "rediss", "redis+socket", "rediss+socket", "amqp", "amqps", "pyamqp")
 _DATABASES = ("sqlite", "postgresql")
 _DATABASE = re.compile(r"[\w+]+://([^:/]*(:[^@]*)?@)?(\[[^/?]+\]|[^/:?@]+)?(:\d{1,5})?([/?].*)?")
-"""As SQLAlchemy reads an address, which takes a second to import."""
+"""An address as SQLAlchemy parses it; importing SQLAlchemy takes a second."""
 _DATABASE_LOGIN = re.compile(r"^[^:/]*(:[^@]*)?@")
 _MEANT = ("host", "port", "dbname", "options", "virtual_host")
-"""What behind a ? says which server or database it is; a schema stands in PostgreSQL's `options`."""
+"""Query parameters that identify the server or database (PostgreSQL's `options` may select a schema)."""
 _UNREADABLE = (
     "the address cannot be read: in a user or password write / as %2F, # as %23, ? as %3F, @ as %40, : as %3A and "
     "% as %25; a port, and the database of a Redis, is a number"
@@ -23,7 +23,7 @@ _UNREADABLE = (
 
 
 def check_redis(url: str) -> str:
-    """For `field_validator`, as the others."""
+    """Like the other checks, for `field_validator`."""
     from redis import Redis, RedisError
 
     _check_server(url, _REDIS)
@@ -31,7 +31,7 @@ def check_redis(url: str) -> str:
         Redis.from_url(url).connection_pool.make_connection()
     except (ValueError, TypeError, RedisError):
         raise ValueError(
-            "what stands behind the ? is none of redis-py's options, or has a wrong value"
+            "after the ? there is an option that redis-py does not know, or a wrong value"
         ) from None
     return url
 
@@ -44,14 +44,14 @@ def check_database(url: str) -> str:
     _check_scheme(url, _DATABASES)
     if url.startswith("sqlite"):
         if url.partition("://")[2][:1] not in ("", "/"):
-            raise ValueError("three or four slashes follow sqlite:")
+            raise ValueError("sqlite: must be followed by three or four slashes")
     elif not _DATABASE.fullmatch(url):
         raise ValueError(_UNREADABLE)
     return url
 
 
 def of_server(url: str) -> str:
-    """Which server, database or virtual host is meant, to be shown and compared: without login, driver and TLS."""
+    """The server, database or virtual host of an address, to show and compare: without login, driver and TLS."""
     scheme, _, rest = url.partition("://")
     if scheme.startswith("sqlite"):
         return f"sqlite://{rest.partition('?')[0]}"
@@ -70,7 +70,7 @@ def _check_scheme(url: str, schemes: tuple[str, ...]) -> None:
 
 
 def _check_server(url: str, schemes: tuple[str, ...]) -> str:
-    """As redis-py and kombu read it."""
+    """Check an address as redis-py and kombu parse it."""
     _check_scheme(url, schemes)
     try:
         parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""How many threads the numeric libraries take: to be said before numpy is imported, which reads it once."""
+"""The number of threads of numeric libraries; call it before numpy is imported, which reads the variables once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def limit_threads() -> None:
-    """One thread of BLAS in this process, unless the environment says otherwise.
+    """Use one BLAS thread in this process, unless the environment says otherwise.
 
-    Exact search in numpy took 8 ms instead of 0.3 with two threads of BLAS in each of several processes.
+    With two BLAS threads in each of several processes, exact search in numpy took 8 ms instead of 0.3.
     """
     for variable in VARIABLES:
         os.environ.setdefault(variable, "1")

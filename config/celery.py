@@ -1,4 +1,4 @@
-"""The Celery app's settings: queues, routes, serialisers and time limits, each with its reason."""
+"""The Celery app's settings: queues, routes, serialisers and time limits, with their reasons."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ BACKEND = "tasks.celery_surface.result_backend:LedgerBackend"
 CONSUMER = "tasks.celery_surface.consuming:Consumer"
 
 VISIBILITY_TIMEOUT_S = 60
-"""After which Redis gives a message to another worker, where its own has not said that it is at it
-(`tasks.celery_surface.unacknowledged`).  Above the lease of Celery's own chord, which is 21 s."""
+"""Redis gives a message to another worker after this time, unless its worker renews it
+(`tasks.celery_surface.unacknowledged`).  More than the lease of Celery's own chord, which is 21 s."""
 
 
 def is_redis(broker_url: str) -> bool:
@@ -22,7 +22,7 @@ def is_redis(broker_url: str) -> bool:
 
 
 def needs_acknowledgement(queues: Iterable[str]) -> bool:
-    """Indexing is given back to its queue when a worker dies; of lean chords the ledger sends everything again."""
+    """Messages of indexing return to their queue when a worker dies; for lean chords the ledger sends them again."""
     return any(queue == QUEUE_INDEX or queue.endswith(".bulk") for queue in queues)
 
 
@@ -38,19 +38,19 @@ def celery_settings(
     redis_connect_timeout_s: float,
 ) -> dict[str, Any]:
     """Settings for `app.conf.update`; `acknowledged` is for workers (see `needs_acknowledgement`)."""
-    # A class in front of the scheme makes Celery split at the first plus, so the socket's scheme is the short one.
+    # Celery splits `class+scheme` at the first plus, so the socket's scheme must not contain one.
     backend_url = celery_url(redis_url).removeprefix("redis+")
     broker = celery_url(broker_url or redis_url)
     transport: dict[str, Any] = {}
     if is_redis(broker):
         transport = {
-            # One list a queue: without priorities a worker asks for one key instead of four.
+            # One list for each queue: without priorities a worker reads one key instead of four.
             "priority_steps": [0],
-            # The ledger keeps what it sent and sends it again; a broker's own redelivery takes over a minute, and
-            # loses what a worker had popped and not yet marked when it died.
+            # The ledger keeps its messages and sends them again.  Redelivery by the broker takes more than a minute, and
+            # loses a message that a dying worker had popped and not yet recorded.
             "ack_emulation": acknowledged,
             "visibility_timeout": VISIBILITY_TIMEOUT_S,
-            # Swept every 5 s instead of every 100.
+            # Look for messages to redeliver every 5 s instead of every 100.
             "unacked_restore_interval": 5,
             "unacked_restore_throttle": 1,
             "socket_timeout": redis_socket_timeout_s,
@@ -63,12 +63,12 @@ def celery_settings(
         "broker_use_ssl": broker_tls(broker_url or redis_url),
         "result_backend": f"{BACKEND}+{backend_url}",
         "task_queues": [Queue(name, Exchange(name, type="direct"), routing_key=name) for name in queues],
-        # A misspelt queue is an error here, not a list that nobody reads.
+        # A misspelt queue is an error instead of a list that no worker reads.
         "task_create_missing_queues": False,
         "task_default_queue": "chorale.retrieve",
         "task_default_exchange": "chorale.retrieve",
         "task_default_routing_key": "chorale.retrieve",
-        # JSON only: no message can run code.
+        # JSON only, so that no message can run code.
         "task_serializer": "json",
         "result_serializer": "json",
         "event_serializer": "json",
@@ -79,34 +79,34 @@ def celery_settings(
         "task_store_errors_even_if_ignored": False,
         "result_extended": False,
         "task_track_started": False,
-        # No hoarding: what waits should wait where every worker can take it.
+        # Waiting messages stay in the queue, where every worker can take them.
         "worker_prefetch_multiplier": 1,
         "worker_disable_prefetch": False,
         "worker_consumer": CONSUMER,
-        # A worker that is told to stop puts back what it has not acknowledged; where the emulation is off, that is
-        # known to the worker alone and costs nothing.
+        # A stopping worker puts unacknowledged messages back.  Without ack_emulation only the worker knows them, at no
+        # cost.
         "task_acks_late": True,
-        # Of pools with processes; `tasks.celery_surface.stopping` does the same for the solo pool.
+        # For pools with processes; `tasks.celery_surface.stopping` does the same for the solo pool.
         "worker_soft_shutdown_timeout": soft_shutdown_s,
         "task_reject_on_worker_lost": False,
         "worker_deduplicate_successful_tasks": False,
-        # A replaced child may need longer than the default 4 s to load its model, and would be killed for ever.
+        # A new child may need more than the default 4 s to load its model, and would be killed again and again.
         "worker_proc_alive_timeout": 120,
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "worker_hijack_root_logger": False,
-        # One connection for all threads; a backend for each would open dozens.
+        # One connection for all threads instead of dozens.
         "result_backend_thread_safe": True,
         "redis_socket_timeout": redis_socket_timeout_s,
         "redis_socket_connect_timeout": redis_connect_timeout_s,
-        # A unix socket knows no keep-alive, and redis-py refuses the option there.
+        # redis-py refuses this option for a unix socket.
         "redis_socket_keepalive": not redis_url.startswith("unix://"),
         "redis_backend_health_check_interval": 10,
         "broker_transport_options": transport,
         "broker_connection_retry_on_startup": True,
         "broker_pool_acquire_timeout": 1.0,
-        # The sweeper sends again what could not be published; a caller's thread must not wait for the broker.
+        # The sweeper retries publishing; a caller's thread must not wait for the broker.
         "task_publish_retry": False,
-        # Flower watches these; they cost a quarter of the throughput.
+        # Flower needs these; they cost a quarter of the throughput.
         "worker_send_task_events": task_events,
         "task_send_sent_event": task_events,
         "timezone": "UTC",

@@ -1,4 +1,4 @@
-"""The format of an installation's folder, in `<home>/format`: what another version's program left there is not guessed at."""
+"""The format of an installation's folder, stored in `<home>/format`; an unknown format is refused."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from pathlib import Path
 from models.errors import WrongHome
 
 HOME_FORMAT = 1
-"""Raised whenever what lies in the folder, or where, changes in a way that an older program cannot use."""
+"""Raised whenever the folder changes in a way that an older program cannot use."""
 
 MIGRATIONS: Mapping[int, Callable[[Path], None]] = {}
-"""What makes of a folder of this format one of the next; each may be killed in the middle and repeated."""
+"""Functions that migrate a folder from this format to the next; each must survive a kill and a repetition."""
 
 
 def check_home(
     home: Path, *, newest: int = HOME_FORMAT, migrations: Mapping[int, Callable[[Path], None]] = MIGRATIONS
 ) -> None:
-    """Bring the folder to the newest format; one that is not there is left so, one without a mark is of format 1.
+    """Migrate the folder to the newest format.  A missing folder is not created; a folder without a mark has format 1.
 
-    Raises WrongHome for what a newer program wrote, and for a format that nothing leads on from.
+    Raises WrongHome if a newer program wrote the folder, or if there is no migration from its format.
     """
     if not home.is_dir():
         return
     found = home_format(home)
     if found > newest:
         raise WrongHome(
-            f"the folder {home} has format {found}, and this program knows none after {newest}: start the newer "
+            f"the folder {home} has format {found}, but the newest that this program knows is {newest}: start the newer "
             "program that wrote it, or set CHORALE_HOME to another folder"
         )
     while found < newest:
         step = migrations.get(found)
         if step is None:
             raise WrongHome(
-                f"the folder {home} has format {found}, and this program begins at {min([newest, *migrations])}: set "
-                "CHORALE_HOME to another folder and index into it with `chorale index PATH…`"
+                f"the folder {home} has format {found}, but the oldest that this program knows is "
+                f"{min([newest, *migrations])}: set CHORALE_HOME to another folder and index into it with `chorale index PATH…`"
             )
         step(home)
         found += 1
         mark_home(home, found)
     if not _mark_of(home).exists():
-        # A folder that may only be read is used as it is.
+        # A read-only folder is used as it is.
         with suppress(OSError):
             mark_home(home, found)
 
 
 def home_format(home: Path) -> int:
-    """Raises WrongHome where the mark is no number."""
+    """The folder's format; raises WrongHome if the mark is not a number."""
     try:
         return int(_mark_of(home).read_text())
     except FileNotFoundError:
         return 1
     except (OSError, ValueError) as error:
         raise WrongHome(
-            f"{_mark_of(home)} says no format: {error}; restore the folder from a backup"
+            f"{_mark_of(home)} contains no format: {error}; restore the folder from a backup"
         ) from None
 
 
@@ -64,7 +64,7 @@ def _mark_of(home: Path) -> Path:
 
 
 def mark_home(home: Path, number: int) -> None:
-    """Say that the folder has this format; workers that start together never read half of it."""
+    """Write the folder's format atomically, since workers may read it at the same time."""
     new = home / f"format.{os.getpid()}"
     new.write_text(f"{number}\n")
     new.replace(_mark_of(home))

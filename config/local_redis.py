@@ -1,4 +1,4 @@
-"""How every process of an installation finds the Redis server that `chorale up` started: `<home>/redis.json`."""
+"""Finds the Redis server that `chorale up` started, through `<home>/redis.json`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANSWER_LIMIT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RunningRedis:
-    """What `redis.json` says."""
+    """The content of `redis.json`."""
 
     url: str
     pid: int
@@ -23,7 +23,7 @@ class RunningRedis:
 
 
 def find_redis_url(home: Path) -> str | None:
-    """The address of the server that `chorale up` runs on this home; None where none answers."""
+    """The address of the server that `chorale up` runs for this home; None if none answers."""
     running = read_running(home)
     return running.url if running is not None and answers(running) else None
 
@@ -37,7 +37,7 @@ def read_running(home: Path) -> RunningRedis | None:
 
 
 def answers(running: RunningRedis) -> bool:
-    """Whether that very process answers: its number may by now be another program's."""
+    """Whether this very process answers; its pid may have been reused by another program."""
     if not is_alive(running.pid):
         return False
     try:

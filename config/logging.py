@@ -1,11 +1,11 @@
-"""Structured logs: one line for each stage, always with the same fields, as JSON or for people."""
+"""Structured logs: one line with fixed fields for each stage, as JSON or for people."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from collections.abc import Mapping
-from typing import Any, Literal, TextIO, TypedDict
+from typing import Any, Literal, TextIO
 
 import structlog
 
@@ -14,28 +14,10 @@ LogFormat = Literal["json", "console"]
 _LOGGER = "chorale"
 
 TEXT_FIELDS = frozenset({"text", "texts", "question", "questions"})
-"""Fields that hold what people asked: taken off every line unless texts are wanted."""
+"""Fields with texts of questions; removed from every line unless the installation wants texts."""
 
 _LEVELS = {"failed": logging.WARNING, "partial": logging.WARNING}
 """Level by the status of a stage; INFO for the others."""
-
-
-class StageLine(TypedDict):
-    """The fields of a stage's line, all of them always there; structlog adds `level` and `timestamp`."""
-
-    event: Literal["stage"]
-    stage: str
-    """A `chorale_client.words.Stage`, or `search.<branch>`."""
-    request_id: str
-    correlation_id: str | None
-    """The caller's own id."""
-    ms: float
-    n_in: int | None
-    n_out: int | None
-    status: str
-    """A `StageStatus`."""
-    reason: str | None
-    """A `Reason`, where the status is not `ok`."""
 
 
 def log_stage(
@@ -50,11 +32,17 @@ def log_stage(
     reason: str | None = None,
     **texts: Any,
 ) -> None:
-    """Write the line of one stage; `texts` (names of TEXT_FIELDS) appear only where the installation wants them."""
+    """Write the line of one stage.  It always has all these fields; structlog adds `level` and `timestamp`.
+
+    `stage`: a `chorale_client.words.Stage`, or `search.<branch>`.  `correlation_id`: the caller's own id.  `status`: a
+    `StageStatus`.  `reason`: a `Reason` unless the status is `ok`.  `texts` (names of TEXT_FIELDS) are written only if the
+    installation wants them.
+    """
     level = _LEVELS.get(status, logging.INFO)
     if not logging.getLogger(_LOGGER).isEnabledFor(level):
         return
-    line = StageLine(
+    structlog.get_logger(_LOGGER).log(
+        level,
         event="stage",
         stage=str(stage),
         request_id=request_id,
@@ -64,8 +52,8 @@ def log_stage(
         n_out=n_out,
         status=str(status),
         reason=None if reason is None else str(reason),
+        **texts,
     )
-    structlog.get_logger(_LOGGER).log(level, **line, **texts)
 
 
 def set_up_logging(
@@ -75,9 +63,9 @@ def set_up_logging(
     texts: bool = False,
     stream: TextIO | None = None,
 ) -> None:
-    """Send structlog's and the standard library's lines through one renderer, to stderr unless `stream`.
+    """Send the lines of structlog and of the standard library through one renderer, to `stream` or else to stderr.
 
-    Call once in each process, before any work.  Lines of libraries have `event` and `logger` only.
+    Call once in each process, before any work.  Lines of libraries have only `event` and `logger`.
     """
     out = stream or sys.stderr
     shared: list[structlog.typing.Processor] = [
@@ -89,28 +77,22 @@ def set_up_logging(
         structlog.processors.StackInfoRenderer(),
         *([] if texts else [_without_texts]),
     ]
-    renderers: dict[LogFormat, list[structlog.typing.Processor]] = {
-        "json": [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()],
-        # Plain tracebacks: the pretty ones print local variables, texts and addresses among them.
-        "console": [
-            structlog.dev.ConsoleRenderer(
-                colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback
-            )
-        ],
-    }
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers[log_format]],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_renderers(log_format, colors=out.isatty()),
+            ],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # At INFO Celery has two lines for each task, which say nothing that the stages do not.
+    # At INFO Celery writes two lines for each task, which add nothing to the stages' lines.
     logging.getLogger("celery").setLevel(max(logging.WARNING, root.level))
-    # A line for each attempt at a node that is away; the error at the end has the address and the reason.
+    # It writes a line for each attempt to reach a node; the final error has the address and the reason.
     logging.getLogger("elastic_transport.node_pool").setLevel(max(logging.ERROR, root.level))
     structlog.configure(
         processors=[
@@ -122,6 +104,14 @@ def set_up_logging(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def _renderers(log_format: LogFormat, *, colors: bool) -> list[structlog.typing.Processor]:
+    if log_format == "json":
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    # Plain tracebacks: rich ones print local variables, which may be texts and addresses.
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
 
 
 def _without_texts(_: Any, __: str, line: Mapping[str, Any]) -> dict[str, Any]:

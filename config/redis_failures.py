@@ -1,4 +1,4 @@
-"""Why Redis does not do what it is asked, told apart, and what to do about it."""
+"""Explains an error of Redis: the cause, and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from redis.exceptions import (
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """`what` is wrong and what to do, together one sentence."""
+    """`what` is wrong, and how to `mend` it; together one sentence."""
 
     what: str
     mend: str
@@ -27,7 +27,7 @@ class Trouble:
 
 
 def trouble(error: RedisError, url: str | None = None) -> Trouble:
-    """`url` is its address, where that is known."""
+    """The explanation of an error; `url` is the address of Redis, if known."""
     server = f"the Redis at {without_password(url)}" if url else "Redis"
     is_tls = (url or "").startswith("rediss://")
     cause, said = _cause(error), str(error).removesuffix(".")
@@ -37,33 +37,33 @@ def trouble(error: RedisError, url: str | None = None) -> Trouble:
         )
     if isinstance(error, NoPermissionError) or "user executing the script can't" in said:
         return Trouble(
-            f"{server} does not let this login do it ({said.partition(' script: ')[0]})",
-            "put a login that may into CHORALE_REDIS_URL, such as the operator's",
+            f"{server} does not allow this login to do that ({said.partition(' script: ')[0]})",
+            "put a login with that permission into CHORALE_REDIS_URL, such as the operator's",
         )
     if isinstance(error, ResponseError):
-        return Trouble(f"{server} refuses what it is asked ({said})", "see its log, and CHORALE_REDIS_URL")
+        return Trouble(f"{server} refuses the command ({said})", "see its log, and CHORALE_REDIS_URL")
     if isinstance(error, BusyLoadingError):
         return Trouble(f"{server} is still reading its data", "wait, or see its log")
     if isinstance(cause, ssl.SSLCertVerificationError):
         return Trouble(
             f"the certificate of {server} is not trusted ({cause.verify_message.rstrip('. ')})",
-            "name the authority that signed it in CHORALE_REDIS_URL (?ssl_ca_certs=…) or SSL_CERT_FILE, and the host "
-            "as the certificate does",
+            "name the authority that signed it in CHORALE_REDIS_URL (?ssl_ca_certs=…) or SSL_CERT_FILE, and use the host "
+            "name of the certificate",
         )
     if isinstance(cause, ssl.SSLError) or (is_tls and isinstance(cause, FileNotFoundError)):
         return Trouble(
-            f"TLS with {server} does not come about ({_reason(cause) or said})",
-            "see whether the files that CHORALE_REDIS_URL and SSL_CERT_FILE name are there and hold certificates",
+            f"TLS with {server} fails ({_reason(cause) or said})",
+            "check that the files in CHORALE_REDIS_URL and SSL_CERT_FILE exist and contain certificates",
         )
     if isinstance(cause, ConnectionResetError) or "closed by server" in said:
         return Trouble(
-            f"{server} hangs up",
-            "where it wants TLS, CHORALE_REDIS_URL begins with rediss://; else see its log",
+            f"{server} closes the connection",
+            "if it needs TLS, CHORALE_REDIS_URL must begin with rediss://; else see its log",
         )
     if is_tls and "handshake" in str(cause):
         return Trouble(
             f"{server} does not answer in TLS ({cause})",
-            "see whether it is busy; where it has no TLS, CHORALE_REDIS_URL begins with redis://",
+            "check whether it is busy; if it has no TLS, CHORALE_REDIS_URL must begin with redis://",
         )
     return Trouble(
         f"{server} does not answer ({_reason(cause) or said})", "start it, or correct CHORALE_REDIS_URL"
@@ -71,12 +71,12 @@ def trouble(error: RedisError, url: str | None = None) -> Trouble:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What went wrong underneath, where redis-py says only that the connection did not come about."""
+    """The underlying error; redis-py itself reports only that connecting failed."""
     while (underneath := error.__cause__ or error.__context__) is not None:
         error = underneath
     return error
 
 
 def _reason(cause: BaseException) -> str:
-    """Without the host, which stands in the address."""
+    """The reason without the host, which is already in the address."""
     return (cause.strerror or str(cause)) if isinstance(cause, OSError) else ""

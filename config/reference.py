@@ -17,9 +17,9 @@ _HEAD = f"""# Settings
 
 Written from `config/settings.py` by `python -m config.reference`; a test fails while the two differ.
 
-Every setting is an environment variable `{PREFIX}<NAME>`, read once when a process starts. A variable that is
-set but empty counts as not set. A wrong value stops the start with the variable, what is wrong and what is
-allowed. What is searched and how it is ranked is declared in the pipeline file: see `config/pipeline.toml`.
+Every setting is an environment variable `{PREFIX}<NAME>`, read once when a process starts. An empty variable counts as
+not set. With a wrong value the process does not start; the error names the variable, the fault and the allowed values.
+The pipeline file declares what is searched and how it is ranked: see `config/pipeline.toml`.
 
 | variable | default | allowed | meaning |
 |---|---|---|---|
@@ -29,7 +29,7 @@ _COMPUTED = {
     "home": "`$XDG_DATA_HOME/chorale`, else `~/.local/share/chorale`",
     "model_threads": "the machine's cores",
 }
-"""Defaults that depend on the machine, in words."""
+"""Defaults that depend on the machine."""
 
 _TYPES: dict[Any, str] = {
     bool: "`true`, `false`",

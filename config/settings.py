@@ -1,4 +1,4 @@
-"""Every knob of one installation: `CHORALE_<NAME>` in the environment, read once at the edge.
+"""The settings of one installation: `CHORALE_<NAME>` in the environment, read once when a process starts.
 
 What is ranked and where it is searched is the pipeline's declaration (`config.pipeline`), not a setting.
 """
@@ -21,27 +21,27 @@ from models.errors import WrongDeclaration
 
 PREFIX = "CHORALE_"
 _NOT_SETTINGS = ("CHORALE_TEST_", "CHORALE_SERVICES")
-"""Variables of the test-suite's servers, which are no settings."""
+"""Prefixes of variables that are not settings, such as the addresses of the test servers."""
 
 _SECRET = frozenset({"redis_url", "broker_url", "audit_url", "documents_url"})
-"""May hold a password: never quoted in an error."""
+"""Settings that may contain a password; errors do not quote them."""
 
 
 def _default_home() -> Path:
-    """`$XDG_DATA_HOME/chorale`, else `~/.local/share/chorale`; a relative XDG path does not count (XDG 0.8)."""
+    """`$XDG_DATA_HOME/chorale`, else `~/.local/share/chorale`; a relative XDG path is ignored (XDG 0.8)."""
     data = Path(os.environ.get("XDG_DATA_HOME") or "")
     return (data if data.is_absolute() else Path.home() / ".local" / "share") / "chorale"
 
 
 def _cores() -> int:
-    """The cores this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Settings(BaseModel):
-    """One installation's settings: the values given by name, then those of the environment, then the defaults.
+    """One installation's settings: the given values, else those of the environment, else the defaults.
 
-    An environment variable that is set but empty counts as not set.
+    An empty environment variable counts as not set.
     """
 
     model_config = ConfigDict(
@@ -56,124 +56,123 @@ class Settings(BaseModel):
 
     # Where things are
     home: Path = Field(default_factory=_default_home)
-    """Folder of everything this installation keeps: corpus, audit trail, its own Redis. Made when missing."""
+    """The folder for all data of this installation: corpus, audit trail, its own Redis. Created if it is missing."""
     redis_url: str | None = None
-    """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: the server that
-    `chorale up` started in `home`, found through `home/redis.json`. May hold a password."""
+    """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: the server that `chorale up`
+    started for `home` (its address is in `home/redis.json`). May contain a password."""
     broker_url: str | None = None
-    """Celery's broker, where it is not that same Redis (`amqp://…` for RabbitMQ). May hold a password."""
+    """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ). May contain a password."""
     audit_url: str | None = None
-    """SQLAlchemy address of the audit tables (`sqlite:///…`, `postgresql+psycopg://…`). Not set: SQLite in
-    `home/audit.db`. May hold a password."""
+    """SQLAlchemy URL of the audit tables (`sqlite:///…`, `postgresql+psycopg://…`). Not set: SQLite in `home/audit.db`.
+    May contain a password."""
     documents_url: str | None = None
-    """SQLAlchemy address of the table of documents, which an installation has whose documents go into servers or into
-    several stores. Not set: the database of `audit_url` if that is PostgreSQL, else SQLite in `home/documents.db`. May
-    hold a password."""
+    """SQLAlchemy URL of the table of documents, which is used if documents go into servers or into several stores. Not
+    set: the database of `audit_url` if that is PostgreSQL, else SQLite in `home/documents.db`. May contain a password."""
     pipeline_file: Path | None = None
-    """TOML file that declares stores, branches and configurations. Not set: the embedded pipeline that is
-    shipped as `config/pipeline.toml`."""
+    """TOML file that declares stores, branches and configurations. Not set: the embedded pipeline in
+    `config/pipeline.toml`."""
 
     # Models and documents
     embedder: str = Field("sentence-transformers/all-MiniLM-L6-v2", min_length=1)
-    """The model that turns texts into vectors: a name on the Hugging Face hub, or a folder. A namespace stays
-    with the model it was built with; another one is refused until the namespace is rebuilt."""
+    """The model that turns texts into vectors: a name on the Hugging Face hub, or a folder. A namespace keeps the model
+    that it was built with; another model is refused until the namespace is rebuilt."""
     embedder_backend: str = Field("onnx", min_length=1)
-    """What runs the model: `onnx` (the BERT family, and models that bring an ONNX file; no PyTorch) or
+    """The library that runs the model: `onnx` (the BERT family, and models with an ONNX file; no PyTorch) or
     `sentence_transformers` (any model; needs `make torch`)."""
     embedder_document_precision: Literal["fp32", "int8"] = "fp32"
-    """Numbers that documents are embedded with. `int8`, which `onnx` has for the BERT family, is about twice as
-    fast, and a little different: a namespace stays with the precision it was built with."""
+    """Precision for embedding documents. `int8` (only `onnx` with the BERT family) is about twice as fast and gives
+    slightly different vectors, so a namespace keeps the precision that it was built with."""
     embedder_question_precision: Literal["fp32", "int8"] = "fp32"
-    """Numbers that questions are embedded with; it need not be that of the documents. Two precisions are two
-    models in the memory of a worker that needs both."""
+    """Precision for embedding questions; it may differ from that of documents. A worker that needs both precisions
+    holds two models in memory."""
     embedder_device: str | None = None
-    """Device of the `sentence_transformers` backend: `cpu`, `cuda`, `cuda:1`. Not set: CUDA where there is one."""
+    """Device of the `sentence_transformers` backend: `cpu`, `cuda`, `cuda:1`. Not set: CUDA if available, else the CPU."""
     model_threads: int = Field(default_factory=_cores, ge=1, le=1_024)
-    """Threads of all models of this machine together, never more than its cores: beyond them they
-    only wait for one another."""
+    """Threads of all models on this machine together. More threads than cores are not used."""
     passage_pieces: int | None = Field(None, ge=16, le=32_768)
-    """Longest passage in the embedder's own word pieces, heading and title included. Not set: what the model
-    reads, so that nothing is cut off unseen."""
+    """Maximum size of a passage in the embedder's word pieces, with heading and title; never more than 256. Not
+    set: what the model reads."""
     language: str = Field("en", pattern=r"^([a-z]{2}|none)$")
-    """Language of the lexical analyser for new namespaces, as ISO 639-1 (`en`, `it`, …), or `none` for no
-    stemming and no stop words."""
+    """Language of the lexical analyser for new namespaces, as ISO 639-1 (`en`, `it`, …); `none` means no stemming and no
+    stop words."""
     near_duplicate_threshold: float = Field(0.85, ge=0.5, le=1)
-    """Jaccard similarity of word shingles from which a document counts as a near-duplicate of another."""
+    """Jaccard similarity of word shingles from which on two documents are near-duplicates."""
 
-    # Feedback, the hypothesis without a language model
+    # Feedback: the hypothesis without a language model
     feedback_alpha: float = Field(0.6, ge=0.5, le=1)
-    """Share of the question's own vector in the feedback vector; below a half the question drifts away (Li et
-    al., TOIS 2023). .6 with passages weighted by their score measured better than .5 unweighted."""
+    """Share of the question's own vector in the feedback vector; below a half, the vector drifts away from the question
+    (Li et al., TOIS 2023). In measurements .6 with weighted passages was better than .5 unweighted."""
     feedback_passages: int = Field(3, ge=1, le=50)
-    """How many of the best BM25 passages the feedback vector is made of: 3 measured better than 5."""
+    """Number of BM25 passages in the feedback vector. In measurements 3 was better than 5."""
 
     # The life of a request
     answer_ttl_s: float = Field(600, ge=1, le=86_400)
-    """Seconds an answer can be fetched by its id after the request ended."""
+    """Seconds for which an answer can be fetched by its id after the request has ended."""
     answer_limit_mb: float = Field(16, ge=0.1, le=24)
-    """Largest answer in MB (1,000,000 bytes): what is larger has its hits' ids and scores alone, and says so. Redis
-    cuts off a waiting caller to whom more than 32 MB are to be sent at once."""
+    """Largest answer in MB (1,000,000 bytes). A larger answer has only the ids and scores of its hits, and a warning.
+    Redis disconnects a waiting caller with more than 32 MB to receive."""
     cache_ttl_s: float = Field(3_600, ge=0, le=2_592_000)
-    """Seconds a whole answer may be given again for an equal question; 0 turns the cache off. A change of the
-    corpus makes it forget sooner."""
+    """TTL in seconds of complete answers in the cache; 0 turns the cache off. A change of the corpus invalidates them
+    earlier."""
     resend_after_s: float = Field(0.4, ge=0.05, le=30)
-    """Seconds after which a part that nobody started is sent again: above the usual wait in a queue, well
-    under a request's time."""
+    """Seconds after which a part that no worker has started is sent again: more than the usual wait in a queue, much
+    less than a request's time."""
     sweep_interval_s: float = Field(0.02, ge=0.001, le=1)
-    """Longest sleep in seconds of a sweeper between two looks at the ledger: how late an end can be."""
+    """Longest sleep in seconds of a sweeper between two looks at the ledger; a request can end this much late."""
     sweeper_threads: bool = True
-    """Run a sweeper as a thread of every worker that is not forked, so that requests end on time even without
-    a process of its own for it."""
+    """Run a sweeper thread in every worker that is not forked, so that requests end on time even without a sweeper
+    process."""
     drain: bool = True
-    """`chorale sweeper` also moves ended requests from Redis into the audit tables. Off: another process does."""
+    """`chorale sweeper` also moves ended requests from Redis to the audit tables. Off: another process does that."""
     outbox_limit: int = Field(PROTOCOL.default_outbox_limit, ge=0, le=10_000_000)
-    """Ended requests that may wait in Redis for the audit tables; 0: any number. From half of it on they wait without
-    their candidates (usually 6 KB each instead of 41), and at it new requests are refused and only counted. The default
-    is about a quarter of a gigabyte, of the one that `docker-compose.yml` gives Redis."""
+    """Maximum number of ended requests that wait in Redis for the audit tables; 0: unlimited. From half of it on, they
+    wait without their candidates (usually 6 KB each instead of 41). At the limit, new requests are refused and only
+    counted. The default needs about 250 MB; `docker-compose.yml` gives Redis 1 GB."""
     breaker_failures: int = Field(5, ge=0, le=1_000)
-    """Failures in a row after which a branch or a store is not asked for a while; 0: never. One or two are
+    """Consecutive failures after which a branch or store is not asked for a while; 0: never. One or two failures are
     chance, and every further one costs a request its whole time."""
     breaker_open_s: float = Field(5, ge=0.1, le=3_600)
-    """Seconds until one request tries again what is not asked: about what a worker needs to come back."""
+    """Seconds until one request tries such a branch or store again: about the time that a worker needs to restart."""
     admission_length: int = Field(1_000, ge=0, le=10_000_000)
-    """Messages waiting on a queue from which its branch is left out, or for `retrieve` and `fusion` new requests
-    are refused; 0: off. Far above what a worker serves in the default time of a request (2 s)."""
+    """Maximum length of a queue; 0: off. Above it, requests leave out the queue's branch; for `retrieve` and `fusion`,
+    new requests are refused. The default is far more than a worker serves in the default time of a request (2 s)."""
     admission_age_s: float = Field(1, ge=0, le=3_600)
-    """The same by seconds that the oldest of at least ten messages has waited; 0: off. Half the default time of a
-    request: what waits longer has too little left. A branch is still asked by who has twice the wait to spare."""
+    """Maximum age in seconds of the oldest message in a queue of at least ten; 0: off. Above it, the same happens as
+    above `admission_length`, but a request whose remaining time is twice the wait still asks the branch. The default is
+    half the default time of a request."""
     lean: bool = True
-    """Publish the chord in one trip and let the ledger keep its messages. Off: a plain `celery.chord`, several
-    times slower, with no private interface of Celery."""
+    """Publish the chord in one round trip and keep its messages in the ledger. Off: a plain `celery.chord`, which is
+    several times slower and uses no private interface of Celery."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
-    """Seconds that a worker which is told to stop may go on with what it has begun; then that goes back to its
-    queue, for another one. Below the ten seconds after which `chorale up` and Docker kill."""
+    """Seconds in which a worker that must stop may finish its current task; after that the task goes back to its queue.
+    Must be less than the ten seconds after which `chorale up` and Docker kill a process."""
     worker_processes: dict[str, int] = Field(default_factory=dict)
-    """Processes for each queue that `chorale up` starts, as `bm25=2,chorale.fusion=2`; one where nothing is
-    said, 0 for a queue that other machines serve."""
+    """Number of processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`. Default: one; use
+    0 for a queue that other machines serve."""
 
     # Redis
     redis_socket_timeout_s: float = Field(5, gt=0, le=60)
-    """Seconds until a command that Redis does not answer counts as failed; short, since a caller waits."""
+    """Seconds without an answer after which a Redis command fails; short, because a caller waits."""
     redis_connect_timeout_s: float = Field(2, gt=0, le=60)
-    """Seconds until a connection to Redis that does not come about counts as failed."""
+    """Seconds after which connecting to Redis fails."""
 
     # What is kept and shown
     audit_texts: bool = True
-    """Keep the questions' texts in the audit tables. Off: only their hashes."""
+    """Store the texts of questions in the audit tables. Off: only their hashes."""
     log_texts: bool = False
-    """Put questions' texts on log lines. Off by default: logs travel further than databases."""
+    """Write the texts of questions to the log. Off by default: logs are copied to more places than databases."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
-    """The least severe log line that is written. `INFO` has a line for each stage of each request, which busy
-    workers feel."""
+    """Least severe level that is written. `INFO` writes a line for each stage of each request, which slows down busy
+    workers."""
     log_format: Literal["json", "console"] = "console"
-    """`json`: one object a line, for machines; `console`: for people."""
+    """`json`: one object on each line, for machines; `console`: for people."""
     task_events: bool = False
-    """Send Celery's task events, which Flower watches. They cost a quarter of the throughput."""
+    """Send Celery's task events, which Flower shows. They cost a quarter of the throughput."""
 
     @field_validator("home", "pipeline_file", mode="after")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
-        # Absolute from the start: workers may be started in other folders.
+        # Workers may be started in other folders.
         return None if value is None else value.expanduser().absolute()
 
     @field_validator("redis_url")
@@ -242,7 +241,7 @@ class Settings(BaseModel):
 
 
 def load_settings() -> Settings:
-    """Read the environment; raises WrongDeclaration with one line for each wrong variable."""
+    """Read the environment; raises WrongDeclaration, with one line for each wrong variable."""
     try:
         return Settings()
     except ValidationError as error:
@@ -256,7 +255,7 @@ def _complaint(found: Any) -> str:
 
 
 def unknown_variables(environ: Mapping[str, str]) -> dict[str, str | None]:
-    """Variables that look like settings and are none, each with the setting that may have been meant."""
+    """Variables with our prefix that are not settings, each with the most similar setting, if any."""
     known = [name.upper() for name in Settings.model_fields]
     meant: dict[str, str | None] = {}
     for variable in sorted(environ):

@@ -1,4 +1,4 @@
-"""Where a table or key stands in a TOML text, for errors that name the line: `tomllib` keeps no positions."""
+"""Finds the line of a table or key in a TOML text, for error messages: `tomllib` keeps no positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEY = re.compile(rf"\s*({_DOTTED})\s*=")
 def line_of(text: str, path: tuple[str, ...]) -> int:
     """The line, from 1, of the key or table at `path`, else of the nearest table around it, else 1.
 
-    Read line by line: a line of a multi-line string that looks like a key may be taken for one.
+    The text is not parsed: a line of a multi-line string that looks like a key counts as a key.
     """
     nearest, depth = 1, 0
     for number, found in _paths(text):

@@ -13,9 +13,10 @@ _WANTED = "Input should be "
 
 
 def complaints(error: ValidationError, table: Mapping[str, Any]) -> Iterator[tuple[Place, str, str]]:
-    """Place, kind of error and sentence.
+    """Place, kind of error and message of each error.
 
-    Of a field that may be one thing or another pydantic complains as each of them, and its places name the types.
+    For a field with alternative types pydantic reports an error for each type, with the type in the place; these are
+    merged into one.
     """
     found: dict[Place, list[tuple[str, str]]] = {}
     for one in error.errors(include_url=False, include_input=False):
@@ -32,7 +33,7 @@ def complaints(error: ValidationError, table: Mapping[str, Any]) -> Iterator[tup
 
 
 def _place(loc: tuple[int | str, ...], table: Any, *, missing: bool) -> Place:
-    """Only the parts that are names and places in the table; the rest are names of types."""
+    """Only the parts of `loc` that are keys or positions in the table; the others are names of types."""
     place: list[str] = []
     for part in loc:
         is_in = (

@@ -107,7 +107,7 @@ def test_a_worker_whose_login_redis_refuses_says_what_to_do(
 
         # It may log in now, and nothing else.
         own_redis_server.client().acl_setuser("worker", enabled=True, passwords=["+opensesame"])
-        wait_for("does not let this login do it", process, said)
+        wait_for("does not allow this login to do that", process, said)
         assert "does not answer" not in said.read_text()
 
 

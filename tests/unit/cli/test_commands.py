@@ -84,8 +84,8 @@ def test_every_end_of_a_request_has_an_exit_code_of_its_own() -> None:
         (
             NoPermissionError("this user has no permissions to run the 'info' command"),
             1,
-            "chorale: Redis does not let this login do it (this user has no permissions to run the 'info' command): "
-            "put a login that may into CHORALE_REDIS_URL, such as the operator's\n",
+            "chorale: Redis does not allow this login to do that (this user has no permissions to run the 'info' command): "
+            "put a login with that permission into CHORALE_REDIS_URL, such as the operator's\n",
         ),
     ],
 )

@@ -43,7 +43,7 @@ def test_a_step_that_fails_is_taken_again_and_those_before_it_are_not(tmp_path: 
 
 def test_a_folder_too_old_to_be_brought_forward_is_refused_with_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(
-        WrongHome, match=r"has format 1, and this program begins at 2: .*`chorale index PATH…`"
+        WrongHome, match=r"has format 1, but the oldest that this program knows is 2: .*`chorale index PATH…`"
     ):
         check_home(tmp_path, newest=3, migrations={2: lambda home: None})
     assert list(tmp_path.iterdir()) == []
@@ -51,14 +51,16 @@ def test_a_folder_too_old_to_be_brought_forward_is_refused_with_what_to_run(tmp_
 
 def test_a_newer_folder_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "format").write_text("9\n")
-    with pytest.raises(WrongHome, match=f"has format 9, and this program knows none after {HOME_FORMAT}"):
+    with pytest.raises(
+        WrongHome, match=f"has format 9, but the newest that this program knows is {HOME_FORMAT}"
+    ):
         check_home(tmp_path)
     assert (tmp_path / "format").read_text() == "9\n"
 
 
 def test_a_mark_that_is_no_number_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "format").write_text("one")
-    with pytest.raises(WrongHome, match="says no format"):
+    with pytest.raises(WrongHome, match="contains no format"):
         check_home(tmp_path)
 
 

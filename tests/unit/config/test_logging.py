@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import structlog
 
-from config.logging import StageLine, log_stage, set_up_logging
+from config.logging import log_stage, set_up_logging
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +37,8 @@ def test_a_stage_has_all_its_fields_even_those_that_are_not_known(stream: io.Str
     set_up_logging(log_format="json", stream=stream)
     log_stage("fuse", request_id="r1", ms=1.23456)
     (line,) = lines(stream)
-    assert set(StageLine.__annotations__) | {"level", "timestamp", "logger"} == set(line)
-    assert {name: line[name] for name in StageLine.__annotations__} == {
+    assert line.keys() >= {"level", "timestamp", "logger"}
+    assert {name: line[name] for name in line.keys() - {"level", "timestamp", "logger"}} == {
         "event": "stage",
         "stage": "fuse",
         "request_id": "r1",

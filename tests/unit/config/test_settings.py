@@ -115,9 +115,9 @@ WRONG_ADDRESSES = [
     *[("CHORALE_REDIS_URL", url.format(scheme="redis://", end="/0"), "/ as %2F") for url in UNENCODED],
     ("CHORALE_REDIS_URL", "unix://me:open/sesame@/run/redis.sock", "/ as %2F"),
     ("CHORALE_REDIS_URL", "rediss://me:sesame@here/sesame", "the database of a Redis, is a number"),
-    ("CHORALE_REDIS_URL", "redis://me:sesame@here/0?sesame=1", "behind the ?"),
-    ("CHORALE_REDIS_URL", "redis://me:sesame@here/0?socket_timeout=sesame", "behind the ?"),
-    ("CHORALE_REDIS_URL", "rediss://me:sesame@here/0?ssl_cert_reqs=sesame", "behind the ?"),
+    ("CHORALE_REDIS_URL", "redis://me:sesame@here/0?sesame=1", "after the ?"),
+    ("CHORALE_REDIS_URL", "redis://me:sesame@here/0?socket_timeout=sesame", "after the ?"),
+    ("CHORALE_REDIS_URL", "rediss://me:sesame@here/0?ssl_cert_reqs=sesame", "after the ?"),
     *[("CHORALE_BROKER_URL", url.format(scheme="amqps://", end="//"), "@ as %40") for url in UNENCODED],
     ("CHORALE_BROKER_URL", "redis://me:sesame@here/sesame", "the database of a Redis, is a number"),
     *[

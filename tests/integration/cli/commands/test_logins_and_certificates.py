@@ -1,4 +1,4 @@
-"""`chorale status` and `chorale doctor` where Redis refuses the login, or TLS does not come about: each in its words."""
+"""`chorale status` and `chorale doctor` where Redis refuses the login, or TLS fails."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_a_wrong_password_is_a_refused_login(secured: SecuredRedis, tmp_path: Pa
     ("options", "what", "mend"),
     [
         ("", "is not trusted (self-signed certificate)", "?ssl_ca_certs="),
-        ("?ssl_ca_certs=/nowhere.crt", "does not come about (No such file or directory)", "are there"),
-        ("?ssl_ca_certs={key_file}", "does not come about (", "hold certificates"),
+        ("?ssl_ca_certs=/nowhere.crt", "fails (No such file or directory)", "exist"),
+        ("?ssl_ca_certs={key_file}", "fails (", "contain certificates"),
     ],
 )
 def test_a_certificate_s_trouble_is_told_from_a_server_that_is_away(
@@ -83,9 +83,9 @@ def test_a_login_that_may_not_look_is_told_so_and_which_to_use(secured: SecuredR
     for role in ("caller", "worker"):
         found = alone("status", CHORALE_REDIS_URL=secured.url_of(role))
         assert (found.returncode, found.stdout) == (1, "")
-        assert found.stderr.startswith("chorale: Redis does not let this login do it (")
+        assert found.stderr.startswith("chorale: Redis does not allow this login to do that (")
         assert found.stderr.endswith(
-            ": put a login that may into CHORALE_REDIS_URL, such as the operator's\n"
+            ": put a login with that permission into CHORALE_REDIS_URL, such as the operator's\n"
         )
 
 
@@ -94,7 +94,7 @@ def test_doctor_with_a_worker_s_login_says_why_it_did_not_look(secured: SecuredR
     assert (shown.returncode, shown.stderr) == (1, "")
     assert (
         "not looked at: redis version, redis memory, redis evictions, redis durability "
-        "Redis does not let this login do it (this user has no permissions to run the 'info' command): put a login "
+        "Redis does not allow this login to do that (this user has no permissions to run the 'info' command): put a login "
     ) in " ".join(shown.stdout.split())
 
     said = json.loads(alone("doctor", "--json", CHORALE_REDIS_URL=secured.url_of("worker")).stdout)
