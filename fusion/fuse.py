@@ -1,4 +1,4 @@
-"""The whole pure pipeline for one question: collapse, fuse, boost, fold, and the page that was asked for."""
+"""The whole pure pipeline for one question: collapse, fuse, boost, fold, and the requested page."""
 
 from __future__ import annotations
 
@@ -15,13 +15,29 @@ from fusion.candidates import Candidate, fuse_rankings
 from fusion.collapse import collapse_ranking, unit_ids
 from fusion.fold import Folded, fold
 from fusion.fused_hits import BranchScore, FusedHit, FusedQuestion, coverage
-from fusion.methods import method_named
 from fusion.order import significant
-from fusion.protocol import BranchRanking
 from fusion.rerank import shown_range
 from models.envelope import Envelope, StageNote
+from models.fusion_method import BranchRanking, Method
 from models.hits import Ranking
 from models.plan import BoostPlan, Plan
+
+
+class _Notes:
+    """The stages' notes; milliseconds are 0 without a clock."""
+
+    def __init__(self, clock: Callable[[], float] | None) -> None:
+        self._clock = clock
+        self._last_s = clock() if clock else 0.0
+        self.notes: list[StageNote] = []
+
+    def add(self, stage: str, n_in: int, n_out: int) -> None:
+        now_s = self._clock() if self._clock else 0.0
+        self.notes.append(StageNote(stage, StageStatus.OK, 1_000 * (now_s - self._last_s), n_in, n_out))
+        self._last_s = now_s
+
+    def skip(self, stage: str) -> None:
+        self.notes.append(StageNote(stage, StageStatus.SKIPPED, detail=Reason.NOT_DECLARED))
 
 
 def _multipliers(candidates: Sequence[Candidate], boosts: BoostPlan, now: datetime) -> list[float]:
@@ -34,6 +50,27 @@ def _multipliers(candidates: Sequence[Candidate], boosts: BoostPlan, now: dateti
             known[described] = prod(boost_factors(boosts, *described, now).values())
         multipliers.append(known[described])
     return multipliers
+
+
+def _boosted_order(
+    candidates: Sequence[Candidate], boosts: BoostPlan | None, now: datetime | None, notes: _Notes
+) -> list[tuple[int, float, float]]:
+    """As `bounded_order` gives it; the fused order without boosts."""
+    if boosts is None or now is None:
+        notes.skip(Stage.BOOST)
+        return [(place, candidate.score, 1.0) for place, candidate in enumerate(candidates)]
+    multipliers = _multipliers(candidates, boosts, now)
+    order = bounded_order([candidate.score for candidate in candidates], multipliers, boosts.max_places)
+    notes.add(Stage.BOOST, len(candidates), len(candidates))
+    return order
+
+
+def _factors(
+    candidate: Candidate, boosts: BoostPlan | None, now: datetime | None, bound: float
+) -> dict[str, float]:
+    hit = candidate.hit
+    factors = boost_factors(boosts, hit.source_type, hit.published_at, now) if boosts and now else {}
+    return factors if bound == 1.0 else {**factors, BOUND: bound}
 
 
 def _fused_hit(
@@ -60,23 +97,6 @@ def _fused_hit(
     )
 
 
-class _Notes:
-    """The stages' notes; milliseconds only where there is a clock."""
-
-    def __init__(self, clock: Callable[[], float] | None) -> None:
-        self._clock = clock
-        self._last_s = clock() if clock else 0.0
-        self.notes: list[StageNote] = []
-
-    def add(self, stage: str, n_in: int, n_out: int) -> None:
-        now_s = self._clock() if self._clock else 0.0
-        self.notes.append(StageNote(stage, StageStatus.OK, 1_000 * (now_s - self._last_s), n_in, n_out))
-        self._last_s = now_s
-
-    def skip(self, stage: str) -> None:
-        self.notes.append(StageNote(stage, StageStatus.SKIPPED, detail=Reason.NOT_DECLARED))
-
-
 def _collapsed(plan: Plan, answered: Mapping[str, Ranking | None], request: Request) -> list[BranchRanking]:
     """A ranking for each branch of the plan, empty where it did not answer."""
     excluded = frozenset(request.exclude_ids)
@@ -94,18 +114,17 @@ def fuse_question(
     envelopes: Mapping[str, Envelope],
     position: int,
     request: Request,
+    method: Method,
     *,
     clock: Callable[[], float] | None = None,
 ) -> FusedQuestion:
-    """Fuse what the branches answered for one question: its page, or what a reranker makes the page of.
+    """Fuse the branches' answers to one question into its page, or into the hits that a reranker makes the page from.
 
-    `position` is the question's place in `plan.asked`, and so in each envelope's rankings; envelopes are by
-    branch name, and a branch without one, or that failed, earns nobody anything.  `clock` gives seconds and
-    is read only for the milliseconds of the stages.  Raises WrongDeclaration for an unknown method.
+    `method` is the one that `plan.method` names.  `position` is the question's place in `plan.asked`, and therefore in
+    each envelope's rankings.  `envelopes` are by branch name; a branch that failed or has none contributes nothing.
+    `clock` gives seconds and is read only for the milliseconds of the stages.
     """
-    method = method_named(plan.method)
     notes = _Notes(clock)
-
     answered = {branch.name: ranking_of(envelopes.get(branch.name), position) for branch in plan.branches}
     given = [ranking for ranking in answered.values() if ranking]
     rankings = _collapsed(plan, answered, request)
@@ -116,14 +135,7 @@ def fuse_question(
     notes.add(Stage.FUSE, n_ranked, len(candidates))
 
     boosts, now = None if request.boosts == "off" else plan.boosts, read_moment(plan.now)
-    if boosts is None or now is None:
-        order = [(place, candidate.score, 1.0) for place, candidate in enumerate(candidates)]
-        notes.skip(Stage.BOOST)
-    else:
-        multipliers = _multipliers(candidates, boosts, now)
-        order = bounded_order([candidate.score for candidate in candidates], multipliers, boosts.max_places)
-        notes.add(Stage.BOOST, len(candidates), len(candidates))
-
+    order = _boosted_order(candidates, boosts, now, notes)
     ordered = [candidates[before] for before, _, _ in order]
     if plan.fold:
         kept = fold([candidate.hit for candidate in ordered])
@@ -132,15 +144,12 @@ def fuse_question(
         kept = [(place, []) for place in range(len(ordered))]
         notes.skip(Stage.FOLD)
 
-    hits = []
     first, last = shown_range(request, plan)
+    hits = []
     for place, folded in kept[first:last]:
-        candidate, (_, score, bound) = ordered[place], order[place]
-        hit = candidate.hit
-        factors = boost_factors(boosts, hit.source_type, hit.published_at, now) if boosts and now else {}
-        if bound != 1.0:
-            factors[BOUND] = bound
-        hits.append(_fused_hit(candidate, score, factors, folded))
+        _, score, bound = order[place]
+        factors = _factors(ordered[place], boosts, now, bound)
+        hits.append(_fused_hit(ordered[place], score, factors, folded))
     known_totals = [ranking.total_matches for ranking in given if ranking.total_matches is not None]
     return FusedQuestion(
         hits=tuple(hits),

@@ -1,4 +1,4 @@
-"""The app of a process that Celery's own command starts: `celery -A tasks.app flower`, `celery -A tasks.app worker`."""
+"""The app for Celery's own command line: `celery -A tasks.app flower`, `celery -A tasks.app worker`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from assembly.resources import Resources
 from config.logging import set_up_logging
 from tasks.registration import make_app
 from tasks.worker.heartbeat import Heartbeat
-from tasks.worker.self_report import about
+from tasks.worker.self_report import self_report
 from tasks.worker.warming import warm
 
 
 @cache
 def process_app() -> Celery:
-    """The one app of a process that was started by Celery's own command, which may be a worker."""
+    """The one app of this process."""
     app = make_app(Resources.from_environment())
 
     def warm_up(**_: object) -> None:
-        # In the process that will run the tasks, and before it takes the first one: models do not survive a fork.
+        # In the process that runs the tasks, since models do not survive a fork, and before the first task.
         settings = app.resources.settings
         set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
         warm(app, tuple(app.amqp.queues.consume_from))
@@ -29,7 +29,8 @@ def process_app() -> Celery:
     def ready(sender: Any, **_: object) -> None:
         queues = tuple(app.amqp.queues.consume_from)
         heartbeat = Heartbeat(app.resources.redis, sender.hostname, queues, hung_after_s=None)
-        heartbeat.about, heartbeat.ready = about(app.resources, worker=sender.controller), True
+        heartbeat.about = self_report(app.resources, worker=sender.controller)
+        heartbeat.ready = True
         heartbeat.start()
         signals.worker_shutdown.connect(lambda **_: heartbeat.stop(), weak=False)
 
@@ -39,7 +40,7 @@ def process_app() -> Celery:
 
 
 def __getattr__(name: str) -> Any:
-    # Celery's `-A tasks.app` asks for `app`; importing this module alone reads no settings.
+    # Made when Celery asks for it: importing this module must not read the settings.
     if name in ("app", "celery"):
         return process_app()
     raise AttributeError(name)

@@ -57,10 +57,9 @@ def index_corpus(
     """Index what is new or changed in a namespace, as its one writer; readers are told after each batch.
 
     `rebuild` drops the namespace first; with several stores it builds a new one beside it and puts that in its place.
-    Documents that an earlier crash or failure kept from some store are written at the end.  With `order`, no message
-    that was handed in earlier writes over this run; and a run of known documents (`SourceDocuments.ids`) leaves out
-    those that a later message has written.  `ahead` embeds the documents before the namespace is held.  Raises what
-    `tasks.indexing.batches.index_documents` raises.
+    Documents that an earlier failure kept from some store are written at the end.  With `order`, no message that was
+    handed in earlier writes over this run, and documents that a later message has written are left out where
+    `documents.ids` are known.  `ahead` embeds before the namespace is held.  Raises what `index_documents` raises.
     """
     store = resources.writing_store
     embedder: Embedder = ahead or resources.indexing_embedder
@@ -139,7 +138,8 @@ def _delete(
         report.deleted = len(there)
         report.unwritten = store.settle(namespace)
         groups = NearDuplicates(
-            lambda: store.near_duplicate_rows(namespace), threshold=resources.settings.near_duplicate_threshold
+            lambda: store.near_duplicate_rows(namespace),
+            threshold=resources.settings.near_duplicate_threshold,
         )
         groups.forget(wanted)
         report.generation = store.generation(namespace)

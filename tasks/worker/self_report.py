@@ -1,4 +1,4 @@
-"""What a process says of itself with its signs of life, for `chorale doctor` to compare: versions, settings, Celery's."""
+"""What a process reports with its heartbeat, for `chorale doctor` to compare: versions, settings, Celery's settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHARED_SETTINGS = frozenset(
         "answer_ttl_s", "cache_ttl_s", "lean", "audit_texts",
     }
 )  # fmt: skip
-"""Settings that all processes of an installation must have alike; none of them holds a password."""
+"""Settings that must be equal in all processes of an installation; none of them holds a password."""
 
 CONNECTION_OPTIONS = frozenset(
     {
@@ -33,7 +33,7 @@ CONNECTION_OPTIONS = frozenset(
         "api_key_env", "password_env",
     }
 )  # fmt: skip
-"""Options of stores and branches that say how a server is reached from here, not what is searched and how."""
+"""Options of stores and branches that say how a server is reached, not what is searched."""
 
 CELERY_SETTINGS = (
     "result_backend", "task_acks_late", "accept_content", "task_serializer", "result_serializer",
@@ -47,7 +47,7 @@ TRANSPORT_OPTIONS = (
 )  # fmt: skip
 
 
-def about(resources: Resources, *, worker: Any = None) -> dict[str, Any]:
+def self_report(resources: Resources, *, worker: Any = None) -> dict[str, Any]:
     """JSON; `worker` is Celery's WorkController, where the process is one."""
     said: dict[str, Any] = {
         "host": socket.gethostname(),
@@ -56,7 +56,7 @@ def about(resources: Resources, *, worker: Any = None) -> dict[str, Any]:
         "settings": shared_settings(resources.settings),
         "pipeline": pipeline_fingerprint(resources.pipeline),
         "addresses": addresses(resources),
-        # Only where they are known already: a sweeper need not read the weights for this.
+        # Only if they are known already: a sweeper should not read weights for its report.
         "models": resources.__dict__.get("fingerprints"),
     }
     if worker is not None:
@@ -64,7 +64,7 @@ def about(resources: Resources, *, worker: Any = None) -> dict[str, Any]:
         options = conf.broker_transport_options
         said["celery"] = {
             **{name: conf[name] for name in CELERY_SETTINGS},
-            # Named by its class; the address behind it may hold a password.
+            # The class alone; the address after it may hold a password.
             "result_backend": str(conf.result_backend).partition("+")[0],
             **{name: options[name] for name in TRANSPORT_OPTIONS if name in options},
             "pool": getattr(worker.pool_cls, "__module__", str(worker.pool_cls)).rpartition(".")[2],
@@ -82,7 +82,7 @@ def shared_settings(settings: Settings) -> dict[str, Any]:
 
 
 def addresses(resources: Resources) -> dict[str, str]:
-    """By what is there, without logins: of the databases, the broker where it is a server of its own, and the stores."""
+    """Addresses of databases, broker and stores, without logins, by what is there."""
     settings = resources.settings
     found = {"the audit trail": of_server(settings.audit_database_url)}
     if resources.has_document_table:
@@ -95,7 +95,7 @@ def addresses(resources: Resources) -> dict[str, str]:
 
 
 def pipeline_fingerprint(pipeline: Pipeline) -> str:
-    """Of what is declared, however the file is written, and from wherever its servers are reached."""
+    """A hash of the declarations, independent of how the file is written and how servers are reached."""
     declared = replace(
         pipeline,
         stores={name: _unconnected(store) for name, store in pipeline.stores.items()},

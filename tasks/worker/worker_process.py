@@ -1,4 +1,4 @@
-"""One worker process: models and indexes are warm before it takes its first message, and Redis is waited for."""
+"""The process `chorale worker`: it waits for Redis, and warms models and indexes before it takes its first message."""
 
 from __future__ import annotations
 
@@ -20,28 +20,31 @@ from chorale_client.words import QUEUE_INDEX
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from assembly.kinds import BUILT_IN
 from assembly.resources import Resources
 from config.logging import set_up_logging
 from config.redis_failures import trouble
+from config.settings import Settings
 from models.errors import WrongDeclaration
+from models.extensions import Kinds
 from tasks.celery_surface.stopping import stopping_softly
 from tasks.registration import make_app
 from tasks.sweeping.sweeper import Sweeper
 from tasks.worker.heartbeat import HUNG_AFTER_S, Heartbeat
-from tasks.worker.self_report import about
+from tasks.worker.self_report import self_report
 from tasks.worker.warming import warm, warm_models_again
 
 log = get_logger("chorale.worker")
 
 AGAIN_S, LONGEST_AGAIN_S = 0.5, 4.0
-"""Between attempts to begin while Redis is away or lets nobody in; each is twice the last."""
+"""First and longest wait between attempts to start while Redis is away or refuses logins; each is twice the last."""
 
 Made = TypeVar("Made")
 
 
 @contextlib.contextmanager
 def sweeping(app: Celery) -> Iterator[None]:
-    """Run a sweeper beside whatever this process does."""
+    """Run a sweeper in a thread of this process."""
     resources: Resources = app.resources
     stop = threading.Event()
     sweeper = Sweeper(resources, app.fanout, interval_s=resources.settings.sweep_interval_s)
@@ -55,11 +58,11 @@ def sweeping(app: Celery) -> Iterator[None]:
 
 
 def _keep_logging(**_: object) -> None:
-    """Logging was set up before."""
+    """Logging is already set up."""
 
 
 def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
-    """What `do` returns, tried until the Redis at `url` does not fail it."""
+    """Call `do` until it raises no RedisError; returns what it returns.  `url` is for the log."""
     wrong, wait_s = "", AGAIN_S
     while True:
         try:
@@ -76,27 +79,45 @@ def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
             return made
 
 
-def run_worker(queues: Sequence[str], *, name: str) -> None:
-    """Work on these queues until told to stop (see `tasks.celery_surface.stopping`); before the first message that is at once.
+def _prepare_process(settings: Settings) -> None:
+    set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
+    # Celery warns root users about pickled messages; here only JSON is accepted.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
+    # With a listener on this signal, Celery leaves levels and handlers as they are.
+    signals.setup_logging.connect(_keep_logging, weak=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Until Celery installs its handlers: the first process of a container ignores signals without a handler.
+        signal.signal(number, lambda *_: sys.exit(0))
+
+
+def _celery_worker(app: Celery, queues: Sequence[str], name: str) -> Any:
+    return app.Worker(
+        hostname=f"{name}@{socket.gethostname()}",
+        queues=list(queues),
+        # Tasks are short and run in the process that has the model: no fork after loading it, and no pipe to a child.
+        pool="solo",
+        concurrency=1,
+        without_gossip=True,
+        without_mingle=True,
+        task_events=app.resources.settings.task_events,
+        quiet=True,
+    )
+
+
+def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> None:
+    """Work on these queues until told to stop (see `tasks.celery_surface.stopping`).
 
     Raises WrongDeclaration for a queue that the pipeline does not have.
     """
-    resources = Resources.from_environment()
+    resources = Resources.from_environment(kinds)
     known = resources.pipeline.queues
     for queue in queues:
         if queue not in known:
             raise WrongDeclaration(f"no queue {queue!r}; there are: {', '.join(known)}")
     settings = resources.settings
-    set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
-    # Celery's advice about root is about pickled messages; here only JSON is accepted.
-    warnings.filterwarnings("ignore", category=SecurityWarning)
-    # Somebody listens, so Celery leaves the levels and handlers as they are.
-    signals.setup_logging.connect(_keep_logging, weak=False)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        # Until Celery has its own: the first process of a container heeds no signal that it has no handler for.
-        signal.signal(number, lambda *_: sys.exit(0))
+    _prepare_process(settings)
     app = make_app(resources, queues=tuple(queues))
-    # Before there are signs of life, the last of which would be waited for.
+    # Before the heartbeat, which would otherwise wait for Redis when the worker is told to stop.
     when_redis_answers(resources.redis.ping, resources.redis_url)
     hung_after_s = None if QUEUE_INDEX in queues else HUNG_AFTER_S
     heartbeat = Heartbeat(resources.redis, name, queues, hung_after_s=hung_after_s)
@@ -105,20 +126,10 @@ def run_worker(queues: Sequence[str], *, name: str) -> None:
     try:
         is_warm = when_redis_answers(lambda: warm(app, queues), resources.redis_url)
         with sweeping(app) if settings.sweeper_threads else contextlib.nullcontext():
-            worker = app.Worker(
-                hostname=f"{name}@{socket.gethostname()}",
-                queues=list(queues),
-                # Short tasks in the process that has the model: no fork after a model was loaded, no pipe in between.
-                pool="solo",
-                concurrency=1,
-                without_gossip=True,
-                without_mingle=True,
-                task_events=settings.task_events,
-                quiet=True,
-            )
+            worker = _celery_worker(app, queues, name)
 
             def consuming(sender: Any, **_: object) -> None:
-                heartbeat.about = about(resources, worker=sender.controller)
+                heartbeat.about = self_report(resources, worker=sender.controller)
                 if is_warm:
                     ready()
                 else:
@@ -130,7 +141,7 @@ def run_worker(queues: Sequence[str], *, name: str) -> None:
                 heartbeat.beat()
                 log.info("ready", queues=list(queues), name=name, pid=os.getpid(), lean=app.fanout.is_lean)
 
-            # When it consumes, not before: a message that nobody takes yet would wait for the broker.
+            # Not before it consumes: a message sent earlier would wait in the broker.
             signals.worker_ready.connect(consuming)
             with stopping_softly(worker, settings.soft_shutdown_s):
                 worker.start()
