@@ -14,7 +14,7 @@ from chorale_client.words import WIRE_VERSION, Status
 
 from bench.collection import Collection
 from bench.metrics import measure
-from config.pipeline import Pipeline
+from config.declarations import Pipeline
 
 DEPTH = 100
 QUESTIONS_A_REQUEST = 16

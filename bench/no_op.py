@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
 
+from assembly.kinds import BUILT_IN
 from branches.part import Part
-from config.pipeline import BRANCH_KINDS
+from models.extensions import BranchKind, Kinds
 from models.hits import Hit, Ranking
-from tasks.request.search import KINDS
 
-KIND = "noop"
 PIPELINE_FILE = Path(__file__).with_name("latency.toml")
 HITS = 100
 """As many as a request asks of a branch when it says nothing; they cross Redis like any others."""
-
-
-def declare() -> None:
-    """Make the kind known to this process: to the pipeline's reader and to the search tasks."""
-    cast("dict[str, Any]", BRANCH_KINDS)[KIND] = {}
-    cast("dict[str, Any]", KINDS)[KIND] = search_nothing
 
 
 def search_nothing(part: Part) -> list[Ranking]:
@@ -34,3 +26,7 @@ def _fixed(branch: str) -> Ranking:
     return Ranking(
         tuple(Hit(f"document-{n}#0", f"document-{n}", 1 / (n + 1)) for n in range(first, first + HITS))
     )
+
+
+KINDS = BUILT_IN | Kinds(branches={"noop": BranchKind(search_nothing)})
+"""What the measured installation knows."""

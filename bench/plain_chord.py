@@ -71,8 +71,7 @@ def answer(app: Celery, resources: Resources, request: Request) -> Mapping[str, 
 
 def run_worker(branches: Sequence[str]) -> None:
     """Work on the queues of these branches, or of the fusion, with everything warm."""
-    no_op.declare()
-    resources = Resources.from_environment()
+    resources = Resources.from_environment(no_op.KINDS)
     if {"vector", "hyde"} & set(branches):
         resources.embedder.warm()
     resources.writing_store.warm()

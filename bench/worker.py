@@ -1,6 +1,6 @@
 """`python -m bench.worker NAME [QUEUE...]`: the product's worker, or its sweeper where no queue is named.
 
-They know the branches that do no work besides.
+Both also know the kind of branch that does no work.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from tasks.worker.sweeper_process import run
 from tasks.worker.worker_process import run_worker
 
 if __name__ == "__main__":
-    no_op.declare()
     name, *queues = sys.argv[1:]
     if queues:
-        run_worker(queues, name=name)
+        run_worker(queues, name=name, kinds=no_op.KINDS)
     else:
-        run(name=name)
+        run(name=name, kinds=no_op.KINDS)

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from chorale_client.request import Variant
 from chorale_client.words import Stage, StageStatus
 
-from branches.language_model import ask, note_failures, worst
-from branches.language_models import KINDS_OF
-from config.generators import ExpansionOptions
+from branches.chat_endpoint import Endpoint, Writer
 from models.errors import StageFailure
 
 if TYPE_CHECKING:
     from branches.part import Part, Texts
+
+
+class ExpansionOptions(Endpoint):
+    """Whether a language model rewrites the question for this branch."""
+
+    expansion: Literal["none", "openai"] = "none"
+    replace: bool = False
+    """Search with the rewrites alone.  Then, without them, the branch is left out, since it would be a copy of one
+    that searches the question itself."""
+
+    @property
+    def asks_a_model(self) -> bool:
+        return self.expansion == "openai"
+
+    def prompt_text(self, language: str) -> str:
+        from inference.prompts import EXPANSION_PROMPT
+
+        return EXPANSION_PROMPT
+
+    def open_writer(self, language: str, variants: frozenset[str]) -> Writer:
+        chat = self.open_chat()
+        from inference.openai_expander import OpenAiExpander
+
+        expander = OpenAiExpander(chat, kinds=tuple(sorted(variants)))
+        return Writer(expander.expand, lambda texts: len(texts) == len(variants))
 
 
 def expanded_texts(part: Part, kinds: frozenset[str]) -> Texts:
@@ -23,17 +47,24 @@ def expanded_texts(part: Part, kinds: frozenset[str]) -> Texts:
     rewrites is left out; raises the model's failure where that is every one.
     """
     options = part.resources.generators.options(part.branch.name)
-    texts = part.texts_of(kinds)
-    if not isinstance(options, ExpansionOptions) or not options.asks_a_model:
-        return texts
+    if isinstance(options, ExpansionOptions) and options.asks_a_model:
+        open_ = [
+            index
+            for index, question in enumerate(part.questions)
+            if not any(variant.kind in kinds for variant in question.variants)
+        ]
+        if open_:
+            return _with_rewrites(part, kinds, options, open_)
+    return part.texts_of(kinds)
+
+
+def _with_rewrites(
+    part: Part, kinds: frozenset[str], options: ExpansionOptions, open_: Sequence[int]
+) -> Texts:
+    """`open_`: the indices of the questions that the model rewrites."""
+    from branches.language_model import ask, note_failures, worst
+
     started = part.clock()
-    open_ = [
-        index
-        for index, question in enumerate(part.questions)
-        if not any(variant.kind in kinds for variant in question.variants)
-    ]
-    if not open_:
-        return texts
     more: list[tuple[Variant, ...]] = [()] * len(part.questions)
     failures: dict[int, StageFailure] = {}
     written = ask(part, [part.questions[index].text for index in open_], options)
@@ -42,7 +73,7 @@ def expanded_texts(part: Part, kinds: frozenset[str]) -> Texts:
             failures[index] = one
         else:
             assert isinstance(one, tuple)  # an expander has no parts
-            named = zip(KINDS_OF[part.branch.kind], one, strict=True)
+            named = zip(sorted(kinds), one, strict=True)
             more[index] = tuple(
                 Variant.model_validate({"kind": kind, "text": text, "replace": options.replace})
                 for kind, text in named

@@ -12,8 +12,8 @@ from chorale_client.words import Reason, Stage, consequence
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from branches.chat_endpoint import Endpoint
 from branches.language_models import generator_name
-from config.generators import Endpoint
 from inference.skip_rules import skip_rule
 from ledger.outcomes import Outcome, counts_of
 from models.envelope import Degradation

@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from chorale_client.words import QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from models.declared import Declared
+from models.extensions import Kinds
 from models.plan import BoostPlan
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class Declared(BaseModel):
-    """Read strictly: a field that is not known is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class StoreDeclaration(Declared):
@@ -25,7 +21,7 @@ class StoreDeclaration(Declared):
 
     name: str
     kind: str
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
 
 
 class BranchDeclaration(Declared):
@@ -45,7 +41,7 @@ class BranchDeclaration(Declared):
     """The most documents a question gets from this branch, whatever depth a request asks for."""
     limit_s: float | None = Field(None, ge=0.01, le=60)
     """Seconds from publication after which the join no longer waits for it; None: all the request's time."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
 
 
 class RerankerDeclaration(Declared):
@@ -110,6 +106,8 @@ class Pipeline:
     branches: tuple[BranchDeclaration, ...]
     configurations: Mapping[str, Configuration]
     default_configuration: str
+    kinds: Kinds
+    """The built-in kinds and methods, and those of packages that the declaration names."""
 
     def branches_of(self, configuration: Configuration) -> tuple[BranchDeclaration, ...]:
         """The branches that `configuration` asks, with its weights, in the order of declaration."""
@@ -132,6 +130,15 @@ class Pipeline:
         """Those that a configuration uses, by name."""
         used = (one.reranker for one in self.configurations.values())
         return {reranker.name: reranker for reranker in used if reranker is not None}
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """What may be done with each store: `<store>:read`, `<store>:write`, in the order of declaration."""
+        return tuple(
+            f"{name}:{right}"
+            for name, store in self.stores.items()
+            for right in (("read", "write") if self.kinds.stores[store.kind].writes else ("read",))
+        )
 
     @property
     def queues(self) -> tuple[str, ...]:

@@ -12,16 +12,15 @@ from typing import Any
 
 from models.errors import WrongDeclaration
 from models.extensions import BranchKind, GeneratorKind, StoreKind
+from models.fusion_method import Method
 
 GROUPS: Mapping[str, tuple[str, type]] = {
     "store kind": ("chorale.stores", StoreKind),
     "branch kind": ("chorale.branch_kinds", BranchKind),
-    "fusion method": ("chorale.methods", object),
+    "fusion method": ("chorale.methods", Method),
     "generator": ("chorale.generators", GeneratorKind),
 }
-"""What a declaration names -> its group of entry points, and the type of what stands there.
-
-A method's type is fusion's, which `assembly.packages` checks."""
+"""What a declaration names -> its group of entry points, and the type of what stands there."""
 
 
 installed = cache(entry_points)
@@ -65,8 +64,10 @@ def load(what: str, name: str) -> Any:
         ) from error
     if not isinstance(found, kind):
         raise WrongDeclaration(
-            f"{said} is {type(found).__name__}; under {group} stands a models.extensions.{kind.__name__}"
+            f"{said} is {type(found).__name__}; under {group} stands a {kind.__module__}.{kind.__name__}"
         )
+    if isinstance(found, Method) and found.name != name:
+        raise WrongDeclaration(f"{said} calls itself {found.name!r}; give both the same name")
     return found
 
 

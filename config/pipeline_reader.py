@@ -1,4 +1,8 @@
-"""One reading of one pipeline file, with every complaint it deserves."""
+"""The pipeline declaration: stores, branches and named configurations, read from TOML.
+
+`config/pipeline.toml` is the embedded default and the example to copy.  A wrong declaration stops the start with every
+complaint at once.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +26,15 @@ from config.declarations import (
     BranchDeclaration,
     Choices,
     Configuration,
-    Declared,
     Pipeline,
     RerankerDeclaration,
     StoreDeclaration,
 )
 from config.toml_lines import line_of
 from config.validation_messages import complaints
+from models.declared import Declared
 from models.errors import WrongDeclaration
-from models.extensions import Options as Options
+from models.extensions import Kinds, Options
 from models.plan import BoostPlan
 
 DEFAULT_FILE = Path(__file__).with_name("pipeline.toml")
@@ -77,17 +81,19 @@ _Table = TypeVar("_Table", bound=BaseModel)
 class PipelineReader:
     """Collects complaints, so that the first start shows all of them."""
 
-    def __init__(self, file: Path, text: str) -> None:
-        self._file, self._text = file, text
+    def __init__(self, file: Path, text: str, kinds: Kinds) -> None:
+        self._file, self._text, self._kinds = file, text, kinds
+        self._known: dict[str, Mapping[str, Any]] = {
+            "store kind": kinds.stores,
+            "branch kind": kinds.branches,
+            "fusion method": kinds.methods,
+        }
+        self._outside: dict[str, dict[str, Any]] = {what: {} for what in self._known}
+        """What packages bring, as far as the file names it."""
         self.complaints: list[tuple[int, str]] = []
         """Line and text of each."""
 
-    def read(
-        self,
-        store_kinds: Mapping[str, Options],
-        branch_kinds: Mapping[str, Options],
-        methods: Collection[str],
-    ) -> Pipeline | None:
+    def read(self) -> Pipeline | None:
         """The pipeline; to be used only where `complaints` is empty then."""
         declared = self._parse()
         if declared is None:
@@ -98,14 +104,14 @@ class PipelineReader:
             if (store := self._table(StoreDeclaration, ("stores", name), table))
         }
         for name, store in stores.items():
-            self._check_kind("store kind", store.kind, store.options, ("stores", name), store_kinds)
+            self._check_kind("store kind", store.kind, store.options, ("stores", name))
         branches = tuple(
             branch
             for name, table in declared.branches.items()
-            if (branch := self._branch(name, table, declared.stores, branch_kinds))
+            if (branch := self._branch(name, table, declared.stores))
         )
         for branch in branches:
-            self._check_store_of(branch, stores.get(branch.store), branch_kinds)
+            self._check_store_of(branch, stores.get(branch.store))
         if not declared.branches:
             self._complain(("branches",), "no branch is declared; add a table such as [branches.bm25]")
         boosts = self._boosts(declared.boosts)
@@ -118,17 +124,14 @@ class PipelineReader:
         configurations = {
             name: configuration
             for name, table in tables.items()
-            if (
-                configuration := self._configuration(
-                    name, table, declared.branches, boosts, rerankers, methods
-                )
-            )
+            if (configuration := self._configuration(name, table, declared.branches, boosts, rerankers))
         }
         default = declared.default_configuration or next(iter(tables))
         self._one_of(default, "configuration", tables, ("default_configuration",))
         for configuration in configurations.values():
             self._check_weights(configuration, branches)
-        return Pipeline(stores, branches, configurations, default)
+        outside = Kinds(*self._outside.values())
+        return Pipeline(stores, branches, configurations, default, self._kinds | outside)
 
     def _parse(self) -> _File | None:
         try:
@@ -171,7 +174,6 @@ class PipelineReader:
         name: str,
         table: Mapping[str, Any],
         stores: Collection[str],
-        kinds: Mapping[str, Options],
     ) -> BranchDeclaration | None:
         path = ("branches", name)
         if name in RESERVED_BRANCH_NAMES:
@@ -184,7 +186,7 @@ class PipelineReader:
         )
         if branch is None:
             return None
-        self._check_kind("branch kind", branch.kind, branch.options, path, kinds)
+        self._check_kind("branch kind", branch.kind, branch.options, path)
         self._one_of(branch.store, "store", stores, (*path, "store"))
         if not _QUEUE_NAME.fullmatch(branch.queue) or ("queue" in table and branch.queue in _RESERVED_QUEUES):
             reserved = ", ".join(sorted(_RESERVED_QUEUES))
@@ -209,13 +211,12 @@ class PipelineReader:
         branches: Collection[str],
         boosts: Mapping[str, BoostPlan | None],
         rerankers: Mapping[str, RerankerDeclaration | None],
-        methods: Collection[str],
     ) -> Configuration | None:
         path = ("configurations", name)
         read = self._table(_ConfigurationTable, path, table)
         if read is None:
             return None
-        self._is_offered("fusion method", read.method, methods, (*path, "method"))
+        self._found("fusion method", read.method, (*path, "method"))
         for branch in read.branches or ():
             self._one_of(branch, "branch", branches, (*path, "branches"))
         for branch in read.weights or {}:
@@ -231,21 +232,15 @@ class PipelineReader:
         return Configuration(**{**dict(read), "boosts": preset, "reranker": reranker})
 
     def _check_weights(self, configuration: Configuration, branches: tuple[BranchDeclaration, ...]) -> None:
-        asked = Pipeline({}, branches, {}, "").branches_of(configuration)
+        asked = Pipeline({}, branches, {}, "", self._kinds).branches_of(configuration)
         if asked and not any(branch.weight for branch in asked):
             self._complain(("configurations", configuration.name), "every weight is 0; one must be above")
 
-    def _check_kind(
-        self,
-        what: str,
-        kind: str,
-        options: Mapping[str, Any],
-        path: tuple[str, ...],
-        kinds: Mapping[str, Options],
-    ) -> None:
-        if not self._is_offered(what, kind, kinds, (*path, "kind")):
+    def _check_kind(self, what: str, kind: str, options: Mapping[str, Any], path: tuple[str, ...]) -> None:
+        found = self._found(what, kind, (*path, "kind"))
+        if found is None:
             return
-        known = kinds[kind] if kind in kinds else extensions.load(what, kind).options
+        known: Options = found.options
         if isinstance(known, type):
             self._table(known, (*path, "options"), options)
             return
@@ -255,26 +250,26 @@ class PipelineReader:
             if (allowed := known.get(option)) is not None:
                 self._one_of(str(value), option, allowed, where)
 
-    def _is_offered(self, what: str, name: str, built_in: Collection[str], path: tuple[str, ...]) -> bool:
-        """Whether it is one of our own or a package's, which is imported here."""
-        self._one_of(name, what, choices := extensions.choices(what, built_in), path)
+    def _found(self, what: str, name: str, path: tuple[str, ...]) -> Any | None:
+        """The kind or method of this name: a known one, or a package's, which is imported here."""
+        known, outside = self._known[what], self._outside[what]
+        self._one_of(name, what, choices := extensions.choices(what, known), path)
         if name not in choices:
-            return False
-        if (why_not := extensions.claimed(what, name, built_in)) is not None:
-            self._complain(path, why_not)
-            return False
-        if name not in built_in:
-            try:
-                extensions.load(what, name)
-            except WrongDeclaration as error:
-                self._complain(path, str(error))
-                return False
-        return True
+            return None
+        if (refusal_reason := extensions.claimed(what, name, known)) is not None:
+            self._complain(path, refusal_reason)
+            return None
+        if name in known:
+            return known[name]
+        try:
+            outside[name] = extensions.load(what, name)
+        except WrongDeclaration as error:
+            self._complain(path, str(error))
+        return outside.get(name)
 
-    def _check_store_of(
-        self, branch: BranchDeclaration, store: StoreDeclaration | None, kinds: Collection[str]
-    ) -> None:
-        if store is None or branch.kind not in kinds or (branch.kind == "http") == (store.kind == "http"):
+    def _check_store_of(self, branch: BranchDeclaration, store: StoreDeclaration | None) -> None:
+        kind = self._kinds.branches.get(branch.kind) or self._outside["branch kind"].get(branch.kind)
+        if store is None or kind is None or kind.asks_http in (None, store.kind == "http"):
             return
         self._complain(
             ("branches", branch.name, "kind"),
@@ -294,3 +289,16 @@ class PipelineReader:
 
 def _listed(choices: Collection[str]) -> str:
     return ", ".join(sorted(choices)) or "none"
+
+
+def read_pipeline(file: Path, kinds: Kinds) -> Pipeline:
+    """Raises WrongDeclaration with every complaint, a line each: `file:line: what: why; there are: the choices`."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongDeclaration(f"{file}: the pipeline file cannot be read: {error}") from error
+    reader = PipelineReader(file, text, kinds)
+    pipeline = reader.read()
+    if pipeline is None or reader.complaints:
+        raise WrongDeclaration("\n".join(complaint for _, complaint in sorted(reader.complaints)))
+    return pipeline

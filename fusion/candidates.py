@@ -7,7 +7,7 @@ from math import fsum
 from typing import NamedTuple
 
 from fusion.order import best_first
-from fusion.protocol import BranchRanking, Method, Worth
+from models.fusion_method import BranchRanking, Method, Worth
 from models.hits import Hit
 
 

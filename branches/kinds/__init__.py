@@ -1,1 +1,1 @@
-"""The kinds of branches that Chorale ships, one file each."""
+"""The kinds of branches that Chorale ships: each file declares its `KIND`, which `assembly.kinds` finds."""

@@ -5,14 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chorale_client.words import Stage
+from pydantic import Field, field_validator
 
-from config.listing import ListingOptions
+from models.declared import Declared
 from models.errors import NotConfigured
-from models.hits import Ranking
-from search.protocol import Lists
+from models.extensions import BranchKind
 
 if TYPE_CHECKING:
     from branches.part import Part
+    from models.hits import Ranking
+
+
+class ListingOptions(Declared):
+    """In which order the documents that a request's filters let through are listed."""
+
+    order_by: str = Field("published_at", min_length=1, max_length=256)
+    """A metadata field; documents without it come last."""
+    descending: bool = True
+    """The newest, or largest, first."""
+
+    @field_validator("order_by")
+    @classmethod
+    def _is_metadata(cls, value: str) -> str:
+        if value in ("document_id", "source"):
+            raise ValueError(f"{value!r} is no metadata, though filters know it")
+        return value
 
 
 def search_document(part: Part) -> list[Ranking]:
@@ -20,6 +37,9 @@ def search_document(part: Part) -> list[Ranking]:
 
     Without filters there are no hits: the newest of all documents would come into every answer.
     """
+    from models.hits import Ranking
+    from search.protocol import Lists
+
     started_s, request = part.clock(), part.request
     if not request.filters:
         part.timed(Stage.SEARCH, started_s, "no filters")
@@ -29,12 +49,12 @@ def search_document(part: Part) -> list[Ranking]:
     options = ListingOptions(**part.branch.options)
     ranking = part.store.list_documents(
         request.namespace,
+        part.search(part.branch.depth),
         order_by=options.order_by,
         descending=options.descending,
-        depth=part.branch.depth,
-        filters=request.filters,
-        exclude_ids=request.exclude_ids,
-        timeout_s=part.left_s,
     )
     part.timed(Stage.SEARCH, started_s, f"by {options.order_by}")
     return [ranking for _ in part.questions]
+
+
+KIND = BranchKind(search_document, options=ListingOptions, asks_http=False)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from chorale_client.words import Stage
+from pydantic import Field
 
-from config.hybrid import HybridOptions
+from models.declared import Declared
 from models.errors import NotConfigured
-from models.hits import Ranking
-from search.protocol import Fuses
+from models.extensions import BranchKind
 
 if TYPE_CHECKING:
     from branches.part import Part
+    from models.hits import Ranking
+
+
+class HybridOptions(Declared):
+    alpha: float = Field(0.75, ge=0, le=1)
+    """Weight of the vectors, the rest is BM25's; .75 is Weaviate's own default."""
+    fusion: Literal["relative", "ranked"] = "relative"
+    """By scores between the lowest and the highest found, or by ranks alone."""
 
 
 def search_hybrid(part: Part) -> list[Ranking]:
     """The questions as they are: a store that fuses takes one text and one vector."""
+    from search.protocol import Fuses
+
     if not isinstance(part.store, Fuses):
         raise NotConfigured(f"the store {part.branch.store!r} cannot search text and vector in one")
     options = HybridOptions(**part.branch.options)
@@ -26,12 +36,12 @@ def search_hybrid(part: Part) -> list[Ranking]:
         part.request.namespace,
         part.texts,
         vectors,
+        part.search(part.branch.depth),
         alpha=options.alpha,
         fusion=options.fusion,
-        depth=part.branch.depth,
-        filters=part.request.filters,
-        exclude_ids=part.request.exclude_ids,
-        timeout_s=part.left_s,
     )
     part.timed(Stage.SEARCH, started_s, f"alpha {options.alpha:g}, {options.fusion}")
     return rankings
+
+
+KIND = BranchKind(search_hybrid, options=HybridOptions, needs=frozenset({"questions"}), asks_http=False)

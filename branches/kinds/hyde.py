@@ -8,25 +8,106 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
-import numpy as np
 from chorale_client.words import Reason, Stage, StageStatus
+from pydantic import AfterValidator, Field, model_validator
 
-from branches.language_model import AFTER_S, ask, note_failures, worst
-from config.generators import HydeOptions
+from branches.chat_endpoint import Endpoint, Writer
+from config import extensions
 from fusion.question_variants import DENSE
-from inference.hyde_vectors import feedback_vector, hypothesis_vector
-from models.documents import Matrix, Vector
-from models.errors import StageFailure
-from models.written_texts import SomeTexts
+from inference.prompts import HYPOTHESIS_PROMPTS, prompt_of
+from models.errors import NotConfigured, ServiceError, StageFailure, WrongDeclaration
+from models.extensions import BranchKind
 
 if TYPE_CHECKING:
     from branches.part import Part, Texts
+    from inference.protocol import HypothesisGenerator
+    from models.documents import Matrix, Vector
     from models.hits import Ranking
 
-Passages = tuple[Matrix, list[float]]
+GENERATORS = ("feedback", "openai")
+Passages: TypeAlias = "tuple[Matrix, list[float]]"
 """Vectors of BM25's best, and their scores there."""
+
+
+def _prompt(text: str) -> str:
+    if text not in HYPOTHESIS_PROMPTS and "{question}" not in text:
+        named = ", ".join(HYPOTHESIS_PROMPTS)
+        raise ValueError(f"no prompt {text[:80]!r}; there are: {named}, or a text that holds {{question}}")
+    return text
+
+
+class HydeOptions(Endpoint):
+    """Where the vector comes from."""
+
+    generator: str = "feedback"
+    """`feedback`: the best BM25 passages, without a language model; `openai`: hypothetical documents; else a package's."""
+    generator_options: dict[str, Any] = Field(default_factory=dict)
+    """Of a package's generator."""
+    prompt: Annotated[str, AfterValidator(_prompt)] | None = Field(None, max_length=8_192)
+    """A name in the table, or a text that holds `{question}`.  Not given: that of the installation's language."""
+    documents: int = Field(4, ge=1, le=16)
+    """Hypothetical documents a question, averaged with it (Gao et al. 2022); up to 64 of a request are written at the
+    same time."""
+    fallback: Literal["feedback", "none"] = "feedback"
+    """What stands in where the model is not asked or fails; `none`: the branch is left out."""
+
+    feedback_store: str | None = None
+    """The store whose BM25 finds the passages of feedback, where that is not the branch's own: an engine for texts
+    beside one for vectors."""
+
+    @property
+    def asks_a_model(self) -> bool:
+        return self.generator != "feedback"
+
+    @property
+    def is_foreign(self) -> bool:
+        return self.generator not in GENERATORS
+
+    def prompt_text(self, language: str) -> str:
+        return prompt_of(self.prompt, language=language)
+
+    def open_writer(self, language: str, variants: frozenset[str]) -> Writer:
+        if self.is_foreign:
+            return Writer(open_generator(self).imagine, bool)
+        chat = self.open_chat()
+        from inference.openai_generator import OpenAiGenerator
+
+        generator = OpenAiGenerator(chat, prompt=self.prompt_text(language), documents=self.documents)
+        return Writer(generator.imagine, lambda texts: len(texts) == self.documents)
+
+    def feedback_from(self, own_store: str) -> str | None:
+        if self.asks_a_model and self.fallback != "feedback":
+            return None
+        return self.feedback_store or own_store
+
+    @model_validator(mode="after")
+    def _is_in_the_tables(self) -> HydeOptions:
+        if self.generator not in (known := extensions.choices("generator", GENERATORS)):
+            raise ValueError(f"no generator {self.generator[:80]!r}; there are: {', '.join(known)}")
+        if (refusal_reason := extensions.claimed("generator", self.generator, GENERATORS)) is not None:
+            raise ValueError(refusal_reason)
+        if self.is_foreign:
+            try:
+                extensions.load("generator", self.generator)
+            except WrongDeclaration as error:
+                raise ValueError(str(error)) from error
+        elif self.generator_options:
+            raise ValueError(f"the generator {self.generator!r} has no generator_options")
+        return self
+
+
+def open_generator(options: HydeOptions) -> HypothesisGenerator:
+    """One that a package brings; raises NotConfigured where it does not open."""
+    try:
+        opened = extensions.load("generator", options.generator).open(options.generator_options)
+    except ServiceError:
+        raise
+    except Exception as error:  # whatever foreign code may raise
+        said = f"the generator {options.generator!r} cannot be opened: {type(error).__name__}: {error}"
+        raise NotConfigured(said) from error
+    return cast("HypothesisGenerator", opened)
 
 
 class NotEmbedded(StageFailure):
@@ -37,6 +118,8 @@ class NotEmbedded(StageFailure):
 
 def search_hyde(part: Part) -> list[Ranking]:
     """Raises why no question has anything: the failure of feedback, or the model's where nothing stands in for it."""
+    from branches.language_model import note_failures, worst
+
     started = part.clock()
     documents: dict[int, Sequence[str]] = {
         index: question.hypothetical_documents
@@ -90,6 +173,9 @@ def _written(
 ) -> tuple[dict[int, tuple[str, ...]], list[StageFailure]]:
     """What the model wrote for these questions, and why it wrote nothing for the others of them; where it wrote less
     than it was asked for, that is noted.  `given` documents are to be embedded besides."""
+    from branches.language_model import ask, note_failures
+    from models.written_texts import SomeTexts
+
     embedding_s = part.resources.generators.document_s * (given + options.documents * len(indices))
     texts = [part.questions[index].text for index in indices]
     written = ask(part, texts, options, embedding_s=embedding_s)
@@ -108,6 +194,8 @@ def _embedded(part: Part, documents: Mapping[int, Sequence[str]]) -> dict[int, M
 
     The first has its own at any rate: what was measured while the machine stood still would never be mended.
     """
+    from branches.language_model import AFTER_S
+
     generators = part.resources.generators
     each_s = generators.document_s
     found: dict[int, Matrix] = {}
@@ -129,6 +217,8 @@ def _said(sources: Sequence[str], failures: Iterable[StageFailure]) -> str:
 
 def _feedback(part: Part, indices: Iterable[int]) -> dict[int, Passages]:
     """The best BM25 passages of each of these questions that has any."""
+    import numpy as np
+
     count = part.resources.settings.feedback_passages
     wanted = set(indices)
     texts: Texts = [one if index in wanted else {} for index, one in enumerate(part.lexical_texts)]
@@ -150,6 +240,8 @@ def _moved(
     part: Part, texts: Texts, imagined: Mapping[int, Matrix], passages: Mapping[int, Passages]
 ) -> Matrix:
     """The vectors of these texts, each moved towards its question's documents or passages."""
+    from inference.hyde_vectors import feedback_vector, hypothesis_vector
+
     vectors = part.embed(texts)
     settings = part.resources.settings
     ends = list(accumulate(map(len, texts)))
@@ -170,3 +262,12 @@ def _moved(
                 )
                 vectors[row] = moved
     return vectors
+
+
+KIND = BranchKind(
+    search_hyde,
+    options=HydeOptions,
+    needs=frozenset({"questions", "passages", "text", "vectors"}),
+    options_in_plan=False,
+    asks_http=False,
+)

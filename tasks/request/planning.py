@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from chorale_client.protocol_constants import PROTOCOL
 from chorale_client.request import Request
 from chorale_client.words import Reason, Stage, StageStatus
 
-from cache.key import answer_key
-from config.declarations import RerankerDeclaration
-from config.pipeline import BranchDeclaration, Configuration, Pipeline
-from fusion.methods import METHODS
+from cache.answer_key import answer_key
+from config.declarations import BranchDeclaration, Configuration, Pipeline, RerankerDeclaration
 from models.envelope import StageNote
 from models.plan import BranchPlan, Plan, RerankPlan
 
@@ -37,10 +36,6 @@ _NOT_IN_KEY = frozenset(
 
 _NOT_WANTED = StageNote(Stage.RERANK, StageStatus.SKIPPED, detail=Reason.RULE).to_wire()
 """A reranker is declared, and the request says no."""
-
-
-_OPTIONS_ELSEWHERE = frozenset({"bm25", "vector", "hyde"})
-"""Kinds whose options may hold a long prompt: their workers have them, and `models` has their fingerprint."""
 
 
 QUESTION_MS = 2.5
@@ -107,7 +102,7 @@ def further_questions_ms(request: Request) -> float:
 def reserves_ms(timeout_s: float, rerank_budget_ms: int = 0, further_ms: float = 0.0) -> tuple[int, int]:
     """What is kept at the end for the terminal write, and for fusing before it: (finish, fusion) in milliseconds."""
     timeout_ms = timeout_s * 1000
-    finish = min(60.0, 0.2 * timeout_ms)
+    finish = min(PROTOCOL.longest_finish_reserve_ms, PROTOCOL.finish_reserve_percent * timeout_ms / 100)
     fusion = finish + min(rerank_budget_ms + 100.0 + further_ms, 0.4 * timeout_ms)
     return round(finish), round(fusion)
 
@@ -126,7 +121,7 @@ def resolve(
     """
     configuration = configuration_of(request, pipeline)
     method = request.fusion or configuration.method
-    _one_of("fusion", method, METHODS)
+    _one_of("fusion", method, pipeline.kinds.methods)
     reranker = reranker_of(request, pipeline)
     finish_reserve_ms, fusion_reserve_ms = reserves_ms(
         request.timeout_s, reranker.budget_ms if reranker else 0, further_questions_ms(request)
@@ -144,7 +139,7 @@ def resolve(
                 weight=branch.weight,
                 depth=min(branch.depth, request.effective_depth),
                 limit_ms=round(1000 * min(branch.limit_s or request.timeout_s, request.timeout_s)),
-                options={} if branch.kind in _OPTIONS_ELSEWHERE else branch.options,
+                options=branch.options if pipeline.kinds.branches[branch.kind].options_in_plan else {},
                 is_decisive=request.on_missing == "fail"
                 and branch.name in (request.require or (branch.name,)),
             )

@@ -6,7 +6,7 @@ A part catches everything: a failure is an envelope with a reason, never an exce
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,8 @@ from chorale_client.reading import read_request, refusal
 from chorale_client.words import TASK_SEARCH, WIRE_VERSION, EnvelopeStatus, Reason, Stage, StageStatus
 from structlog import get_logger
 
-from assembly.packages import outside_kinds, search_of
-from branches.expansion import expanded_texts
-from branches.kinds.document import search_document
-from branches.kinds.hybrid import search_hybrid
-from branches.kinds.hyde import search_hyde
 from branches.part import Part
 from fusion.collapse import collapse_ranking
-from fusion.question_variants import DENSE, LEXICAL
 from ledger.outcomes import ended_before_its_store
 from ledger.protocol import Started
 from models.envelope import Envelope, StageNote
@@ -35,31 +29,6 @@ if TYPE_CHECKING:
     from assembly.resources import Resources
 
 log = get_logger("chorale.search")
-
-
-def search_bm25(part: Part) -> list[Ranking]:
-    return part.search_text(expanded_texts(part, LEXICAL), part.branch.depth)
-
-
-def search_vector(part: Part) -> list[Ranking]:
-    texts = expanded_texts(part, DENSE)
-    return part.search_vectors(part.embed(texts), map(len, texts))
-
-
-def search_http(part: Part) -> list[Ranking]:
-    """The question as it is: what an endpoint makes of it is its own affair."""
-    return part.search_text([{text: 1.0} for text in part.texts], part.branch.depth)
-
-
-KINDS: Mapping[str, Callable[[Part], list[Ranking]]] = {
-    "bm25": search_bm25,
-    "vector": search_vector,
-    "hyde": search_hyde,
-    "hybrid": search_hybrid,
-    "document": search_document,
-    "http": search_http,
-}
-"""What a branch of each kind does; its task is `chorale.search.<kind>`."""
 
 
 def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
@@ -83,7 +52,7 @@ def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
         )
         # Before searching: what is indexed meanwhile may or may not be seen, and the answer is then not cached.
         generation = part.store.generation(request.namespace, timeout_s=part.left_s)
-        rankings = (KINDS.get(branch.kind) or search_of(branch.kind))(part)
+        rankings = resources.pipeline.kinds.branches[branch.kind].search(part)
         # As a package's kind or store may answer; the answer of everybody would break on it.
         if complaint := next(filter(None, (ranking.complaint() for ranking in rankings)), None):
             raise InvalidAnswer(complaint[:500])
@@ -127,7 +96,7 @@ def _whole(
 
 def register(app: Celery) -> None:
     """One task a kind; names are written out in `chorale_client.words`."""
-    for kind in {*KINDS, *outside_kinds(app.resources.pipeline, KINDS)}:
+    for kind in app.resources.pipeline.kinds.branches:
         app.task(search_task, name=TASK_SEARCH.format(kind=kind), bind=True, ignore_result=True)
 
 

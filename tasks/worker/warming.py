@@ -56,8 +56,8 @@ def warm(app: Celery, queues: Sequence[str]) -> bool:
         for name in resources.pipeline.rerankers:
             threading.Thread(target=_fetch, args=(resources.reranker(name),), name=name, daemon=True).start()
         for state in _namespaces(resources.writing_store):
-            resources.publish_generation(state.name, state.generation)
-            if (resources.generation(state.name) or 0) > state.generation:
+            resources.generations.publish(state.name, state.generation)
+            if (resources.generations.in_redis(state.name) or 0) > state.generation:
                 _rise_beyond(resources, state.name)
     if resources.settings.broker_url is None:
         for queue in queues:
@@ -149,8 +149,8 @@ def _warm(resources: Resources, name: str) -> None:
 def _rise_beyond(resources: Resources, namespace: str) -> None:
     """An older corpus was put back: until it has risen nothing of it is cached, and no answer of the newer one given."""
     try:
-        resources.rise_beyond(namespace)
-        resources.publish_generation(namespace, resources.writing_store.generation(namespace))
+        resources.generations.rise_beyond(namespace)
+        resources.generations.publish(namespace, resources.writing_store.generation(namespace))
     except ServiceError as error:
         log.error("generation not raised", namespace=namespace, error=str(error))
 

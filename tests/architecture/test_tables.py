@@ -1,31 +1,56 @@
-"""The pipeline file may name what there is, and nothing else: its tables are those of the code."""
+"""A kind or a method is one file: whatever stands in its folder can be declared, and is of the class that packages use."""
 
 from __future__ import annotations
 
-from config.pipeline import BRANCH_KINDS, METHODS, STORE_KINDS
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from assembly.kinds import BUILT_IN, declared_in
+from inference import prompts
+from models.extensions import BranchKind, StoreKind
+from models.fusion_method import Method
+
+ROOT = Path(__file__).parents[2]
 
 
-def test_every_branch_kind_that_can_be_declared_has_its_search() -> None:
-    from tasks.request.search import KINDS
-
-    assert set(BRANCH_KINDS) == set(KINDS)
-
-
-def test_every_store_kind_that_can_be_declared_can_be_opened() -> None:
-    from assembly.resources import STORES
-
-    assert set(STORE_KINDS) == set(STORES)
-
-
-def test_every_method_that_can_be_declared_can_fuse() -> None:
-    from fusion import methods
-
-    assert set(METHODS) == set(methods.METHODS)
+@pytest.mark.parametrize(
+    ("folder", "table", "of"),
+    [
+        ("branches/kinds", BUILT_IN.branches, BranchKind),
+        ("search/kinds", BUILT_IN.stores, StoreKind),
+        ("fusion/methods", BUILT_IN.methods, Method),
+    ],
+)
+def test_each_file_of_a_folder_of_kinds_declares_one(
+    folder: str, table: Mapping[str, object], of: type
+) -> None:
+    files = {file.stem.replace("_", "-") for file in (ROOT / folder).glob("*.py") if file.stem != "__init__"}
+    assert {name.replace("_", "-") for name in table} == files
+    assert {type(one) for one in table.values()} == {of}
 
 
-def test_every_prompt_that_can_be_declared_is_there() -> None:
-    from config import generators
-    from inference import prompts
+def test_a_kind_put_as_one_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "kinds_of_a_test"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "graph.py").write_text(
+        "from models.extensions import BranchKind\nKIND = BranchKind(lambda part: [])\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import kinds_of_a_test  # type: ignore[import-not-found]
 
-    assert set(generators.HYPOTHESIS_PROMPTS) == set(prompts.HYPOTHESIS_PROMPTS)
+    found = declared_in(kinds_of_a_test, "KIND")
+    assert list(found) == ["graph"]
+    assert isinstance(found["graph"], BranchKind)
+
+
+def test_the_tables_of_built_in_kinds_cannot_be_changed() -> None:
+    for table in (BUILT_IN.branches, BUILT_IN.stores, BUILT_IN.methods):
+        with pytest.raises(TypeError):
+            table["new"] = None  # type: ignore[index]
+
+
+def test_every_prompt_that_can_be_declared_has_one_place_for_the_question() -> None:
     assert all(prompt.count(prompts.PLACE) == 1 for prompt in prompts.HYPOTHESIS_PROMPTS.values())

@@ -157,8 +157,8 @@ PROMISES = (
     ),
     Mutant(
         "After Redis was emptied, answers are cached again",
-        "assembly/resources.py",
-        "                self.redis.set(GENERATION + namespace, own, nx=True)",
+        "assembly/generations.py",
+        "                self._redis.set(GENERATION + namespace, own, nx=True)",
         "                pass",
         "tests/faults/test_redis_faults.py::test_after_an_emptied_redis_answers_are_cached_again",
     ),
@@ -192,7 +192,7 @@ PROMISES = (
     ),
     Mutant(
         "No cached answer outlives the corpus that it came from",
-        "assembly/resources.py",
+        "assembly/generations.py",
         "            store.raise_generation(namespace, told + 1)",
         "            pass",
         "tests/faults/test_store_faults.py::test_a_corpus_made_anew_is_what_the_workers_search_and_no_cached_answer_outlives_the_old_one",
@@ -200,7 +200,7 @@ PROMISES = (
     Mutant(
         "`chorale index --rebuild` repairs a corpus that cannot be read, and keeps the damaged file",
         "tasks/indexing/namespace_writer.py",
-        "    kept = store.make_room() if isinstance(store, MakesRoom) else None",
+        "    kept = store.make_room()",
         "    kept = None",
         "tests/faults/test_store_faults.py::test_the_command_mends_a_corpus_that_cannot_be_read",
     ),
@@ -223,7 +223,7 @@ PROMISES = (
         "A planner without the model still plans, and the answers to those plans are not cached",
         "tasks/request/retrieve.py",
         "        models, generation = {}, None",
-        "        models, generation = {}, resources.generation(request.namespace)",
+        "        models, generation = {}, resources.generations.in_redis(request.namespace)",
         "tests/faults/test_models.py::test_requests_are_planned_where_the_planner_lacks_the_model",
     ),
 )

@@ -98,9 +98,9 @@ PROMISES = (
     ),
     Mutant(
         "Documents go into the stores that take documents, and into no others",
-        "config/capabilities.py",
-        "writes = store.kind not in READ_ONLY",
-        "writes = True",
+        "search/kinds/http.py",
+        "KIND = StoreKind(open_http_source, options=HttpEndpoint)",
+        "KIND = StoreKind(open_http_source, options=HttpEndpoint, writes=True)",
         "tests/integration/tasks/test_other_sources.py::test_documents_are_indexed_into_the_first_store_that_takes_them",
     ),
     Mutant(

@@ -18,11 +18,11 @@ from typing import Any
 from chorale_client.keys import MOMENTS
 from redis import Redis
 
-from config.pipeline import BRANCH_KINDS
 from models.documents import Manifest
 from models.plan import Plan
 from tests.soak import plain_chord, questions
 from tests.support.pipelines import failpoints
+from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
@@ -175,7 +175,7 @@ def chorale(seed: int, requests: int) -> Iterator[ChoraleCrew]:
                 sweeper=True,
                 pipeline_file=file,
                 # Of this process the tables stay as they are.
-                branch_kinds={**BRANCH_KINDS, questions.KIND: {}},
+                kinds=kinds_with(questions.KIND),
                 preload=PRELOAD,
                 environment={"CHORALE_ANSWER_TTL_S": "86400", "CHORALE_LOG_LEVEL": "ERROR"},
             )
@@ -184,7 +184,7 @@ def chorale(seed: int, requests: int) -> Iterator[ChoraleCrew]:
         pipeline.resources.writing_store.create(
             questions.NAMESPACE, Manifest("none", "en", "none", "none", 1)
         )
-        pipeline.resources.publish_generation(questions.NAMESPACE, 1)
+        pipeline.resources.generations.publish(questions.NAMESPACE, 1)
         askers = Askers("chorale", server.url, seed, requests, folder)
         yield from _asked(ChoraleCrew(pipeline, askers), askers)
 

@@ -122,7 +122,7 @@ def test_a_stored_part_and_a_stored_callback_of_a_stored_plan_are_served(
 @pytest.mark.parametrize("v", [1, 2])
 def test_stored_documents_to_index_are_indexed(pipeline: RunningPipeline, v: int) -> None:
     deliver(pipeline, v, "index")
-    until(lambda: pipeline.resources.generation(f"stored-v{v}"))
+    until(lambda: pipeline.resources.generations.in_redis(f"stored-v{v}"))
     answer = pipeline.client().retrieve(
         "tea", namespace=f"stored-v{v}", branches=["bm25"], timeout_s=10, cache="bypass"
     )
@@ -142,7 +142,7 @@ def test_what_no_version_knows_is_answered_with_that_and_ends_no_worker(pipeline
     assert "wire version 99" in part.degraded[0].detail
     still = pipeline.client().retrieve("ERR-4711", branches=["bm25"], timeout_s=10, cache="bypass")
     assert (still.status, found(still)) == ("complete", ["error"])
-    assert pipeline.resources.generation("stored-v99") is None
+    assert pipeline.resources.generations.in_redis("stored-v99") is None
     assert [name for name, process in pipeline.processes.items() if process.poll() is not None] == []
 
 

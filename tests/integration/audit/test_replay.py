@@ -9,7 +9,6 @@ from sqlalchemy import Engine
 
 from audit.drainer import Drainer
 from audit.queries import AuditedRequest, show
-from fusion.fuse import fuse_question
 from models.plan import Plan
 from tests.support.ledger.audit_entries import (
     make_answer,
@@ -19,6 +18,7 @@ from tests.support.ledger.audit_entries import (
     make_ranking,
     put,
 )
+from tests.unit.fusion.builders import fuse_question
 
 FOUND = {
     "bm25": (("exact", "both", "far"), ("only-lexical",)),

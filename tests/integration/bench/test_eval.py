@@ -16,12 +16,12 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
 BROKEN = """
-import tasks.request.search
+import branches.kinds.vector
 
-def broken(part):
+def broken(part, kinds):
     raise ArithmeticError("broken on purpose")
 
-tasks.request.search.KINDS["vector"] = broken
+branches.kinds.vector.expanded_texts = broken
 """
 ROOT = Path(__file__).parents[3]
 ANIMALS = [

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from chorale_client import Answer
 
-from config.pipeline import BRANCH_KINDS
 from ledger.breakers import FEWEST_DURATIONS
 from ledger.outcomes import Outcome
 from tasks.celery_surface.rendered_messages import Template
 from tasks.celery_surface.result_backend import part_id
+from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 HESITANT_KIND = """
 import time
-from tasks.request import search
+from branches.kinds import bm25
 from tests.support.pipelines.kinds import declare
 
 def hesitant(part):
@@ -31,7 +31,7 @@ def hesitant(part):
         is_first = redis.set(key, "hangs", nx=True)
         while is_first and redis.get(key) == b"hangs":
             time.sleep(0.02)
-    return search.search_bm25(part)
+    return bm25.search_bm25(part)
 
 declare(hesitant=hesitant)
 """
@@ -71,7 +71,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
             server,
             queues=QUEUES,
             pipeline_file=folder / "pipeline.toml",
-            branch_kinds={**BRANCH_KINDS, "hesitant": {}},
+            kinds=kinds_with("hesitant"),
             environment={"CHORALE_ADMISSION_LENGTH": str(BOUND)},
             preload=HESITANT_KIND,
         ) as running,

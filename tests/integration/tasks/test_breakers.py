@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from chorale_client import Answer
 
-from config.pipeline import BRANCH_KINDS
 from ledger.breakers import ALL_WELL_FOR_S
 from tests.integration.cli.commands.conftest import command
+from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
@@ -28,7 +28,7 @@ MOODY_KIND = """
 import time
 from pathlib import Path
 from models.errors import StoreUnavailable
-from tasks.request import search
+from branches.kinds import bm25
 from tests.support.pipelines.kinds import declare
 
 def moody(part):
@@ -41,7 +41,7 @@ def moody(part):
         time.sleep(0.5)
     while Path({mood!r}).read_text() == "waits":
         time.sleep(0.02)
-    return search.search_bm25(part)
+    return bm25.search_bm25(part)
 
 declare(moody=moody)
 """
@@ -124,7 +124,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moody]:
             server,
             queues=["chorale.retrieve", "chorale.bm25", "chorale.moody", "chorale.twin", "chorale.fusion"],
             pipeline_file=folder / "pipeline.toml",
-            branch_kinds={**BRANCH_KINDS, "moody": {}},
+            kinds=kinds_with("moody"),
             environment={
                 "CHORALE_BREAKER_FAILURES": "3",
                 "CHORALE_BREAKER_OPEN_S": str(OPEN_S),

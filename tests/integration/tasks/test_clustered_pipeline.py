@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.errors import NotConfigured, StoreUnavailable
 from tasks.request.passage_texts import texts_of

@@ -15,8 +15,8 @@ from kombu import Connection
 
 import tasks.indexing.index_tasks
 import tasks.indexing.namespace_writer
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.errors import StoreUnavailable
 from tasks.registration import make_app

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from branches.kinds.hyde import search_hyde
 from branches.language_model import AFTER_S
 from branches.part import Part
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.documents import Document, Matrix, Passage
 from models.hits import Ranking

@@ -8,7 +8,7 @@ from tests.support.pipelines.pipeline import RunningPipeline
 
 
 def generation(pipeline: RunningPipeline, namespace: str) -> int:
-    return pipeline.resources.generation(namespace) or 0
+    return pipeline.resources.generations.in_redis(namespace) or 0
 
 
 def test_documents_sent_by_task_name_are_found(pipeline: RunningPipeline) -> None:

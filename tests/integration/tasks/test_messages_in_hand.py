@@ -13,8 +13,8 @@ import kombu.transport.redis
 import pytest
 import redis
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from tasks.registration import make_app
 from tests.support.pipelines.pipeline import RunningPipeline

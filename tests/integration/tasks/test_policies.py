@@ -12,15 +12,15 @@ from chorale_client.keys import MOMENTS, entry_key
 
 from audit.database import open_database
 from audit.queries import AuditedRequest, show
-from config.pipeline import BRANCH_KINDS
 from tasks.request.retrieve import submit
+from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 KINDS = """
 import time
-from tasks.request import search
+from branches.kinds import bm25
 from tests.support.pipelines.kinds import declare
 
 def raises(part):
@@ -29,12 +29,12 @@ def raises(part):
 def sleeps(part):
     part.resources.redis.set(f"begun:{part.request.request_id}", 1)
     time.sleep(1)
-    return search.search_bm25(part)
+    return bm25.search_bm25(part)
 
 def hangs_once(part):
     if part.resources.redis.set(f"hung:{part.request.request_id}", 1, nx=True, ex=60):
         time.sleep(4)
-    return search.search_bm25(part)
+    return bm25.search_bm25(part)
 
 declare(raises=raises, sleeps=sleeps, hangs_once=hangs_once)
 """
@@ -71,12 +71,12 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipelin
     """Two workers take the parts of `hangs_once`: a hedge needs somebody else."""
     file = tmp_path_factory.mktemp("policies") / "pipeline.toml"
     file.write_text(PIPELINE)
-    kinds = {**BRANCH_KINDS, "raises": {}, "sleeps": {}, "hangs_once": {}}
+    kinds = kinds_with("raises", "sleeps", "hangs_once")
     queues = [f"chorale.{name}" for name in ("retrieve", "fusion", "bm25", "raises", "sleeps", "hangs_once")]
     with (
         RedisServer() as server,
         RunningPipeline(
-            server, queues=queues, pipeline_file=file, branch_kinds=kinds, sweeper=True, preload=KINDS
+            server, queues=queues, pipeline_file=file, kinds=kinds, sweeper=True, preload=KINDS
         ) as started,
     ):
         started.start("another", queue="chorale.hangs_once")

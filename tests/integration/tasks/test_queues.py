@@ -13,8 +13,8 @@ from chorale_client import Chorale, make_request
 from chorale_client.ledger import CallersLedger
 from kombu import Connection, Exchange, Queue
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from ledger.breakers import Breakers
 from ledger.overload import Load, Overload

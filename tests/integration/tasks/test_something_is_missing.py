@@ -8,17 +8,17 @@ from collections.abc import Iterator
 import pytest
 from chorale_client import Answer, make_request
 
-from config.pipeline import BRANCH_KINDS
 from models.envelope import Envelope
 from tasks.celery_surface.result_backend import Report
 from tasks.request.retrieve import submit
+from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 FAULTY_KINDS = """
 import time
-from tasks.request import search
+from branches.kinds import bm25
 from tests.support.pipelines.kinds import declare
 
 def raises(part):
@@ -29,7 +29,7 @@ def out_of_memory(part):
 
 def sleeps(part):
     time.sleep(3)
-    return search.search_bm25(part)
+    return bm25.search_bm25(part)
 
 declare(raises=raises, sleeps=sleeps, out_of_memory=out_of_memory)
 """
@@ -70,11 +70,11 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline
     """A pipeline of bm25 and branches that each fail in their own way."""
     file = tmp_path_factory.mktemp("faulty") / "pipeline.toml"
     file.write_text(PIPELINE)
-    kinds = {**BRANCH_KINDS, "raises": {}, "sleeps": {}, "out_of_memory": {}}
+    kinds = kinds_with("raises", "sleeps", "out_of_memory")
     with (
         RedisServer() as server,
         RunningPipeline(
-            server, pipeline_file=file, branch_kinds=kinds, sweeper=True, preload=FAULTY_KINDS
+            server, pipeline_file=file, kinds=kinds, sweeper=True, preload=FAULTY_KINDS
         ) as running,
     ):
         running.index()

@@ -9,8 +9,8 @@ import redis
 from chorale_client import Chorale, make_request
 from chorale_client.ledger import CallersLedger
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from tasks.registration import make_app
 from tasks.sweeping import sweeper

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from config.pipeline import load_pipeline
+from assembly.pipeline import load_pipeline
 from models.errors import NotConfigured, WrongDeclaration
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.weaviate.opening import open_weaviate
+from search.kinds.weaviate import open_weaviate
 from tests.support.pipelines.pipeline import CORPUS, PYTHONPATH, ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.weaviate_server import activity, own_collection

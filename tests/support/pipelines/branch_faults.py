@@ -12,18 +12,17 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from celery import Celery, chord
 from celery.exceptions import Ignore, Reject
 from chorale_client.words import TASK_SEARCH
 
-from config.pipeline import BRANCH_KINDS
-from config.pipeline_reader import Options
 from models.envelope import Envelope
 from models.hits import Hit, Ranking
 from tasks.celery_surface.result_backend import Report
 from tasks.request import search
+from tests.support.pipelines.kinds import declare, kinds_with
 
 QUEUE, FORKED, UNSERVED = "chorale.faults", "chorale.forked", "chorale.unserved"
 """Of the faulty branches; of those that need a pool with processes; of one that no worker takes anything from."""
@@ -222,7 +221,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
 }
 """What Celery is told of a task besides, by its kind."""
 
-KINDS: Mapping[str, Options] = {**BRANCH_KINDS, UNKNOWN: {}, **{kind: {} for kind in TASKS}}
+KINDS = kinds_with(UNKNOWN, *TASKS)
 
 
 def pipeline_file(folder: Path) -> Path:
@@ -248,13 +247,16 @@ def _branch(kind: str, group: str, queue: str) -> str:
 
 def install() -> None:
     """Let this process declare the kinds, and register their tasks beside those of the product."""
-    cast("dict[str, Any]", BRANCH_KINDS).update(KINDS)
+    declare(**{kind: KINDS.branches[kind].search for kind in (UNKNOWN, *TASKS)})
     register = search.register
 
     def register_all(app: Celery) -> None:
         register(app)
+        app.finalize()
+        app.tasks.unregister(TASK_SEARCH.format(kind=UNKNOWN))
         for kind, task in TASKS.items():
             name = TASK_SEARCH.format(kind=kind)
+            app.tasks.unregister(name)
             app.task(task, name=name, bind=True, ignore_result=True, **OPTIONS.get(kind, {}))
         app.task(_inner, name="test.inner")
         app.task(_joined, name="test.joined")

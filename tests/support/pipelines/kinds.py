@@ -1,15 +1,57 @@
-"""Kinds of branches that a test adds to those of the product."""
+"""Kinds of branches that a test adds to those of the product.
+
+The test's own process passes `kinds_with("moody")` where the pipeline is read: it plans requests and searches nothing.  A
+child process calls `declare(moody=search)` before anything else (`RunningPipeline(preload=...)`): from then on a package
+with these branch kinds is installed in that process, so every command that the product has finds them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+import sys
+from collections.abc import Callable, Iterable
+from importlib.metadata import Distribution, DistributionFinder
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from config.pipeline import BRANCH_KINDS
-from tasks.request.search import KINDS
+from assembly.kinds import BUILT_IN
+from config import extensions
+from models.extensions import BranchKind, Kinds
+
+DECLARED = SimpleNamespace()
+"""The kinds by name; the entry points of the package name its attributes."""
 
 
-def declare(**kinds: Callable[..., Any]) -> None:
-    """Make them known to this process: to the pipeline's reader and to the search tasks."""
-    cast("dict[str, Any]", BRANCH_KINDS).update({kind: {} for kind in kinds})
-    cast("dict[str, Any]", KINDS).update(kinds)
+def kinds_with(*names: str) -> Kinds:
+    """The built-in kinds, and branch kinds of these names that find nothing."""
+    return BUILT_IN | Kinds(branches={name: BranchKind(lambda part: []) for name in names})
+
+
+def declare(**searches: Callable[..., Any]) -> None:
+    """Install a package with branch kinds of these names, which search so, in this process."""
+    if not vars(DECLARED):
+        sys.meta_path.append(_Finder())
+    for kind, search in searches.items():
+        setattr(DECLARED, kind, BranchKind(search))
+    extensions.installed.cache_clear()
+    extensions.offered.cache_clear()
+
+
+class _Package(Distribution):
+    def read_text(self, filename: str) -> str | None:
+        points = [f"{kind} = {__name__}:DECLARED.{kind}" for kind in vars(DECLARED)]
+        return {
+            "METADATA": "Metadata-Version: 2.1\nName: kinds-of-tests\nVersion: 1.0\n",
+            "entry_points.txt": "\n".join(["[chorale.branch_kinds]", *points]),
+        }.get(filename)
+
+    def locate_file(self, path: Any) -> Path:
+        return Path(path)
+
+
+class _Finder(DistributionFinder):
+    def find_spec(self, *_: Any) -> None:
+        return None
+
+    def find_distributions(self, context: Any = None) -> Iterable[Distribution]:
+        return [_Package()]

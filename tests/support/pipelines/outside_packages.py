@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from config import extensions
-from fusion.methods import METHODS
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "chorale-wiki-source"
 
@@ -55,7 +54,7 @@ def write_package(folder: Path, name: str, module: str, **groups: str) -> None:
 @contextmanager
 def importable(folder: Path) -> Iterator[None]:
     """What is installed there is found by this process, and forgotten afterwards."""
-    before, methods = set(sys.modules), dict(METHODS)
+    before = set(sys.modules)
     sys.path.insert(0, str(folder))
     _forget()
     try:
@@ -65,8 +64,6 @@ def importable(folder: Path) -> Iterator[None]:
         for name in set(sys.modules) - before:
             if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
                 del sys.modules[name]
-        METHODS.clear()
-        METHODS.update(methods)
         _forget()
 
 

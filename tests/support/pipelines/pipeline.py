@@ -18,9 +18,9 @@ from chorale_client import Chorale
 from assembly.kinds import BUILT_IN
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline_reader import Options
 from config.settings import Settings
 from models.documents import Document, Manifest, Passage
+from models.extensions import Kinds
 from tasks.registration import make_app
 from tests.support.pipelines.fork_server import ForkedProcess, ForkServer
 from tests.support.servers.redis_server import RedisServer
@@ -64,7 +64,7 @@ class RunningPipeline:
         sweeper: bool = False,
         pipeline_file: Path | None = None,
         environment: Mapping[str, str] | None = None,
-        branch_kinds: Mapping[str, Options] = BRANCH_KINDS,
+        kinds: Kinds = BUILT_IN,
         preload: str = "",
         forked: bool = True,
     ) -> None:
@@ -83,9 +83,7 @@ class RunningPipeline:
         names: dict[str, Any] = {
             name.removeprefix("CHORALE_").lower(): value for name, value in self.environment.items()
         }
-        self.resources = Resources(
-            Settings(**names), load_pipeline(pipeline_file, branch_kinds=branch_kinds), server.url
-        )
+        self.resources = Resources(Settings(**names), load_pipeline(pipeline_file, kinds), server.url)
         self.app = make_app(self.resources)
         self.redis = self.resources.redis
         self._queues = list(self.resources.pipeline.queues if queues is None else queues)

@@ -8,9 +8,9 @@ import pytest
 from chorale_client.answer import Answer, QuestionAnswer
 from chorale_client.request import Request
 
+from assembly.pipeline import load_pipeline
 from bench.collection import Collection
 from bench.evaluation import QUESTIONS_A_REQUEST, Run, evaluate, ranked_documents, runs_of
-from config.pipeline import load_pipeline
 
 COLLECTION = Collection(
     "tiny", Path("corpus.jsonl"), {"q1": "one", "q2": "two"}, {"q1": {"a": 1}, "q2": {"b": 1}}

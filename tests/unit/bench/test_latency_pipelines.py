@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bench.no_op import KIND, PIPELINE_FILE
-from config.pipeline import BRANCH_KINDS, load_pipeline
+from assembly.pipeline import load_pipeline
+from bench.no_op import KINDS, PIPELINE_FILE
 
 
 def test_the_clustered_pipeline_has_the_branches_and_configurations_of_the_embedded_one() -> None:
-    kinds = {**BRANCH_KINDS, KIND: {}}
     embedded, clustered = (
-        load_pipeline(file, branch_kinds=kinds)
+        load_pipeline(file, KINDS)
         for file in (PIPELINE_FILE, PIPELINE_FILE.with_name("latency_clustered.toml"))
     )
     assert [store.kind for store in clustered.stores.values()] == ["elasticsearch", "weaviate"]

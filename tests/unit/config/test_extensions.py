@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from assembly.resources import Resources
-from config.capabilities import capabilities
-from config.pipeline import STORE_KINDS, Pipeline, load_pipeline
-from config.settings import Settings
+from assembly.kinds import BUILT_IN
+from assembly.pipeline import load_pipeline
+from config.declarations import Pipeline
 from models.errors import WrongDeclaration
 from tests.support.pipelines.outside_packages import importable, write_package
 
@@ -38,10 +37,12 @@ method = "mean"
 """
 MODULE = """
 from models.extensions import BranchKind, GeneratorKind, StoreKind
+from models.fusion_method import Method
 SHELF = StoreKind(lambda name, options: (name, options), options={"depth": None, "order": ("up", "down")}, writes=True)
 READS = StoreKind(lambda name, options: 1 / 0)
 TITLES = BranchKind(lambda part: [])
-MEAN = "no method"
+MEAN = Method("mean", lambda rankings, k: [], best=float, single_hit=float, all_equal=lambda k, rank: k)
+TEXT = "no method"
 """
 POINTS = {
     "stores": "shelf = good:SHELF\nreads = good:READS",
@@ -82,6 +83,10 @@ def test_what_a_package_offers_can_be_declared(site: Path, declares: Declares) -
     assert pipeline.stores["other"].options == {"depth": "3"}
     assert [branch.kind for branch in pipeline.branches] == ["bm25", "titles"]
     assert pipeline.configurations["plain"].method == "mean"
+    assert (pipeline.kinds.stores["shelf"].writes, list(pipeline.kinds.methods)) == (
+        True,
+        ["rrf", "rrf-grouped", "mean"],
+    )
 
 
 def test_what_no_pipeline_names_is_not_imported(site: Path, declares: Declares) -> None:
@@ -143,14 +148,27 @@ def test_a_name_that_two_packages_claim_is_refused(site: Path, declares: Declare
     assert {"good 1.0", "second 1.0"} <= set(said.split("claimed by ")[1].split(":")[0].split(" and by "))
 
 
-def test_a_method_that_is_none_is_named(site: Path, declares: Declares, tmp_path: Path) -> None:
-    with pytest.raises(WrongDeclaration, match=r"fusion method 'mean' of the package good 1\.0 is no fusion"):
-        Resources(Settings(home=tmp_path), declares(PIPELINE), "redis://nowhere")
+def test_a_method_that_is_none_is_named(site: Path, declares: Declares) -> None:
+    write_package(site, "odd", MODULE, methods="text = odd:TEXT\nmedian = odd:MEAN")
+    with importable(site):
+        said = refusal(declares, PIPELINE.replace('"mean"', '"text"'))
+        assert (
+            "configurations.plain.method: fusion method 'text' of the package odd 1.0 is str; under " in said
+        )
+        assert "chorale.methods stands a models.fusion_method.Method" in said
+        said = refusal(declares, PIPELINE.replace('"mean"', '"median"'))
+        assert "fusion method 'median' of the package odd 1.0 calls itself 'mean'" in said
+
+
+def test_reading_one_declaration_changes_no_other(site: Path, declares: Declares) -> None:
+    """What a package brings is known where a pipeline names it, and nowhere else."""
+    assert "mean" in declares(PIPELINE).kinds.methods
+    assert load_pipeline().kinds == BUILT_IN
 
 
 def test_capabilities_follow_from_the_kinds(site: Path, declares: Declares) -> None:
     text = PIPELINE + '\n[stores.reads]\nkind = "reads"\n'
-    assert capabilities(declares(text), STORE_KINDS) == (
+    assert declares(text).capabilities == (
         "local:read",
         "local:write",
         "other:read",

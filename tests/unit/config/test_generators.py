@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from config.generators import ExpansionOptions, HydeOptions
-from config.pipeline import load_pipeline
+from assembly.pipeline import load_pipeline
+from branches.expansion import ExpansionOptions
+from branches.kinds.hyde import HydeOptions
 from models.errors import NotConfigured, WrongDeclaration
 
 BRANCH = """

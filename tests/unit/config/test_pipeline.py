@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from config.declarations import RerankerDeclaration
-from config.pipeline import DEFAULT_FILE, Pipeline, load_pipeline
+from assembly.kinds import BUILT_IN
+from assembly.pipeline import load_pipeline
+from config.declarations import Pipeline, RerankerDeclaration
+from config.pipeline_reader import DEFAULT_FILE
 from inference.rerankers import RERANKERS
 from models.errors import WrongDeclaration
+from models.extensions import BranchKind, Kinds, StoreKind
 from models.plan import BoostPlan
 
 SMALLEST = """\
@@ -188,9 +192,13 @@ def test_kinds_and_methods_can_come_from_outside(tmp_path: Path) -> None:
         '[branches.graph]\nkind = "walk"\ngroup = "graph"\nstore = "far"\n'
         '[configurations.c]\nmethod = "magic"\n'
     )
-    pipeline = load_pipeline(
-        file, store_kinds={"distant": {"url": None}}, branch_kinds={"walk": {}}, methods=("magic",)
+    magic = replace(BUILT_IN.methods["rrf"], name="magic")
+    kinds = Kinds(
+        {"distant": StoreKind(lambda name, options: None, {"url": None})},
+        {"walk": BranchKind(lambda part: [])},
+        {"magic": magic},
     )
+    pipeline = load_pipeline(file, kinds)
     assert pipeline.stores["far"].options == {"url": "x"}
     assert pipeline.branches[0].kind == "walk"
 

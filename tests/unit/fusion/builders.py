@@ -7,9 +7,12 @@ from typing import Any
 
 from chorale_client.request import Request
 
-from fusion.protocol import BranchRanking
+from assembly.kinds import BUILT_IN
+from fusion import fuse
+from fusion.fused_hits import FusedQuestion
 from models.documents import PassageText
 from models.envelope import Envelope
+from models.fusion_method import BranchRanking
 from models.hits import Hit, Ranking
 from models.plan import BranchPlan, Plan
 
@@ -74,3 +77,11 @@ def texts(*document_ids: str, text: str = "A text.", **metadata: Any) -> Mapping
         f"{id_}#0": PassageText(f"{id_}#0", id_, f"Title of {id_}", "", text, metadata)
         for id_ in document_ids
     }
+
+
+def fuse_question(
+    plan: Plan, envelopes: Mapping[str, Envelope], position: int, request: Request, **options: Any
+) -> FusedQuestion:
+    """By the built-in method that the plan names."""
+    method = BUILT_IN.method(plan.method)
+    return fuse.fuse_question(plan, envelopes, position, request, method, **options)

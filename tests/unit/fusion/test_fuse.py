@@ -5,13 +5,11 @@ import pytest
 from chorale_client.words import StageStatus
 
 from fusion.fold import Folded, Why
-from fusion.fuse import fuse_question
 from fusion.fused_hits import FusedHit, FusedQuestion
 from models.envelope import Envelope
-from models.errors import WrongDeclaration
 from models.hits import Ranking
 from models.plan import BoostPlan
-from tests.unit.fusion.builders import answered, branch, envelopes, hit, plan, request
+from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, plan, request
 
 THREE = envelopes(
     bm25=[hit("a", score=12.5), hit("b", score=9.0)],
@@ -194,8 +192,3 @@ def test_fields_that_only_one_branch_knows_are_taken_from_it() -> None:
 def test_an_empty_branch_without_rankings_has_answered_every_question() -> None:
     empty = {"bm25": answered("bm25", hit("a")), "vector": Envelope("vector", "empty")}
     assert ids(fuse_question(plan(), empty, 0, request())) == ["a"]
-
-
-def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(WrongDeclaration, match="there are: rrf"):
-        fuse_question(plan(method="magic"), THREE, 0, request())

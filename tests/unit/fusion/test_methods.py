@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assembly.kinds import BUILT_IN
 from fusion.candidates import fuse_rankings
-from fusion.methods import METHODS, method_named
-from fusion.protocol import BranchRanking, Method, Worth
 from models.errors import WrongDeclaration
+from models.fusion_method import BranchRanking, Method, Worth
 from tests.unit.fusion.builders import ranking
 
 IDS = [f"d{number}" for number in range(8)]
@@ -26,7 +26,7 @@ branches = st.fixed_dictionaries({name: st.tuples(lists, weights) for name in GR
     ]
 )
 ks = st.sampled_from([0.0, 1.0, 10.0, 60.0])
-methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+methods = pytest.mark.parametrize("method", BUILT_IN.methods.values(), ids=BUILT_IN.methods)
 
 
 def order(rankings: list[BranchRanking], method: Method, k: float) -> list[str]:
@@ -39,7 +39,7 @@ def scores(rankings: list[BranchRanking], method: Method, k: float) -> dict[str,
 
 def test_an_unknown_method_is_refused_with_the_table() -> None:
     with pytest.raises(WrongDeclaration, match=r"no fusion method 'magic'; there are: rrf, rrf-grouped"):
-        method_named("magic")
+        BUILT_IN.method("magic")
 
 
 def test_a_hit_that_a_method_values_at_nothing_is_still_one_that_was_found() -> None:
@@ -89,7 +89,7 @@ def test_a_better_rank_never_lowers_a_score(
     assert after.get(document_id, 0) >= before.get(document_id, 0) * (1 - 1e-11)
 
 
-@pytest.mark.parametrize("method", [one for one in METHODS.values() if one.better_rank_never_lowers])
+@pytest.mark.parametrize("method", [one for one in BUILT_IN.methods.values() if one.better_rank_never_lowers])
 @given(swappable, ks, st.data())
 def test_a_better_rank_never_lowers_a_place_where_that_is_declared(
     method: Method, rankings: list[BranchRanking], k: float, data: st.DataObject

@@ -2,10 +2,10 @@ from collections.abc import Iterable
 
 import pytest
 
+from assembly.kinds import BUILT_IN
 from fusion.candidates import fuse_rankings
-from fusion.methods import METHODS
-from fusion.protocol import BranchRanking
-from fusion.rrf_grouped import RRF_GROUPED
+from fusion.methods import rrf_grouped
+from models.fusion_method import BranchRanking
 from tests.unit.fusion.builders import GROUPS, WEIGHTS, ranking
 
 DENSE = [f"dense{number:02}" for number in range(1, 101)]
@@ -16,7 +16,7 @@ def three(**ids: Iterable[str]) -> list[BranchRanking]:
 
 
 def fused(rankings: list[BranchRanking], method: str, k: float) -> dict[str, float]:
-    return {one.hit.document_id: one.score for one in fuse_rankings(rankings, METHODS[method], k)}
+    return {one.hit.document_id: one.score for one in fuse_rankings(rankings, BUILT_IN.methods[method], k)}
 
 
 def test_an_identifier_that_only_bm25_finds_drowns_in_flat_fusion() -> None:
@@ -42,7 +42,9 @@ def test_a_group_counts_with_the_mean_of_its_weights_and_its_own_ranks() -> None
 
 def test_branches_share_what_their_group_earned_in_proportion() -> None:
     rankings = three(vector=["x", "a"], hyde=["a"])
-    [found] = [one.found for one in fuse_rankings(rankings, RRF_GROUPED, 10) if one.hit.document_id == "a"]
+    [found] = [
+        one.found for one in fuse_rankings(rankings, rrf_grouped.METHOD, 10) if one.hit.document_id == "a"
+    ]
     in_group = 0.4 / 12 + 0.3 / 11
     worths = {branch.name: worth for branch, _, worth in found}
     assert worths["vector"].weight == pytest.approx(0.35 * (0.4 / 12) / in_group)
@@ -79,4 +81,4 @@ def test_a_document_that_rises_can_lose_a_place_to_a_third() -> None:
     assert 0.3 / 65 + 0.25 / 63 > 0.3 / 62 + 0.25 / 67 > 0.3 / 65 + 0.25 / 64
     assert order("d2", "d3", "d5", "d1", "d7", "d0", "d6")[:3] == ["d2", "d1", "d6"]
     assert order("d2", "d3", "d1", "d5", "d7", "d0", "d6")[:3] == ["d2", "d6", "d1"]
-    assert not METHODS["rrf-grouped"].better_rank_never_lowers
+    assert not BUILT_IN.methods["rrf-grouped"].better_rank_never_lowers

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from branches.needs import NEEDS
-from config.pipeline import BRANCH_KINDS, load_pipeline
 from config.settings import Settings
 from models.errors import WrongDeclaration
-from tasks.request.search import KINDS
 from tests.support.pipelines.outside_packages import importable, write_package
 
 PIPELINE = """\
@@ -38,8 +36,11 @@ def site(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path / "site"
 
 
-def test_each_kind_says_what_it_needs() -> None:
-    assert NEEDS.keys() == KINDS.keys() == BRANCH_KINDS.keys()
+def test_a_process_needs_what_the_kinds_of_its_branches_need() -> None:
+    resources = Resources(Settings(), load_pipeline(), "redis://unused")
+    assert resources.needs == {"questions", "passages", "text", "vectors"}
+    resources.kinds = {"bm25", "http"}
+    assert resources.needs == {"text"}
 
 
 def test_what_a_package_s_kind_needs_is_loaded_and_counted(site: Path, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from chorale_client import Request, make_request
 
-from config.pipeline import Pipeline, load_pipeline
+from assembly.pipeline import load_pipeline
+from config.declarations import Pipeline
 from models.plan import Plan, RerankPlan
 from tasks.request.planning import NotOffered, question_keys, reserves_ms, resolve
 

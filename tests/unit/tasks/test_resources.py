@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from tests.support.models.tiny_bert import TEXTS, write_tiny_bert

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from redis.exceptions import AuthenticationError
 
+from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
-from config.pipeline import load_pipeline
 from config.settings import Settings
 from models.documents import Document, Manifest, Passage
 from search.embedded.store import EmbeddedStore

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from fusion.protocol import BranchRanking, Method, Worth
+from models.fusion_method import BranchRanking, Method, Worth
 
 
 def reciprocal_rank(k: float, rank: int = 1) -> float:
@@ -25,7 +25,7 @@ def worths(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]
     return [_row(ranking.weight, k, len(ranking.ids)) for ranking in rankings]
 
 
-RRF = Method(
+METHOD = Method(
     name="rrf",
     worths=worths,
     best=reciprocal_rank,

@@ -1,22 +1,25 @@
-"""Options of the branches that may ask a language model: a table's fields, their ranges and their reasons."""
+"""Options of a branch that may ask a language model: the endpoint, and what asking it costs at most."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import re
 from abc import abstractmethod
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from config import extensions
-from config.declarations import Declared
-from models.errors import NotConfigured, WrongDeclaration
+from models.declared import Declared
+from models.errors import NotConfigured
 
-HYPOTHESIS_PROMPTS = ("en", "de", "es", "fr", "it", "en-science", "en-law", "en-support", "it-law")
-GENERATORS = ("feedback", "openai")
+if TYPE_CHECKING:
+    from cache.hypotheses import Write
+    from inference.chat_model import ChatModel
+
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -44,11 +47,12 @@ def _variable(name: str) -> str:
     return name
 
 
-def _prompt(text: str) -> str:
-    if text not in HYPOTHESIS_PROMPTS and "{question}" not in text:
-        named = ", ".join(HYPOTHESIS_PROMPTS)
-        raise ValueError(f"no prompt {text[:80]!r}; there are: {named}, or a text that holds {{question}}")
-    return text
+class Writer(NamedTuple):
+    """What writes for the questions of a branch."""
+
+    write: Write
+    is_whole: Callable[[tuple[str, ...]], bool]
+    """Whether the texts of a question are all that was asked for; only then they are kept."""
 
 
 class Endpoint(Declared):
@@ -107,58 +111,30 @@ class Endpoint(Declared):
         said = self.model_dump_json(exclude={"url", "api_key_env", "limit_s", "least_s"})
         return hashlib.sha256(f"{said}\n{prompt}".encode()).hexdigest()[:16]
 
+    @abstractmethod
+    def prompt_text(self, language: str) -> str:
+        """What the model is asked, in an installation of this language."""
 
-class HydeOptions(Endpoint):
-    """Where the vector of the `hyde` kind comes from."""
+    @abstractmethod
+    def open_writer(self, language: str, variants: frozenset[str]) -> Writer:
+        """`variants`: the kinds of variants that are wanted.  Raises NotConfigured."""
 
-    generator: str = "feedback"
-    """`feedback`: the best BM25 passages, without a language model; `openai`: hypothetical documents; else a package's."""
-    generator_options: dict[str, Any] = Field(default_factory=dict)
-    """Of a package's generator."""
-    prompt: Annotated[str, AfterValidator(_prompt)] | None = Field(None, max_length=8_192)
-    """A name in the table, or a text that holds `{question}`.  Not given: that of the installation's language."""
-    documents: int = Field(4, ge=1, le=16)
-    """Hypothetical documents a question, averaged with it (Gao et al. 2022); up to 64 of a request are written at the
-    same time."""
-    fallback: Literal["feedback", "none"] = "feedback"
-    """What stands in where the model is not asked or fails; `none`: the branch is left out."""
+    def feedback_from(self, own_store: str) -> str | None:
+        """The store whose passages stand in where the model is not asked; None: nothing stands in."""
+        return None
 
-    feedback_store: str | None = None
-    """The store whose BM25 finds the passages of feedback, where that is not the branch's own: an engine for texts
-    beside one for vectors."""
+    def open_chat(self) -> ChatModel:
+        """Raises NotConfigured: without its key, or without the `openai` package."""
+        key = self.api_key()
+        if importlib.util.find_spec("openai") is None:
+            raise NotConfigured("the openai package is not installed; `make llm` installs it")
+        from inference.chat_model import ChatModel
 
-    @property
-    def asks_a_model(self) -> bool:
-        return self.generator != "feedback"
-
-    @property
-    def is_foreign(self) -> bool:
-        return self.generator not in GENERATORS
-
-    @model_validator(mode="after")
-    def _is_in_the_tables(self) -> HydeOptions:
-        if self.generator not in (known := extensions.choices("generator", GENERATORS)):
-            raise ValueError(f"no generator {self.generator[:80]!r}; there are: {', '.join(known)}")
-        if (why_not := extensions.claimed("generator", self.generator, GENERATORS)) is not None:
-            raise ValueError(why_not)
-        if self.is_foreign:
-            try:
-                extensions.load("generator", self.generator)
-            except WrongDeclaration as error:
-                raise ValueError(str(error)) from error
-        elif self.generator_options:
-            raise ValueError(f"the generator {self.generator!r} has no generator_options")
-        return self
-
-
-class ExpansionOptions(Endpoint):
-    """Of the `bm25` and `vector` kinds: whether a language model rewrites the question for this branch."""
-
-    expansion: Literal["none", "openai"] = "none"
-    replace: bool = False
-    """Search with the rewrites alone.  Then, without them, the branch is left out, since it would be a copy of one
-    that searches the question itself."""
-
-    @property
-    def asks_a_model(self) -> bool:
-        return self.expansion == "openai"
+        return ChatModel(
+            url=str(self.url),
+            model=str(self.model),
+            api_key=key,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            fields=self.fields,
+        )

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from math import fsum
 from statistics import fmean
 
-from fusion import rrf
+from fusion.methods import rrf
 from fusion.order import best_first
-from fusion.protocol import BranchRanking, Method, Worth
+from models.fusion_method import BranchRanking, Method, Worth
 
 
 def _group_fusion(members: Sequence[BranchRanking], k: float) -> dict[str, tuple[float, float]]:
@@ -60,7 +60,7 @@ def worths(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]
     return table
 
 
-RRF_GROUPED = Method(
+METHOD = Method(
     name="rrf-grouped",
     worths=worths,
     best=rrf.reciprocal_rank,

@@ -1,4 +1,4 @@
-"""What every fusion method declares and promises; `methods.py` is the table of them.
+"""What every fusion method declares and promises.
 
 The fused score of a document is the sum, over the branches that found it, of weight x normalised.  Both stand
 on the hit, so that anyone can compute its score again.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from models.hits import Hit
+if TYPE_CHECKING:
+    from models.hits import Hit
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Method:
     """A fusion method and what it declares about its normalised values, all at a given `k`."""
 
     name: str
+    """What a pipeline or a request calls it."""
     worths: Callable[[Sequence[BranchRanking], float], list[Sequence[Worth]]]
     """Rankings in name order and `k` -> for each ranking the worth of each of its ids, in order."""
     best: Callable[[float], float]

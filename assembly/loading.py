@@ -1,0 +1,43 @@
+"""The models that the settings and the pipeline name; loaded when they are first asked or warmed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from inference import embedders, rerankers
+from inference.two_precisions import TwoPrecisions
+
+if TYPE_CHECKING:
+    from config.declarations import RerankerDeclaration
+    from config.settings import Settings
+    from inference.protocol import Embedder, Reranker
+
+
+def load_embedder(settings: Settings, precision: str, *, threads: int) -> Embedder:
+    return embedders.load_embedder(
+        settings.embedder,
+        backend=settings.embedder_backend,
+        threads=threads,
+        device=settings.embedder_device,
+        max_pieces=settings.passage_pieces,
+        precision=precision,
+    )
+
+
+def load_embedders(settings: Settings, *, threads: int) -> TwoPrecisions:
+    """The side for questions, and that for passages."""
+    return TwoPrecisions.of(
+        lambda precision: load_embedder(settings, precision, threads=threads),
+        questions=settings.embedder_question_precision,
+        passages=settings.embedder_document_precision,
+    )
+
+
+def load_reranker(declared: RerankerDeclaration, *, threads: int) -> Reranker:
+    return rerankers.load_reranker(
+        declared.model,
+        backend=declared.backend,
+        threads=threads,
+        device=declared.device,
+        max_pieces=declared.max_pieces,
+    )

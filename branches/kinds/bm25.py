@@ -1,0 +1,27 @@
+"""The `bm25` kind: the words of the questions, and of their variants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from branches.expansion import ExpansionOptions, expanded_texts
+from fusion.question_variants import LEXICAL
+from models.extensions import BranchKind
+
+if TYPE_CHECKING:
+    from branches.part import Part
+    from models.hits import Ranking
+
+
+def search_bm25(part: Part) -> list[Ranking]:
+    return part.search_text(expanded_texts(part, LEXICAL), part.branch.depth)
+
+
+KIND = BranchKind(
+    search_bm25,
+    options=ExpansionOptions,
+    needs=frozenset({"text"}),
+    variants=LEXICAL,
+    options_in_plan=False,
+    asks_http=False,
+)

@@ -1,0 +1,28 @@
+"""The `vector` kind: the embeddings of the questions, and of their variants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from branches.expansion import ExpansionOptions, expanded_texts
+from fusion.question_variants import DENSE
+from models.extensions import BranchKind
+
+if TYPE_CHECKING:
+    from branches.part import Part
+    from models.hits import Ranking
+
+
+def search_vector(part: Part) -> list[Ranking]:
+    texts = expanded_texts(part, DENSE)
+    return part.search_vectors(part.embed(texts), map(len, texts))
+
+
+KIND = BranchKind(
+    search_vector,
+    options=ExpansionOptions,
+    needs=frozenset({"questions", "vectors"}),
+    variants=DENSE,
+    options_in_plan=False,
+    asks_http=False,
+)
