@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,12 @@ class Manifest:
     dimension: int
     title_repeats: str = "auto"
     format_version: int = 1
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any]) -> Manifest:
+        """Ignores what another version stored beside the fields."""
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in stored.items() if name in known})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -148,8 +148,7 @@ def namespace_from(name: str, index: str, mappings: Mapping[str, Any]) -> Namesp
             f"the index {index} of namespace {name!r} is not of this version's layout (format "
             f"{meta.get('format')}, here {FORMAT}): build it again with `chorale index --rebuild`"
         )
-    known = {field.name for field in fields(Manifest)}
-    manifest = Manifest(**{key: value for key, value in meta["manifest"].items() if key in known})
+    manifest = Manifest.from_stored(meta["manifest"])
     return Namespace(
         name, index, manifest, Words(meta["analyser"], manifest), meta["vectors"], meta["shards"]
     )

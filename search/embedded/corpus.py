@@ -5,6 +5,7 @@ Only the writer (`transactions`) imports SQLAlchemy, which takes .8 s; a search 
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import time
@@ -13,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from models.documents import Manifest
 from search.embedded.connections import connected, corpus_file, file_number, format_of, gone, translated
 
 _KEPT_OPEN = 8
@@ -33,8 +35,11 @@ class Pulse:
     visible: int
     generation: int
     lexical: str
-    manifest: str
-    """JSON."""
+    manifest_json: str
+
+    @property
+    def manifest(self) -> Manifest:
+        return Manifest.from_stored(json.loads(self.manifest_json))
 
     @property
     def is_behind(self) -> bool:

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.documents import NamespaceState, PassageText, Vector
+from models.documents import Manifest, NamespaceState, PassageText, Vector
 from search.batching import distinct_in_batches
 from search.deadline import Deadline
-from search.embedded.namespace_reader import manifest_from
 from search.embedded.vector_search import STORED
 
 _AT_ONCE = 200
@@ -88,7 +87,7 @@ def held(
 
 def namespaces(connection: sqlite3.Connection) -> list[NamespaceState]:
     return [
-        NamespaceState(name, documents, passages, generation, manifest_from(manifest))
+        NamespaceState(name, documents, passages, generation, Manifest.from_stored(json.loads(manifest)))
         for name, documents, passages, generation, manifest in connection.execute(_STATES)
     ]
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 import time
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from models.documents import Manifest
 from models.errors import BadIndex
@@ -24,13 +22,6 @@ _TOUCHED_NEXT = """
     SELECT rid, 1 FROM chorale_passage WHERE namespace_id = ? AND sequence = ?
     UNION ALL SELECT rid, 0 FROM chorale_passage WHERE namespace_id = ? AND ended = ? LIMIT 1
 """
-
-_MANIFEST_FIELDS = frozenset(field.name for field in fields(Manifest))
-
-
-def manifest_from(stored: str | dict[str, Any]) -> Manifest:
-    known = json.loads(stored) if isinstance(stored, str) else stored
-    return Manifest(**{name: value for name, value in known.items() if name in _MANIFEST_FIELDS})
 
 
 def unknown_namespace(corpus: Corpus, namespace: str) -> BadIndex:
@@ -125,7 +116,7 @@ class NamespaceReader:
         self._has_vectors |= vectors
         with self._corpus.reading() as connection:
             pulse = self._pulse(connection)
-            manifest = manifest_from(pulse.manifest)
+            manifest = pulse.manifest
             table = self._rows
             if table is None or table.must_start_again(pulse.namespace_id, pulse.visible):
                 table = self._rows = RowTable(pulse.namespace_id)

@@ -26,7 +26,7 @@ from search.analysis import analyser
 from search.checks import check_manifest, checked_documents, same_manifest
 from search.embedded.corpus import Corpus, Pulse
 from search.embedded.lexical_index import check_index, create_index, write_index
-from search.embedded.namespace_reader import manifest_from, unknown_namespace
+from search.embedded.namespace_reader import unknown_namespace
 from search.embedded.passage_rows import TOMBSTONE_BATCHES
 from search.embedded.transactions import Transactions
 from search.embedded.vector_search import STORED
@@ -91,10 +91,10 @@ class CorpusWriter:
         check_manifest(namespace, manifest)
         analyser(manifest.language)
         if (pulse := self._corpus.pulse(namespace)) is not None:
-            return same_manifest(namespace, manifest_from(pulse.manifest), manifest)
+            return same_manifest(namespace, pulse.manifest, manifest)
         with self.exclusive(namespace):
             if (pulse := self._corpus.pulse(namespace)) is not None:
-                return same_manifest(namespace, manifest_from(pulse.manifest), manifest)
+                return same_manifest(namespace, pulse.manifest, manifest)
             with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
                 row = {
                     "name": namespace,
@@ -113,7 +113,7 @@ class CorpusWriter:
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
         with self._writing(namespace) as pulse:
-            chosen = checked_documents(documents, manifest_from(pulse.manifest))
+            chosen = checked_documents(documents, pulse.manifest)
             if not chosen:
                 return pulse.generation
             check_index(self._corpus.lexical_folder(pulse.lexical))
@@ -203,7 +203,7 @@ class CorpusWriter:
     def _index(
         self, connection: sqlite3.Connection, pulse: Pulse, lexical: str, *, since: int, gone: Sequence[int]
     ) -> None:
-        manifest = manifest_from(pulse.manifest)
+        manifest = pulse.manifest
         rows = connection.execute(_TO_INDEX, (pulse.namespace_id, since))
         texts = ((rid, indexed_text(title, heading, text, manifest)) for rid, title, heading, text in rows)
         write_index(self._corpus.lexical_folder(lexical), manifest.language, delete=gone, add=texts)

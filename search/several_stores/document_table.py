@@ -33,7 +33,7 @@ from search.several_stores.high_water_marks import (
     set_mark,
     take_mark,
 )
-from search.several_stores.namespace_rows import manifest_from, read_namespaces
+from search.several_stores.namespace_rows import read_namespaces
 
 _AT_ONCE = 500
 _D, _N, _S, _G, _R = document_table.c, namespace_table.c, state_table.c, generation_table.c, rebuild_table.c
@@ -94,7 +94,7 @@ class DocumentTable:
             row = connection.execute(select(namespace_table).where(where)).one_or_none()
         if row is None:
             return None
-        return Build(row.namespace_id, row.name, manifest_from(row.manifest), row.is_current)
+        return Build(row.namespace_id, row.name, Manifest.from_stored(row.manifest), row.is_current)
 
     def make(self, namespace: str, manifest: Manifest, *, is_current: bool = True) -> None:
         with self._database.writing(namespace) as connection:
@@ -125,14 +125,19 @@ class DocumentTable:
         return [Change(document_id, sequence, None) for document_id in gone]
 
     def record(
-        self, build: Build, told: Mapping[str, StoreResult], *, stores: Collection[str], is_batch: bool = False
+        self,
+        build: Build,
+        results: Mapping[str, StoreResult],
+        *,
+        stores: Collection[str],
+        is_batch: bool = False,
     ) -> None:
         """Commit the stores' results; rows of documents that each of `stores` has deleted are removed.
 
         `is_batch`: these are all changes of one sequence.
         """
         with self._database.writing(build.name) as connection:
-            for store, one in told.items():
+            for store, one in results.items():
                 of_store = and_(
                     _of(state_table, build),
                     _S.store == store,
@@ -153,28 +158,12 @@ class DocumentTable:
                     advance_mark(connection, build.namespace_id, store, one.changes[0].sequence)
             deleted = {
                 change.document_id
-                for one in told.values()
+                for one in results.values()
                 for change in one.changes
                 if change.document is None
             }
             for part in in_batches(sorted(deleted), _AT_ONCE):
-                shown = select(_S.document_id).where(
-                    _S.namespace_id == _D.namespace_id,
-                    _S.document_id == _D.document_id,
-                    _S.store.in_(stores),
-                    _S.state == WRITTEN,
-                    _S.sequence == _D.sequence,
-                )
-                counted = shown.with_only_columns(func.count()).correlate(document_table).scalar_subquery()
-                gone = select(_D.document_id).where(
-                    _of(document_table, build),
-                    _D.document_id.in_(part),
-                    _D.is_deleted,
-                    counted == len(stores),
-                )
-                ids = list(connection.scalars(gone))
-                _forget(connection, document_table, build, ids)
-                _forget(connection, state_table, build, ids)
+                _forget_deleted(connection, build, part, stores)
 
     def behind(self, build: Build, store: str) -> dict[str, str]:
         """The ids of documents that a store does not show correctly, with the reason if the store gave one."""
@@ -223,22 +212,17 @@ class DocumentTable:
             return list(connection.scalars(asked.order_by(_D.document_id)))
 
     def revisions(self, build: Build, source: str | None = None) -> dict[str, str]:
-        where = and_(_of(document_table, build), ~_D.is_deleted)
-        if source is not None:
-            where = and_(where, _D.source == source)
+        asked = _revisions(build, source)
         with self._database.reading() as connection:
-            rows = connection.execute(select(_D.document_id, _D.revision).where(where)).all()
-        return {row.document_id: row.revision for row in rows}
+            return {row.document_id: row.revision for row in connection.execute(asked)}
 
     def held(self, build: Build, document_ids: Iterable[str], source: str | None = None) -> dict[str, str]:
-        where = and_(_of(document_table, build), ~_D.is_deleted)
-        if source is not None:
-            where = and_(where, _D.source == source)
+        asked = _revisions(build, source)
         found: dict[str, str] = {}
         with self._database.reading() as connection:
             for part in in_batches(list(document_ids), _AT_ONCE):
-                asked = select(_D.document_id, _D.revision).where(where, _D.document_id.in_(part))
-                found |= {row.document_id: row.revision for row in connection.execute(asked)}
+                rows = connection.execute(asked.where(_D.document_id.in_(part)))
+                found |= {row.document_id: row.revision for row in rows}
         return found
 
     @contextmanager
@@ -311,6 +295,12 @@ def _of(table: Any, build: Build) -> Any:
     return table.c.namespace_id == build.namespace_id
 
 
+def _revisions(build: Build, source: str | None) -> Any:
+    """Id and revision of the existing documents, of one source or of all."""
+    asked = select(_D.document_id, _D.revision).where(_of(document_table, build), ~_D.is_deleted)
+    return asked if source is None else asked.where(_D.source == source)
+
+
 def _next(connection: Connection, build: Build) -> int:
     mine = _of(namespace_table, build)
     connection.execute(update(namespace_table).where(mine).values(sequence=_N.sequence + 1))
@@ -328,6 +318,28 @@ def _state(build: Build, store: str, change: Change, failures: Mapping[str, str]
         "reason": "" if why is None else why.replace("\0", "")[:1_000],
         "sequence": change.sequence,
     }
+
+
+def _forget_deleted(
+    connection: Connection, build: Build, document_ids: Sequence[str], stores: Collection[str]
+) -> None:
+    """Remove the rows of those deleted documents that every store has deleted."""
+    done = select(func.count()).where(
+        _S.namespace_id == _D.namespace_id,
+        _S.document_id == _D.document_id,
+        _S.store.in_(stores),
+        _S.state == WRITTEN,
+        _S.sequence == _D.sequence,
+    )
+    gone = select(_D.document_id).where(
+        _of(document_table, build),
+        _D.document_id.in_(document_ids),
+        _D.is_deleted,
+        done.correlate(document_table).scalar_subquery() == len(stores),
+    )
+    ids = list(connection.scalars(gone))
+    _forget(connection, document_table, build, ids)
+    _forget(connection, state_table, build, ids)
 
 
 def _forget(connection: Connection, table: Any, build: Build, document_ids: Sequence[str]) -> None:

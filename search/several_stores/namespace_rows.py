@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
-
 from sqlalchemy import Connection, and_, func, select
 
 from models.document_tables import document_table, generation_table, namespace_table
 from models.documents import Manifest, NamespaceState
 
 _D, _N, _G = document_table.c, namespace_table.c, generation_table.c
-_MANIFEST_FIELDS = frozenset(field.name for field in fields(Manifest))
-
-
-def manifest_from(told: Mapping[str, Any]) -> Manifest:
-    """Ignores fields that only another version knows."""
-    return Manifest(**{name: value for name, value in told.items() if name in _MANIFEST_FIELDS})
 
 
 def read_namespaces(connection: Connection) -> list[NamespaceState]:
@@ -45,7 +35,7 @@ def read_namespaces(connection: Connection) -> list[NamespaceState]:
             row[-3],
             int(row[-2]),
             int(row[-1]),
-            manifest_from(row.manifest),
+            Manifest.from_stored(row.manifest),
         )
         for row in rows
     ]

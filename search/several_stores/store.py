@@ -149,9 +149,9 @@ class ClusteredStore:
                     self.table.mark_whole(build, name)
                 is_whole = is_whole and not behind
                 for part in in_batches(behind, _BATCH):
-                    told = writer.write(namespace, self.table.changes(build, part))
-                    self.table.record(build, {name: told}, stores=self.stores)
-                    did_write = did_write or len(told.failures) < len(told.changes)
+                    result = writer.write(namespace, self.table.changes(build, part))
+                    self.table.record(build, {name: result}, stores=self.stores)
+                    did_write = did_write or len(result.failures) < len(result.changes)
                     if writer.is_away:
                         break
             self._level(namespace, self.table.generation(namespace) + did_write)
@@ -170,9 +170,9 @@ class ClusteredStore:
                 self._writers[name].ask_again()
                 for part in in_batches(one.surplus, _BATCH):
                     changes = [Change(document_id, 0, None) for document_id in part]
-                    told = self._writers[name].write(namespace, changes)
-                    if told.failures:
-                        found[name] = replace(one, failure=next(iter(told.failures.values())))
+                    result = self._writers[name].write(namespace, changes)
+                    if result.failures:
+                        found[name] = replace(one, failure=next(iter(result.failures.values())))
                         break
             if any(found.values()):
                 self._level(namespace, self.table.generation(namespace) + 1)
@@ -220,15 +220,15 @@ class ClusteredStore:
         asked = [writer for name, writer in self._writers.items() if name not in waiting]
         with ThreadPoolExecutor(max(1, len(asked))) as pool:
             done = pool.map(lambda writer: writer.write(build.name, changes), asked)
-            told = {writer.name: one for writer, one in zip(asked, done, strict=True)}
-        for name in [name for name, one in told.items() if one.is_missing]:
+            results = {writer.name: one for writer, one in zip(asked, done, strict=True)}
+        for name in [name for name, one in results.items() if one.is_missing]:
             with suppress(ServiceError):
                 self._make(build, name)
-                told[name] = self._writers[name].write(build.name, changes)
-        self.table.record(build, told, stores=self.stores, is_batch=True)
+                results[name] = self._writers[name].write(build.name, changes)
+        self.table.record(build, results, stores=self.stores, is_batch=True)
         generation = self._level(build.name, self.table.generation(build.name) + 1)
         failures: dict[str, list[str]] = {}
-        for name, one in told.items():
+        for name, one in results.items():
             for document_id, why in one.failures.items():
                 failures.setdefault(document_id, []).append(f"{name}: {why}")
         for name in self._writers.keys() & waiting:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from weaviate.classes.tenants import TenantActivityStatus
@@ -25,7 +25,6 @@ _MOST = 10_000
 """Weaviate's QUERY_MAXIMUM_RESULTS: no more namespaces can be listed."""
 
 _Answer = TypeVar("_Answer")
-_MANIFEST_FIELDS = frozenset(field.name for field in fields(Manifest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +41,9 @@ class Entry:
     @classmethod
     def of(cls, held: dict[str, Any]) -> Entry:
         read = json.loads(held["manifest"] or "{}")
-        known = {name: value for name, value in read.items() if name in _MANIFEST_FIELDS}
-        tenant, unused = read.get("tenant", held["name"]), read.get("unused", "")
-        return cls(held["name"], held["generation"], Manifest(**known) if known else None, tenant, unused)
+        tenant, unused = read.pop("tenant", held["name"]), read.pop("unused", "")
+        manifest = Manifest.from_stored(read) if read else None
+        return cls(held["name"], held["generation"], manifest, tenant, unused)
 
 
 @dataclass(frozen=True, slots=True)

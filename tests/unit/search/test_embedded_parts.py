@@ -140,7 +140,7 @@ def test_of_a_document_twice_in_a_batch_the_last_counts(store: EmbeddedStore) ->
 
 def test_what_cannot_be_stored_is_refused_whole(store: EmbeddedStore) -> None:
     for wrong, said in (
-        (document("b", "lone \ud800"), "encoding"),
+        (document("b", "lone \ud800"), "cannot be encoded"),
         (document("b", "x", metadata={"set": {1}}), "cannot be stored"),
         (document("b", "x", vectors=(UP * 2,)), "length 2"),
         (Document("b", "docs", "", (Passage("a#0", 0, "x"), Passage("a#0", 1, "y"))), "twice"),
