@@ -14,10 +14,10 @@ from models.errors import WrongDeclaration
 
 DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 
-# A server that vanished without a word is given up after this.
+# Time limits for a server that does not answer.
 CONNECT = {"sqlite": {}, "postgresql": {"connect_timeout": 5, "tcp_user_timeout": 10_000}}
 
-# A drainer that meets a lock gives up after this and tries again, so that it can be stopped meanwhile.
+# A drainer waits this long for a lock and then tries again, so that it can be stopped between attempts.
 ON_CONNECT = {
     "sqlite": ("PRAGMA busy_timeout = 2000", "PRAGMA foreign_keys = ON"),
     "postgresql": ("SET lock_timeout = '2s'",),
@@ -25,21 +25,21 @@ ON_CONNECT = {
 
 
 def database_url(url: str | URL) -> URL:
-    """`url` with the driver that we use; WrongDeclaration if it is no database for an audit trail."""
+    """`url` with our driver; raises WrongDeclaration if it is not a database for an audit trail."""
     parsed = make_url(url)
     name = parsed.get_backend_name()
     if name not in DRIVERS:
-        raise WrongDeclaration(f"audit database: no kind {name!r}; there are: {', '.join(DRIVERS)}")
+        raise WrongDeclaration(f"audit database: unknown kind {name!r}; there are: {', '.join(DRIVERS)}")
     if name == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise WrongDeclaration("audit database: SQLite needs a file, sqlite:////folder/audit.db")
     return parsed.set(drivername=DRIVERS[name])
 
 
 def open_database(url: str | URL, *, must_exist: bool = False, **options: Any) -> Engine:
-    """An engine on the audit database; `options` go to `create_engine`.  Nothing is connected yet.
+    """An engine for the audit database, not yet connected; `options` go to `create_engine`.
 
-    Its errors leave out the values, which may be somebody's question.  With `must_exist` a SQLite file that is not
-    there is an error; otherwise it is made.
+    Its errors do not contain values, which may be texts of questions.  With `must_exist`, a missing SQLite file is an
+    error; otherwise it is created.
     """
     parsed = database_url(url)
     engine = create_engine(
@@ -64,7 +64,7 @@ def open_database(url: str | URL, *, must_exist: bool = False, **options: Any) -
 
 
 def _follow_the_file(engine: Engine, path: Path, *, must_exist: bool) -> None:
-    """Write to the file of this name alone: one that was removed takes rows for as long as it is open, and loses them."""
+    """Reconnect if the file was deleted or replaced: rows written to a deleted file that is still open would be lost."""
 
     @event.listens_for(engine, "do_connect")
     def look(*_: object) -> None:
@@ -91,5 +91,5 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _json(value: Any) -> str:
-    """JSON that PostgreSQL takes: not a number is null."""
+    """JSON for PostgreSQL: NaN and infinity become null."""
     return to_json(value, inf_nan_mode="null").decode()

@@ -1,4 +1,4 @@
-"""The drainer: from the outbox into the audit tables, each ended request once, whatever is killed when."""
+"""The drainer: moves each ended request from the outbox to the audit tables exactly once, despite kills at any time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INSERTS: dict[str, Callable[..., sqlite.Insert | postgresql.Insert]] = {
 
 BLOCK_MS = 1_000
 GATHER_S = 0.2
-"""A pause after a batch that was not full: one transaction and two Redis commands for many requests."""
+"""The pause after a batch that was not full, so that one transaction serves many requests."""
 BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 10.0
 
 # Which of these entries are not there.
@@ -48,7 +48,7 @@ end
 """
 
 FIELDS_KEPT = 1_000
-"""Of an entry that is kept aside; Lua hands on no more than a few thousand values at once."""
+"""Maximum fields of an entry that is set aside; Lua passes on only a few thousand values at once."""
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +58,9 @@ Fields = Mapping[bytes | str, bytes | str]
 class Drainer:
     """Moves ended requests from the outbox to SQL; any number of drainers may run at once.
 
-    `engine` comes from `audit.database.open_database`, its schema from `audit.schema.upgrade`.  The texts of
-    questions are written only with `keep_texts`.  `batch` entries are read and written together; those of
-    large bulk requests can be megabytes each.  `run` begins with `prepare`, which may fail as the database may.
+    `engine` comes from `audit.database.open_database`, its schema from `audit.schema.upgrade`.  Texts of questions are
+    written only with `keep_texts`.  `batch` entries are read and written together; an entry of a large bulk request can
+    have megabytes.  `run` first calls `prepare`, and calls it again after a failure.
     """
 
     def __init__(
@@ -79,9 +79,9 @@ class Drainer:
         self._prepare = prepare
 
     def run(self, stop: threading.Event) -> None:
-        """Drain until `stop` is set; returns within a few seconds of it.
+        """Drain until `stop` is set, then return within a few seconds.
 
-        Whatever fails is tried again, at growing intervals, and logged once until it works again.
+        Failures are retried at growing intervals; only the first of a series is logged.
         """
         failures, is_prepared = 0, False
         while not stop.is_set():
@@ -95,14 +95,14 @@ class Drainer:
                 if failures == 1:
                     expected = isinstance(error, SQLAlchemyError | redis.RedisError | ServiceError | OSError)
                     log.warning(
-                        "audit: nothing is written, ended requests wait in the outbox: %s",
+                        "audit: writing fails, ended requests wait in the outbox: %s",
                         cause(error),
                         exc_info=not expected,
                     )
                 stop.wait(back_off_s(failures))
                 continue
             if failures:
-                log.info("audit: written again, after %d attempts", failures)
+                log.info("audit: writing works again, after %d attempts", failures)
                 failures = 0
             if drained < self._batch:
                 stop.wait(GATHER_S)
@@ -110,7 +110,7 @@ class Drainer:
     def drain_once(self, timeout_ms: int) -> int:
         """Wait up to `timeout_ms` for ended requests and move one batch; returns how many left the outbox.
 
-        Raises what SQLAlchemy or redis raise when the database or Redis cannot be had; nothing is lost then.
+        Raises the errors of SQLAlchemy and redis when the database or Redis is not available; nothing is lost then.
         """
         batch: dict[bytes | str, Rows] = {}
         wrong: dict[bytes | str, tuple[Fields, str]] = {}
@@ -128,24 +128,24 @@ class Drainer:
         return len(entries)
 
     def _read(self, timeout_ms: int) -> list[tuple[bytes | str, Fields]]:
-        # Entries leave the stream when they are written, so its beginning is always what comes next.
+        # Written entries leave the stream, so it always starts with the next one.
         found: Any = self._redis.xread(
             {OUTBOX: "0-0"}, count=self._batch, block=self._patience_ms(timeout_ms)
         )
         if not found:
             return []
-        # RESP3 answers a dict, with one more level of lists.
+        # RESP3 returns a dict, with one more level of lists.
         entries = next(iter(found.values()))[0] if isinstance(found, dict) else found[0][1]
         return list(entries)
 
     def _patience_ms(self, timeout_ms: int) -> int:
-        """Blocking longer than the client's socket timeout would be an error; 0 would be for ever."""
+        """The time to block: less than the client's socket timeout, and not 0, which means for ever."""
         socket_timeout_s = self._redis.connection_pool.connection_kwargs.get("socket_timeout")
         longest = timeout_ms if socket_timeout_s is None else int(socket_timeout_s * 500)
         return max(1, min(timeout_ms, longest))
 
     def _store(self, batch: Mapping[bytes | str, Rows]) -> dict[bytes | str, str]:
-        """Write and delete the entries; returns those that the database will never take, with the reason."""
+        """Write entries and delete them from the outbox; returns those that the database refuses for good, with reasons."""
         try:
             self._write(batch)
         except Exception as error:
@@ -167,9 +167,10 @@ class Drainer:
         return refused
 
     def _write(self, batch: Mapping[bytes | str, Rows]) -> None:
-        """Those that are still in the outbox: what is gone from it was written by another drainer, or erased.
+        """Write the entries that are still in the outbox; the others were written by another drainer, or deleted.
 
-        Looked at while the rows are in and not committed: who erases waits for that (`removing.wait_for_drainers`).
+        The check takes place between INSERT and COMMIT.  Whoever deletes a request from the outbox waits for the commit
+        (`table_deletion.wait_for_drainers`) and then deletes its rows.
         """
         gone: set[bytes | str] = set()
         while left := {entry: rows for entry, rows in batch.items() if entry not in gone}:
@@ -183,13 +184,13 @@ class Drainer:
 
     def _set_aside(self, wrong: Mapping[bytes | str, tuple[Fields, str]]) -> None:
         for entry, (fields, error) in wrong.items():
-            log.error("audit: entry %s of the outbox is kept aside in %s: %s", entry, UNREADABLE, error)
+            log.error("audit: entry %s of the outbox is set aside in %s: %s", entry, UNREADABLE, error)
             kept = dict([*islice(fields.items(), FIELDS_KEPT), ("error", error)])
             self._redis.eval(_SET_ASIDE, 2, OUTBOX, UNREADABLE, entry, KEPT_ASIDE, *chain(*kept.items()))
 
 
 def insert_new(connection: Connection, batch: Sequence[Rows]) -> int:
-    """Insert the requests that are not there yet, with their children; returns how many were new."""
+    """Insert the requests that are not in the tables yet, with their children; returns how many were new."""
     insert = INSERTS[connection.dialect.name]
     first: dict[tuple[str, int], Rows] = {}
     for rows in batch:
@@ -212,19 +213,19 @@ def insert_new(connection: Connection, batch: Sequence[Rows]) -> int:
 
 
 def is_about_values(error: Exception) -> bool:
-    """Whether the database refused these rows for ever, rather than any row for now."""
+    """Whether the database refuses these rows for good; otherwise it is not available for any row."""
     if isinstance(error, DBAPIError):
         return isinstance(error, DataError | IntegrityError)
-    # What a driver cannot even bind: an integer beyond 64 bits, a lone surrogate.
+    # The driver cannot bind the value: an integer beyond 64 bits, a lone surrogate.
     return isinstance(error, StatementError | ValueError | TypeError | OverflowError)
 
 
 def cause(error: Exception) -> str:
-    """The database's own words; not its further lines, which hold the statement and values."""
+    """The first line of the database's message; later lines contain the statement and values."""
     original = getattr(error, "orig", None) or error
     return f"{type(original).__name__}: {str(original).partition(chr(10))[0]}"[:500]
 
 
 def back_off_s(failures: int) -> float:
-    """How long to wait after so many failures in a row, with jitter so that drainers do not march in step."""
+    """The pause after so many consecutive failures, with jitter so that drainers do not retry together."""
     return min(LONGEST_BACK_OFF_S, BACK_OFF_S * 2.0 ** min(failures, 16)) * random.uniform(0.5, 1.0)

@@ -1,16 +1,16 @@
-"""The outbox: a Redis stream of ended requests on their way to the audit tables.
+"""The outbox: a Redis stream of ended requests that wait for the audit tables.
 
-An entry is written by the script that ends a request.  Its fields, all strings:
+The script that ends a request writes its entry.  The fields are strings:
 
     id                 the request's
     accepted_at        milliseconds since 1970, by the Redis server's clock
     ended_at           likewise
     by                 who ended it: fusion, sweeper, planner, cache, leader, client, admission
     request            JSON of the Request
-    plan               JSON of the Plan; empty where it was never planned
+    plan               JSON of the Plan; empty if the request was never planned
     answer             JSON of the whole answer
-    envelope:<branch>  JSON of the Envelope, for each branch that reported; where much waits already, of one that found
-                       something only that, with `left_out`
+    envelope:<branch>  JSON of the Envelope of each branch that reported; if the outbox is long, an `ok` envelope has
+                       `left_out` instead of its candidates
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from pydantic_core import from_json
 from models.envelope import Envelope
 
 UNREADABLE = f"{OUTBOX}:unreadable"
-"""Entries that could not be written, with an `error`: the newest KEPT_ASIDE of them, or a few more."""
+"""Stream of entries that could not be written, with their `error`: about the newest KEPT_ASIDE of them."""
 
 KEPT_ASIDE = 1_000
 
 RawFields = Mapping[bytes, bytes] | Mapping[str, str] | Mapping[bytes | str, bytes | str]
-"""Of an entry, as a client of Redis gives them."""
+"""The fields of an entry as a Redis client returns them."""
 Fields = Mapping[str, bytes | str]
 
 _ENVELOPE = "envelope:"
 
-# The oldest entry may be megabytes long; only its id has to travel.
+# The oldest entry may have megabytes; the script returns only its age.
 _STATE = """
 local entries = redis.call('XLEN', KEYS[1])
 if entries == 0 then return {0, 0} end
@@ -48,12 +48,12 @@ return {entries, math.max(0, time[1] * 1000 + math.floor(time[2] / 1000) - strin
 
 
 class Unreadable(ValueError):
-    """An entry that is not what the outbox holds; the message says what is wrong with it."""
+    """A malformed entry; the message says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An ended request, as it left the ledger.  The dicts are JSON in which any field may be missing."""
+    """An ended request as it left the ledger.  The dicts are JSON; any field may be missing."""
 
     request_id: str
     accepted_at_ms: int
@@ -63,12 +63,12 @@ class Ended:
     plan: dict[str, Any] | None
     answer: dict[str, Any]
     envelopes: dict[str, dict[str, Any]]
-    """By branch: JSON of the Envelope, its rankings as they came.  Made into hits they would cost most of the
-    drainer's time, only to be written as JSON again."""
+    """JSON of the Envelope by branch.  Converting rankings to hits would take most of the drainer's time, and they are
+    written as JSON again."""
 
 
 def parse(fields: RawFields) -> Ended:
-    """Read one entry.  Raises Unreadable; an envelope that makes no sense is a failed branch."""
+    """Read one entry.  Raises Unreadable; a malformed envelope becomes a failed branch."""
     given = named(fields)
     try:
         return Ended(
@@ -92,7 +92,7 @@ def parse(fields: RawFields) -> Ended:
 
 
 def named(fields: RawFields) -> Fields:
-    """The fields of an entry by their names; raises Unreadable."""
+    """The fields by name; raises Unreadable."""
     try:
         return {_text(name): value for name, value in fields.items()}
     except ValueError as error:
@@ -108,13 +108,13 @@ def request_of(fields: Fields) -> dict[str, Any]:
 
 
 def outbox_state(client: redis.Redis) -> tuple[int, float]:
-    """How many ended requests wait for the audit tables, and how long the oldest has waited, in seconds."""
+    """Number of ended requests that wait for the audit tables, and the age of the oldest in seconds."""
     entries, age_ms = client.eval(_STATE, 1, OUTBOX)
     return entries, age_ms / 1000
 
 
 def _envelope(branch: str, raw: bytes | str) -> dict[str, Any]:
-    """What Envelope.from_wire can read, and a failed branch otherwise, as there."""
+    """JSON that Envelope.from_wire can read; for a malformed envelope that of a failed branch."""
     try:
         wire: dict[str, Any] = from_json(raw)
         if "status" in wire and all(

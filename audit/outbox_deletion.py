@@ -1,7 +1,7 @@
-"""What somebody wants forgotten and the audit tables do not have yet: in the outbox, and among what was kept aside.
+"""Deletes requests that are not in the audit tables yet: from the outbox, and from the entries set aside.
 
-Erased here first, then in the tables after `removing.wait_for_drainers`, nothing of it comes in later: a drainer that
-has an entry in hand looks, before it commits, whether the entry is still there.
+Delete here first, then call `table_deletion.wait_for_drainers`, then delete from the tables.  Nothing comes in later,
+because a drainer checks before it commits that its entries are still in the outbox.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from audit.outbox import UNREADABLE, RawFields, Unreadable, named, request_of
 from audit.rows import column_of
 
 PAGE = 64
-"""Entries that are read together, as a drainer does: those of large bulk requests can be megabytes each."""
+"""Entries that are read together; an entry of a large bulk request can have megabytes."""
 
 STREAMS = (OUTBOX, UNREADABLE)
 """In the order in which an entry may move."""
 
 
 def waiting(client: redis.Redis, column: str, value: str) -> int:
-    """How many entries are of the requests whose `column` (request_id, correlation_id, namespace) has this value."""
+    """Number of entries of requests whose `column` (request_id, correlation_id, namespace) has this value."""
     return sum(1 for _ in _entries(client, column, value))
 
 
@@ -34,7 +34,7 @@ def erase(client: redis.Redis, column: str, value: str) -> int:
 
 
 def is_of(fields: RawFields, column: str, value: str) -> bool:
-    """Whether an entry is of such a request.  One that cannot be read is where the value stands anywhere in it."""
+    """Whether the entry belongs to such a request.  An unreadable entry does if it contains the value anywhere."""
     try:
         given = named(fields)
         if column == "request_id":

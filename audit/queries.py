@@ -1,4 +1,4 @@
-"""What people ask of the audit trail: the last requests, and everything about one."""
+"""Reads the audit trail: the latest requests, and everything about one request."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class AuditedHit:
     score: float | None
     found_by: Sequence[str]
     explanation: dict[str, Any]
-    """`branches`, `boosts`, `folded`, ... as the answer had them; only what the caller asked for."""
+    """`branches`, `boosts`, `folded`, … as in the answer; only what the caller included."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedQuestion:
     position: int
     text: str | None
-    """None where texts are not kept."""
+    """None if texts are not kept."""
     rewrites: dict[str, Any] | None
     text_hash: str
     status: str
@@ -59,10 +59,10 @@ class AuditedBranch:
     weight: float | None
     depth: int | None
     rankings: tuple[Ranking, ...]
-    """All candidates, a ranking for each question that was searched; none where they were left out (`status` is `ok`)."""
+    """All candidates, one ranking for each searched question; empty if they were left out (`status` is then `ok`)."""
 
     def envelope(self) -> Envelope:
-        """What the branch left in the ledger, for fusing again."""
+        """The branch's envelope, for fusing again."""
         return Envelope(
             self.branch,
             self.status,
@@ -90,12 +90,12 @@ class AuditedLine:
     degraded: Sequence[dict[str, str]]
     questions: int
     text: str | None
-    """Of the first question."""
+    """Text of the first question."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedRequest:
-    """Everything about one request; the columns are described in `models.audit_tables`."""
+    """Everything about one request; `models.audit_tables` describes the columns."""
 
     request_id: str
     accepted_at_ms: int
@@ -122,13 +122,13 @@ class AuditedRequest:
 
 
 def count(engine: Engine) -> int:
-    """How many requests the trail holds."""
+    """Number of requests in the trail."""
     with Session(engine) as session:
         return session.scalar(select(func.count()).select_from(RequestRow)) or 0
 
 
 def last(engine: Engine, n: int) -> tuple[AuditedLine, ...]:
-    """The `n` requests that were accepted last, newest first."""
+    """The `n` latest requests by acceptance, newest first."""
     newest = select(RequestRow).order_by(RequestRow.accepted_at_ms.desc(), RequestRow.request_id).limit(n)
     with Session(engine) as session:
         requests = session.scalars(newest).all()
@@ -146,7 +146,7 @@ def last(engine: Engine, n: int) -> tuple[AuditedLine, ...]:
 
 
 def show(engine: Engine, request_id: str) -> AuditedRequest | None:
-    """Everything about a request; of several that used the id, the one that was accepted last."""
+    """Everything about a request; if several used the id, the latest one."""
     with Session(engine) as session:
         row = session.scalars(
             select(RequestRow)

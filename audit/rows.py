@@ -1,4 +1,4 @@
-"""From an ended request to the rows of the audit tables: pure."""
+"""Turns an ended request into rows of the audit tables."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from audit.outbox import Ended, Unreadable
 
 Row = dict[str, Any]
 
-# Half of a hit is hashes, which do not compress: level 1 is 7 % larger than level 6, in half the time.
+# Half of a hit is hashes, which do not compress; level 1 is 7 % larger than level 6 and takes half the time.
 COMPRESSION = 1
 
 EXPLANATION = ("score_kind", "source_type", "published_at", "branches", "boosts", "rerank", "folded")
-"""What is kept of a hit beside its columns.  Not its text and snippet: they are the documents', and highlight
-the words of the question."""
+"""The fields of a hit that are kept beside its columns.  Text and snippet are not: they belong to the documents, and
+highlight the question's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Rows:
 
 
 def rows_of(ended: Ended, *, keep_texts: bool) -> Rows:
-    """The rows of `ended`; without `keep_texts` nothing that the caller wrote as a question is in them.
+    """The rows of `ended`; without `keep_texts` they contain no text of a question.
 
-    Raises Unreadable where the entry's JSON does not have the shape of a request and its answer.
+    Raises Unreadable if the JSON is not that of a request and its answer.
     """
     try:
         identity = {"request_id": ended.request_id, "accepted_at_ms": ended.accepted_at_ms}
@@ -129,7 +129,7 @@ def _reported(envelope: Row) -> Row:
 
 
 def _without_texts(envelope: Row) -> list[Row]:
-    """Its rankings; a text is the source's, also one that came with its hit."""
+    """The rankings without texts, which belong to the source even if they came with the hits."""
     return [
         {name: value for name, value in ranking.items() if name != "texts"}
         for ranking in envelope["rankings"]
@@ -137,7 +137,7 @@ def _without_texts(envelope: Row) -> list[Row]:
 
 
 def _silent(reason: str | None, detail: str) -> Row:
-    """A branch that was expected and never reported: the answer says why, or it ended before it mattered."""
+    """A branch that was expected and never reported; the answer may say why."""
     return {
         "status": str(EnvelopeStatus.FAILED),
         "reason": reason,
@@ -164,15 +164,15 @@ def _hits(ended: Ended) -> Iterator[Row]:
 
 
 def column_of(request: Row, name: str) -> str | None:
-    """What `namespace` and `correlation_id` are in the tables."""
+    """The value of `namespace` or `correlation_id` as it is in the tables."""
     return _plain(_option(request, name))
 
 
 def _option(request: Row, name: str) -> Any:
-    """An option of the request, its default where the wire left it out."""
+    """An option of the request, or its default."""
     return request.get(name, Request.model_fields[name].default)
 
 
 def _plain(value: str | None) -> str | None:
-    """PostgreSQL's text cannot hold the character NUL."""
+    """Replace NUL, which PostgreSQL's text cannot contain."""
     return value.replace("\0", "\ufffd") if value else value

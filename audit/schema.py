@@ -1,4 +1,4 @@
-"""The schema of the audit database, brought up to date by whoever starts first."""
+"""Brings the schema of the audit database up to date."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _ADVISORY_LOCK = 0x63686F72616C65  # "chorale"
 
 
 class SchemaBusy(ServiceError):
-    """Another process has been changing the schema for too long; see what it is doing, then start again."""
+    """Another process has been changing the schema for too long; check it, then start again."""
 
 
 def upgrade(url: str | URL, *, wait_s: float = 60.0) -> None:
-    """Bring the database at `url` to its newest schema, making it where there is none.
+    """Bring the database at `url` to its newest schema; creates the database if it is missing.
 
-    Safe to call from any number of processes at once: one works, the rest wait up to `wait_s`.  Killed in the
-    middle it leaves the old schema.  Raises SchemaTooNew and SchemaBusy.
+    Any number of processes may call this at once: one works, the others wait up to `wait_s`.  A kill leaves the old
+    schema.  Raises SchemaTooNew and SchemaBusy.
     """
     engine = open_database(url)
     try:
@@ -58,13 +58,12 @@ def _alone_on_sqlite(engine: Engine, wait_s: float) -> Iterator[Connection]:
                     raise SchemaBusy(_busy(engine, wait_s)) from None
                 time.sleep(0.02)
         with engine.connect() as connection:
-            # Kept in the file.  Two processes that set it at once would see "locked", whatever the busy
-            # timeout: hence the lock beside the database.
+            # Two processes that set this at once would fail with "locked" despite the busy timeout: hence the lock file.
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")
             connection.commit()
-            # A drainer may be writing: wait for it as long as for another upgrade.
+            # Wait for a drainer as long as for another upgrade.
             connection.exec_driver_sql(f"PRAGMA busy_timeout = {round(wait_s * 1000)}")
-            # The driver would commit each CREATE by itself, and a kill leave half a schema.
+            # Otherwise the driver would commit each CREATE, and a kill could leave half a schema.
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
             connection.commit()

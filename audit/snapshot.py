@@ -1,4 +1,4 @@
-"""A copy of the audit trail while it is written."""
+"""Copies the audit trail while it is being written."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from models.errors import ServiceError
 
 
 class TrailUnreadable(ServiceError):
-    """The audit database is damaged or locked for good; move it away, and the next `chorale up` makes a new one."""
+    """The audit database is damaged or stays locked; move it away, and the next `chorale up` creates a new one."""
 
 
 def trail_file(url: str | URL) -> Path | None:
-    """The file of an audit database; None where a server has it."""
+    """The file of an SQLite audit database, else None."""
     parsed = database_url(url)
     return Path(parsed.database or "") if parsed.get_backend_name() == "sqlite" else None
 
 
 def copy_trail(file: Path, to: Path) -> None:
-    """Write `to`, the whole database of one moment; raises TrailUnreadable."""
+    """Write a consistent copy of the whole database to `to`; raises TrailUnreadable."""
     try:
         with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(to)) as target:
             source.backup(target)

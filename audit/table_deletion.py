@@ -1,4 +1,4 @@
-"""Taking requests out of the audit trail: what is old, or what somebody wants forgotten."""
+"""Deletes requests from the audit tables: old ones, or those of a person or namespace."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from sqlalchemy import ColumnElement, Engine, delete, func, select, tuple_
 from models.audit_tables import RequestRow
 
 AT_ONCE = 500
-"""Requests a transaction: the drainer writes between two of them."""
+"""Requests in one transaction; drainers can write between two transactions."""
 
-# Waits for whoever has written and not committed, and for the time it takes keeps others from beginning to.
+# Waits for transactions that have written, and keeps new ones from writing.
 WAIT = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "LOCK TABLE chorale_request IN SHARE MODE"}
 
 
 def older_than(before_ms: int) -> ColumnElement[bool]:
-    """Requests that were accepted before this moment, milliseconds since 1970."""
+    """Requests that were accepted before this time in milliseconds since 1970."""
     return RequestRow.accepted_at_ms < before_ms
 
 
 def of(
     *, request_id: str | None = None, correlation_id: str | None = None, namespace: str | None = None
 ) -> ColumnElement[bool]:
-    """Requests by the one field that is given."""
+    """Requests with this value of the one given field."""
     if request_id is not None:
         return RequestRow.request_id == request_id
     if correlation_id is not None:
@@ -35,7 +35,7 @@ def matching(engine: Engine, which: ColumnElement[bool]) -> int:
 
 
 def wait_for_drainers(engine: Engine) -> None:
-    """Return when whatever a drainer had written is committed; raises SQLAlchemyError where that takes too long."""
+    """Wait until all rows that drainers have written are committed; raises SQLAlchemyError if that takes too long."""
     with engine.begin() as connection:
         connection.exec_driver_sql(WAIT[engine.dialect.name])
 
@@ -43,7 +43,7 @@ def wait_for_drainers(engine: Engine) -> None:
 def remove(engine: Engine, which: ColumnElement[bool]) -> int:
     """Delete these requests with their questions, branches and hits; returns how many there were.
 
-    One that is stopped on the way has removed whole requests, and goes on when it is called again.
+    If the process is killed, only whole requests have been deleted; call again to continue.
     """
     key = (RequestRow.request_id, RequestRow.accepted_at_ms)
     removed = 0

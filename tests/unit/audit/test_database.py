@@ -12,7 +12,7 @@ from models.errors import WrongDeclaration
 
 
 def test_another_kind_of_database_is_refused_with_the_choices() -> None:
-    with pytest.raises(WrongDeclaration, match="no kind 'mysql'; there are: sqlite, postgresql"):
+    with pytest.raises(WrongDeclaration, match="unknown kind 'mysql'; there are: sqlite, postgresql"):
         open_database("mysql://localhost/audit")
 
 
