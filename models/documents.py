@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-Vector = NDArray[np.float32]
+# Named, since numpy takes .2 s to import, which commands do without.
+Vector: TypeAlias = "NDArray[np.float32]"
 """Shape (d,)."""
-Matrix = NDArray[np.float32]
+Matrix: TypeAlias = "NDArray[np.float32]"
 """Shape (n, d), C-contiguous."""
 
 RESERVED_METADATA = ("source_type", "published_at", "language", "url", "parent")
