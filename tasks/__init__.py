@@ -1,1 +1,2 @@
-"""The pipeline on Celery: the chord, its parts, the fusion, the sweeper.  The only folder that knows Celery's tasks."""
+"""The pipeline as Celery tasks: one folder for each part of their life.  Only this folder, assembly, config and the
+client know Celery; nothing below imports tasks."""

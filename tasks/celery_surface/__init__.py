@@ -1,1 +1,4 @@
-"""Everything that touches a private name of Celery or kombu."""
+"""Everything that touches a name of Celery or kombu outside their documentation (`private_names`).
+
+Knows nothing of plans, branches or documents: only of messages, tasks and the ledger that joins them.
+"""

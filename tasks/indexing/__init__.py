@@ -1,1 +1,4 @@
-"""Documents: the messages that bring them, their batches, and one run of indexing."""
+"""Documents on their way into a namespace: the tasks, the order of messages, one run, its batches, its report.
+
+Knows nothing of requests.
+"""

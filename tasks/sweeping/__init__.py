@@ -1,1 +1,4 @@
-"""The sweeper, which ends requests that nobody else ended, and the queues that it watches."""
+"""What happens to a request when nobody acts: messages are sent again, late requests are ended, queues are watched.
+
+Needs no model.
+"""

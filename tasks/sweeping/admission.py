@@ -1,9 +1,9 @@
-"""When too much waits: the acting sweeper looks at the queues, and what it finds is read when requests are accepted
-and planned (`ledger.overload`).
+"""Overload: the acting sweeper watches the queues; who accepts and plans requests reads what it found
+(`ledger.overload`).
 
-One slow branch is left out of new requests, since the others still answer; only where no answer can be expected
-(`retrieve`, `fusion` or every branch is over its bound) are requests refused.  A queue that nobody serves is no
-overload: its branch's breaker sees to it, and its messages are soon those of ended requests.
+New requests leave out a branch whose queue is over its bound, since the other branches still answer.  Requests are
+refused only where no answer can be expected: `retrieve`, `fusion` or all branches are over their bounds.  A queue that
+nobody serves is no overload: its branch's breaker opens, and its messages soon belong to ended requests.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ log = get_logger("chorale.admission")
 
 LOOK_EVERY_S = 0.25
 SERVED_WITHIN_S = 1.0
-"""A queue whose oldest message stays for longer is not served, however many wait."""
+"""A queue whose oldest message stays longer than this has no worker, however many messages wait."""
 FEWEST_WAITING = 10
-"""Fewer, however old, are a slow part or a hung worker and no queue."""
+"""Fewer messages, however old, mean a slow part or a hung worker, not overload."""
 SHORTEST_RETRY_MS, LONGEST_RETRY_MS, UNKNOWN_RETRY_MS = 250, 30_000, 1_000
 
 
@@ -46,12 +46,12 @@ class Bounds:
 class Judgement:
     loads: Mapping[str, Load]
     retry_after_ms: int | None
-    """New requests are refused for about so long; None: they are let in."""
+    """New requests are refused, and may come again after about this time; None: they are accepted."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What earlier looks say of a queue."""
+    """What is known of a queue from earlier looks."""
 
     state: QueueState
     at_s: float
@@ -61,7 +61,7 @@ class _Seen:
 
 
 class Judge:
-    """Judges one look after another; a bound counts as passed when two looks in a row say so."""
+    """Judges the states of queues, look after look.  A queue is over its bound if two looks in a row find it so."""
 
     def __init__(self, bounds: Bounds, *, branch_queues: Iterable[str]) -> None:
         self._bounds = bounds
@@ -86,7 +86,7 @@ class Judge:
         return Load(state.length or 0, None if state.age_s is None else round(state.age_s * 1000), over)
 
     def _retry_after_ms(self, queue: str) -> int:
-        """What comes now waits about as long as the oldest has, or as serving the whole queue takes."""
+        """A new message would wait about as long as the oldest one has, or as serving the whole queue takes."""
         seen = self._seen[queue]
         if seen.state.age_s is not None:
             wanted_ms = seen.state.age_s * 1000
@@ -120,7 +120,7 @@ def _bound_passed(state: QueueState, bounds: Bounds) -> str:
 
 
 class QueueWatch:
-    """Looks in a thread of its own: a broker that hangs must not keep the sweeper from ending requests."""
+    """Watches the queues in a thread of its own: a broker that hangs must not keep the sweeper from ending requests."""
 
     def __init__(self, resources: Resources, sweeper: str, is_acting: Callable[[], bool]) -> None:
         settings, pipeline = resources.settings, resources.pipeline
@@ -139,7 +139,7 @@ class QueueWatch:
         return bool(self._bounds.length or self._bounds.age_s)
 
     def run(self, stop: threading.Event) -> None:
-        """Look while this sweeper acts, until `stop`; a broker that is away is waited out."""
+        """Look while this sweeper acts, until `stop`, also after the broker was away."""
         queues: Queues | None = None
         judge = Judge(self._bounds, branch_queues=self._branch_queues)
         is_away = False
@@ -161,7 +161,7 @@ class QueueWatch:
         _close(queues)
 
     def look(self, queues: Queues, judge: Judge) -> Judgement:
-        """Copy what waits, and which bounds it passed, for a moment."""
+        """Write what waits, and which bounds are passed, into Redis, where it expires soon."""
         found = judge.look(queues.states(), time.monotonic())
         self._overload.write(self._sweeper, found.loads, retry_after_ms=found.retry_after_ms)
         over = frozenset(queue for queue, load in found.loads.items() if load.over)

@@ -1,7 +1,7 @@
-"""The loop that joins and ends requests from the ledger when nobody else did.  Not a Celery task, and model-free.
+"""The loop that sends again, joins and ends what nobody else did in time.  It is no Celery task, and needs no model.
 
-One sweeper acts at a time and the others stand by; each request is leased besides, so a sweeper that dies in the
-middle costs a moment and nothing else.
+One sweeper acts at a time, and the others stand by.  The acting one also leases each request that it ends: if it dies,
+the next one goes on a moment later.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from structlog import get_logger
 from assembly.resources import Resources
 from config.redis_failures import trouble
 from ledger.protocol import Action
-from models.plan import Plan
 from tasks.request.ending import SWEEPER, end_joined
 from tasks.request.fanout import Fanout
 from tasks.request.retrieve import plan_accepted
 from tasks.sweeping.admission import QueueWatch
+from tasks.sweeping.resending import send_again
 
 log = get_logger("chorale.sweeper")
 
 STAND_BY_S = 0.04
-"""How often a sweeper that does not act looks whether it should: there is one in every worker.
+"""How often a sweeper that stands by (there is one in every worker) asks whether it should act.
 
-With the lease of the one that is gone, less the finish reserve, it is in time for callers, who wait 90 ms beyond the
+This time plus the lease of a dead sweeper, less the finish reserve, stays below the 90 ms that callers wait beyond the
 deadline.
 """
 
@@ -45,7 +45,7 @@ class Sweeper:
         self._to_plan: SimpleQueue[str | None] = SimpleQueue()
 
     def run(self, stop: threading.Event) -> None:
-        """Sweep until `stop`; Redis being away is waited out."""
+        """Sweep until `stop`, also after Redis was away."""
         if self._watch.is_wanted:
             threading.Thread(target=self._watch.run, args=(stop,), name="queues", daemon=True).start()
         threading.Thread(target=self._plan_all, name="planner", daemon=True).start()
@@ -59,13 +59,13 @@ class Sweeper:
                     log.warning("waits for Redis", error=str(trouble(error, self._resources.redis_url)))
                 is_away = True
                 stop.wait(0.2)
-            except Exception:  # the last one to give up
+            except Exception:  # without a sweeper, requests would hang
                 log.exception("sweep failed")
                 stop.wait(0.2)
         self._to_plan.put(None)
 
     def sweep_once(self) -> float:
-        """Do what is due; returns how long there is nothing to do, in seconds."""
+        """Do what is due; returns the seconds until something may be due again."""
         found = self._resources.ledger.sweep(self.name)
         self._is_acting = found.is_acting
         if not found.is_acting:
@@ -75,7 +75,7 @@ class Sweeper:
             try:
                 _ACTIONS[action.do](self, action)
             except ResponseError as error:
-                # This command alone was refused, as a full Redis does: the other actions may be ends, which are not.
+                # A full Redis refuses this command, but not those that end requests, which may come next.
                 log.warning(
                     "action refused", do=action.do, request_id=action.request_id, error=str(error)[:200]
                 )
@@ -86,14 +86,14 @@ class Sweeper:
         next_s = self._interval_s if found.next_in_ms is None else found.next_in_ms / 1000
         return min(next_s, self._interval_s)
 
-    def _retrieve(self, action: Action) -> None:
-        self._fanout.send_retrieve(action.request_id)
+    def _send_again(self, action: Action) -> None:
+        send_again(self._resources.ledger, self._fanout, action)
 
     def _plan(self, action: Action) -> None:
         self._to_plan.put(action.request_id)
 
     def _plan_all(self) -> None:
-        """In a thread of its own: reading the models' marks, or a database that is silent, must keep no end waiting."""
+        """In a thread of its own: reading models' fingerprints, or a silent database, must not delay the ends."""
         while (request_id := self._to_plan.get()) is not None:
             try:
                 plan_accepted(self._resources, self._fanout, request_id)
@@ -102,21 +102,8 @@ class Sweeper:
             except Exception:
                 log.exception("not planned", request_id=request_id)
 
-    def _part(self, action: Action, *, attempt: int = 1) -> None:
-        entry = self._resources.ledger.load(action.request_id)
-        if entry is not None and entry.plan is not None:
-            for branch in Plan.model_validate_json(entry.plan).branches:
-                if branch.name == action.branch:
-                    self._fanout.send_part(action.request_id, branch, attempt=attempt)
-
-    def _hedge(self, action: Action) -> None:
-        self._part(action, attempt=2)
-
-    def _fuse(self, action: Action) -> None:
-        self._fanout.send_fuse(action.request_id)
-
     def _pushed(self, action: Action) -> None:
-        pass  # the script itself pushed the callback
+        pass  # the script has pushed the callback itself
 
     def _end(self, action: Action) -> None:
         asked_s = time.monotonic()
@@ -126,11 +113,11 @@ class Sweeper:
 
 
 _ACTIONS: Mapping[str, Callable[[Sweeper, Action], None]] = {
-    "retrieve": Sweeper._retrieve,
+    "retrieve": Sweeper._send_again,
     "plan": Sweeper._plan,
-    "part": Sweeper._part,
-    "hedge": Sweeper._hedge,
-    "fuse": Sweeper._fuse,
+    "part": Sweeper._send_again,
+    "hedge": Sweeper._send_again,
+    "fuse": Sweeper._send_again,
     "fused": Sweeper._pushed,
     "end": Sweeper._end,
 }

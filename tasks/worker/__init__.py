@@ -1,1 +1,4 @@
-"""One worker process: its start, its heartbeat, its report about itself."""
+"""The processes: how worker and sweeper start, warm up, give signs of life and stop.
+
+Knows no step of a request.
+"""
