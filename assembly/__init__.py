@@ -1,3 +1,3 @@
-"""From settings to what the tasks of one process work with: stores, models, language models, ledger, caches.
+"""What the tasks of one process work with, made from settings: stores, models, language models, ledger, caches.
 
-The only folder that joins settings to the folders that are given values."""
+Only this folder reads settings for the folders below it, which are given values."""

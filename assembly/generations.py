@@ -1,6 +1,6 @@
-"""The corpus generation of each namespace: compared between the corpus and Redis, copied and published.
+"""The corpus generation of each namespace, in the corpus and in its copy in Redis.
 
-What is cached stands under the generation that Redis has, so Redis must not say one that the corpus does not have.
+Answers are cached under the generation that Redis has, so the copy must not differ from the corpus.
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ class Generations:
     """Thread-safe."""
 
     def __init__(self, redis: Redis, writing_store: Callable[[], WritingStore], *, is_in_file: bool) -> None:
-        """`is_in_file`: whether the one store is in a file of this machine; a server would be asked too long for a request
-        that is being planned."""
+        """`is_in_file`: whether the only store is in files of this machine.  A server would take too long to answer a planner."""
         self._redis = redis
         self._writing_store = writing_store
         self._is_in_file = is_in_file
         self._agreed: dict[str, int] = {}
-        """The last generation of each namespace that Redis was seen to have right."""
+        """For each namespace, the last generation on which Redis and corpus agreed."""
         self._comparing = threading.Lock()
 
     def in_redis(self, namespace: str) -> int | None:
-        """None where nobody copied it, or Redis does not answer."""
+        """None if nobody has copied it, or Redis does not answer."""
         try:
             found = cast("bytes | None", self._redis.get(GENERATION + namespace))
         except RedisError:
@@ -43,10 +42,10 @@ class Generations:
         return int(found) if found else None
 
     def in_redis_or_copied(self, namespace: str) -> int | None:
-        """Like `in_redis`; None, so that nothing is cached, where the corpus here says otherwise.
+        """Like `in_redis`, but None, so that nothing is cached, if the corpus has another generation.
 
-        Redis may have been emptied or set back: it is told anew, for those who ask next.  A corpus that was restored
-        may be older than what Redis has cached answers of: `rise_beyond` mends that.
+        Redis may have been emptied or restored to an older state: then the generation is copied for the next request.  A
+        restored corpus may be older than the cached answers in Redis: then `rise_beyond` is needed.
         """
         told = self.in_redis(namespace)
         if told is not None:
@@ -56,13 +55,13 @@ class Generations:
                 return told
         if self._is_in_file:
             return self._compared(namespace, told)
-        # A database that is silent must hold no request up: it is for those who ask next.
+        # In a thread, for the next request: a database that does not answer must not delay this one.
         if self._comparing.acquire(blocking=False):
             threading.Thread(target=self._compare_aside, args=(namespace, told), daemon=True).start()
         return None
 
     def rise_beyond(self, namespace: str) -> None:
-        """Let a corpus that is older than what readers were told be newer, since they cached answers with that.
+        """Raise the generation of a corpus above the copy in Redis, under which readers have cached answers.
 
         Raises BadIndex, WriterBusy.
         """
@@ -71,7 +70,7 @@ class Generations:
             store.raise_generation(namespace, told + 1)
 
     def publish(self, namespace: str, generation: int) -> None:
-        """Copy the generation, once every store shows it; an older one than Redis has is not copied."""
+        """Copy the generation to Redis, when every store has it.  An older one than Redis has is not copied."""
         if generation > (self.in_redis(namespace) or 0):
             self._redis.set(GENERATION + namespace, generation)
 
@@ -82,15 +81,15 @@ class Generations:
             self._comparing.release()
 
     def _compared(self, namespace: str, told: int | None) -> int | None:
-        """The generation, where the corpus' own is the one that Redis `told`; else Redis is told."""
+        """The generation if the corpus has the one that Redis `told`; otherwise it is copied to Redis, and None."""
         with suppress(ServiceError, RedisError):
-            # After Redis: a writer commits before it tells.
+            # Read after Redis: a writer commits to the corpus before it publishes.
             own = self._writing_store().generation(namespace)
             if own == told:
                 self._agreed[namespace] = own
                 return own
             if told is None:
-                # Never over that of a writer who was faster.
+                # `nx`: a writer may have published a newer one.
                 self._redis.set(GENERATION + namespace, own, nx=True)
             else:
                 self.publish(namespace, own)

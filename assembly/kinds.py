@@ -1,4 +1,4 @@
-"""The built-in kinds and methods: what each file of `branches/kinds`, `search/kinds` and `fusion/methods` declares."""
+"""The built-in kinds and methods, found in the files of `branches/kinds`, `search/kinds` and `fusion/methods`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from models.extensions import Kinds
 
 
 def declared_in(folder: ModuleType, variable: str) -> dict[str, Any]:
-    """What `variable` is in each module of the folder, by the module's name."""
+    """The value of `variable` in each module of the folder, by the module's name."""
     return {
         found.name: getattr(importlib.import_module(f"{folder.__name__}.{found.name}"), variable)
         for found in pkgutil.iter_modules(folder.__path__)

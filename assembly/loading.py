@@ -1,4 +1,4 @@
-"""The models that the settings and the pipeline name; loaded when they are first asked or warmed."""
+"""Create the models that settings and pipeline name; each loads its files when it is first used or warmed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def load_embedder(settings: Settings, precision: str, *, threads: int) -> Embedd
 
 
 def load_embedders(settings: Settings, *, threads: int) -> TwoPrecisions:
-    """The side for questions, and that for passages."""
+    """The model for questions, and that for passages."""
     return TwoPrecisions.of(
         lambda precision: load_embedder(settings, precision, threads=threads),
         questions=settings.embedder_question_precision,

@@ -1,4 +1,4 @@
-"""The declaration of this installation, read with the kinds that are known."""
+"""Read the pipeline file, with the built-in kinds and those of installed packages."""
 
 from __future__ import annotations
 
@@ -11,5 +11,6 @@ from models.extensions import Kinds
 
 
 def load_pipeline(path: Path | None = None, kinds: Kinds = BUILT_IN) -> Pipeline:
-    """The declaration at `path`, or the embedded default; raises WrongDeclaration."""
+    """The declaration at `path`, by default the embedded one.  `kinds` are the kinds that no package has to offer.  Raises
+    WrongDeclaration."""
     return read_pipeline(path or DEFAULT_FILE, kinds)

@@ -1,4 +1,4 @@
-"""What the tasks of one process work with, made from its settings once and when first needed."""
+"""What the tasks of one process work with; each part is made once, when it is first needed."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
 
 
 class Resources:
-    """Thread-safe; nothing is opened before it is asked for."""
+    """Thread-safe."""
 
     def __init__(self, settings: Settings, pipeline: Pipeline, redis_url: str) -> None:
         self.settings = settings
         self.pipeline = pipeline
         self.redis_url = redis_url
         self.kinds: Collection[str] = {branch.kind for branch in pipeline.branches}
-        """Kinds of the branches that this process answers."""
+        """The kinds of the branches that this process answers; a worker sets them to those of its queues."""
         self._stores: dict[str, Searches] = {}
         self._rerankers: dict[str, Reranker] = {}
         self._lock = threading.Lock()
 
     @classmethod
     def from_environment(cls, kinds: Kinds = BUILT_IN) -> Resources:
-        """Raises WrongDeclaration where settings or pipeline are wrong, or no Redis is known."""
+        """Raises WrongDeclaration if settings or pipeline are wrong, or no Redis is known."""
         settings = load_settings()
         check_home(settings.home)
         redis_url = settings.redis_url or find_redis_url(settings.home)
@@ -93,7 +93,7 @@ class Resources:
 
     @cached_property
     def indexing_embedder(self) -> Embedder:
-        """The passages' side alone.  One run at a time indexes, so it may have all cores, not one worker's share."""
+        """The model for passages.  One run indexes at a time, so it has all cores, not one worker's share."""
         settings = self.settings
         return loading.load_embedder(
             settings, settings.embedder_document_precision, threads=settings.model_threads
@@ -101,17 +101,17 @@ class Resources:
 
     @cached_property
     def questions(self) -> CachedQuestions:
-        """The embedder's questions, with this process's cache of their vectors in front of it."""
+        """The model for questions, behind this process's cache of vectors."""
         return CachedQuestions(self.embedder.questions)
 
     @cached_property
     def generators(self) -> Generators:
-        """The language models of the branches that ask one."""
+        """The language models that branches ask."""
         return Generators(self.pipeline, language=self.settings.language, shared=RedisCache(self.redis))
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What the branches that this process answers use of it: what is loaded when it is warmed."""
+        """What the branches that this process answers use of it; warming loads it."""
         return self._needs_of(self.kinds)
 
     def _needs_of(self, kinds: Iterable[str]) -> frozenset[Need]:
@@ -119,7 +119,7 @@ class Resources:
 
     @property
     def threads_for_a_model(self) -> int:
-        """The threads of all model processes of this machine together are never more than its cores."""
+        """So many that all model processes of this machine together have no more threads than it has cores."""
         embed = {"questions", "passages"}
         dense = [branch for branch in self.pipeline.branches if embed & self._needs_of([branch.kind])]
         queues = [branch.queue for branch in dense] + ([QUEUE_FUSION] if self.pipeline.rerankers else [])
@@ -127,7 +127,7 @@ class Resources:
         return max(1, self.settings.model_threads // max(1, processes))
 
     def reranker(self, name: str) -> Reranker:
-        """A declared reranker, one for the process; raises NotConfigured where there is none of that name."""
+        """A declared reranker, created once; raises NotConfigured if there is none of that name."""
         with self._lock:
             if name not in self._rerankers:
                 declared = self.pipeline.rerankers.get(name)
@@ -144,8 +144,7 @@ class Resources:
         return self.pipeline.capabilities
 
     def store(self, name: str) -> Searches:
-        """A declared store, opened once; raises BadIndex where there is none of that name, and NotConfigured where it does
-        not open."""
+        """A declared store, opened once; raises BadIndex if there is none of that name, NotConfigured if it does not open."""
         with self._lock:
             if name not in self._stores:
                 declared = self.pipeline.stores.get(name)
@@ -161,7 +160,7 @@ class Resources:
             return cast("Searches", kind.open(declared.name, declared.options, **here))
         except ServiceError:
             raise
-        except Exception as error:  # whatever foreign code may raise
+        except Exception as error:  # foreign code may raise anything
             said = f"the store {declared.name!r} cannot be opened: {type(error).__name__}: {error}"
             raise NotConfigured(said) from error
 
@@ -172,15 +171,15 @@ class Resources:
 
     @property
     def has_document_table(self) -> bool:
-        """Whether documents go into servers, or into several stores, beside which there is the table of documents."""
+        """Whether documents are indexed into a server or into several stores; both need the table of documents."""
         kinds = [self.pipeline.kinds.stores[self.pipeline.stores[name].kind] for name in self.written_stores]
         return [kind.in_home for kind in kinds] not in ([], [True])
 
     @property
     def writing_store(self) -> WritingStore:
-        """What documents are indexed into: all stores that can be written, as one; raises BadIndex.
+        """All stores that documents are indexed into, as one; raises BadIndex if there is none.
 
-        An embedded store alone is itself; servers, or several stores, have the table of documents beside them.
+        A single embedded store is returned itself; a server or several stores come with the table of documents.
         """
         if self.has_document_table:
             return self.clustered
@@ -193,8 +192,8 @@ class Resources:
 
     @cached_property
     def clustered(self) -> ClusteredStore:
-        """All stores that can be written, and the table of documents."""
-        # SQLAlchemy takes .8 s to import, which processes that only search do without.
+        """All stores that documents are indexed into, with the table of documents."""
+        # SQLAlchemy takes .8 s to import.
         from search.several_stores.database import Database
         from search.several_stores.document_table import DocumentTable
         from search.several_stores.store import ClusteredStore
@@ -210,7 +209,7 @@ class Resources:
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
-        """What the answers of this installation depend on, by what the model is for."""
+        """The fingerprint of each model that answers depend on, by the model's role."""
         embedder = self.embedder
         found = {"embedder": embedder.fingerprint}
         if embedder.question_fingerprint != embedder.fingerprint:

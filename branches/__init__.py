@@ -1,3 +1,3 @@
-"""What a branch does with its part of a request: search, with a model's help where its kind needs one.
+"""What a branch does with its part of a request: it searches, and some kinds ask a model first.
 
-One kind is one file of `branches/kinds`.  No kind knows Celery."""
+Each kind is one file of `branches/kinds`.  No kind knows Celery."""

@@ -1,4 +1,4 @@
-"""Options of a branch that may ask a language model: the endpoint, and what asking it costs at most."""
+"""Options of a branch that may ask a language model."""
 
 from __future__ import annotations
 
@@ -48,35 +48,35 @@ def _variable(name: str) -> str:
 
 
 class Writer(NamedTuple):
-    """What writes for the questions of a branch."""
+    """A function that writes texts for the questions of a branch."""
 
     write: Write
     is_whole: Callable[[tuple[str, ...]], bool]
-    """Whether the texts of a question are all that was asked for; only then they are kept."""
+    """Whether a question got all the texts that were asked for; only then they are cached."""
 
 
 class Endpoint(Declared):
-    """An OpenAI-compatible chat endpoint, where one is declared."""
+    """An OpenAI-compatible chat endpoint; a branch may declare none."""
 
     url: Annotated[str, AfterValidator(_address)] | None = None
-    """Up to and with its `/v1`; a query (`?api-version=...`) goes with each request."""
+    """The address up to and including `/v1`; a query (`?api-version=...`) is sent with each request."""
     model: str | None = Field(None, min_length=1, max_length=256)
     api_key_env: Annotated[str, AfterValidator(_variable)] | None = None
-    """The environment variable that holds the key; without it none is sent."""
+    """The environment variable that holds the key; not declared: no key is sent."""
     temperature: float = Field(0.7, ge=0, le=2, strict=False)
-    """Several documents are worth their cost where they differ (Gao et al. 2022: .7)."""
+    """Several documents are worth their cost only if they differ (Gao et al. 2022 use 0.7)."""
     max_tokens: int = Field(256, ge=0, le=8_192)
-    """Of one text; 0: not sent, for models that refuse it."""
+    """Maximum tokens of one text; 0: the field is not sent, for models that refuse it."""
     fields: dict[str, Any] = Field(default_factory=dict)
-    """Further fields of each request's body, in place of ours: `{ reasoning_effort = "low" }`."""
+    """Further fields of each request's body, which replace ours: `{ reasoning_effort = "low" }`."""
     limit_s: float = Field(5, ge=0.05, le=60, strict=False)
-    """Seconds that the model may take for a request, attempts included."""
+    """Maximum seconds of the model for a request, all attempts together."""
     least_s: float = Field(0.5, ge=0.01, le=60, strict=False)
-    """With fewer seconds left it is not asked: it would seldom be in time, and costs all the same."""
+    """The model is not asked with fewer seconds left: it would seldom answer in time, and costs the same."""
     skip_identifiers: bool = True
-    """Of an error code or a name in a program the model knows nothing."""
+    """Do not ask the model about error codes and names in programs, of which it knows nothing."""
     max_words: int = Field(64, ge=1, le=2_000)
-    """A longer question is a passage itself."""
+    """The model is not asked about longer questions: they are passages themselves."""
 
     @property
     @abstractmethod
@@ -84,7 +84,7 @@ class Endpoint(Declared):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether a package from outside writes, which knows by itself whom to ask."""
+        """Whether a package's generator writes; it knows its own endpoint."""
         return False
 
     @model_validator(mode="after")
@@ -99,7 +99,7 @@ class Endpoint(Declared):
         return self
 
     def api_key(self) -> str | None:
-        """Raises NotConfigured where the variable is not set."""
+        """Raises NotConfigured if the variable is not set."""
         if self.api_key_env is None:
             return None
         if key := os.environ.get(self.api_key_env, "").strip():
@@ -107,24 +107,24 @@ class Endpoint(Declared):
         raise NotConfigured(f"the variable {self.api_key_env}, which api_key_env names, is not set")
 
     def fingerprint(self, prompt: str) -> str:
-        """Equal where the model would be asked for the same."""
+        """Equal for options with which the model would be asked for the same."""
         said = self.model_dump_json(exclude={"url", "api_key_env", "limit_s", "least_s"})
         return hashlib.sha256(f"{said}\n{prompt}".encode()).hexdigest()[:16]
 
     @abstractmethod
     def prompt_text(self, language: str) -> str:
-        """What the model is asked, in an installation of this language."""
+        """The prompt, in an installation of this language."""
 
     @abstractmethod
     def open_writer(self, language: str, variants: frozenset[str]) -> Writer:
-        """`variants`: the kinds of variants that are wanted.  Raises NotConfigured."""
+        """`variants`: the kinds of variants to write.  Raises NotConfigured."""
 
     def feedback_from(self, own_store: str) -> str | None:
-        """The store whose passages stand in where the model is not asked; None: nothing stands in."""
+        """The store whose best passages replace the model's texts; None: nothing replaces them."""
         return None
 
     def open_chat(self) -> ChatModel:
-        """Raises NotConfigured: without its key, or without the `openai` package."""
+        """Raises NotConfigured if the key or the `openai` package is missing."""
         key = self.api_key()
         if importlib.util.find_spec("openai") is None:
             raise NotConfigured("the openai package is not installed; `make llm` installs it")

@@ -1,4 +1,4 @@
-"""Rewrites of the questions by a language model, for a branch that declares them (`expansion`)."""
+"""A language model rewrites the questions, for branches that declare it (`expansion`)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class ExpansionOptions(Endpoint):
 
     expansion: Literal["none", "openai"] = "none"
     replace: bool = False
-    """Search with the rewrites alone.  Then, without them, the branch is left out, since it would be a copy of one
-    that searches the question itself."""
+    """Search with the rewrites alone.  A question without rewrites is then left out, because the branch would be a copy
+    of one that searches the question itself."""
 
     @property
     def asks_a_model(self) -> bool:
@@ -41,10 +41,10 @@ class ExpansionOptions(Endpoint):
 
 
 def expanded_texts(part: Part, kinds: frozenset[str]) -> Texts:
-    """What a branch that takes `kinds` searches: questions, the caller's variants, and a model's where declared.
+    """The questions, and their variants of these kinds: the caller's, or those that the declared model writes.
 
-    A question that has variants of these kinds already is not rewritten.  With `replace` a question without
-    rewrites is left out; raises the model's failure where that is every one.
+    A question with variants of these kinds is not rewritten.  With `replace` a question without rewrites is left out; if
+    that is every question, the model's failure is raised.
     """
     options = part.resources.generators.options(part.branch.name)
     if isinstance(options, ExpansionOptions) and options.asks_a_model:
@@ -61,7 +61,7 @@ def expanded_texts(part: Part, kinds: frozenset[str]) -> Texts:
 def _with_rewrites(
     part: Part, kinds: frozenset[str], options: ExpansionOptions, open_: Sequence[int]
 ) -> Texts:
-    """`open_`: the indices of the questions that the model rewrites."""
+    """`open_`: the indices of the questions to rewrite."""
     from branches.language_model import ask, note_failures, worst
 
     started = part.clock()
@@ -99,7 +99,7 @@ def _with_rewrites(
 
 
 def _status(failures: int, questions: int, *, replace: bool, has_failed: bool) -> StageStatus:
-    """`failed` and `skipped` say that nothing is searched."""
+    """`failed` and `skipped` mean that the branch searches nothing."""
     if not failures:
         return StageStatus.OK
     if failures < questions or not replace:

@@ -1,6 +1,6 @@
-"""Asking a language model for a branch: what it wrote for each question, or the reason why it did not.
+"""Ask a language model for a branch: what it wrote for each question, or why it wrote nothing.
 
-By rule, for want of time, or since it failed lately it is not asked; what is known from before costs nothing.
+The model is not asked if a rule says so, if too little time is left, or if its breaker is open.  Cached texts cost nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = get_logger("chorale.hypothesis")
 
 AFTER_S = 0.3
-"""Kept for what follows: feedback where nothing was written, and the search itself."""
+"""Seconds kept for what follows: feedback if nothing was written, and the search itself."""
 
 
 class NotAsked(StageFailure):
@@ -39,8 +39,8 @@ class NotAsked(StageFailure):
 
 
 def ask(part: Part, texts: Sequence[str], options: Endpoint, *, embedding_s: float = 0.0) -> list[Written]:
-    """One for each text; nothing is raised.  `embedding_s` are kept for what will be written, though never more than
-    half of the time: some of it is better than nothing."""
+    """One result for each text; raises nothing.  `embedding_s` seconds are kept to embed what the model writes, but never
+    more than half of the time."""
     written: dict[str, Written] = {}
     for text in texts:
         rule = skip_rule(text, skip_identifiers=options.skip_identifiers, max_words=options.max_words)
@@ -59,7 +59,7 @@ def ask(part: Part, texts: Sequence[str], options: Endpoint, *, embedding_s: flo
 
 
 def note_failures(part: Part, stage: Stage, failures: Iterable[StageFailure], instead: str) -> None:
-    """Each reason that degrades, once, with what stands in."""
+    """Note each degrading reason once, and what is used `instead`."""
     for one in {failure.reason: failure for failure in failures}.values():
         if consequence(one.reason).degrades:
             detail = f"{part.branch.name}: {one.detail}; {instead}"[:500]
@@ -67,7 +67,7 @@ def note_failures(part: Part, stage: Stage, failures: Iterable[StageFailure], in
 
 
 def worst(failures: Iterable[StageFailure]) -> StageFailure | None:
-    """The first that degrades; None where all were by rule."""
+    """The first failure that degrades; None if all were by rule."""
     return next((one for one in failures if consequence(one.reason).degrades), None)
 
 
@@ -105,7 +105,7 @@ def _count(part: Part, written: Sequence[Written]) -> None:
     if len(failures) < len(written):
         outcome = Outcome(name, "answered")
     else:
-        # What it declines is a matter of the question.
+        # A model declines because of the question, so that does not count as a failure of the model.
         counted = [one for one in failures if counts_of(one.reason).branch and not isinstance(one, Declined)]
         told = (counted or failures)[0]
         outcome = Outcome(name, "failed" if counted else "says_nothing", str(told.reason))

@@ -1,4 +1,4 @@
-"""The language models that the branches of this process ask, each made when it is first needed."""
+"""The language models that the branches of this process ask; each is created when it is first needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEPT_HERE = 1_000
 
 
 class Generators:
-    """Thread-safe.  `shared` is the cache of all processes; `language` chooses the prompt where none is declared."""
+    """Thread-safe.  `shared` is the cache of all processes; `language` chooses the default prompt."""
 
     def __init__(self, pipeline: Pipeline, *, language: str, shared: Cache) -> None:
         self._branches = {branch.name: branch for branch in pipeline.branches}
@@ -31,15 +31,15 @@ class Generators:
         self._shared = shared
         self._made: dict[str, CachedTexts] = {}
         self.document_s = 0.0
-        """Seconds to embed a document that was written, lately; 0 before the first."""
+        """Recent seconds to embed one written document; 0 before the first."""
         self._lock = threading.Lock()
 
     def options(self, branch: str) -> Endpoint | None:
-        """What this process's own declaration says of the branch; None where it knows none, or none of that sort."""
+        """As this process's pipeline file declares them; None for a branch that cannot ask a model, or is not declared."""
         return self._options.get(branch)
 
     def of(self, branch: str) -> CachedTexts:
-        """Raises NotConfigured: without its key, or without the `openai` package."""
+        """Raises NotConfigured if the key or the `openai` package is missing."""
         with self._lock:
             if branch not in self._made:
                 self._made[branch] = self._make(branch)
@@ -47,7 +47,7 @@ class Generators:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """By `generator:<branch>`, of the branches that ask a model: what an answer depends on."""
+        """The fingerprint of each model that is asked, by `generator:<branch>`; answers depend on it."""
         return {
             generator_name(name): options.fingerprint(options.prompt_text(self._language))
             for name, options in self._options.items()
@@ -56,7 +56,7 @@ class Generators:
 
     @property
     def feedback_stores(self) -> list[str]:
-        """Where the passages come from that stand in for documents, of each branch that takes any."""
+        """The store of the passages that replace written documents, for each branch that uses such passages."""
         stores = (
             options.feedback_from(self._branches[name].store) for name, options in self._options.items()
         )
@@ -74,5 +74,5 @@ class Generators:
 
 
 def generator_name(branch: str) -> str:
-    """A branch's language model among the breakers and the fingerprints; a branch's name has no colon."""
+    """The name of a branch's language model in breakers and fingerprints; a branch's name has no colon."""
     return f"generator:{branch}"

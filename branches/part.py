@@ -1,4 +1,4 @@
-"""What one branch works on while it searches."""
+"""The work of one branch for one request."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from search.protocol import Searches
 
 Texts = Sequence[Mapping[str, float]]
-"""What is searched for each question: its texts with their weights; none where it is left out."""
+"""For each question, the texts to search with their weights; empty for a question that is left out."""
 
 
 class PartResources(Protocol):
-    """What a branch uses of its process; `assembly.resources.Resources` has it."""
+    """What a branch uses of its process; `assembly.resources.Resources` implements it."""
 
     settings: Settings
 
@@ -48,12 +48,12 @@ class PartResources(Protocol):
     def breakers(self) -> Breakers: ...
 
     def store(self, name: str) -> Searches:
-        """Raises BadIndex where no store of that name is declared."""
+        """Raises BadIndex if no store of that name is declared."""
 
 
 @dataclass(slots=True)
 class Part:
-    """One branch's work, and the notes it takes."""
+    """What a branch searches for, and the notes that it takes for the answer."""
 
     resources: PartResources
     store: Searches
@@ -61,12 +61,12 @@ class Part:
     request: Request
     questions: Sequence[Question]
     ends_at_s: float
-    """When its time is over, by the monotonic clock."""
+    """When the branch's time is over, by the monotonic clock."""
     begun_ms: float
-    """When it began, counted from the acceptance of the request."""
+    """When the branch began, counted from the acceptance of the request."""
     notes: list[StageNote] = field(default_factory=list)
     degraded: list[Degradation] = field(default_factory=list)
-    """What is missing although the branch answers."""
+    """What is missing from an answer that the branch still gives."""
     clock: Callable[[], float] = time.monotonic
 
     @property
@@ -78,7 +78,7 @@ class Part:
         return [question.text for question in self.questions]
 
     def texts_of(self, kinds: frozenset[str], more: Sequence[Sequence[Variant]] = ()) -> Texts:
-        """Each question's text and its variants of these kinds; `more` has further variants for each question."""
+        """Each question's text and its variants of these kinds; `more` adds variants to each question."""
         return [
             branch_texts(question.text, [*question.variants, *(more[index] if more else ())], kinds)
             for index, question in enumerate(self.questions)
@@ -95,7 +95,7 @@ class Part:
         self.notes.append(StageNote(stage, status, ms, n_in=len(self.questions), detail=detail))
 
     def search(self, depth: int) -> Search:
-        """What the request asks of a store, in the time that is left."""
+        """The request's filters and limits for a store, with the time that is left."""
         return Search(depth, self.request.filters, self.request.exclude_ids, self.left_s)
 
     def embed(self, texts: Texts) -> Matrix:
@@ -113,7 +113,7 @@ class Part:
         return found
 
     def found_by_text(self, texts: Texts, depth: int, *, store: Searches | None = None) -> list[Ranking]:
-        """The same without a note, in another store than the branch's where one is given."""
+        """Like `search_text`, without a note; `store` is searched in place of the branch's own."""
         flat = _flat(texts)
         rankings = iter(
             (store or self.store).search_text(
@@ -130,7 +130,7 @@ class Part:
         ]
 
     def search_vectors(self, vectors: Matrix, counts: Iterable[int]) -> list[Ranking]:
-        """One ranking a question; `counts` says how many of the rows are each one's, 0 where it is left out."""
+        """One ranking a question; `counts` has the number of rows of each question, 0 for one that is left out."""
         started = self.clock()
         rankings = iter(
             self.store.search_vectors(

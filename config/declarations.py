@@ -1,4 +1,4 @@
-"""What a pipeline declares: stores, branches and named configurations, frozen."""
+"""What a pipeline declares: stores, branches and named configurations."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class BranchDeclaration(Declared):
     kind: str
     """Names the task `chorale.search.<kind>`."""
     group: str = Field(min_length=1)
-    """Branches of one group share an encoder; `rrf-grouped` fuses inside it first."""
+    """Branches of one group share an encoder; `rrf-grouped` fuses inside each group first."""
     store: str
     queue: str
     """`chorale.<name>` unless declared."""
     weight: Weight = 1.0
     depth: int = Field(1_000, ge=1, le=1_000)
-    """The most documents a question gets from this branch, whatever depth a request asks for."""
+    """Maximum documents a question from this branch, whatever depth a request asks for."""
     limit_s: float | None = Field(None, ge=0.01, le=60)
-    """Seconds from publication after which the join no longer waits for it; None: all the request's time."""
+    """Seconds from publication after which the join stops waiting for the branch; None: the request's whole time."""
     options: dict[str, Any] = Field(default_factory=dict)
 
 
 class RerankerDeclaration(Declared):
-    """A cross-encoder that orders the best fused hits anew, in the fusion workers."""
+    """A cross-encoder that reorders the best fused hits, in the fusion workers."""
 
     name: str
     model: str = Field(min_length=1)
@@ -53,17 +53,17 @@ class RerankerDeclaration(Declared):
     backend: Literal["onnx", "sentence_transformers"] = "onnx"
     """`onnx`: the BERT family, without PyTorch; `sentence_transformers`: any (needs `make torch`)."""
     device: str | None = Field(None, pattern=r"^(cpu|mps|cuda(:\d{1,2})?)$")
-    """`cpu`, `cuda`, `cuda:1`, `mps`; None: CUDA where the backend has it and there is one."""
+    """`cpu`, `cuda`, `cuda:1`, `mps`; None: CUDA if the backend and the machine have it."""
     depth: int = Field(50, ge=1, le=1_000)
-    """How many of the best fused hits of a question it scores; fewer where the measured speed allows no more."""
+    """How many of the best fused hits of a question it scores; fewer if its measured speed allows no more."""
     coarse: int = Field(100, ge=1, le=1_000)
-    """Over so many of them the fused scores are normalised."""
+    """How many of the best fused hits their scores are normalised over."""
     budget_ms: int = Field(400, ge=10, le=30_000)
-    """Milliseconds it may take of a request, which the branches then do not have: 400 are a fifth of the usual 2 s."""
+    """Milliseconds of a request that are kept for it, and taken from the branches; 400 ms are a fifth of the usual 2 s."""
     weight: float = Field(0.7, gt=0, le=1, strict=False)
-    """Its share of the score; the fused score has the rest."""
+    """The share of its score; the fused score has the rest."""
     max_pieces: int = Field(128, ge=16, le=8_192)
-    """Word pieces of question and passage together; of pairs that long a MiniLM scores 21 in 400 ms on one core."""
+    """Maximum word pieces of question and passage together; a MiniLM scores 21 such pairs in 400 ms on one core."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -75,20 +75,20 @@ class RerankerDeclaration(Declared):
 
 
 class Choices(Declared):
-    """What a configuration chooses, its boosts aside."""
+    """What a configuration chooses, without boosts and reranker."""
 
     name: str
     method: str
     k: float = Field(60, ge=0, le=10_000)
     """The constant of reciprocal rank fusion."""
     branches: tuple[str, ...] | None = Field(None, min_length=1, strict=False)
-    """Only these; None: all."""
+    """The branches to ask; None: all."""
     weights: dict[str, Weight] | None = None
-    """By branch, in place of the branch's own."""
+    """By branch; replaces the branch's own."""
     fold: bool = True
-    """Fold exact copies and near-duplicates into the best of them."""
+    """Fold exact copies and near-duplicates into the best one."""
     timeout_s: float | None = Field(None, ge=0.05, le=60)
-    """The time of a request that chooses this and gives none itself; None: 2 s.  For language models, mostly."""
+    """The time of a request that chooses this configuration and declares no time; None: 2 s.  Mostly for language models."""
 
 
 class Configuration(Choices):
@@ -107,10 +107,10 @@ class Pipeline:
     configurations: Mapping[str, Configuration]
     default_configuration: str
     kinds: Kinds
-    """The built-in kinds and methods, and those of packages that the declaration names."""
+    """The built-in kinds and methods, and those of packages that the file names."""
 
     def branches_of(self, configuration: Configuration) -> tuple[BranchDeclaration, ...]:
-        """The branches that `configuration` asks, with its weights, in the order of declaration."""
+        """The branches that `configuration` asks, with its weights, in declared order."""
         weights = configuration.weights or {}
         return tuple(
             branch.model_copy(update={"weight": weights.get(branch.name, branch.weight)})
@@ -120,20 +120,20 @@ class Pipeline:
 
     @property
     def timeouts_s(self) -> dict[str, float]:
-        """By configuration, where it has a time of its own; `""` is that of the default one."""
+        """The time of each configuration that declares one; `""` is that of the default configuration."""
         named = {name: one.timeout_s for name, one in self.configurations.items() if one.timeout_s}
         default = named.get(self.default_configuration)
         return named if default is None else {**named, "": default}
 
     @property
     def rerankers(self) -> dict[str, RerankerDeclaration]:
-        """Those that a configuration uses, by name."""
+        """The rerankers that configurations use, by name."""
         used = (one.reranker for one in self.configurations.values())
         return {reranker.name: reranker for reranker in used if reranker is not None}
 
     @property
     def capabilities(self) -> tuple[str, ...]:
-        """What may be done with each store: `<store>:read`, `<store>:write`, in the order of declaration."""
+        """What may be done with each store, in declared order: `<store>:read`, `<store>:write`."""
         return tuple(
             f"{name}:{right}"
             for name, store in self.stores.items()
@@ -142,6 +142,6 @@ class Pipeline:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """Every queue that needs a worker, each once."""
+        """The queues that need a worker, each once."""
         own = (branch.queue for branch in self.branches)
         return tuple(dict.fromkeys((QUEUE_RETRIEVE, *own, QUEUE_FUSION, QUEUE_INDEX)))

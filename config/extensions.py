@@ -1,6 +1,6 @@
-"""Stores, branch kinds, fusion methods and generators from other packages, found by their entry points.
+"""Store kinds, branch kinds, fusion methods and generators of installed packages, found by entry points.
 
-What a pipeline does not name is never imported.
+A package is imported only if a pipeline names what it offers.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ GROUPS: Mapping[str, tuple[str, type]] = {
     "fusion method": ("chorale.methods", Method),
     "generator": ("chorale.generators", GeneratorKind),
 }
-"""What a declaration names -> its group of entry points, and the type of what stands there."""
+"""What a pipeline names -> its group of entry points, and the class of the objects there."""
 
 
 installed = cache(entry_points)
-"""Read once: it looks into every package there is, some 10 ms."""
+"""Cached: it reads the metadata of every installed package, some 10 ms."""
 
 
 @cache
 def offered(what: str) -> Mapping[str, tuple[EntryPoint, ...]]:
-    """The entry points of each name, none of them imported."""
+    """The entry points by name, without importing them."""
     group, _ = GROUPS[what]
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in installed().select(group=group):
@@ -42,7 +42,7 @@ def choices(what: str, built_in: Collection[str]) -> list[str]:
 
 
 def claimed(what: str, name: str, built_in: Collection[str]) -> str | None:
-    """Why the name is not to be had, where several claim it."""
+    """Why the name cannot be used, if several packages claim it; None if it can."""
     packages = [package(point) for point in offered(what).get(name, ())]
     owners = ["Chorale itself", *packages] if name in built_in else packages
     if len(owners) < 2:
@@ -52,13 +52,13 @@ def claimed(what: str, name: str, built_in: Collection[str]) -> str | None:
 
 @cache
 def load(what: str, name: str) -> Any:
-    """What the package offers, imported once; raises WrongDeclaration that names the package."""
+    """Import what the package offers, once; raises WrongDeclaration, which names the package."""
     group, kind = GROUPS[what]
     (point,) = offered(what)[name]
     said = f"{what} {name!r} of the package {package(point)}"
     try:
         found = point.load()
-    except Exception as error:  # whatever an import may come to
+    except Exception as error:  # an import may raise anything
         raise WrongDeclaration(
             f"{said} cannot be imported: {type(error).__name__}: {error}; mend or reinstall it"
         ) from error

@@ -47,7 +47,7 @@ _OTHER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 class _ConfigurationTable(Choices):
     boosts: str | None = None
-    """The name of a table [boosts.<name>], of this file or shipped."""
+    """The name of a table [boosts.<name>] of this file, or of a shipped one."""
     reranker: str | None = None
     """The name of a table [rerankers.<name>]."""
 
@@ -79,7 +79,7 @@ _Table = TypeVar("_Table", bound=BaseModel)
 
 
 class PipelineReader:
-    """Collects complaints, so that the first start shows all of them."""
+    """Reads one file and collects all complaints about it."""
 
     def __init__(self, file: Path, text: str, kinds: Kinds) -> None:
         self._file, self._text, self._kinds = file, text, kinds
@@ -89,12 +89,12 @@ class PipelineReader:
             "fusion method": kinds.methods,
         }
         self._outside: dict[str, dict[str, Any]] = {what: {} for what in self._known}
-        """What packages bring, as far as the file names it."""
+        """The kinds and methods of packages that the file names."""
         self.complaints: list[tuple[int, str]] = []
         """Line and text of each."""
 
     def read(self) -> Pipeline | None:
-        """The pipeline; to be used only where `complaints` is empty then."""
+        """The pipeline, which is valid only if `complaints` is empty afterwards."""
         declared = self._parse()
         if declared is None:
             return None
@@ -119,7 +119,7 @@ class PipelineReader:
             name: self._table(RerankerDeclaration, ("rerankers", name), table)
             for name, table in declared.rerankers.items()
         }
-        # Without any table of its own a file gets plain RRF over its branches.
+        # A file without configurations gets plain RRF over its branches.
         tables = declared.configurations or {"rrf": {"method": "rrf"}}
         configurations = {
             name: configuration
@@ -145,7 +145,7 @@ class PipelineReader:
         return self._table(_File, (), raw)
 
     def _table(self, kind: type[_Table], path: tuple[str, ...], table: Mapping[str, Any]) -> _Table | None:
-        """`table` as a `kind`, whose name is the table's own; None after complaints."""
+        """`table` read as a `kind`, which is named after the table; None after complaints."""
         named = {"name": path[-1]} if len(path) == 2 and "name" in kind.model_fields else {}
         if named:
             self._check_name(path)
@@ -194,7 +194,7 @@ class PipelineReader:
         return branch
 
     def _boosts(self, own: Mapping[str, Mapping[str, Any]]) -> dict[str, BoostPlan | None]:
-        """The presets we ship and the file's own; None where a complaint was made."""
+        """The shipped presets and the file's own; None for one with a complaint."""
         presets: dict[str, BoostPlan | None] = {}
         if self._file != DEFAULT_FILE:
             shipped = tomllib.loads(DEFAULT_FILE.read_text(encoding="utf-8"))["boosts"]
@@ -251,7 +251,7 @@ class PipelineReader:
                 self._one_of(str(value), option, allowed, where)
 
     def _found(self, what: str, name: str, path: tuple[str, ...]) -> Any | None:
-        """The kind or method of this name: a known one, or a package's, which is imported here."""
+        """The built-in kind or method of this name, or a package's, which is imported; None after a complaint."""
         known, outside = self._known[what], self._outside[what]
         self._one_of(name, what, choices := extensions.choices(what, known), path)
         if name not in choices:

@@ -1,4 +1,4 @@
-"""The `bm25` kind: the words of the questions, and of their variants."""
+"""The `bm25` kind: search the words of the questions and of their lexical variants."""
 
 from __future__ import annotations
 

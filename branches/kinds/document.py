@@ -1,4 +1,4 @@
-"""The `document` kind: what a request's filters let through, in the order of a metadata field."""
+"""The `document` kind: the documents that match a request's filters, in the order of a metadata field."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class ListingOptions(Declared):
-    """In which order the documents that a request's filters let through are listed."""
+    """The order of the list."""
 
     order_by: str = Field("published_at", min_length=1, max_length=256)
-    """A metadata field; documents without it come last."""
+    """A metadata field; documents without this field come last."""
     descending: bool = True
-    """The newest, or largest, first."""
+    """Newest, or largest, first."""
 
     @field_validator("order_by")
     @classmethod
@@ -33,9 +33,9 @@ class ListingOptions(Declared):
 
 
 def search_document(part: Part) -> list[Ranking]:
-    """One listing for every question, whatever it says.
+    """The same list for every question.
 
-    Without filters there are no hits: the newest of all documents would come into every answer.
+    Without filters there are no hits, because the newest of all documents would be in every answer.
     """
     from models.hits import Ranking
     from search.protocol import Lists

@@ -1,4 +1,4 @@
-"""The `http` kind: a declared JSON endpoint is asked the question as it is."""
+"""The `http` kind: ask a declared JSON endpoint the question, without variants."""
 
 from __future__ import annotations
 

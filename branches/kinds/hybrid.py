@@ -1,4 +1,4 @@
-"""The `hybrid` kind: text and vector in one question, fused by the store itself."""
+"""The `hybrid` kind: text and vector in one search, fused by the store."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 class HybridOptions(Declared):
     alpha: float = Field(0.75, ge=0, le=1)
-    """Weight of the vectors, the rest is BM25's; .75 is Weaviate's own default."""
+    """Weight of the vectors; BM25 has the rest.  0.75 is Weaviate's default."""
     fusion: Literal["relative", "ranked"] = "relative"
-    """By scores between the lowest and the highest found, or by ranks alone."""
+    """`relative`: by scores, scaled between the lowest and the highest; `ranked`: by ranks."""
 
 
 def search_hybrid(part: Part) -> list[Ranking]:
-    """The questions as they are: a store that fuses takes one text and one vector."""
+    """Variants are not searched: a store that fuses takes one text and one vector."""
     from search.protocol import Fuses
 
     if not isinstance(part.store, Fuses):

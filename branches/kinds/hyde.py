@@ -1,7 +1,7 @@
-"""The `hyde` kind: search with the vector of what an answer could look like (HyDE, Gao et al. 2022).
+"""The `hyde` kind: search with the vector of a hypothetical answer (HyDE, Gao et al. 2022).
 
-Documents come from the caller, or from a language model; else the best BM25 passages stand in for them (`feedback`).
-A question for which there is neither is left out: its own vector alone would only be a second copy of `vector`.
+Hypothetical documents come from the caller or from a language model.  Otherwise the best BM25 passages replace them
+(`feedback`).  A question with neither is left out, because its own vector would only be a second copy of `vector`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 GENERATORS = ("feedback", "openai")
 Passages: TypeAlias = "tuple[Matrix, list[float]]"
-"""Vectors of BM25's best, and their scores there."""
+"""Vectors of the best BM25 passages, and their BM25 scores."""
 
 
 def _prompt(text: str) -> str:
@@ -39,23 +39,22 @@ def _prompt(text: str) -> str:
 
 
 class HydeOptions(Endpoint):
-    """Where the vector comes from."""
+    """Where the hypothetical documents come from."""
 
     generator: str = "feedback"
-    """`feedback`: the best BM25 passages, without a language model; `openai`: hypothetical documents; else a package's."""
+    """`feedback`: the best BM25 passages, no language model; `openai`: a chat endpoint; or the name of a package's."""
     generator_options: dict[str, Any] = Field(default_factory=dict)
-    """Of a package's generator."""
+    """Options of a package's generator."""
     prompt: Annotated[str, AfterValidator(_prompt)] | None = Field(None, max_length=8_192)
-    """A name in the table, or a text that holds `{question}`.  Not given: that of the installation's language."""
+    """A name in the table, or a text with `{question}`.  Not declared: the prompt of the installation's language."""
     documents: int = Field(4, ge=1, le=16)
-    """Hypothetical documents a question, averaged with it (Gao et al. 2022); up to 64 of a request are written at the
-    same time."""
+    """Hypothetical documents for each question, averaged with it (Gao et al. 2022); up to 64 of a request are written at
+    the same time."""
     fallback: Literal["feedback", "none"] = "feedback"
-    """What stands in where the model is not asked or fails; `none`: the branch is left out."""
-
+    """What is used if the model is not asked or fails; `none`: the branch is left out."""
     feedback_store: str | None = None
-    """The store whose BM25 finds the passages of feedback, where that is not the branch's own: an engine for texts
-    beside one for vectors."""
+    """The store whose BM25 finds the feedback passages, if not the branch's own: for an engine of texts beside one of
+    vectors."""
 
     @property
     def asks_a_model(self) -> bool:
@@ -99,25 +98,25 @@ class HydeOptions(Endpoint):
 
 
 def open_generator(options: HydeOptions) -> HypothesisGenerator:
-    """One that a package brings; raises NotConfigured where it does not open."""
+    """Open a package's generator; raises NotConfigured if that fails."""
     try:
         opened = extensions.load("generator", options.generator).open(options.generator_options)
     except ServiceError:
         raise
-    except Exception as error:  # whatever foreign code may raise
+    except Exception as error:  # foreign code may raise anything
         said = f"the generator {options.generator!r} cannot be opened: {type(error).__name__}: {error}"
         raise NotConfigured(said) from error
     return cast("HypothesisGenerator", opened)
 
 
 class NotEmbedded(StageFailure):
-    """There are documents, and no time for their vectors."""
+    """There are documents, and no time to embed them."""
 
     reason = Reason.BUDGET
 
 
 def search_hyde(part: Part) -> list[Ranking]:
-    """Raises why no question has anything: the failure of feedback, or the model's where nothing stands in for it."""
+    """If no question has a vector, the failure is raised: that of feedback, or the model's if nothing replaces it."""
     from branches.language_model import note_failures, worst
 
     started = part.clock()
@@ -171,8 +170,11 @@ def search_hyde(part: Part) -> list[Ranking]:
 def _written(
     part: Part, indices: Sequence[int], options: HydeOptions, *, given: int
 ) -> tuple[dict[int, tuple[str, ...]], list[StageFailure]]:
-    """What the model wrote for these questions, and why it wrote nothing for the others of them; where it wrote less
-    than it was asked for, that is noted.  `given` documents are to be embedded besides."""
+    """What the model wrote for these questions, and the failures of the questions for which it wrote nothing.
+
+    Notes where the model wrote less than was asked for.  `given`: the number of the caller's documents, which have to be
+    embedded too.
+    """
     from branches.language_model import ask, note_failures
     from models.written_texts import SomeTexts
 
@@ -190,9 +192,10 @@ def _written(
 
 
 def _embedded(part: Part, documents: Mapping[int, Sequence[str]]) -> dict[int, Matrix]:
-    """The vectors of the documents of as many questions as there is time for, in order.
+    """The vectors of the documents, of as many questions as there is time for, in order.
 
-    The first has its own at any rate: what was measured while the machine stood still would never be mended.
+    The first question is always embedded: otherwise one slow measurement would keep every later question from being
+    embedded, and so from being measured.
     """
     from branches.language_model import AFTER_S
 
@@ -216,7 +219,7 @@ def _said(sources: Sequence[str], failures: Iterable[StageFailure]) -> str:
 
 
 def _feedback(part: Part, indices: Iterable[int]) -> dict[int, Passages]:
-    """The best BM25 passages of each of these questions that has any."""
+    """The best BM25 passages of each of these questions; a question without any is not in the result."""
     import numpy as np
 
     count = part.resources.settings.feedback_passages
@@ -239,7 +242,7 @@ def _feedback(part: Part, indices: Iterable[int]) -> dict[int, Passages]:
 def _moved(
     part: Part, texts: Texts, imagined: Mapping[int, Matrix], passages: Mapping[int, Passages]
 ) -> Matrix:
-    """The vectors of these texts, each moved towards its question's documents or passages."""
+    """The vectors of these texts, moved towards the documents or passages of their questions."""
     from inference.hyde_vectors import feedback_vector, hypothesis_vector
 
     vectors = part.embed(texts)

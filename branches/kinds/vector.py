@@ -1,4 +1,4 @@
-"""The `vector` kind: the embeddings of the questions, and of their variants."""
+"""The `vector` kind: search the embeddings of the questions and of their semantic variants."""
 
 from __future__ import annotations
 
