@@ -48,7 +48,7 @@ def run(mutant: Mutant) -> tuple[bool, str]:
         # The installed client is the editable one of the real tree; the copy's own comes first.
         paths = os.pathsep.join([str(tree / "client"), str(tree)])
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", mutant.test]
-        environment = {**os.environ, "PYTHONPATH": paths}
+        environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             ended = subprocess.run(
                 command,
