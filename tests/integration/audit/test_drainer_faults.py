@@ -87,7 +87,7 @@ def test_while_another_process_holds_the_database_requests_wait_and_one_line_is_
             assert redis_client.xlen(OUTBOX) == 2
             holder.kill()
             until(lambda: redis_client.xlen(OUTBOX) == 0)
-            until(lambda: "written again" in caplog.text)
+            until(lambda: "writing works again" in caplog.text)
     assert written(engine) == {"a", "b"}
     assert caplog.text.count("wait in the outbox") == 1
     assert "INSERT" not in caplog.text, "statements and their values stay out of the log"
