@@ -1,0 +1,15 @@
+"""The Python of README and docs, run against a pipeline."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.code_blocks import CodeBlock, code_blocks
+from tests.support.pipelines.pipeline import RunningPipeline
+
+
+@pytest.mark.parametrize("block", code_blocks("python"), ids=str)
+def test_the_python_of_a_page_runs(block: CodeBlock, pipeline: RunningPipeline) -> None:
+    code = block.code.replace("redis://localhost:6379/0", pipeline.server.tcp_url)
+    assert pipeline.server.tcp_url in code
+    exec(compile(code, str(block), "exec"), {})

@@ -1,0 +1,141 @@
+"""Every code block of README and docs is parsed by what will read it: Typer, the pipeline's loader, Python, a shell."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from assembly.pipeline import load_pipeline
+from cli.app import app
+from config.settings import PREFIX, Settings
+from tests.support.code_blocks import PAGES, ROOT, CodeBlock, code_blocks
+
+LANGUAGES = {"python", "sh", "toml", "ini", "text"}
+TEXTS = {page.relative_to(ROOT): page.read_text(encoding="utf-8") for page in PAGES}
+NOT_SETTINGS = {"CHORALE_FILES", "CHORALE_MEMORY"}
+"""Variables of docker-compose.yml, and those of tests, which start with CHORALE_TEST_."""
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Where it stands, and the words after `chorale`, of each such line in a shell block."""
+    for block in code_blocks("sh"):
+        for line in block.code.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            for place, word in enumerate(words):
+                # `docker compose run … chorale search` names the service, which is the command.
+                if word.endswith("chorale") and (place == 0 or words[0] == "docker"):
+                    yield str(block), words[place + 1 :]
+
+
+COMMANDS = list(commands())
+MENTIONED = sorted(
+    {
+        mention
+        for text in TEXTS.values()
+        for mention in re.findall(
+            r"`chorale ([a-z][^`]*)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+        )
+    }
+)
+
+
+def test_every_block_says_its_language() -> None:
+    assert [str(block) for block in code_blocks() if block.language not in LANGUAGES] == []
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=str)
+def test_no_block_is_indented_where_no_test_would_see_it(page: Path) -> None:
+    outside = re.sub(r"^```.*?^```", "", TEXTS[page], flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"(?:^|\n)\n {4,}\S.*", outside) == []
+
+
+@pytest.mark.parametrize("block", code_blocks("python"), ids=str)
+def test_python_compiles_and_imports_what_there_is(block: CodeBlock) -> None:
+    compile(block.code, str(block), "exec")
+    for module, names in re.findall(r"^from (\S+) import (.+)$", block.code, re.MULTILINE):
+        loaded = __import__(module, fromlist=["*"])
+        assert [name for name in names.split(", ") if not hasattr(loaded, name)] == []
+
+
+@pytest.mark.parametrize("block", code_blocks("sh"), ids=str)
+def test_a_shell_reads_it(block: CodeBlock) -> None:
+    subprocess.run(["bash", "-n"], input=block.code, text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("where", "words"), COMMANDS, ids=[f"{where} {' '.join(words)}" for where, words in COMMANDS]
+)
+def test_the_command_line_takes_it(where: str, words: list[str]) -> None:
+    command: Any = typer.main.get_command(app)
+    context = None
+    while isinstance(command, typer.core.TyperGroup):
+        context = command.make_context("chorale", words, parent=context)
+        _, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+    command.make_context("chorale", words, parent=context)
+
+
+@pytest.mark.parametrize("mention", MENTIONED)
+def test_a_command_that_is_mentioned_exists_with_its_options(mention: str) -> None:
+    command: Any = typer.main.get_command(app)
+    context = typer.Context(command, info_name="chorale")
+    words = mention.split()
+    while isinstance(command, typer.core.TyperGroup) and words:
+        _, command, words = command.resolve_command(context, words)
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= options
+
+
+PIPELINES = [block for block in code_blocks("toml") if not block.page.startswith("examples/")]
+"""What the example names comes from its package."""
+
+
+@pytest.mark.parametrize("block", code_blocks("toml"), ids=str)
+def test_toml_is_toml(block: CodeBlock) -> None:
+    assert tomllib.loads(block.code)
+
+
+@pytest.mark.parametrize("block", PIPELINES, ids=str)
+def test_the_pipeline_s_loader_takes_it(block: CodeBlock, tmp_path: Path) -> None:
+    whole = (ROOT / "config" / "pipeline.toml").read_text(encoding="utf-8")
+    for table in re.findall(r"^\[([\w.]+)\]$", block.code, re.MULTILINE):
+        # What the page declares anew stands in place of what is shipped.
+        whole = re.sub(rf"^\[{re.escape(table)}\]\n(?:(?!\[).*\n)*", "", whole, flags=re.MULTILINE)
+    file = tmp_path / "pipeline.toml"
+    file.write_text(f"{whole}\n{block.code}", encoding="utf-8")
+    load_pipeline(file)
+
+
+@pytest.mark.parametrize("block", code_blocks("ini"), ids=str)
+def test_a_file_of_variables_has_one_a_line(block: CodeBlock) -> None:
+    assert [line for line in block.code.splitlines() if not re.match(r"[\w-]+=\S+$", line)] == []
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=str)
+def test_a_module_that_is_run_exists(page: Path) -> None:
+    named = set(re.findall(r"python -m ([\w.]+)", TEXTS[page]))
+    assert [name for name in named if find_spec(name) is None and name not in sys.stdlib_module_names] == []
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=str)
+def test_a_file_that_is_named_exists(page: Path) -> None:
+    named = re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|lua|toml|yaml|yml|svg))`", TEXTS[page])
+    assert [
+        name for name in named if not (ROOT / name).exists() and not (ROOT / "client" / name).exists()
+    ] == []
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=str)
+def test_a_variable_that_is_named_is_a_setting(page: Path) -> None:
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | NOT_SETTINGS
+    named = set(re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", TEXTS[page]))
+    assert {name for name in named - known if not name.startswith("CHORALE_TEST_")} == set()
