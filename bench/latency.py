@@ -1,4 +1,4 @@
-"""The time of a request on several ways, side by side: rounds alternate, and who is not measured stands still."""
+"""Compares the time of a request between variants: rounds alternate, and the processes of the others stand still."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from redis import Redis
 
 from bench.processor_time import cpu_ms
 from bench.redis_cost import bytes_held, count_commands, wait_for_audit
-from bench.timing import WARMING, Ask, Timing, drive
+from bench.timing import WARMING, Ask, Timing, ask_all, drive
 
 IN_FLIGHT = (1, 16)
 ROUNDS = 3
 COUNTED_REQUESTS = 100
 SETTLED_S = 5.0
-"""After the audit's commit: what is left then stays until it expires."""
+"""Wait after the audit's commit: the keys that are left then stay until they expire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class Variant:
     name: str
     ask: Ask
     processes: tuple[str, ...] = ()
-    """Those that have to run for it."""
+    """The processes that have to run for it."""
     prepare: Ask | None = None
     """Asked with every question before its round, not timed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisCost:
-    """Of one request, on average."""
+    """What one request costs Redis, on average."""
 
     commands: float
     commands_by_verb: Mapping[str, float]
@@ -85,7 +85,7 @@ def compare(
     """Every variant on the same questions, which are given for each number in flight.
 
     `run_only(processes)` lets these run and holds the others still.  The order of the variants rotates from
-    round to round.  Raises what a variant's `ask` raises.
+    round to round.  Raises what a variant's `ask` raises, other than Hung, which is counted.
     """
     timings = {(one.name, in_flight): Timing() for in_flight in questions for one in variants}
     for number in range(rounds):
@@ -116,17 +116,21 @@ def redis_cost(client: Redis, ask: Ask, questions: Sequence[str]) -> RedisCost:
 
 
 def cpu_of(variant: Variant, questions: Sequence[str], processes: Mapping[str, int]) -> dict[str, float]:
-    """Milliseconds of processor time that one request costs each of `processes` (number by name) and the caller."""
-    variant.ask(WARMING)
+    """Milliseconds of processor time that one answered request costs each of `processes` and the caller.
+
+    `processes` are process ids by name.
+    """
+    ask_all(variant.ask, [WARMING])
     if variant.prepare is not None:
         ask_all(variant.prepare, questions)
-    spent = cpu_ms(processes, lambda: ask_all(variant.ask, questions))
-    return {name: ms / len(questions) for name, ms in spent.items()}
+    answered = 0
 
+    def ask() -> None:
+        nonlocal answered
+        answered = ask_all(variant.ask, questions)
 
-def ask_all(ask: Ask, questions: Sequence[str]) -> None:
-    for text in questions:
-        ask(text)
+    spent = cpu_ms(processes, ask)
+    return {name: ms / max(1, answered) for name, ms in spent.items()}
 
 
 def waterfall_of(answers: Sequence[Answer]) -> list[dict[str, Any]]:

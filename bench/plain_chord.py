@@ -11,13 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from celery import Celery, chord
+from celery.backends.asynchronous import E_RETRY_LIMIT_EXCEEDED
+from celery.exceptions import TimeoutError
 from celery.platforms import SecurityWarning
+from chorale_client.client import make_request
 from chorale_client.redis_urls import celery_url
 from chorale_client.request import Request
 from kombu import Queue
 
 from assembly.resources import Resources
 from bench import no_op, one_process
+from bench.timing import Hung
 from models.envelope import Envelope
 from models.plan import Plan
 
@@ -54,8 +58,30 @@ def make_app(resources: Resources) -> Celery:
     return app
 
 
-def answer(app: Celery, resources: Resources, request: Request) -> Mapping[str, Any]:
-    """Send the chord and wait for its result."""
+class PlainChord:
+    """Sends each request as a chord and waits for its result; threads may share it."""
+
+    def __init__(self, resources: Resources, options: Mapping[str, Any]) -> None:
+        """`options` are those of every request."""
+        self._resources, self._options = resources, options
+        self._app = make_app(resources)
+
+    def ask(self, text: str) -> Mapping[str, Any]:
+        """Raises Hung where Celery gives no result within the request's time."""
+        request, app = make_request(text, **self._options), self._app
+        try:
+            return _answer(app, self._resources, request)
+        except TimeoutError as error:
+            raise Hung(str(error)) from error
+        except RuntimeError as error:
+            if str(error) != E_RETRY_LIMIT_EXCEEDED:
+                raise
+            # Celery says that the application must be restarted.
+            self._app = make_app(self._resources)
+            raise Hung(" ".join(str(error).split())) from error
+
+
+def _answer(app: Celery, resources: Resources, request: Request) -> Mapping[str, Any]:
     plan = one_process.plan_of(resources, request)
     given = {"request": request.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
     header = [

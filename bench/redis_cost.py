@@ -37,7 +37,7 @@ def is_counted(seen: Mapping[str, Any]) -> bool:
     return verb not in _NOT_COUNTED and HEARTBEAT not in command and f" {SWEEPER} " not in command
 
 
-def count_commands(client: Redis, work: Callable[[], None]) -> Counter[str]:
+def count_commands(client: Redis, work: Callable[[], object]) -> Counter[str]:
     """The counted commands by verb while `work` runs and until the audit is written."""
     found: Counter[str] = Counter()
     listening = threading.Event()

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
@@ -15,17 +16,28 @@ Ask = Callable[[str], Any]
 WARMING = "a question before the others"
 
 
+class Hung(Exception):
+    """A request has no answer within its time: it is counted, and the measurement goes on."""
+
+
 @dataclass(slots=True)
 class Timing:
     """All rounds of one variant."""
 
     latencies_ms: list[float] = field(default_factory=list)
+    """Of the requests that were answered."""
     wall_s: float = 0.0
+    """Also waits for the requests that hung."""
+    hung: int = 0
+    """Requests without an answer."""
 
-    def percentile_ms(self, share: float) -> float:
-        """The smallest latency that `share` of the requests did not exceed (nearest rank)."""
+    def percentile_ms(self, share: float) -> float | None:
+        """The smallest latency that `share` of the requests did not exceed (nearest rank).
+
+        None where no request was answered.
+        """
         ordered = sorted(self.latencies_ms)
-        return ordered[max(0, ceil(share * len(ordered)) - 1)]
+        return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
 
     @property
     def requests_per_s(self) -> float:
@@ -35,43 +47,54 @@ class Timing:
         return {
             "name": name,
             "in_flight": in_flight,
-            "p50_ms": round(self.percentile_ms(0.50), 2),
-            "p95_ms": round(self.percentile_ms(0.95), 2),
-            "p99_ms": round(self.percentile_ms(0.99), 2),
+            "p50_ms": _rounded(self.percentile_ms(0.50)),
+            "p95_ms": _rounded(self.percentile_ms(0.95)),
+            "p99_ms": _rounded(self.percentile_ms(0.99)),
             "requests_per_s": round(self.requests_per_s, 1),
+            "hung": self.hung,
         }
 
 
-def drive(ask: Ask, texts: Sequence[str], *, in_flight: int, timing: Timing) -> None:
-    """Ask every text, `in_flight` at a time from as many threads; the first error of `ask` ends it.
+def _rounded(ms: float | None) -> float | None:
+    return None if ms is None else round(ms, 2)
 
-    Each thread asks once before the clock starts: connections are a thread's own.
+
+def drive(ask: Ask, texts: Sequence[str], *, in_flight: int, timing: Timing) -> None:
+    """Ask every text, `in_flight` at a time from as many threads.
+
+    Each thread asks once before the clock starts: connections are a thread's own.  A request that hangs is counted,
+    and any other error of `ask` ends the measurement and is raised.
     """
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for text in texts:
         waiting.put(text)
     latencies_ms: list[float] = []
+    hung: list[Hung] = []
     errors: list[Exception] = []
     ready = threading.Barrier(in_flight + 1)
 
-    def work() -> None:
+    def ask_timed(text: str) -> float | None:
+        begun_s = time.perf_counter()
         try:
-            ask(WARMING)
+            ask(text)
+        except Hung as error:
+            hung.append(error)
         except Exception as error:
             errors.append(error)
+        else:
+            return (time.perf_counter() - begun_s) * 1_000
+        return None
+
+    def work() -> None:
+        ask_timed(WARMING)
         ready.wait()
         while not errors:
             try:
                 text = waiting.get_nowait()
             except queue.Empty:
                 return
-            begun_s = time.perf_counter()
-            try:
-                ask(text)
-            except Exception as error:
-                errors.append(error)
-                return
-            latencies_ms.append((time.perf_counter() - begun_s) * 1_000)
+            if (ms := ask_timed(text)) is not None:
+                latencies_ms.append(ms)
 
     threads = [threading.Thread(target=work) for _ in range(in_flight)]
     for thread in threads:
@@ -84,3 +107,14 @@ def drive(ask: Ask, texts: Sequence[str], *, in_flight: int, timing: Timing) -> 
         raise errors[0]
     timing.wall_s += time.perf_counter() - begun_s
     timing.latencies_ms += latencies_ms
+    timing.hung += len(hung)
+
+
+def ask_all(ask: Ask, texts: Sequence[str]) -> int:
+    """Ask every text, one after another; returns how many were answered, which those that hang are not."""
+    answered = 0
+    for text in texts:
+        with suppress(Hung):
+            ask(text)
+            answered += 1
+    return answered

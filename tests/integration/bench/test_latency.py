@@ -35,9 +35,11 @@ def test_every_figure_is_there_and_nothing_is_left_behind(tmp_path: Path) -> Non
     for run in (*found["runs"], *found["no_op_runs"]):
         assert 0 < run["p50_ms"] <= run["p95_ms"] <= run["p99_ms"]
         assert run["requests_per_s"] > 0
+        assert run["name"] == "plain_chord" or run["hung"] == 0
     assert {run["name"] for run in found["no_op_runs"]} == {"chord", "in_process", "plain_chord"}
-    # accept, plan, three starts, three reports, join, finish; and what waiting and the audit need
-    assert 10 <= found["redis_commands_per_request"] <= 20
+    # accept, plan, three starts, three reports, join, finish; what waiting and the audit need; and on a busy machine
+    # parts that are sent again
+    assert 10 <= found["redis_commands_per_request"] <= 40
     assert found["redis_bytes_left_per_request"] > 0
     assert set(found["cpu_ms_per_request"]) >= {*names, "chord, no-op"}
     assert {"plan", "search.bm25", "search.vector", "search.hyde", "fuse", "fetch"} <= {

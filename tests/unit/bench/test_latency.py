@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 import pytest
 from chorale_client.answer import Answer
+from rich.console import Console
 
 from bench.corpus_questions import TooFewQuestions, questions_about
-from bench.latency import Variant, compare, waterfall_of
+from bench.latency import Variant, compare, cpu_of, waterfall_of
 from bench.redis_cost import is_counted
-from bench.timing import WARMING, Timing, drive
+from bench.timing import WARMING, Hung, Timing, drive
+from cli.views.latency import runs_table
 from ingest.raw_documents import RawDocument
 
 
@@ -24,6 +26,7 @@ def test_percentiles_are_latencies_that_were_seen() -> None:
         "p95_ms": 95.0,
         "p99_ms": 99.0,
         "requests_per_s": 10.0,
+        "hung": 0,
     }
     assert Timing([7.0], 1.0).percentile_ms(0.5) == 7.0
 
@@ -52,6 +55,33 @@ def test_an_error_ends_the_measurement(bad: str) -> None:
 
     with pytest.raises(LookupError):
         drive(ask, ["a", "b", "c"], in_flight=2, timing=Timing())
+
+
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_a_request_that_hangs_is_counted_and_the_others_are_asked(in_flight: int) -> None:
+    def ask(text: str) -> None:
+        if text in ("b", "d"):
+            raise Hung("The operation timed out.")
+
+    variant = Variant("plain_chord", ask)
+    (run,) = compare([variant], {in_flight: list("abcde")}, run_only=lambda _: None, rounds=1)
+    assert run["hung"] == 2
+    assert run["p50_ms"] is not None
+    assert cpu_of(variant, list("abcde"), {}).keys() == {"caller"}
+    shown = Console(width=120, color_system=None)
+    with shown.capture() as capture:
+        shown.print(runs_table("real branches", [run]))
+    head, row = capture.get().splitlines()
+    assert (head.split()[-1], row.split()[-1]) == ("hung", "2")
+
+
+def test_a_variant_of_which_every_request_hangs_has_no_latencies() -> None:
+    def ask(text: str) -> None:
+        raise Hung(text)
+
+    (run,) = compare([Variant("plain_chord", ask)], {1: ["a"]}, run_only=lambda _: None, rounds=1)
+    # The request before the clock hangs, too.
+    assert (run["p50_ms"], run["requests_per_s"], run["hung"]) == (None, 0.0, 2)
 
 
 def test_variants_take_turns_on_the_same_questions_and_the_others_stand_still() -> None:

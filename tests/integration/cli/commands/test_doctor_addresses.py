@@ -13,7 +13,7 @@ from cli.commands.doctor import checks, examine
 from cli.doctor.finding import Finding
 from cli.installation import Installation
 from config.settings import Settings
-from tasks.worker.self_report import CONNECTION_OPTIONS, about
+from tasks.worker.self_report import CONNECTION_OPTIONS, self_report
 from tests.support.pipelines.pipeline import ROOT
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer, free_port
@@ -41,7 +41,7 @@ def start(tmp_path: Path, own_redis_server: RedisServer) -> Start:
         file.write_text(pipeline)
         given = Settings(home=tmp_path, redis_url=own_redis_server.url, pipeline_file=file, **settings)
         made = Installation(given, own_redis_server.url)
-        said = about(made.resources)  # reads the file, which the next process overwrites
+        said = self_report(made.resources)  # reads the file, which the next process overwrites
         if name:
             beat = {"at": 0, "ready": True, "pid": 1, "queues": [f"chorale.{name}"], "wire": 1, "about": said}
             own_redis_server.client().set(f"chorale:heartbeat:{name}", json.dumps(beat))

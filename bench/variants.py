@@ -1,0 +1,43 @@
+"""The four ways to answer a question that `chorale bench latency` compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chorale_client.client import make_request
+
+from assembly.resources import Resources
+from bench import one_process
+from bench.chord_path import ChordPath
+from bench.latency import Variant
+from bench.plain_chord import PlainChord
+from tasks.registration import make_app
+
+TIMEOUT_S = 30.0
+"""Long, so that no request ends early: what is measured is how long it takes."""
+IDLE_BESIDE = {"bm25": "noop_a", "vector": "noop_b", "hyde": "noop_c"}
+"""The branches, each with the branch without work that its worker serves as well."""
+SWEEPER = "sweeper"
+CHORD_WORKERS = tuple(f"{name}-1" for name in (*IDLE_BESIDE, "fusion"))
+PLAIN_WORKERS = tuple(f"plain-{name}" for name in (*IDLE_BESIDE, "fusion"))
+CHORD_PROCESSES = (*CHORD_WORKERS, SWEEPER)
+
+
+def make_variants(resources: Resources, options: Mapping[str, Any]) -> list[Variant]:
+    """`options` are those of every request."""
+    app = make_app(resources)
+    options = {**options, "timeout_s": TIMEOUT_S}
+    cached = ChordPath(app, resources, options)
+    options = {**options, "cache": "bypass"}
+
+    def ask_again(text: str) -> None:
+        # The text differs from that of the other variants, so that no worker knows its vector already.
+        cached.ask(f"{text}?")
+
+    return [
+        Variant("chord", ChordPath(app, resources, options).ask, CHORD_PROCESSES),
+        Variant("in_process", lambda text: one_process.answer(resources, make_request(text, **options))),
+        Variant("plain_chord", PlainChord(resources, options).ask, PLAIN_WORKERS),
+        Variant("cache", ask_again, CHORD_PROCESSES, prepare=ask_again),
+    ]

@@ -1,0 +1,80 @@
+"""The temporary installation that `chorale bench latency` measures: its Redis, our workers, and those of a plain chord."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from assembly.pipeline import load_pipeline
+from assembly.resources import Resources
+from bench.no_op import KINDS
+from bench.variants import CHORD_PROCESSES, IDLE_BESIDE, PLAIN_WORKERS, SWEEPER
+from cli.local.child_process import Child, Output
+from cli.local.measured_pipeline import NotReady
+from cli.local.processes import READY_LIMIT_S, REDIS, worker_environment
+from cli.local.redis_server import prepare_redis
+from cli.local.supervisor import Supervisor
+from cli.monitoring.heartbeats import RedisHeartbeats
+from config.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class BenchInstallation:
+    resources: Resources
+    supervisor: Supervisor
+
+    def run_only(self, processes: Sequence[str]) -> None:
+        """Hold every other worker still."""
+        for name in (*CHORD_PROCESSES, *PLAIN_WORKERS):
+            (self.supervisor.resume if name in processes else self.supervisor.pause)(name)
+
+    def pids(self, processes: Sequence[str]) -> dict[str, int]:
+        """Process ids of these and of Redis, by name."""
+        running = (*processes, REDIS)
+        return {name: pid for name, pid in self.supervisor.pids().items() if name in running}
+
+
+@contextmanager
+def bench_installation(home: Path, pipeline_file: Path, output: Output) -> Iterator[BenchInstallation]:
+    """Start everything in `home`, and stop it with the block; raises NotReady."""
+    # An empty setting counts as not set: the caller's own installation is left alone.
+    os.environ.update(dict.fromkeys(("CHORALE_BROKER_URL", "CHORALE_AUDIT_URL", "CHORALE_DOCUMENTS_URL"), ""))
+    os.environ["CHORALE_PIPELINE_FILE"] = str(pipeline_file)
+    os.environ["CHORALE_LOG_LEVEL"] = "WARNING"
+    redis_url, command = prepare_redis(home)
+    environment = worker_environment(redis_url, home, os.environ)
+    os.environ.update(environment)
+    resources = Resources(Settings(), load_pipeline(pipeline_file, KINDS), redis_url)
+    supervisor = Supervisor(
+        [Child(REDIS, command, level=0), *_workers(environment)],
+        output=output,
+        heartbeats=RedisHeartbeats(redis_url, server=REDIS),
+    )
+    with supervisor:
+        if missing := supervisor.wait_ready(READY_LIMIT_S):
+            raise NotReady(f"not ready within {READY_LIMIT_S:.0f} s: {', '.join(missing)}")
+        try:
+            yield BenchInstallation(resources, supervisor)
+        finally:
+            # Celery's results unsubscribe when they are collected, and without a server each tries for seconds.
+            gc.collect()
+
+
+def _workers(environment: Mapping[str, str]) -> list[Child]:
+    def child(name: str, module: str, *arguments: str, beats: bool = True) -> Child:
+        return Child(name, (sys.executable, "-m", module, *arguments), environment, beats=beats)
+
+    queues = {f"{name}-1": (f"chorale.{name}", f"chorale.{idle}") for name, idle in IDLE_BESIDE.items()}
+    plain = {f"plain-{name}": (name, idle) for name, idle in IDLE_BESIDE.items()}
+    return [
+        *(child(name, "bench.worker", name, *served) for name, served in queues.items()),
+        child("fusion-1", "bench.worker", "fusion-1", "chorale.fusion"),
+        child(SWEEPER, "bench.worker", SWEEPER),
+        *(child(name, "bench.plain_chord", *served, beats=False) for name, served in plain.items()),
+        child("plain-fusion", "bench.plain_chord", "fusion", beats=False),
+    ]
