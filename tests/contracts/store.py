@@ -1,4 +1,4 @@
-"""What every store promises.  Inherit, provide a `store` fixture, and the promises are tested."""
+"""What every store promises.  Inherit a class and provide a `store` fixture."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tests.contracts.store_writing import WritingContract
 class _AnyStoreContract(
     NamespacesContract, WritingContract, RankingContract, FiltersContract, ListingContract
 ):
-    """Of documents, of rankings and of listings, whatever the branch."""
+    """Documents, rankings and listings, whatever the branch."""
 
 
 class TextStoreContract(_AnyStoreContract, TextContract, AnalyserContract):
-    """For stores that search by words alone."""
+    """For stores that search only text."""
 
     has_vectors = False
 
 
 class VectorStoreContract(_AnyStoreContract, VectorContract):
-    """For stores that search by vectors alone."""
+    """For stores that search only vectors."""
 
     has_text = False
 
 
 class StoreContract(_AnyStoreContract, TextContract, AnalyserContract, VectorContract):
-    """For stores that hold documents and search them both ways."""
+    """For stores that search text and vectors."""

@@ -1,4 +1,4 @@
-"""What the contracts of stores index: small documents with vectors along the axes."""
+"""The documents of the store contracts: small ones, with vectors along the axes."""
 
 from __future__ import annotations
 

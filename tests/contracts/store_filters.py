@@ -1,4 +1,4 @@
-"""What every store promises of filters and exclusions."""
+"""What every store promises about filters and exclusions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CASES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"source": "docs"}, "abcd"),
     ({"year": 3000}, ""),
 )
-"""Filters, and which of the documents of FILTERED they let through."""
+"""Filters, and the documents of FILTERED that they match."""
 
 CASES_OF_ANY_SIZE: tuple[tuple[dict[str, Any], str], ...] = (
     ({"text": {"contains": "SECOND"}}, "a"),
@@ -66,11 +66,11 @@ CASES_OF_ANY_SIZE: tuple[tuple[dict[str, Any], str], ...] = (
     ({"count": {"gt": 1_714_521_600_000_000_001}}, ""),
     ({"count": {"gte": -(2**63), "lt": 1 - 2**63}}, "d"),
 )
-"""The same of OF_ANY_SIZE."""
+"""The same for OF_ANY_SIZE."""
 
 
 class FiltersContract(Searching):
-    """Filters and exclusions, the same in every branch."""
+    """Filters and exclusions, which work the same in every branch."""
 
     @pytest.mark.parametrize(
         ("documents", "cases"), [(FILTERED, CASES), (OF_ANY_SIZE, CASES_OF_ANY_SIZE)], ids=["", "of any size"]
@@ -86,7 +86,7 @@ class FiltersContract(Searching):
             passages = [f"{name}#0" for name in expected]
             assert self.finds(store, passages, "pear", filters=filters), str(filters)[:200]
 
-    def test_a_part_of_any_length_is_looked_for_or_named(self, store: Store) -> None:
+    def test_contains_finds_a_part_of_any_length_or_names_the_limit(self, store: Store) -> None:
         text = "ab*" * 20_000
         store.upsert("ns", [document("a", "pear", metadata={"t": text}), document("b", "pear")])
         looked_for = []
@@ -127,7 +127,7 @@ class FiltersContract(Searching):
             assert part.hits == tuple(hit for hit in whole.hits if int(hit.document_id[1:]) % 3 == 1)
             assert len(part.hits) == 10
 
-    def test_a_filter_follows_what_is_written(self, store: Store) -> None:
+    def test_a_filter_sees_later_writes(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear", metadata={"n": 1})])
         assert self.finds(store, ["a#0"], "pear", filters={"n": 1})
         changed = document("a", "pear", metadata={"n": 2})

@@ -1,4 +1,4 @@
-"""What every store promises of listing documents by their metadata (`search.protocol.Lists`)."""
+"""What every store promises about listing documents by their metadata (`search.protocol.Lists`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "h": {"day": [], "kind": "x"},
     "i": {"day": "2024-05-01", "kind": "x"},
 }
-"""Among the dates b is the evening of April 30 by UTC, and c the first hour of the year."""
+"""In UTC, b is the evening of April 30 and c the first hour of the year."""
 
 
 class ListingContract(Searching):
@@ -50,7 +50,7 @@ class ListingContract(Searching):
         assert self.names(filled, descending=False) == "ed" + "cbai" + "f" + "gh"
         assert self.names(filled, order_by="nothing") == "abcdefghi"
 
-    def test_each_document_is_there_once_by_its_first_passage_with_score_0(self, filled: Store) -> None:
+    def test_each_document_is_listed_once_by_its_first_passage_with_score_0(self, filled: Store) -> None:
         hits = self.listed(filled).hits
         assert {hit.passage_id for hit in hits} == {f"{name}#0" for name in DOCUMENTS}
         assert {hit.score for hit in hits} == {0.0}
@@ -64,16 +64,16 @@ class ListingContract(Searching):
         assert unknown.hits == ()
         assert unknown.warnings == ("filter 'colour': no document has this field, so nothing matches",)
 
-    def test_a_listing_shows_what_was_replaced_and_deleted(self, filled: Store) -> None:
+    def test_a_listing_sees_replacements_and_deletions(self, filled: Store) -> None:
         filled.upsert("ns", [document("f", "new", metadata={"day": 100})])
         filled.delete("ns", ["e"])
         assert self.names(filled) == "fd" + "aibc" + "gh"
 
-    def test_a_listing_of_an_unknown_namespace_is_a_bad_index(self, store: Store) -> None:
+    def test_listing_an_unknown_namespace_raises_bad_index(self, store: Store) -> None:
         with pytest.raises(BadIndex, match="nowhere"):
             store.list_documents("nowhere", Search(depth=1), order_by="day", descending=True)
 
-    def test_a_listing_ends_with_its_time(self, filled: Store) -> None:
+    def test_a_listing_ends_at_its_timeout(self, filled: Store) -> None:
         with pytest.raises(StoreTimeout):
             self.listed(filled, timeout_s=-1)
 

@@ -1,4 +1,4 @@
-"""What every store promises of namespaces."""
+"""What every store promises about namespaces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.contracts.store_searches import Searching
 class NamespacesContract(Searching):
     """Namespaces and manifests."""
 
-    def test_an_unknown_namespace_is_a_bad_index_that_names_it(self, store: Store) -> None:
+    def test_an_unknown_namespace_raises_bad_index_with_its_name(self, store: Store) -> None:
         calls: list[Callable[[], object]] = [
             lambda: self.rankings(store, "a", namespace="nowhere", depth=1),
             lambda: store.texts("nowhere", ["a"]),
@@ -36,12 +36,12 @@ class NamespacesContract(Searching):
     def test_an_empty_namespace_has_no_hits(self, store: Store) -> None:
         assert self.finds(store, [], "anything")
 
-    def test_a_namespace_made_twice_in_the_same_way_stays_as_it_is(self, store: Store) -> None:
+    def test_creating_a_namespace_twice_changes_nothing(self, store: Store) -> None:
         store.upsert("ns", [document("a", "kept")])
         assert store.create("ns", self.manifest) == self.manifest
         assert self.finds(store, ["a#0"], "kept")
 
-    def test_a_namespace_built_differently_is_refused_with_what_differs_and_what_mends_it(
+    def test_a_different_manifest_is_refused_naming_the_differences_and_the_command(
         self, store: Store
     ) -> None:
         with pytest.raises(ManifestMismatch) as raised:
@@ -70,7 +70,7 @@ class NamespacesContract(Searching):
         assert store.vectors("ns", ["b#0"]) == {}
         assert store.delete("ns", ["b"]) == 0
 
-    def test_a_dropped_namespace_is_gone_and_its_name_never_repeats_a_generation(self, store: Store) -> None:
+    def test_a_dropped_namespace_is_gone_and_a_new_one_never_repeats_a_generation(self, store: Store) -> None:
         before = store.upsert("ns", [document("a", "old")])
         assert self.finds(store, ["a#0"], "old")
         assert store.drop("ns")

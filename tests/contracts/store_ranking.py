@@ -1,4 +1,4 @@
-"""What every store promises of its rankings."""
+"""What every store promises about its rankings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOSTILE = (
 
 
 class RankingContract(Searching):
-    """Rankings, whatever they are of."""
+    """Text and vector rankings."""
 
     def test_a_hit_carries_what_fusion_needs(self, store: Store) -> None:
         metadata = {"source_type": "faq", "published_at": "2024-05-01", "other": 1}
@@ -51,7 +51,7 @@ class RankingContract(Searching):
             assert (hit.source_type, hit.published_at) == ("faq", "2024-05-01")
             assert (hit.content_hash, hit.near_duplicate_group) == ("hash of a", "z")
 
-    def test_texts_and_vectors_come_by_passage_id_and_unknown_ids_are_left_out(self, store: Store) -> None:
+    def test_texts_and_vectors_are_read_by_passage_id_without_unknown_ids(self, store: Store) -> None:
         metadata = {"tags": ["x", {"y": None}], "über": "ß"}
         passages = (Passage("a#0", 0, "Häuser\n", "Install > Linux", 5, 12, NORTH),)
         store.upsert("ns", [Document("a", "docs", "T", passages, metadata)])
@@ -72,7 +72,7 @@ class RankingContract(Searching):
             assert ranking.hits[0].document_id == "long"
             assert len({hit.document_id for hit in ranking.hits}) >= 3
 
-    def test_all_that_match_come_when_there_are_fewer_than_depth(self, store: Store) -> None:
+    def test_with_fewer_documents_than_depth_all_matches_are_hits(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear")])
         for ranking in self.rankings(store, "pear", depth=1_000):
             assert [hit.passage_id for hit in ranking.hits] == ["a#0", "a#1", "b#0"]
@@ -96,7 +96,7 @@ class RankingContract(Searching):
 
 
 class TextContract(Searching):
-    """BM25, whatever the analyser."""
+    """BM25 with any analyser."""
 
     def test_a_list_of_texts_gets_a_ranking_each_in_order(self, store: Store) -> None:
         store.upsert("ns", [document("a", "apple"), document("b", "pear")])
@@ -104,7 +104,7 @@ class TextContract(Searching):
         assert [[hit.document_id for hit in ranking.hits] for ranking in texts] == [["b"], [], ["a"], []]
         assert store.search_text("ns", [], Search(depth=5)) == []
 
-    def test_every_passage_that_matches_comes_when_there_are_fewer_than_depth(self, store: Store) -> None:
+    def test_with_fewer_documents_than_depth_every_matching_passage_is_a_hit(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear", "pear", "plum"), document("b", "pear")])
         assert sorted(self.found(store, "pear", depth=1_000)) == ["a#0", "a#1", "b#0"]
 
@@ -112,7 +112,7 @@ class TextContract(Searching):
         store.upsert("ns", [document(f"c{i}", "common filler") for i in range(5)])
         store.upsert("ns", [document("r", "rare filler"), document("k", "common filler")])
         assert self.found(store, "common rare", depth=1) == ["r#0"]
-        # Of 7: ln(1 + 6.5/1.5) = 1.67 for the rare word, ln(1 + 1.5/6.5) = .21 for the common one.
+        # With 7 passages: ln(1 + 6.5/1.5) = 1.67 for the rare word, ln(1 + 1.5/6.5) = .21 for the common one.
         (once,) = store.search_text("ns", ["common"], Search(depth=10))
         (thrice,) = store.search_text("ns", ["common common common"], Search(depth=10))
         assert thrice.hits[0].score == pytest.approx(3 * once.hits[0].score, rel=1e-4)
@@ -135,7 +135,7 @@ class TextContract(Searching):
         store.upsert("ns", [document("a", "nothing else", title="Zebra"), document("b", "nothing else")])
         assert self.found(store, "zebra") == ["a#0"]
 
-    def test_hostile_text_is_only_words(self, store: Store) -> None:
+    def test_query_syntax_in_a_question_is_only_words(self, store: Store) -> None:
         store.create("other", self.manifest)
         store.upsert("other", [document("hidden", "secret 秘密 other")])
         store.upsert("ns", [document("a", "a public secret"), document("b", "unrelated")])
@@ -145,9 +145,9 @@ class TextContract(Searching):
 
 
 class AnalyserContract(Searching):
-    """The analyser that a store has unless another is declared."""
+    """The default analyser."""
 
-    def test_words_are_stemmed_folded_and_stop_words_are_no_terms(self, store: Store) -> None:
+    def test_words_are_stemmed_and_folded_and_stop_words_dropped(self, store: Store) -> None:
         store.upsert("ns", [document("a", "The running CAFÉS"), document("b", "of the and")])
         assert self.found(store, "run cafe") == ["a#0"]
         assert self.found(store, "the of and") == []
@@ -169,7 +169,7 @@ class VectorContract(Searching):
         assert [[hit.document_id for hit in ranking.hits] for ranking in vectors] == [["b", "a"], ["a", "b"]]
         assert store.search_vectors("ns", np.zeros((0, 4), np.float32), Search(depth=5)) == []
 
-    def test_every_passage_is_near_when_there_are_fewer_than_depth(self, store: Store) -> None:
+    def test_with_fewer_documents_than_depth_every_vector_is_a_hit(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear", "pear", "plum"), document("b", "pear")])
         assert len(self.near(store, EAST, depth=1_000)) == 4
 
@@ -179,7 +179,7 @@ class VectorContract(Searching):
         assert [hit.document_id for hit in ranking.hits] == ["b", "a"]
         assert [hit.score for hit in ranking.hits] == pytest.approx([1.0, 0.6], abs=1e-6)
 
-    def test_a_question_vector_of_another_length_is_refused_with_both(self, store: Store) -> None:
+    def test_a_question_vector_of_another_dimension_is_refused_naming_both(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear")])
         with pytest.raises(InvalidAnswer, match=r"3.*4"):
             store.search_vectors("ns", np.ones((1, 3), np.float32), Search(depth=1))

@@ -1,4 +1,4 @@
-"""How the contracts of stores look into the store, by text, by vector, or both."""
+"""Searching a store by text, by vector, or both, for the contracts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def asking(**options: Any) -> Search:
 
 
 class Searching:
-    """Provide a `store` fixture; say what the store cannot do, and the promises of the rest are tested."""
+    """Inherit, provide a `store` fixture, and set False what the store cannot do."""
 
     has_text = True
-    """It answers `search_text`."""
+    """Whether the store answers `search_text`."""
     has_vectors = True
-    """It answers `search_vectors` and `vectors`."""
+    """Whether the store answers `search_vectors` and `vectors`."""
     manifest: Manifest = MANIFEST
 
     @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ class Searching:
     def rankings(
         self, store: Store, text: str, vector: Vector = EAST, *, namespace: str = "ns", **options: Any
     ) -> list[Ranking]:
-        """What each branch that the store has finds."""
+        """The ranking of each branch that the store has."""
         search = asking(**options)
         found = []
         if self.has_text:
@@ -52,7 +52,7 @@ class Searching:
     def finds(
         self, store: Store, passage_ids: list[str], text: str, vector: Vector = EAST, **options: Any
     ) -> bool:
-        """Whether every branch finds these passages in this order."""
+        """Whether every branch finds exactly these passages in this order."""
         rankings = self.rankings(store, text, vector, **options)
         return [[hit.passage_id for hit in ranking.hits] for ranking in rankings] == [
             passage_ids for _ in rankings

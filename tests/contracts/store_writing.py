@@ -1,4 +1,4 @@
-"""What every store promises of writing."""
+"""What every store promises about writing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.contracts.store_searches import Searching
 
 
 class WritingContract(Searching):
-    """What is written is seen, whole, and once."""
+    """Written documents become visible, whole, and once."""
 
-    def test_the_generation_rises_once_a_batch_and_readers_see_the_batch_then(self, store: Store) -> None:
+    def test_the_generation_rises_once_for_each_batch_when_readers_see_it(self, store: Store) -> None:
         first = store.generation("ns")
         for n in range(1, 4):
             assert store.upsert("ns", [document(f"d{n}", "word"), document(f"e{n}", "word")]) == first + n
@@ -51,7 +51,7 @@ class WritingContract(Searching):
         assert self.rankings(store, "pear") == once
         assert [(state.documents, state.passages) for state in store.namespaces()] == [(2, 3)]
 
-    def test_deleted_documents_are_found_no_more(self, store: Store) -> None:
+    def test_deleted_documents_are_not_found(self, store: Store) -> None:
         store.upsert("ns", [document(name, "pear") for name in "abc"])
         assert self.finds(store, ["a#0", "b#0", "c#0"], "pear")
         assert store.delete("ns", ["a", "c", "unknown"]) == 2
@@ -70,7 +70,7 @@ class WritingContract(Searching):
         assert self.finds(store, ["a#0"], "old new")
         assert store.texts("ns", ["a#0"])["a#0"].text == "old"
 
-    def test_revisions_are_those_of_one_source_or_of_all(self, store: Store) -> None:
+    def test_revisions_of_one_source_or_of_all_sources(self, store: Store) -> None:
         store.upsert("ns", [document("a", "x", revision="r1"), document("b", revision="r2")])
         store.upsert("ns", [document("c", "x", source="elsewhere", revision="r3")])
         store.upsert("ns", [document("a", "x", revision="r4")])

@@ -272,7 +272,7 @@ def test_a_key_that_no_header_can_hold_is_not_shown(server: ChatServer) -> None:
     chat.close()
 
 
-def test_nobody_at_the_address_is_unavailable() -> None:
+def test_an_address_without_a_server_is_unavailable() -> None:
     chat = ChatModel(url="http://127.0.0.1:9/v1", model="tiny", api_key=None, temperature=0, max_tokens=0)
     assert type(failure(chat)) is StoreUnavailable
     chat.close()

@@ -1,9 +1,9 @@
-"""A writer process for the tests: batches of two documents, each acknowledged on stdout, until it is killed.
+"""A writer process for tests: writes batches of two documents and acknowledges each on stdout, until it is killed.
 
     python embedded_writer.py FOLDER FIRST [DIES]
 
-Batch n replaces `shared` by two passages with the word `batchn`, and adds `new-n`.  With DIES, a key of POINTS,
-the process kills itself at that point of batch FIRST.
+Batch n replaces `shared` by two passages with the word `batchn`, and adds `new-n`.  With DIES, a key of POINTS, the
+process kills itself at that point of batch FIRST.
 """
 
 from __future__ import annotations

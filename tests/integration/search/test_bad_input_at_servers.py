@@ -1,4 +1,4 @@
-"""Wrong declarations and documents that cannot be, at real servers: one sentence each that says what to do."""
+"""Invalid declarations and documents at real servers: each gives one sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SAID = {
     "fifty megabytes": "passage 'fifty megabytes#0' has 50,000,000 characters; at most 5,000,000: split the document",
     "wrong type": "its metadata is not JSON: Object of type set is not JSON serializable",
     "no number": "its metadata is not JSON: Out of range float values are not JSON compliant",
-    # Twelve characters around the blob: {"blob": "…"}.
+    # Twelve characters surround the blob: {"blob": "…"}.
     "large metadata": "its metadata has 50,000,012 characters; at most 5,000,000: split the document",
 }
 
@@ -66,7 +66,7 @@ def found(store: Store) -> list[str]:
     return [hit.document_id for hit in ranking.hits]
 
 
-def test_what_no_server_takes_is_named_one_by_one_and_the_rest_is_in_every_store(
+def test_documents_that_no_server_takes_are_named_and_the_others_are_in_every_store(
     both: ClusteredStore,
 ) -> None:
     with pytest.raises(PartlyWritten) as raised:
@@ -77,12 +77,12 @@ def test_what_no_server_takes_is_named_one_by_one_and_the_rest_is_in_every_store
         "texts": ["a", "z"],
         "vectors": ["a", "z"],
     }
-    # Nothing of them is kept, to be tried again for ever.
+    # None of them is kept, else each run would retry it.
     assert both.revisions("ns", "docs").keys() == {"a", "z"}
     assert both.unwritten("ns") == {}
 
 
-def test_the_same_holds_for_a_namespace_that_is_built_anew(both: ClusteredStore) -> None:
+def test_the_same_holds_for_a_rebuild(both: ClusteredStore) -> None:
     begun = both.rebuilding("ns", MANIFEST)
     with pytest.raises(PartlyWritten) as raised:
         begun.upsert("ns", [*BAD, document("z", "pear")])
@@ -132,7 +132,7 @@ def test_a_weaviate_that_is_too_old_is_named_with_the_version_that_is_needed(
         store.namespaces()
 
 
-def test_an_index_of_another_layout_is_named_and_a_rebuild_mends_it() -> None:
+def test_an_index_of_another_layout_is_named_and_a_rebuild_repairs_it() -> None:
     with corner() as prefix, opened(prefix) as store, Elasticsearch(address()) as client:
         store.create("other", MANIFEST)
         properties = {"title": {"type": "text"}}

@@ -1,4 +1,4 @@
-"""Elasticsearch and Weaviate written as one: what somebody deletes there, past all stores, is noticed."""
+"""Elasticsearch and Weaviate written as one notice what somebody deletes directly at the servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Engines = tuple[ClusteredStore, dict[str, Callable[[], None]]]
 
 @pytest.fixture
 def engines(tmp_path: Path) -> Iterator[Engines]:
-    """Both stores written as one, and how a person with the server's own tools deletes the namespace from either."""
+    """Both stores written as one, and functions that delete the namespace with the server's own tools."""
     with ExitStack() as held:
         prefix = held.enter_context(corner())
         texts = held.enter_context(opened(prefix))

@@ -1,4 +1,4 @@
-"""The same request finds the same in Elasticsearch as in the embedded store, in the same order."""
+"""A request finds the same in Elasticsearch as in the embedded store, in the same order."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def drawn_filter(drawn: random.Random, depth: int = 0) -> Any:
     return drawn.choice([value for value in plain if not isinstance(value, list)])
 
 
-def test_any_filter_lets_through_what_it_says(store: ElasticsearchStore) -> None:
+def test_any_filter_matches_what_it_matches_in_the_embedded_store(store: ElasticsearchStore) -> None:
     drawn = random.Random(20_240_501)
     known = {
         f"d{n:03}": {field: drawn.choice(VALUES) for field in FIELDS if drawn.random() < 0.7}
@@ -97,10 +97,10 @@ def test_any_filter_lets_through_what_it_says(store: ElasticsearchStore) -> None
         )
         assert [hit.document_id for hit in ranking.hits] == expected, filters
         some += 0 < len(expected) < len(known)
-    assert some > 100  # most say something
+    assert some > 100  # most questions have a term
 
 
-def test_a_part_is_found_wherever_it_stands_in_a_long_text(store: ElasticsearchStore) -> None:
+def test_contains_finds_a_part_anywhere_in_a_long_text(store: ElasticsearchStore) -> None:
     store.create("parts", MANIFEST)
     text = "a" * 2_345 + "Needle" + "b*" * 999
     store.upsert("parts", [document("long", "pear", metadata={"t": text}), document("b", "pear")])
@@ -146,7 +146,7 @@ def test_texts_have_the_scores_of_the_embedded_store(store: ElasticsearchStore, 
     embedded.close()
 
 
-def test_one_document_of_thousands_of_passages_leaves_room_for_others(store: ElasticsearchStore) -> None:
+def test_a_document_with_thousands_of_passages_leaves_room_for_others(store: ElasticsearchStore) -> None:
     store.create("book", MANIFEST)
     store.upsert("book", [document("book", *["pear"] * 2_500)])
     store.upsert("book", [document(f"d{n:02}", "pear with some other words") for n in range(20)])

@@ -1,4 +1,4 @@
-"""A server that is gone, slow, not ours or not Elasticsearch: one sentence, in time, and no secret in it."""
+"""A server that is gone, slow, foreign or not Elasticsearch gives one sentence, in time, without a secret."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SECRET = "c2VjcmV0OmtleQ=="
 
 @pytest.fixture(scope="module")
 def prefix() -> Iterator[str]:
-    """Of a namespace `ns` with long texts."""
+    """Answers for a namespace `ns` with long texts."""
     with corner() as prefix:
         with opened(prefix) as store:
             store.create("ns", MANIFEST)
@@ -66,14 +66,12 @@ def count(store: ElasticsearchStore, timeout_s: float = 10) -> int:
     return len(ranking.hits)
 
 
-def test_a_connection_is_kept(store: ElasticsearchStore, proxy: TcpProxy) -> None:
+def test_a_connection_is_reused(store: ElasticsearchStore, proxy: TcpProxy) -> None:
     assert [count(store) for _ in range(20)] == [200] * 20
     assert proxy.accepted == 1
 
 
-def test_a_connection_that_was_cut_is_made_again_within_the_time(
-    store: ElasticsearchStore, proxy: TcpProxy
-) -> None:
+def test_a_broken_connection_is_replaced_within_the_time(store: ElasticsearchStore, proxy: TcpProxy) -> None:
     for _ in range(5):
         assert count(store) == 200
         proxy.cut()
@@ -130,7 +128,7 @@ def test_an_answer_that_drips_costs_no_more_than_the_time_given(prefix: str) -> 
     with Impostor(drip) as server, TcpProxy(("127.0.0.1", int(server.url.rsplit(":", 1)[1]))) as slow:
         slow.delay_s = 0.05
         with opened(prefix, url=f"http://127.0.0.1:{slow.port}", connections=1) as store:
-            for _ in range(2):  # the second finds the only connection free
+            for _ in range(2):  # the second call finds the only connection free
                 started = time.monotonic()
                 with pytest.raises(StoreTimeout, match="did not answer"):
                     count(store, timeout_s=0.5)
@@ -213,7 +211,7 @@ def told(status: int, kind: str, reason: str) -> Answer:
         ((301, b"<a/>", {"content-type": "application/xml"}), InvalidAnswer, "not Elasticsearch 8 or 9"),
     ],
 )
-def test_what_the_server_says_is_one_clear_sentence(
+def test_a_server_error_becomes_one_sentence(
     answer: Answer, failure: type[StageFailure], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -228,7 +226,7 @@ def test_what_the_server_says_is_one_clear_sentence(
     assert SECRET not in f"{raised.value!r} {store!r} {vars(store)} {endpoint!r} {caplog.text}"
 
 
-def test_a_name_and_a_password_are_sent_and_never_shown(caplog: pytest.LogCaptureFixture) -> None:
+def test_user_name_and_password_are_sent_and_never_shown(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with Impostor(lambda *_: told(401, "security_exception", "no")) as server:
         endpoint = ElasticsearchEndpoint(url=server.url, username="me", password_env="UNUSED")
@@ -250,7 +248,7 @@ def test_a_name_and_a_password_are_sent_and_never_shown(caplog: pytest.LogCaptur
         ({"username": "me", "password_env": "OUR_SECRET"}, "hunter2\r\n", "Basic bWU6aHVudGVyMg=="),
     ],
 )
-def test_a_secret_from_a_file_is_sent_without_the_end_of_its_line(
+def test_a_secret_from_a_file_is_sent_without_its_newline(
     options: dict[str, str], secret: str, sent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUR_SECRET", secret)
@@ -262,7 +260,7 @@ def test_a_secret_from_a_file_is_sent_without_the_end_of_its_line(
         assert server.asked[0][1]["authorization"] == sent
 
 
-def test_what_the_client_makes_of_a_key_that_it_cannot_send_shows_no_key() -> None:
+def test_the_clients_error_about_an_invalid_key_does_not_show_it() -> None:
     with Impostor(lambda *_: (200, b"{}", PRODUCT)) as server:
         store = ElasticsearchStore(ElasticsearchEndpoint(url=server.url), api_key=f"{SECRET}\n")
         for call in CALLS.values():
@@ -273,7 +271,7 @@ def test_what_the_client_makes_of_a_key_that_it_cannot_send_shows_no_key() -> No
 
 
 @pytest.mark.parametrize("said", [b"{}", b'{"docs": null}', b'{"docs": [5]}', b'{"docs": [{"found": true}]}'])
-def test_texts_in_another_shape_are_an_invalid_answer(said: bytes) -> None:
+def test_texts_in_an_unknown_format_are_an_invalid_answer(said: bytes) -> None:
     namespace = Namespace("ns", "i", MANIFEST, Words("english", MANIFEST), False, 1)
     with Impostor(lambda *_: (200, said, PRODUCT)) as server:
         connection = Connection(ElasticsearchEndpoint(url=server.url), api_key=None, password=None)
@@ -283,7 +281,7 @@ def test_texts_in_another_shape_are_an_invalid_answer(said: bytes) -> None:
 
 
 @pytest.mark.parametrize("said", [b"{}", b'{"items": [5]}', b'{"items": []}'])
-def test_what_is_written_and_not_spoken_of_is_an_invalid_answer_and_never_taken_as_done(said: bytes) -> None:
+def test_a_write_without_a_result_is_an_invalid_answer_and_not_a_success(said: bytes) -> None:
     with Impostor(lambda *_: (200, said, PRODUCT)) as server:
         connection = Connection(ElasticsearchEndpoint(url=server.url), api_key=None, password=None)
         with pytest.raises(InvalidAnswer, match="in an unknown format"):
@@ -291,7 +289,7 @@ def test_what_is_written_and_not_spoken_of_is_an_invalid_answer_and_never_taken_
         connection.close()
 
 
-def test_a_server_that_forbids_is_asked_once() -> None:
+def test_a_forbidden_request_is_not_retried() -> None:
     with Impostor(lambda *_: told(401, "security_exception", "no")) as server:
         store = ElasticsearchStore(ElasticsearchEndpoint(url=server.url))
         with pytest.raises(Unauthorised):

@@ -1,4 +1,4 @@
-"""An Elasticsearch behind TLS: its authority and the caller's own certificate are declared, or it is told."""
+"""An Elasticsearch behind TLS, with a private certificate authority and a client certificate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def prefix() -> Iterator[str]:
         yield prefix
 
 
-def test_a_server_with_an_authority_of_ones_own(prefix: str, tmp_path: Path) -> None:
+def test_a_private_certificate_authority_is_accepted(prefix: str, tmp_path: Path) -> None:
     own = Certificate.make(tmp_path)
     with TlsProxy(host_and_port(), own) as server:
         url = f"https://127.0.0.1:{server.port}"
@@ -35,7 +35,7 @@ def test_a_server_with_an_authority_of_ones_own(prefix: str, tmp_path: Path) -> 
     assert [hit.passage_id for hit in ranking.hits] == ["a#0"]
 
 
-def test_a_server_that_wants_to_see_the_callers_certificate(prefix: str, tmp_path: Path) -> None:
+def test_a_client_certificate_is_sent_and_its_absence_is_reported(prefix: str, tmp_path: Path) -> None:
     own, callers = Certificate.make(tmp_path), Certificate.make(tmp_path, "caller")
     with TlsProxy(host_and_port(), own, clients=callers) as server:
         declared = {"url": f"https://127.0.0.1:{server.port}", "ca_file": str(own.file)}

@@ -1,4 +1,4 @@
-"""Writing: what fails alone, what is made again beside running searches, and what a cut connection leaves."""
+"""Writing: refused documents, rebuilds during searches, and interrupted batches."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_document_that_cannot_be_written_fails_alone_and_says_why(store: Elast
         "nan": "its metadata is not JSON: Out of range fl"[:40],
         "iiiii": "its id has 9,000 characters; at most 8,0"[:40],
     }
-    assert found(store, "pear") == ["a#0", "z#0", "huge#0"]  # the longer one last
+    assert found(store, "pear") == ["a#0", "z#0", "huge#0"]  # the longer one is the last
     assert raised.value.generation == store.generation("ns") == generation + 1
     assert store.revisions("ns", "docs").keys() == {"a", "huge", "z"}
 
@@ -103,7 +103,7 @@ def test_long_ids_are_kept_whole(store: ElasticsearchStore) -> None:
     assert found(store, "pear") == [f"{name}x#0"]
 
 
-def test_what_did_not_change_is_not_written_again(
+def test_unchanged_passages_are_not_written_again(
     store: ElasticsearchStore, prefix: str, client: Elasticsearch
 ) -> None:
     store.create("ns", MANIFEST)
@@ -120,9 +120,7 @@ def test_what_did_not_change_is_not_written_again(
     assert written() == before + 1
 
 
-def test_the_mapping_takes_in_nothing_by_itself(
-    store: ElasticsearchStore, prefix: str, client: Elasticsearch
-) -> None:
+def test_the_mapping_never_grows(store: ElasticsearchStore, prefix: str, client: Elasticsearch) -> None:
     store.create("ns", MANIFEST)
     metadata = {f"field {n}": {"of": n} for n in range(2_000)}
     store.upsert("ns", [document("a", "pear", metadata=metadata)])
@@ -136,7 +134,7 @@ def test_the_mapping_takes_in_nothing_by_itself(
     ] == ["a"]
 
 
-def test_another_analyser_or_no_vectors_is_another_way_to_build(
+def test_another_analyser_or_no_vectors_is_a_manifest_mismatch(
     store: ElasticsearchStore, prefix: str
 ) -> None:
     store.create("ns", MANIFEST)
@@ -148,11 +146,11 @@ def test_another_analyser_or_no_vectors_is_another_way_to_build(
             with pytest.raises(ManifestMismatch, match=said) as raised:
                 other.create("ns", MANIFEST)
             assert "chorale index --rebuild" in str(raised.value)
-            # It can still be searched, as it was built.
+            # It can still be searched with its own analyser.
             assert found(other, "pear") == []
 
 
-def test_an_analyser_that_the_server_has_not_is_named(prefix: str) -> None:
+def test_an_analyser_that_the_server_lacks_is_named(prefix: str) -> None:
     unknown_part = {"analyzer": {"chorale": {"type": "custom", "tokenizer": "klingon"}}}
     for analyser in ("klingon", unknown_part):
         said = r"`analyser` is not on the server.*use `chorale`.*klingon"
@@ -162,7 +160,7 @@ def test_an_analyser_that_the_server_has_not_is_named(prefix: str) -> None:
         assert store.namespaces() == []
 
 
-def test_a_name_that_cannot_be_is_refused(store: ElasticsearchStore) -> None:
+def test_an_invalid_name_is_refused(store: ElasticsearchStore) -> None:
     for name in ("Ns", "*", "_all", "a,b", "a.v1"):
         with pytest.raises(WrongDeclaration):
             store.create(name, MANIFEST)
@@ -170,7 +168,7 @@ def test_a_name_that_cannot_be_is_refused(store: ElasticsearchStore) -> None:
             found(store, "pear", namespace=name)
 
 
-def test_of_two_that_create_at_once_both_get_the_same_namespace(prefix: str) -> None:
+def test_two_concurrent_creations_get_the_same_namespace(prefix: str) -> None:
     with ExitStack() as stack:
         stores = [stack.enter_context(opened(prefix)) for _ in range(4)]
         threads = [threading.Thread(target=store.create, args=("ns", MANIFEST)) for store in stores]
@@ -183,7 +181,7 @@ def test_of_two_that_create_at_once_both_get_the_same_namespace(prefix: str) -> 
         assert stores[0].drop("ns")
 
 
-def test_a_rebuild_goes_on_beside_searches(
+def test_searches_go_on_during_a_rebuild(
     store: ElasticsearchStore, prefix: str, client: Elasticsearch
 ) -> None:
     store.create("rebuilt", MANIFEST)
@@ -218,7 +216,7 @@ def test_a_rebuild_goes_on_beside_searches(
     assert wrong == []
     versions = [[f"d{n:02}#0" for n in range(first, first + 40)] for first in range(3)]
     assert after == versions[2]
-    # Each search saw one of the three whole, and never an older one after a newer.
+    # Each search saw one of the three builds whole, and never an older one after a newer one.
     places = [versions.index(one) for one in seen]
     assert places == sorted(places)
     assert list(client.indices.get_alias(name=f"{prefix}-rebuilt")) == [f"{prefix}-rebuilt.v3"]
@@ -242,7 +240,7 @@ def test_a_rebuild_that_fails_leaves_the_namespace_as_it_was(
     assert list(client.indices.get(index=f"{prefix}-kept.v*")) == [f"{prefix}-kept.v1"]
 
 
-def test_what_a_rebuild_that_was_killed_left_goes_with_the_next_and_with_the_namespace(
+def test_the_next_rebuild_or_drop_removes_what_a_killed_rebuild_left(
     store: ElasticsearchStore, prefix: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(namespace: str) -> None:
@@ -258,7 +256,7 @@ def test_what_a_rebuild_that_was_killed_left_goes_with_the_next_and_with_the_nam
     def indices(namespaces: str = "left*") -> list[str]:
         return sorted(client.indices.get(index=f"{prefix}-{namespaces}"))
 
-    # Others, whose names begin alike, keep what is in the making.
+    # Namespaces whose names start the same keep their unfinished indices.
     killed("left-v1")
     killed("leftover")
     others = [f"{prefix}-left-v1.v1", f"{prefix}-leftover.v1"]
@@ -290,7 +288,7 @@ def write_on(store: ElasticsearchStore, documents: list[Document]) -> None:
         store.upsert("ns", [*documents, document("again", str(n))])
 
 
-def test_a_batch_that_was_cut_off_is_whole_when_it_is_handed_in_again(prefix: str) -> None:
+def test_an_interrupted_batch_is_complete_after_a_repetition(prefix: str) -> None:
     with TcpProxy(host_and_port()) as proxy, opened(prefix) as watching:
         url = f"http://127.0.0.1:{proxy.port}"
         with opened(prefix, url=url, write_timeout_s=2) as store:
@@ -301,7 +299,7 @@ def test_a_batch_that_was_cut_off_is_whole_when_it_is_handed_in_again(prefix: st
             cutting.start()
             with pytest.raises(StageFailure):
                 write_on(store, bodies)
-            # Nothing is seen by half.
+            # Nothing is visible half written.
             assert found(watching, "old") in (["a#0", "a#1"], [])
             proxy.is_refusing = False
             store.upsert("ns", bodies)
@@ -310,7 +308,7 @@ def test_a_batch_that_was_cut_off_is_whole_when_it_is_handed_in_again(prefix: st
             assert store.drop("ns")
 
 
-def test_what_the_server_has_no_room_for_now_is_sent_again_slower(
+def test_what_a_busy_server_rejects_is_sent_again_more_slowly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []

@@ -40,13 +40,13 @@ def writing(folder: Path, first: int, *dies: str) -> Iterator[subprocess.Popen[s
 
 
 def acknowledged(process: subprocess.Popen[str]) -> int:
-    """The next batch that the writer says is done."""
+    """The number of the next batch that the writer acknowledges."""
     assert process.stdout is not None
     return int(process.stdout.readline())
 
 
 def last_batch(store: EmbeddedStore) -> int:
-    """Which batch both branches show; asserts that they show it whole and every batch before it."""
+    """The batch that both branches show; asserts that they show it and every earlier batch whole."""
     (words,) = store.search_text("ns", ["always"], Search(depth=1_000, timeout_s=30))
     (near,) = store.search_vectors("ns", questions(EAST), Search(depth=1_000, timeout_s=30))
     found = {hit.passage_id for hit in words.hits}
@@ -62,7 +62,7 @@ def last_batch(store: EmbeddedStore) -> int:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """With batch 0 in it."""
+    """Contains batch 0."""
     store = EmbeddedStore(tmp_path)
     store.create("ns", MANIFEST)
     store.upsert("ns", [document("shared", "batch0 always", "always"), document("new-0", "new0 always")])
@@ -79,7 +79,7 @@ def test_a_writer_killed_anywhere_leaves_a_whole_batch_or_none(folder: Path, poi
     committed = POINTS.keys() - {"before anything", "in the first transaction"}
     assert last_batch(fresh) == last_batch(store) == (1 if point in committed else 0)
     assert store.generation("ns") == (2 if point in committed else 1)
-    # The next writer goes on from there.
+    # The next writer continues from there.
     store.upsert("ns", [document("shared", "batch2 always", "always"), document("new-2", "new2 always")])
     store.upsert("ns", [document("new-1", "new1 always")])
     assert last_batch(fresh) == last_batch(store) == 2
@@ -99,7 +99,7 @@ def test_nothing_acknowledged_is_lost_by_killing_a_busy_writer(folder: Path) -> 
             assert process.stdout is not None
             done = max([done, *map(int, process.stdout.read().split())])
         shown = last_batch(store)
-        assert shown in (done, done + 1)  # the last one may have got so far without a word
+        assert shown in (done, done + 1)  # the last batch may be committed without an acknowledgement
         done = shown
     store.close()
 
@@ -122,7 +122,7 @@ def test_readers_beside_a_writer_see_whole_batches_in_order(folder: Path) -> Non
 
 
 def branch_batch(store: EmbeddedStore) -> int:
-    """Which batch a text search shows, beside a writer: one answer is of one moment."""
+    """The batch that a text search shows beside a writer; asserts that one answer shows one moment."""
     (words,) = store.search_text("ns", ["always"], Search(depth=1_000, timeout_s=30))
     found = {hit.passage_id for hit in words.hits}
     batch = max(int(name[4:-2]) for name in found if name.startswith("new-"))

@@ -1,4 +1,4 @@
-"""A JSON search endpoint as a source, against a real HTTP server: what it is asked, what is read, how it fails."""
+"""A JSON search endpoint as a source, against a real HTTP server: requests, answers and failures."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def server(running: SearchServer) -> SearchServer:
 
 @pytest.fixture
 def opens(server: SearchServer) -> Iterator[Opens]:
-    """The source `wiki` of that server, with these options besides."""
+    """Opens the source `wiki` on that server with additional options."""
     made: list[HttpSource] = []
 
     def open_(*, key: str | None = None, **options: Any) -> HttpSource:
@@ -102,7 +102,7 @@ def found(source: HttpSource, text: str = "When is the rent due?", **options: An
 
 
 def connections_to(port: int | None) -> list[int]:
-    """The open files of this process that are one."""
+    """The open file descriptors of this process."""
     found = psutil.Process().net_connections("tcp4")
     return [connection.fd for connection in found if connection.raddr and connection.raddr.port == port]
 
@@ -115,7 +115,7 @@ def ids(ranking: Ranking) -> list[str]:
     return [hit.document_id for hit in ranking.hits]
 
 
-def test_the_question_and_the_depth_stand_where_they_are_declared(server: SearchServer, opens: Opens) -> None:
+def test_question_and_depth_are_sent_in_the_declared_places(server: SearchServer, opens: Opens) -> None:
     found(opens(), "What's a “Mietkaution” & why? {depth}", depth=3)
     (asked,) = server.asked
     assert asked.method == "GET"
@@ -150,7 +150,7 @@ def test_a_body_is_filled_in_and_a_number_stays_one(server: SearchServer, opens:
     assert (asked.headers["content-type"], asked.headers["x-site"]) == ("application/json", "b")
 
 
-def test_a_question_leaves_its_place_in_the_path_never(server: SearchServer, opens: Opens) -> None:
+def test_a_question_cannot_change_the_rest_of_the_path(server: SearchServer, opens: Opens) -> None:
     found(opens(url=f"{server.url}/{{question}}/x", params={}), "../../admin?a=b#c d")
     assert server.asked[0].target == "/search/..%2F..%2Fadmin%3Fa%3Db%23c%20d/x"
 
@@ -182,9 +182,7 @@ def test_several_questions_are_asked_at_once_and_answered_in_order(
     assert [ids(ranking) for ranking in rankings] == [[f"wiki/{text}"] for text in texts]
 
 
-def test_connections_are_kept_and_one_that_was_closed_meanwhile_costs_nothing(
-    server: SearchServer, opens: Opens
-) -> None:
+def test_connections_are_reused_and_a_closed_one_is_replaced(server: SearchServer, opens: Opens) -> None:
     source, before = opens(), server.connections
     for _ in range(3):
         assert ids(found(source)) == ["wiki/7", "wiki/keys"]
@@ -197,7 +195,7 @@ def test_connections_are_kept_and_one_that_was_closed_meanwhile_costs_nothing(
 
     def answers_and_leaves(handler: Any) -> None:
         quiet(handler)
-        handler.close_connection = True  # without a word of it in the headers
+        handler.close_connection = True  # the headers announce no compression
         closing.set()
 
     server.answer = answers_and_leaves
@@ -206,16 +204,14 @@ def test_connections_are_kept_and_one_that_was_closed_meanwhile_costs_nothing(
         assert closing.wait(20)
 
 
-def test_other_namespaces_than_the_declared_ones_find_nothing_and_ask_nothing(
-    server: SearchServer, opens: Opens
-) -> None:
+def test_undeclared_namespaces_find_nothing_and_send_nothing(server: SearchServer, opens: Opens) -> None:
     source = opens(namespaces=["theirs"])
     assert source.search_text("ns", ["a", "b"], Search(depth=5)) == [Ranking(), Ranking()]
     assert server.asked == []
     assert source.search_text("theirs", ["a"], Search(depth=5))[0].hits
 
 
-def test_hits_come_in_the_endpoint_s_order_with_what_was_declared(opens: Opens) -> None:
+def test_hits_are_in_the_endpoints_order_with_the_declared_fields(opens: Opens) -> None:
     ranking = found(opens(total="found.all"))
     first, second = ranking.hits
     assert (first.document_id, first.passage_id, first.score) == ("wiki/7", "wiki/7#wiki", 2.5)
@@ -232,12 +228,12 @@ def test_hits_come_in_the_endpoint_s_order_with_what_was_declared(opens: Opens) 
     assert ranking.warnings == ()
 
 
-def test_a_ranking_s_texts_survive_the_wire(opens: Opens) -> None:
+def test_texts_of_a_ranking_survive_serialisation(opens: Opens) -> None:
     ranking = found(opens())
     assert Ranking.from_wire(ranking.to_wire()) == ranking
 
 
-def test_ids_are_made_those_of_the_indexed_documents_by_their_prefix(opens: Opens) -> None:
+def test_a_prefix_turns_ids_into_those_of_indexed_documents(opens: Opens) -> None:
     assert ids(found(opens(id_prefix=""))) == ["7", "keys"]
     assert ids(found(opens(id_prefix="handbook/"))) == ["handbook/7", "handbook/keys"]
 
@@ -250,7 +246,7 @@ def test_a_document_found_twice_counts_once_and_the_depth_is_kept(server: Search
     assert ids(found(opens(hits=None, max_hits=3), depth=10)) == ["wiki/1", "wiki/2"]
 
 
-def test_filters_look_at_what_the_endpoint_says_of_each_hit(server: SearchServer, opens: Opens) -> None:
+def test_filters_look_at_the_fields_of_each_hit(server: SearchServer, opens: Opens) -> None:
     source = opens()
     assert ids(found(source, depth=1, filters={"source_type": "faq"})) == ["wiki/keys"]
     assert parse_qs(urlsplit(server.asked[0].target).query)["limit"] == ["50"], "filtering is done here"
@@ -268,7 +264,7 @@ def test_html_becomes_text(server: SearchServer, opens: Opens) -> None:
     assert found(opens()).texts["wiki/1#wiki"].text == "<em>Rent</em> &lt; 5"
 
 
-def test_half_a_character_costs_that_character_and_a_byte_order_mark_nothing(
+def test_a_lone_surrogate_is_replaced_and_a_byte_order_mark_ignored(
     server: SearchServer, opens: Opens
 ) -> None:
     name = rb"\ud83d \ud83d\ude00 \\ud83d \uDE00 \u00e9"
@@ -284,7 +280,7 @@ def test_long_texts_are_cut(server: SearchServer, opens: Opens) -> None:
     assert (len(text.title), len(text.text)) == (500, 100)
 
 
-def test_values_of_wrong_types_cost_no_hit(server: SearchServer, opens: Opens) -> None:
+def test_values_of_wrong_types_do_not_remove_a_hit(server: SearchServer, opens: Opens) -> None:
     odd = [
         {"id": 1, "name": 5, "extract": None, "rank": "high", "changed": 1714, "kind": ["a"]},
         {"id": 2, "extract": ["one", 2, "two"], "rank": True, "changed": "soon"},
@@ -294,7 +290,7 @@ def test_values_of_wrong_types_cost_no_hit(server: SearchServer, opens: Opens) -
     server.answer = says({"items": odd})
     ranking = found(opens(total="items", metadata={"url": "link", "of": "of"}))
     assert [(hit.score, hit.source_type, hit.published_at) for hit in ranking.hits] == [(0.0, None, None)] * 4
-    # An answer's url is a text, and no reader of JSON has to go deeper than what is indexed.
+    # A url must be a text, and no JSON may be deeper than indexed metadata.
     assert [dict(text.metadata) for text in ranking.texts.values()] == [{}, {}, {}, {"of": nested(16)}]
     assert ranking.texts["wiki/1#wiki"].title == ""
     assert ranking.texts["wiki/2#wiki"].text == "one … two"
@@ -309,7 +305,7 @@ def test_a_hit_without_an_id_is_left_out_and_counted(server: SearchServer, opens
     assert ranking.warnings == ("wiki: 7 of 8 hits have no id",)
 
 
-def test_what_it_cannot_do_it_says(opens: Opens) -> None:
+def test_unsupported_calls_are_refused(opens: Opens) -> None:
     source = opens()
     with pytest.raises(NotConfigured, match="only be searched by text"):
         source.search_vectors("ns", np.ones((1, 4), np.float32), Search(depth=5))
@@ -376,7 +372,7 @@ def test_a_failure_is_one_sentence_and_comes_in_time(
     assert server.url in str(raised.value), "which one"
     assert SECRET not in f"{raised.value!r}{raised.value.__cause__!r}{raised.value.__context__!r}"
     source.close()
-    # Though the failure, and with it what was read of the answer, is still held here.
+    # The failure, and with it what was read of the answer, is still referenced here.
     until(lambda: not connections_to(urlsplit(server.url).port), 10)
 
 
@@ -389,7 +385,7 @@ def test_after_a_failure_the_next_question_is_answered(server: SearchServer, ope
     assert ids(found(source, timeout_s=4)) == ["wiki/7", "wiki/keys"], "its only thread is free again"
 
 
-def test_one_question_that_fails_fails_the_branch_at_once(server: SearchServer, opens: Opens) -> None:
+def test_one_failing_question_fails_the_branch_at_once(server: SearchServer, opens: Opens) -> None:
     def answer(handler: Any) -> None:
         (sends(401) if "bad" in handler.path else sleeps(15))(handler)
 
@@ -400,23 +396,25 @@ def test_one_question_that_fails_fails_the_branch_at_once(server: SearchServer, 
     assert time.monotonic() - started_s < 8
 
 
-def test_its_own_limit_is_below_the_request_s(server: SearchServer, opens: Opens) -> None:
+def test_the_endpoints_own_timeout_may_be_shorter_than_the_requests(
+    server: SearchServer, opens: Opens
+) -> None:
     server.answer = sleeps(5)
     with pytest.raises(StoreTimeout, match=r"within 0\.2 s"):
         found(opens(timeout_s=0.2), timeout_s=20)
 
 
-def test_nobody_at_the_address_is_unavailable(server: SearchServer, opens: Opens) -> None:
+def test_an_address_without_a_server_is_unavailable(server: SearchServer, opens: Opens) -> None:
     with pytest.raises(StoreUnavailable, match="refused"):
         found(opens(url="http://127.0.0.1:1/search"))
 
 
-def test_a_server_that_speaks_no_tls_is_unavailable(server: SearchServer, opens: Opens) -> None:
+def test_a_server_without_tls_is_unavailable(server: SearchServer, opens: Opens) -> None:
     with pytest.raises(StoreUnavailable, match="cannot be reached"):
         found(opens(url=server.url.replace("http:", "https:")))
 
 
-def test_a_certificate_is_looked_at(opens: Opens, tmp_path: Path) -> None:
+def test_a_certificate_is_checked(opens: Opens, tmp_path: Path) -> None:
     certificate = Certificate.make(tmp_path)
     with SearchServer(certificate) as server:
         server.answer = says({"items": PAGES})
@@ -426,9 +424,7 @@ def test_a_certificate_is_looked_at(opens: Opens, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", [None, " ", "two\nlines", "snowman ☃"])
-def test_a_key_that_is_missing_or_cannot_be_sent_is_named_by_its_variable(
-    opens: Opens, key: str | None
-) -> None:
+def test_a_missing_or_invalid_key_is_named_by_its_variable(opens: Opens, key: str | None) -> None:
     with pytest.raises(NotConfigured, match="the variable WIKI_KEY") as raised:
         found(opens(api_key_env="WIKI_KEY", key=key))
     assert not key or key.strip() == "" or key not in str(raised.value)

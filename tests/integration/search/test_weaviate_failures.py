@@ -1,4 +1,4 @@
-"""What a Weaviate that is wrong, slow or gone comes to: one failure of the right kind, in time, without a secret."""
+"""A Weaviate that is foreign, slow or gone gives one failure of the right kind, in time, without a secret."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def store(server: WeaviateServer) -> Iterator[WeaviateStore]:
 
 
 def calls(store: WeaviateStore) -> list[Callable[[], object]]:
-    """What a request asks, each within half a second."""
+    """The calls of a request, each with a limit of half a second."""
     return [
         lambda: store.search_text("ns", ["pear"], Search(depth=3, timeout_s=0.5)),
         lambda: store.search_vectors("ns", questions(EAST), Search(depth=3, timeout_s=0.5)),
@@ -68,7 +68,7 @@ def calls(store: WeaviateStore) -> list[Callable[[], object]]:
     ]
 
 
-def test_a_server_that_prunes_wrongly_is_named_once_and_one_that_does_not_is_not(
+def test_only_a_server_that_prunes_wrongly_is_logged_and_only_once(
     store: WeaviateStore,
 ) -> None:
     with capture_logs() as logs:
@@ -87,7 +87,7 @@ def test_a_server_that_prunes_wrongly_is_named_once_and_one_that_does_not_is_not
 
 
 class Schema(LocalHttp):
-    """A server of which only the collection is asked."""
+    """A server that only answers about the collection."""
 
     def __init__(self) -> None:
         super().__init__(Collection)
@@ -104,14 +104,14 @@ class Collection(QuietHandler):
         self.send(self.owner.status, json.dumps(told).encode())
 
 
-def test_whether_a_server_prunes_is_asked_once_and_every_minute_beside_the_searches(
+def test_pruning_is_asked_about_once_and_then_every_minute_beside_searches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def searches(schema: Schema) -> None:
         pruning = Pruning(WeaviateEndpoint(url=schema.origin), key=None)
 
         async def asked_again() -> None:
-            # The first may have been under way.
+            # The first call may have been running.
             for _ in range(2):
                 await asyncio.wait({pruning._asked()})
 
@@ -125,7 +125,7 @@ def test_whether_a_server_prunes_is_asked_once_and_every_minute_beside_the_searc
         schema.answers.set()
         while await pruning.least_hits() == 0:
             await asyncio.sleep(0.01)
-        # Not shown for a while, then gone, and made anew.
+        # Not shown for a while, then gone, then created again.
         schema.status, schema.prunes = 503, False
         await asked_again()
         assert await pruning.least_hits() == MOST_HITS
@@ -184,7 +184,7 @@ def test_a_killed_server_is_unavailable_in_time_and_found_again_once_it_is_back(
 
 
 @pytest.mark.parametrize("key", ["a-wrong-key", None])
-def test_a_wrong_key_or_none_is_unauthorised_and_stands_nowhere(
+def test_a_wrong_or_missing_key_is_unauthorised_and_never_shown(
     server: WeaviateServer, key: str | None
 ) -> None:
     store = WeaviateStore(server.endpoint(api_key_env="WEAVIATE_KEY"), key=key)
@@ -196,7 +196,7 @@ def test_a_wrong_key_or_none_is_unauthorised_and_stands_nowhere(
     assert "a-wrong-key" not in str(raised.value) + repr(store) + repr(vars(store))
 
 
-def test_a_key_from_a_file_is_sent_without_the_end_of_its_line(
+def test_a_key_from_a_file_is_sent_without_its_newline(
     server: WeaviateServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUR_KEY", f"{KEY}\n")
@@ -209,7 +209,7 @@ def test_a_key_from_a_file_is_sent_without_the_end_of_its_line(
 @pytest.mark.parametrize(
     ("key", "name"), [(f"{KEY}\n", "LocalProtocolError"), (f"{KEY}ü", "UnicodeEncodeError")]
 )
-def test_what_the_client_makes_of_a_key_that_it_cannot_send_shows_no_key(
+def test_the_clients_error_about_an_invalid_key_does_not_show_it(
     server: WeaviateServer, key: str, name: str
 ) -> None:
     store = WeaviateStore(server.endpoint(), key=key)
@@ -220,10 +220,12 @@ def test_what_the_client_makes_of_a_key_that_it_cannot_send_shows_no_key(
     store.close()
 
 
-def test_what_the_server_refuses_is_named_and_stays_what_it_was(store: WeaviateStore) -> None:
-    # Of fifteen megabytes, where the server takes ten in one message.
+def test_a_document_that_the_server_refuses_is_named_and_unchanged(store: WeaviateStore) -> None:
+    # Fifteen megabytes, while the server accepts ten in one message.
     huge = document("a", "plum", metadata={"blob": "€" * 4_900_000}, revision="new")
-    with pytest.raises(PartlyWritten, match="a: Weaviate refused 'a#0': larger than the server's message limit") as raised:
+    with pytest.raises(
+        PartlyWritten, match="a: Weaviate refused 'a#0': larger than the server's message limit"
+    ) as raised:
         store.upsert("ns", [huge, document("b", "plum")])
     assert list(raised.value.failures) == ["a"]
     assert raised.value.generation == store.generation("ns")
@@ -250,7 +252,7 @@ def test_a_wrong_grpc_port_is_unavailable_in_time(server: WeaviateServer) -> Non
     store.close()
 
 
-def test_nothing_was_ever_made(server: WeaviateServer) -> None:
+def test_an_empty_server_has_no_namespaces(server: WeaviateServer) -> None:
     store = WeaviateStore(server.endpoint(collection="Never"), key=KEY)
     assert store.namespaces() == []
     with pytest.raises(BadIndex, match="no namespace 'ns': `chorale namespaces list` shows"):
@@ -267,10 +269,10 @@ def test_a_store_that_was_closed_opens_again(store: WeaviateStore) -> None:
 @pytest.mark.parametrize(
     ("is_connected", "timeout_s", "said"), [(False, 1, "within 1 s"), (True, 60, "the store was closed")]
 )
-def test_a_call_that_is_under_way_when_its_store_is_closed_ends_in_its_time(
+def test_a_call_ends_in_time_when_its_store_is_closed(
     server: WeaviateServer, is_connected: bool, timeout_s: float, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Its looks are calls, too.
+    # Looking whether anybody listens is a call, too.
     monkeypatch.setattr("search.weaviate.connection._FIRST_LOOK_S", 60.0)
     failures: list[StageFailure] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -294,10 +296,8 @@ def test_a_call_that_is_under_way_when_its_store_is_closed_ends_in_its_time(
     assert said in str(failure)
 
 
-def test_two_stores_at_the_same_time_are_one_event_loop_s(
-    server: WeaviateServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    """gRPC writes an error of its poller otherwise, through asyncio's log."""
+def test_two_stores_share_one_event_loop(server: WeaviateServer, caplog: pytest.LogCaptureFixture) -> None:
+    """Otherwise gRPC logs a poller error through asyncio."""
 
     def ask(store: WeaviateStore) -> None:
         store.create("ns", MANIFEST)
@@ -335,7 +335,7 @@ os._exit(0)
 """
 
 
-def test_a_forked_child_has_a_loop_of_its_own_and_fails_at_once_where_a_store_was_open(
+def test_a_forked_child_has_its_own_loop_and_fails_at_once_if_a_store_was_open(
     server: WeaviateServer,
 ) -> None:
     endpoint = server.endpoint(collection="Never").model_dump_json()
@@ -346,7 +346,7 @@ def test_a_forked_child_has_a_loop_of_its_own_and_fails_at_once_where_a_store_wa
     assert forking.stdout.splitlines() == told, forking.stderr
 
 
-def test_tls_with_a_certificate_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tls_with_a_private_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = Certificate.make(tmp_path)
     with WeaviateServer(key=KEY, certificate=own.file, private_key=own.key_file) as server:
         stranger = WeaviateStore(server.endpoint(), key=KEY)

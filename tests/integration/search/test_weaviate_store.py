@@ -1,4 +1,4 @@
-"""A Weaviate keeps every promise of a store."""
+"""Weaviate keeps every promise of a store."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def vector_documents(vectors: Matrix) -> list[Document]:
 
 
 class TestFilters:
-    def test_any_filter_on_any_metadata_means_what_it_means_elsewhere(self, store: WeaviateStore) -> None:
+    def test_any_filter_on_any_metadata_matches_as_in_other_stores(self, store: WeaviateStore) -> None:
         store.create("ns", MANIFEST)
         chance = random.Random(7)
         values: list[Any] = [1, -1, 0, 2.5, 1e300, 2**53 + 1, True, False, "x", "X y ", " x", "a*b", "", "ß"]
@@ -85,7 +85,7 @@ class TestFilters:
             tried += bool(expected)
         assert tried > 40
 
-    def test_wild_cards_in_a_part_are_only_characters(self, store: WeaviateStore) -> None:
+    def test_wildcards_in_a_part_are_ordinary_characters(self, store: WeaviateStore) -> None:
         store.create("ns", MANIFEST)
         store.upsert(
             "ns", [document("a", "pear", metadata={"n": "a*b"}), document("b", "pear", metadata={"n": "acb"})]
@@ -111,7 +111,7 @@ class TestVectors:
         for ranking, expected in zip(filtered, half, strict=True):
             assert [hit.document_id for hit in ranking.hits] == [f"d{i:05}" for i in expected]
 
-    def test_a_large_one_through_its_graph_finds_nearly_all(self) -> None:
+    def test_hnsw_finds_nearly_all_in_a_large_namespace(self) -> None:
         chance = np.random.default_rng(6)
         vectors = normalised(chance.normal(size=(2_000, 32)).astype(np.float32))
         asked = normalised(chance.normal(size=(50, 32)).astype(np.float32))
@@ -129,12 +129,12 @@ class TestVectors:
 
 
 class TestHybrid:
-    def test_text_and_vector_are_fused_with_the_weight_that_is_asked(self, store: WeaviateStore) -> None:
+    def test_text_and_vector_are_fused_with_the_given_weight(self, store: WeaviateStore) -> None:
         assert isinstance(store, Fuses)
         store.create("ns", MANIFEST)
         store.upsert("ns", [document("text", "pear", vectors=(NORTH,)), document("vector", "plum")])
-        # `text` has both ranks and one full score, `vector` the other full score alone; by ranks
-        # a/61 + (1 - a)/60 is above a/60 but for a = 1.
+        # `text` has both ranks and one full score, `vector` only the other full score; by ranks a/61 + (1 - a)/60
+        # exceeds a/60 except for a = 1.
         expected = {
             "relative": {0.0: "text", 0.2: "text", 0.8: "vector", 1.0: "vector"},
             "ranked": {0.0: "text", 0.2: "text", 0.8: "text", 1.0: "vector"},
@@ -147,7 +147,7 @@ class TestHybrid:
                 )
                 assert ranking.hits[0].document_id == first, (fusion, alpha)
 
-    def test_words_alone_are_in_the_order_of_the_text_search(self, store: WeaviateStore) -> None:
+    def test_alpha_0_gives_the_order_of_the_text_search(self, store: WeaviateStore) -> None:
         chance = random.Random(11)
         texts = [" ".join(f"w{chance.randrange(60)}" for _ in range(20)) for _ in range(1_000)]
         store.create("ns", MANIFEST)
@@ -157,10 +157,10 @@ class TestHybrid:
             "ns", ["w1 w2 w3"], questions(EAST), Search(depth=10, timeout_s=30), alpha=0.0, fusion="ranked"
         )
         scores = {hit.passage_id: hit.score for hit in deep.hits}
-        # Among equal ones the order is Weaviate's.
+        # Weaviate chooses the order of equal scores.
         assert [scores[hit.passage_id] for hit in ranking.hits] == [hit.score for hit in deep.hits[:10]]
 
-    def test_a_question_without_a_term_is_its_vector_alone(self, store: WeaviateStore) -> None:
+    def test_a_question_without_a_term_uses_only_its_vector(self, store: WeaviateStore) -> None:
         store.create("ns", MANIFEST)
         store.upsert("ns", [document("a", "pear"), document("b", "pear", vectors=(NORTH,))])
         (ranking,) = store.search_hybrid(
@@ -170,7 +170,7 @@ class TestHybrid:
 
 
 class TestWriting:
-    def test_a_document_that_cannot_be_written_is_named_and_the_others_are_there(
+    def test_a_document_that_cannot_be_written_is_named_and_the_others_are_written(
         self, store: WeaviateStore
     ) -> None:
         store.create("ns", MANIFEST)
@@ -186,7 +186,7 @@ class TestWriting:
         assert found(store, "pear") == ["a#0", "b#0"]
         assert store.revisions("ns", "docs") == {"a": "1", "b": "1"}
 
-    def test_what_a_batch_that_was_cut_off_left_goes_when_its_document_is_written_again(
+    def test_writing_a_document_again_removes_what_an_interrupted_batch_left(
         self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store.create("ns", MANIFEST)
@@ -195,14 +195,14 @@ class TestWriting:
             cut.setattr(store._documents, "_send", then_cut_off(store._documents._send))
             with pytest.raises(StoreUnavailable):
                 store.upsert("ns", [document("a", *["plum"] * 6, revision="2")])
-        # Passages before their head, which is still the old one.
+        # The passages were written, their head is still the old one.
         assert store.revisions("ns", "docs") == {"a": "1"}
         store.upsert("ns", [document("a", "cherry", "cherry", revision="3")])
         assert found(store, "plum") == []
         assert found(store, "cherry") == ["a#0", "a#1"]
         assert [state.passages for state in store.namespaces()] == [2]
 
-    def test_a_document_that_a_rebuild_is_given_twice_is_the_last_of_them(
+    def test_a_rebuild_keeps_the_last_of_two_equal_ids(
         self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("search.weaviate.namespace_lifecycle._REBUILD_BATCH", 1)
@@ -227,16 +227,14 @@ class TestWriting:
         with pytest.raises(StoreUnavailable, match="deleted 0 of 10,000"):
             store.delete("ns", ["a"])
 
-    def test_many_documents_are_listed_whole(
-        self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_long_listings_are_complete(self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("search.weaviate.lookups._LISTED_AT_ONCE", 7)
         monkeypatch.setattr("search.weaviate.lookups._LISTED_ABOUT", 100)
         store.create("ns", MANIFEST)
         store.upsert("ns", [document(f"d{i}", revision=str(i)) for i in range(60)])
         assert store.revisions("ns", "docs") == {f"d{i}": str(i) for i in range(60)}
 
-    def test_without_texts_another_store_has_to_show_them(self) -> None:
+    def test_a_store_without_texts_refuses_to_show_them(self) -> None:
         with shared_weaviate(texts=False) as store:
             store.create("ns", MANIFEST)
             store.upsert("ns", [document("a", "pear")])
@@ -248,7 +246,7 @@ class TestWriting:
 
 
 class TestRebuilding:
-    def test_a_rebuild_goes_on_beside_searches(self, store: WeaviateStore) -> None:
+    def test_searches_go_on_during_a_rebuild(self, store: WeaviateStore) -> None:
         def version(first: int) -> list[Document]:
             return [document(f"d{n:02}", "pear") for n in range(first, first + 40)]
 
@@ -284,14 +282,12 @@ class TestRebuilding:
         assert wrong == []
         versions = [[f"{one.document_id}#0" for one in version(n)] for n in range(4)]
         assert last == versions[3]
-        # Each search saw one of them whole.
+        # Each search saw one build whole.
         assert [one for one in seen if one not in versions] == []
         assert {versions.index(one) for one in seen} >= {0, 1, 2}
         assert len(tenants(store)) == 1
 
-    def test_one_with_another_length_of_vectors_or_of_a_namespace_that_is_not_there(
-        self, store: WeaviateStore
-    ) -> None:
+    def test_a_rebuild_may_change_the_dimension_or_create_the_namespace(self, store: WeaviateStore) -> None:
         turned = normalised(np.ones((3, 7), np.float32))
         generation = store.rebuild("ns", replace(MANIFEST, dimension=7), vector_documents(turned))
         again = store.rebuild("ns", MANIFEST, [document("a", "pear", vectors=(NORTH,))])
@@ -300,7 +296,7 @@ class TestRebuilding:
         assert [state.passages for state in store.namespaces()] == [1]
         assert again == store.generation("ns") == generation + 1
 
-    def test_one_that_fails_leaves_the_namespace_as_it_was_and_goes_with_the_next(
+    def test_a_failed_rebuild_changes_nothing_and_the_next_removes_its_tenant(
         self, store: WeaviateStore
     ) -> None:
         store.create("ns", MANIFEST)
@@ -325,7 +321,7 @@ class TestRebuilding:
 
 
 class TestNamespaces:
-    def test_a_deactivated_one_stays_closed_until_it_is_searched(self, store: WeaviateStore) -> None:
+    def test_a_deactivated_namespace_stays_closed_until_it_is_searched(self, store: WeaviateStore) -> None:
         for name in ("open", "ns"):
             store.create(name, MANIFEST)
             generation = store.upsert(name, [document("a", "pear")])
@@ -342,7 +338,7 @@ class TestNamespaces:
         assert found(store, "pear") == ["a#0"]
         assert sorted(activity(store._endpoint).values()) == ["HOT", "HOT"]
 
-    def test_a_tenant_that_somebody_removed_is_a_bad_index_until_it_is_made_again(
+    def test_a_removed_tenant_raises_bad_index_until_the_namespace_is_created_again(
         self, store: WeaviateStore
     ) -> None:
         store.create("ns", MANIFEST)
@@ -359,7 +355,7 @@ class TestNamespaces:
         assert found(store, "pear") == []
         assert store.upsert("ns", [document("a", "pear")]) > before
 
-    def test_a_drop_that_was_cut_off_brings_nothing_back_and_ends_with_the_next(
+    def test_an_interrupted_drop_brings_nothing_back_and_is_finished_by_the_next(
         self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for ends in ("drop", "create", "rebuild"):
@@ -383,7 +379,7 @@ class TestNamespaces:
             assert len(tenants(store)) == 1
             store.drop("ns")
 
-    def test_one_that_is_not_there_is_named_without_those_that_are(self, store: WeaviateStore) -> None:
+    def test_an_unknown_namespace_is_named_without_the_existing_ones(self, store: WeaviateStore) -> None:
         store.create("payroll", MANIFEST)
         with pytest.raises(BadIndex, match="no namespace 'ns': `chorale namespaces list`") as raised:
             found(store, "pear")
@@ -397,7 +393,7 @@ class TestNamespaces:
         assert store.generation("ns") == first + 40
         assert store.upsert("ns", [document("a", "pear")]) == first + 41
 
-    def test_two_that_are_searched_at_once_never_see_each_other(self, store: WeaviateStore) -> None:
+    def test_concurrent_searches_of_two_namespaces_never_mix(self, store: WeaviateStore) -> None:
         for name in ("one", "two"):
             store.create(name, MANIFEST)
             store.upsert(name, [document(f"{name}{i}", "pear", vectors=(EAST,)) for i in range(5)])
@@ -422,9 +418,7 @@ class TestNamespaces:
 
 
 class TestDeclaration:
-    def test_what_is_fixed_at_the_making_is_compared_with_what_is_declared(
-        self, store: WeaviateStore
-    ) -> None:
+    def test_fixed_options_of_a_collection_must_match_the_declaration(self, store: WeaviateStore) -> None:
         store.create("ns", MANIFEST)
         collection = store._endpoint.collection
         for changed in ({"ef_construction": 64}, {"max_connections": 16}):
@@ -433,7 +427,7 @@ class TestDeclaration:
                 other.create("ns", MANIFEST)
             other.close()
 
-    def test_what_may_change_is_set_anew(self, store: WeaviateStore) -> None:
+    def test_changeable_options_of_a_collection_are_updated(self, store: WeaviateStore) -> None:
         store.create("ns", MANIFEST)
         store.upsert("ns", [document("a", "pear")])
         other = WeaviateStore(
@@ -447,7 +441,7 @@ class TestDeclaration:
         assert index.distance_metric == "cosine"
         store.create("ns", MANIFEST)
 
-    def test_a_collection_of_somebody_else_is_left_alone(self, store: WeaviateStore) -> None:
+    def test_a_foreign_collection_is_left_unchanged(self, store: WeaviateStore) -> None:
         endpoint = shared_endpoint()
         foreign = WeaviateStore(endpoint)
         make_collection(foreign, f"{endpoint.collection}Passage")

@@ -1,4 +1,4 @@
-"""A store that fails when it is told to: an embedded one otherwise."""
+"""An embedded store that fails on demand."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class FailingStore(EmbeddedStore):
         self.failure: ServiceError | None = None
         """Raised by every write."""
         self.refused: dict[str, str] = {}
-        """Documents that are not taken, and why."""
+        """Reasons for refused documents, by id."""
         self.before_write: Callable[[], None] = lambda: None
         self.written: list[list[str]] = []
-        """The ids of each batch that came."""
+        """The ids of each batch that was received."""
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
         names = [document.document_id for document in documents]

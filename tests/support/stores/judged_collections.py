@@ -14,8 +14,11 @@ VARIABLE = "CHORALE_TEST_DATA"
 
 
 def judged_collection(name: str, into: Path) -> Path:
-    """The collection's folder, unpacked below `into` where it is a zip.  Nowhere else is one to be had: without the
-    variable the test is skipped, also in CI; where it names a folder without the collection CI fails."""
+    """The collection's folder; a zip is unpacked below `into`.
+
+    Skips the test if the variable is not set, also in CI.  If the variable names a folder without the collection,
+    CI fails.
+    """
     if not (place := os.environ.get(VARIABLE)):
         pytest.skip(f"without {VARIABLE}: it names the folder of the judged collections")
     folder, packed = Path(place) / name, Path(place) / f"{name}.zip"

@@ -1,4 +1,4 @@
-"""Real passages that every Python brings: docstrings of the standard library, read and never imported."""
+"""Real passages that every Python has: docstrings of the standard library, read without importing it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODULES += ["zipfile", "_pydecimal", "asyncio/tasks", "email/message", "logging/
 
 @cache
 def standard_library_passages(count: int) -> tuple[str, ...]:
-    """`count` different passages of eight words or more, always the same ones in one Python.
+    """`count` different passages of at least eight words; always the same ones for one version of Python.
 
     Most are a docstring's first paragraph, every twentieth is a whole docstring.
     """

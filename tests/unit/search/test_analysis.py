@@ -19,11 +19,11 @@ from tests.contracts.store_documents import MANIFEST
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_language_that_is_named_can_be_built(language: str) -> None:
+def test_every_language_has_an_analyser(language: str) -> None:
     assert analyser(language).analyze("abc 123") == ["abc", "123"]
 
 
-def test_an_unknown_language_is_refused_with_those_there_are() -> None:
+def test_an_unknown_language_is_refused_naming_the_known_ones() -> None:
     with pytest.raises(WrongDeclaration, match=r"'pl'.*en, .*none"):
         analyser("pl")
 
@@ -50,7 +50,7 @@ def test_cjk_runs_become_bigrams_and_single_characters_stay() -> None:
     assert prepared("ab de").split() == ["ab", "de"]
 
 
-def test_the_counts_of_a_question_are_kept() -> None:
+def test_terms_of_a_question_are_counted() -> None:
     assert question_terms("tell me: buffalo Buffalo, cow", "none") == {
         "tell": 1,
         "me": 1,
@@ -81,7 +81,7 @@ def test_a_lone_surrogate_is_replaced_and_the_rest_kept() -> None:
         ("Contract renewal notice", "0", 0),
     ],
 )
-def test_a_title_counts_twice_where_it_has_three_content_words(title: str, repeats: str, times: int) -> None:
+def test_a_title_with_three_content_words_counts_twice(title: str, repeats: str, times: int) -> None:
     manifest = replace(MANIFEST, title_repeats=repeats)
     text = indexed_text(title, "Heading", "Body", manifest)
     assert text.split("\n") == [*[title] * times, "Heading", "Body"]

@@ -1,4 +1,4 @@
-"""Keys from the environment, as a header can carry them."""
+"""Keys from the environment, as they are sent in a header."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPENED: dict[str, tuple[Any, dict[str, str]]] = {
 @pytest.mark.parametrize(
     "key", ["", " \n", "sesame\n4711", "sesame ☃ 4711", "sesame\x7f4711", "sesame\udcff4711"]
 )
-def test_a_key_that_is_missing_or_cannot_be_sent_is_named_by_its_variable_and_not_shown(
+def test_a_missing_or_invalid_key_is_named_by_its_variable_and_never_shown(
     kind: str, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened, options = OPENED[kind]

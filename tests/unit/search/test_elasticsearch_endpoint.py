@@ -1,4 +1,4 @@
-"""How an Elasticsearch is declared, and what of it is never shown."""
+"""How an Elasticsearch is declared, and which parts of the declaration are never shown."""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ def test_a_wrong_option_is_named_with_its_line(tmp_path: Path, options: str, com
     assert "hunter2" not in str(raised.value)
 
 
-def test_a_secret_that_is_not_set_is_named_by_its_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_secret_is_named_by_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHORALE_ES_KEY", raising=False)
     store = declared(tmp_path, '{ api_key_env = "CHORALE_ES_KEY" }')
     with pytest.raises(NotConfigured, match=r"'texts'.*CHORALE_ES_KEY.*not set"):

@@ -1,4 +1,4 @@
-"""Terms whose order is that of what they stand for, and filters as clauses over them."""
+"""Terms that sort like the values they stand for, and filters as clauses over them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from search.elasticsearch.filter_conditions import FACETS, conditions
 from search.elasticsearch.filter_terms import LONGEST_PART, facets, moment_code, number_code, term
+from search.protocol import Search
 
 NUMBERS: list[int | float] = [
     -math.inf,
@@ -43,10 +44,9 @@ NUMBERS: list[int | float] = [
     10**400,
     math.inf,
 ]
-from search.protocol import Search
 
 
-def test_codes_of_numbers_are_in_the_order_of_the_numbers() -> None:
+def test_codes_of_numbers_sort_like_the_numbers() -> None:
     assert all(number_code(less) < number_code(more) for less, more in pairwise(NUMBERS))
     drawn = random.Random(7)
     some = [drawn.choice([-1, 1]) * drawn.random() * 10 ** drawn.randint(-9, 9) for _ in range(2_000)]
@@ -58,7 +58,7 @@ def test_equal_numbers_have_one_code(one: float, same: float) -> None:
     assert number_code(one) == number_code(same)
 
 
-def test_codes_of_moments_are_in_their_order_and_all_of_one_width() -> None:
+def test_codes_of_moments_sort_like_them_and_have_one_length() -> None:
     first = datetime(1, 1, 1, tzinfo=UTC)
     moments = [first, first + timedelta(microseconds=1), datetime(1969, 7, 20, tzinfo=UTC)]
     moments += [datetime(2024, 5, 1, 23, 59, 59, 999_999, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
@@ -82,22 +82,22 @@ def test_each_value_of_a_list_and_of_an_object_has_its_terms() -> None:
     assert sum(one.startswith(term("b", "j")) for one in found) == 1
 
 
-def test_every_part_of_a_long_text_stands_whole_in_one_of_its_terms() -> None:
-    text = "".join(chr(0x4E00 + n) for n in range(5_000))  # no character twice
+def test_every_part_of_a_long_text_lies_within_one_of_its_terms() -> None:
+    text = "".join(chr(0x4E00 + n) for n in range(5_000))  # no character occurs twice
     windows = [one for one in facets({"a": text}) if one.startswith(term("a", "c"))]
     for start in range(5_000 - LONGEST_PART + 1):
         part = text[start : start + LONGEST_PART]
         assert any(part in window for window in windows), start
 
 
-def test_no_term_is_longer_than_lucene_takes() -> None:
+def test_no_term_exceeds_lucenes_limit() -> None:
     for one in facets(
         {"\U0001f525" * 9_000: ["\U0001f525" * 9_000, {"x": "\U0001f525" * 99_000}, 10**4_000]}
     ):
         assert len(one.encode()) <= 32_766
 
 
-def test_a_number_that_is_none_has_a_field_and_equals_nothing() -> None:
+def test_nan_has_a_field_and_equals_nothing() -> None:
     assert facets({"a": math.nan}) == [term("a", "?")]
     assert conditions(Search(1, {"a": math.nan})).clauses == ({"match_none": {}},)
 
@@ -115,7 +115,7 @@ def test_a_condition_becomes_a_clause(filters: dict[str, Any], clause: dict[str,
     assert conditions(Search(1, filters)).clauses == (clause,)
 
 
-def test_a_condition_without_sense_is_named() -> None:
+def test_an_invalid_condition_is_named() -> None:
     too_long = "x" * (LONGEST_PART + 1)
     filters = {
         "a": {"near": 1},
@@ -128,15 +128,15 @@ def test_a_condition_without_sense_is_named() -> None:
     assert [warning.split(":")[0] for warning in asked.warnings] == [f"filter '{name}'" for name in "abcd"]
 
 
-def test_no_pattern_is_longer_than_a_server_takes() -> None:
+def test_no_pattern_exceeds_the_servers_limit() -> None:
     for character in ("x", "*", "\U0001f525"):
         field, part = character * 200, character * LONGEST_PART
         (clause,) = conditions(Search(1, {field: {"contains": part}})).clauses
-        # As Java counts: in UTF-16.
+        # Java counts UTF-16 units.
         assert len(clause["regexp"][FACETS]["value"].encode("utf-16-le")) // 2 <= 1_000
 
 
-def test_no_clause_has_more_values_than_a_server_takes() -> None:
+def test_no_clause_exceeds_the_servers_limit_of_values() -> None:
     asked = conditions(Search(1, {"a": [str(n) for n in range(70_000)]}, tuple(map(str, range(140_000)))))
     (clause,) = asked.clauses
     parts = [part["terms"][FACETS] for part in clause["bool"]["should"]]

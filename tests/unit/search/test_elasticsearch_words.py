@@ -1,4 +1,4 @@
-"""What a question asks Elasticsearch for."""
+"""The query for a question."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from search.elasticsearch.analysis import Words
 from tests.contracts.store_documents import MANIFEST
 
 
-def test_synonyms_of_several_words_ask_for_no_phrase_which_a_field_without_positions_cannot_answer() -> None:
+def test_multi_word_synonyms_do_not_become_phrase_queries() -> None:
     words = Words("english", MANIFEST)
     assert "positions" not in words.mapping["index_options"]
     assert words.asked("new york") == {

@@ -1,4 +1,4 @@
-"""What the embedded store promises beyond the contract of every store."""
+"""What the embedded store promises in addition to the contract of every store."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_bm25_is_robertsons_with_k1_1_2_and_b_75(store: EmbeddedStore) -> None:
     assert ranking.total_matches == 2
 
 
-def test_a_filter_gives_the_same_whether_its_documents_are_named_or_sifted(
+def test_naming_allowed_passages_and_filtering_hits_give_the_same(
     store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.upsert(
@@ -119,7 +119,7 @@ def test_vector_search_equals_sorting_every_cosine(store: EmbeddedStore) -> None
         assert [int(hit.document_id[1:]) for hit in ranking.hits] == expected
 
 
-def test_a_passage_without_a_vector_is_found_by_its_words_alone(store: EmbeddedStore) -> None:
+def test_a_passage_without_a_vector_is_found_only_by_its_words(store: EmbeddedStore) -> None:
     store.upsert("ns", [Document("a", "docs", "", (Passage("a#0", 0, "pear"),)), document("b", "plum")])
     assert names(store, "pear") == ["a"]
     assert near(store) == ["b"]
@@ -133,12 +133,12 @@ def test_a_document_without_passages_is_counted_and_not_found(store: EmbeddedSto
     assert names(store, "pear") == ["b"]
 
 
-def test_of_a_document_twice_in_a_batch_the_last_counts(store: EmbeddedStore) -> None:
+def test_the_last_of_two_equal_ids_in_a_batch_counts(store: EmbeddedStore) -> None:
     store.upsert("ns", [document("a", "pear"), document("a", "plum")])
     assert (names(store, "pear"), names(store, "plum")) == ([], ["a"])
 
 
-def test_what_cannot_be_stored_is_refused_whole(store: EmbeddedStore) -> None:
+def test_a_batch_with_an_invalid_document_is_refused_whole(store: EmbeddedStore) -> None:
     for wrong, said in (
         (document("b", "lone \ud800"), "cannot be encoded"),
         (document("b", "x", metadata={"set": {1}}), "cannot be stored"),
@@ -151,7 +151,7 @@ def test_what_cannot_be_stored_is_refused_whole(store: EmbeddedStore) -> None:
     assert store.generation("ns") == 0
 
 
-def test_a_manifest_that_cannot_be_is_refused(store: EmbeddedStore) -> None:
+def test_an_invalid_manifest_is_refused(store: EmbeddedStore) -> None:
     for name, manifest in (
         ("../up", MANIFEST),
         ("new", replace(MANIFEST, language="xx")),
@@ -163,7 +163,7 @@ def test_a_manifest_that_cannot_be_is_refused(store: EmbeddedStore) -> None:
     assert [state.name for state in store.namespaces()] == ["ns"]
 
 
-def test_time_that_is_over_is_a_timeout(store: EmbeddedStore) -> None:
+def test_a_search_after_its_deadline_is_a_timeout(store: EmbeddedStore) -> None:
     store.upsert("ns", [document("a", "pear")])
     with pytest.raises(StoreTimeout):
         store.search_text("ns", ["pear"], Search(depth=1, timeout_s=-1))
@@ -177,7 +177,7 @@ def test_a_second_writer_is_refused_and_another_namespace_is_not(store: Embedded
     second = EmbeddedStore(folder, writer_wait_s=0)
     second.create("other", MANIFEST)
     with store.exclusive("ns"):
-        store.upsert("ns", [document("a", "pear")])  # whoever holds it goes on
+        store.upsert("ns", [document("a", "pear")])  # the holder may write
         writes: list[Callable[[], object]] = [
             lambda: second.upsert("ns", [document("b", "pear")]),
             lambda: second.delete("ns", ["a"]),
@@ -208,7 +208,7 @@ def damage(folder: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["folder gone", "file gone", "file cut", "meta nonsense"])
-def test_a_damaged_lexical_index_is_said_and_made_again_from_the_documents(
+def test_a_damaged_lexical_index_is_reported_and_can_be_rebuilt(
     store: EmbeddedStore, folder: Path, how: str
 ) -> None:
     store.upsert("ns", [document("a", "pear"), document("b", "plum")])
@@ -218,15 +218,15 @@ def test_a_damaged_lexical_index_is_said_and_made_again_from_the_documents(
         names(store, "pear")
     with pytest.raises(BadIndex):
         store.upsert("ns", [document("c", "pear")])
-    assert near(store) == ["a", "b"]  # the other branch goes on
+    assert near(store) == ["a", "b"]  # the other branch works
     generation = store.generation("ns")
     assert store.rebuild_lexical("ns") == generation + 1
     assert names(store, "pear") == ["a"]
     assert len(list((folder / "lexical").iterdir())) == 1
 
 
-def test_a_commit_of_words_that_was_cut_short_can_be_made_again(tmp_path: Path) -> None:
-    """A killed commit leaves files that no index knows and whose names the next commit takes."""
+def test_a_lexical_commit_can_be_repeated_after_a_crash(tmp_path: Path) -> None:
+    """A killed commit leaves files that no index knows, under names that the next commit uses."""
     index, whole = tmp_path / "ns.1.0", tmp_path / "ns.2.0"
     create_index(index)
     write_index(index, "en", delete=[], add=[(rid, "pear") for rid in range(5)])
@@ -244,7 +244,7 @@ def test_a_commit_of_words_that_was_cut_short_can_be_made_again(tmp_path: Path) 
     assert [rid for rid in range(10) if searcher.has(rid)] == [2, 3, 4, 9]
 
 
-def test_a_damaged_database_is_said(store: EmbeddedStore, folder: Path) -> None:
+def test_a_damaged_database_is_reported(store: EmbeddedStore, folder: Path) -> None:
     store.upsert("ns", [document("a", "pear")])
     store.close()
     for side in ("corpus.db-wal", "corpus.db-shm"):
@@ -254,7 +254,7 @@ def test_a_damaged_database_is_said(store: EmbeddedStore, folder: Path) -> None:
         names(store, "pear")
 
 
-def test_a_folder_that_cannot_be_used_is_said(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     store = EmbeddedStore(tmp_path / "file" / "corpus")
     with pytest.raises(StoreUnavailable, match="cannot be used"):
@@ -270,7 +270,7 @@ def test_a_newer_format_is_refused(store: EmbeddedStore, folder: Path) -> None:
         store.generation("ns")
 
 
-def test_a_reader_sees_a_rebuild_and_a_namespace_made_anew(store: EmbeddedStore, folder: Path) -> None:
+def test_a_reader_sees_a_rebuilt_and_a_recreated_namespace(store: EmbeddedStore, folder: Path) -> None:
     other = EmbeddedStore(folder)
     store.upsert("ns", [document("a", "pear")])
     assert names(other, "pear") == ["a"]
@@ -284,7 +284,7 @@ def test_a_reader_sees_a_rebuild_and_a_namespace_made_anew(store: EmbeddedStore,
     other.close()
 
 
-def test_a_reader_far_behind_or_full_of_dead_rows_loads_again(
+def test_a_reader_far_behind_or_with_many_dead_rows_reloads(
     store: EmbeddedStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "_DEAD_ROWS", 2)
@@ -305,7 +305,7 @@ def test_a_reader_far_behind_or_full_of_dead_rows_loads_again(
     other.close()
 
 
-def test_what_was_replaced_leaves_neither_text_nor_vector_behind(store: EmbeddedStore, folder: Path) -> None:
+def test_a_replaced_document_leaves_no_text_and_no_vector(store: EmbeddedStore, folder: Path) -> None:
     store.upsert("ns", [document("a", "private words")])
     store.upsert("ns", [document("a", "public")])
     with sqlite3.connect(folder / "corpus.db") as connection:
@@ -314,18 +314,18 @@ def test_what_was_replaced_leaves_neither_text_nor_vector_behind(store: Embedded
     assert kept == [("", 1), ("public", 0)]
 
 
-def test_warming_for_words_alone_loads_no_matrix(folder: Path, store: EmbeddedStore) -> None:
+def test_warming_for_text_loads_no_matrix(folder: Path, store: EmbeddedStore) -> None:
     store.upsert("ns", [document("a", "pear")])
     text_only = EmbeddedStore(folder, warm_vectors=False)
     text_only.warm()
     view = text_only._view("ns")
     assert view.searcher is not None
     assert view.vectors is None
-    assert near(text_only) == ["a"]  # still there when it is wanted
+    assert near(text_only) == ["a"]  # a vector search still loads it
     text_only.close()
 
 
-def test_searching_imports_no_sqlalchemy_and_writing_does(folder: Path, store: EmbeddedStore) -> None:
+def test_only_writing_imports_sqlalchemy(folder: Path, store: EmbeddedStore) -> None:
     store.upsert("ns", [document("a", "pear"), document("b", "plum")])
     program = f"""
 import sys
@@ -345,7 +345,7 @@ print("sqlalchemy" in sys.modules)
     assert done.stdout.split() == ["1", "False", "True"]
 
 
-def test_a_reader_that_comes_between_the_two_commits_of_a_batch_waits_for_the_second(
+def test_a_reader_between_the_two_commits_of_a_batch_waits_for_the_second(
     store: EmbeddedStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.upsert("ns", [document("a", "pear"), document("b", "pear")])
@@ -414,7 +414,7 @@ def test_a_view_of_a_growing_array_never_changes() -> None:
         assert view.flags.c_contiguous
 
 
-def test_documents_are_asked_for_by_their_ids(store: EmbeddedStore) -> None:
+def test_revisions_can_be_read_by_document_id(store: EmbeddedStore) -> None:
     store.upsert("ns", [document("a", "x", revision="r1"), document("b", "x", source="elsewhere")])
     store.upsert("ns", [document("a", "x", revision="r2"), document("gone", "x")])
     store.delete("ns", ["gone"])
@@ -426,9 +426,7 @@ def test_documents_are_asked_for_by_their_ids(store: EmbeddedStore) -> None:
         store.held("other", ["a"])
 
 
-def test_a_corpus_from_before_there_were_tables_of_near_duplicates_gets_them(
-    store: EmbeddedStore, folder: Path
-) -> None:
+def test_an_old_corpus_gets_the_tables_of_near_duplicates(store: EmbeddedStore, folder: Path) -> None:
     store.close()
     with closing(sqlite3.connect(folder / "corpus.db")) as connection:
         connection.execute("DROP TABLE IF EXISTS chorale_near_duplicates")
@@ -437,7 +435,7 @@ def test_a_corpus_from_before_there_were_tables_of_near_duplicates_gets_them(
     assert groups.assign({"a": text, "b": text}) == {"a": None, "b": "a"}
 
 
-def test_to_ask_for_the_generation_reads_no_document(store: EmbeddedStore) -> None:
+def test_reading_the_generation_reads_no_document(store: EmbeddedStore) -> None:
     store.upsert("ns", [document("a", "x")])
     store.close()
     assert store.generation("ns") == 1

@@ -21,7 +21,7 @@ class TestEmbeddedStore(StoreContract):
 
 
 class TestEmbeddedStoreReadByAnother(StoreContract):
-    """The same, with all reading done by a store that has to catch up."""
+    """The same, with another store for all reading, which has to catch up."""
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:

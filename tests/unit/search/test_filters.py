@@ -1,4 +1,4 @@
-"""Filters, condition by condition; the store contract has them in searches."""
+"""Single filter conditions; the store contract tests filters in searches."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def test_a_dotted_name_reaches_into_objects_unless_a_field_has_that_name() -> No
         {"like": "x"},
         {"exists": "maybe"},
         {"not": {"gt": []}},
-        {"lt": "9999-12-31T23:59:59-23:59"},  # beyond the calendar, in UTC
+        {"lt": "9999-12-31T23:59:59-23:59"},  # outside the calendar when converted to UTC
     ],
 )
-def test_a_condition_without_sense_is_named_and_matches_nothing(condition: Any) -> None:
+def test_an_invalid_condition_is_named_and_matches_nothing(condition: Any) -> None:
     compiled = compile_filters({"field": condition})
     assert ["'field'" in warning for warning in compiled.warnings] == [True]
     assert not any(compiled.matches({"field": value}) for value in (None, 1, "x", "2024-05-01"))

@@ -1,4 +1,4 @@
-"""How a JSON search endpoint is declared, and where its answer holds what."""
+"""How a JSON search endpoint and the fields of its answers are declared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from search.http.json_path import at
         ("l.-1", None),
     ],
 )
-def test_a_path_leads_through_objects_and_lists(path: Any, stands: object) -> None:
+def test_a_path_follows_objects_and_lists(path: Any, stands: object) -> None:
     document = {"a": {"b": 1}, "a.b": {"c": 2}, "l": [{"x": "first"}, {"x": "second"}]}
     assert at(document, path) == stands
 

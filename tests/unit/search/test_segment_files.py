@@ -1,4 +1,4 @@
-"""What became of the files under an open lexical index."""
+"""Noticing changes of the files of an open lexical index."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def a_segment_file(index: Path) -> Path:
     return next(index.glob("*.term"))
 
 
-def test_files_that_nobody_touched_have_not_changed(index: Path) -> None:
+def test_untouched_files_have_not_changed(index: Path) -> None:
     assert SegmentFiles.of(index).changed() is None
 
 
@@ -41,20 +41,20 @@ def test_all_files_of_the_segments_are_watched_and_no_others(index: Path) -> Non
     assert len({Path(name).stem for name in watched}) == 1
 
 
-def test_a_file_that_was_cut_short_has_changed(index: Path) -> None:
+def test_a_truncated_file_has_changed(index: Path) -> None:
     files, file = SegmentFiles.of(index), a_segment_file(index)
     os.truncate(file, 0)
     assert files.changed() == file
 
 
-def test_a_file_that_was_overwritten_has_changed(index: Path) -> None:
+def test_an_overwritten_file_has_changed(index: Path) -> None:
     files, file = SegmentFiles.of(index), a_segment_file(index)
     with file.open("r+b") as opened:
         opened.write(b"?")
     assert files.changed() == file
 
 
-def test_what_is_gone_or_replaced_is_still_mapped_as_it_was(index: Path) -> None:
+def test_a_deleted_or_replaced_file_counts_as_unchanged(index: Path) -> None:
     files, file = SegmentFiles.of(index), a_segment_file(index)
     junk = index / "junk"
     junk.write_bytes(b"junk")

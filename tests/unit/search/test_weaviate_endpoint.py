@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from models.weaviate_endpoint import WeaviateEndpoint
 
 
-def test_one_port_of_one_host_cannot_be_both_sides() -> None:
+def test_rest_and_grpc_cannot_share_a_port() -> None:
     with pytest.raises(ValidationError, match=r"grpc_port.*grpc_host"):
         WeaviateEndpoint(url="https://weaviate.example", grpc_port=443)
     with pytest.raises(ValidationError, match=r"grpc_port.*grpc_host"):

@@ -1,4 +1,4 @@
-"""Weaviate's filters let through what filters mean: conditions on terms, compared with the filters themselves."""
+"""Conditions on terms match exactly what the filters match."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ FILTERS = st.dictionaries(
 
 
 def holds(wanted: Condition, terms: set[str]) -> bool:
-    """What Weaviate does with a condition."""
+    """Evaluates a condition as Weaviate does."""
     match wanted:
         case AnyTerm(any_of):
             return not terms.isdisjoint(any_of)
         case Like(pattern):
-            # Its dot is any character but the end of a line.
+            # A dot matches any character except the end of a line.
             expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
             return any(re.fullmatch(expression, term) for term in terms)
         case Not(inner):
@@ -90,7 +90,7 @@ def holds(wanted: Condition, terms: set[str]) -> bool:
 @example({"a": 10**400}, {"a": {"gt": 1e308, "lt": math.inf}})
 @example({"a": -(10**400)}, {"a": {"lt": -1e308, "gt": -math.inf}})
 @example({"a": "x\ny"}, {"a": {"contains": "Y"}})
-def test_a_condition_holds_for_the_documents_that_the_filter_lets_through(
+def test_a_condition_matches_exactly_what_the_filter_matches(
     fields: dict[str, Any], filters: dict[str, Any]
 ) -> None:
     if not warnings(filters):
@@ -101,13 +101,13 @@ EXACT = st.one_of(st.floats(allow_nan=False), st.integers(-(2**64), 2**64))
 
 
 @given(EXACT, EXACT)
-def test_codes_of_numbers_are_in_the_order_of_the_numbers(one: float, other: float) -> None:
+def test_codes_of_numbers_sort_like_the_numbers(one: float, other: float) -> None:
     assert (number_code(one) < number_code(other)) == (one < other)
 
 
 @given(EXACT, st.integers())
 @example(1e308, 10**400)
-def test_codes_of_integers_of_any_size_are_in_order_beside_exact_ones(one: float, other: int) -> None:
+def test_codes_of_integers_of_any_size_sort_beside_exact_ones(one: float, other: int) -> None:
     assert (number_code(one) < number_code(other), number_code(one) > number_code(other)) == (
         one < other,
         one > other,
@@ -134,12 +134,12 @@ def test_codes_of_integers_of_any_size_are_in_order_beside_exact_ones(one: float
         ),
     ],
 )
-def test_what_terms_cannot_say_exactly_is_named(filters: dict[str, Any], named: list[str]) -> None:
+def test_bounds_that_terms_cannot_express_are_named(filters: dict[str, Any], named: list[str]) -> None:
     assert list(warnings(filters)) == named
 
 
-def test_every_part_of_a_long_text_stands_whole_in_one_of_its_terms() -> None:
-    text = "".join(chr(0x20000 + n) for n in range(80_000))  # no character twice
+def test_every_part_of_a_long_text_lies_within_one_of_its_terms() -> None:
+    text = "".join(chr(0x20000 + n) for n in range(80_000))  # no character occurs twice
     windows = [one for one in facets({"a": text}) if one.startswith("ca")]
     for start in range(len(text) - LONGEST_PART + 1):
         part = text[start : start + LONGEST_PART]
@@ -147,15 +147,15 @@ def test_every_part_of_a_long_text_stands_whole_in_one_of_its_terms() -> None:
 
 
 def test_a_usual_value_takes_few_terms_and_a_range_few_hundred() -> None:
-    # e, s, c, t; of 20240501 eight prefixes and the whole; and the one that all objects have.
+    # e, s, c, t; eight prefixes and the whole of 20240501; and the term that all objects have.
     assert len(facets({"published_at": "2024-05-01"})) == 1 + 4 + 9
-    # 2019 is c09f8c0000000000: e, six prefixes and the whole.
+    # The code of 2019 is c09f8c0000000000: e, six prefixes and the whole.
     assert len(facets({"year": 2019})) == 1 + 1 + 7
     assert len(set(NUMBERS.above("year", number_code(0.1)))) <= 15 * 19
     assert len(set(MOMENTS.below("at", "9" * 20))) == 20 * 10
     assert len(set(DAYS.above("at", "0" * 8))) == 8 * 9
 
 
-def test_no_term_loses_anything_to_trimming() -> None:
+def test_trimming_changes_no_term() -> None:
     for term in facets({" a ": [" x ", 1, True, "2024-05-01"]}):
         assert term == term.strip(" \t\n\r\v\f\u0085\u00a0")

@@ -1,4 +1,4 @@
-"""The schema of the documents' table is brought up to date by whoever opens it first."""
+"""Whoever opens the documents' database first upgrades its schema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TestDocumentsSchema(SchemaContract):
     a_table_in_the_middle = "chorale_stored_state"
     refusal = BadIndex
 
-    def test_the_tables_of_before_the_revisions_are_taken_as_they_are(self, url: str, engine: Engine) -> None:
+    def test_tables_from_before_schema_revisions_are_adopted(self, url: str, engine: Engine) -> None:
         DECLARED.create_all(engine)
         with engine.begin() as connection:
             connection.execute(text("CREATE TABLE chorale_stored_format (format INTEGER PRIMARY KEY)"))

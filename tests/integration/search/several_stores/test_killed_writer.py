@@ -1,4 +1,4 @@
-"""A writer that is killed, wherever it was."""
+"""A writer that is killed at any point."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 def write_and_die(url: str, folder: Path, place: int) -> None:
-    """In a process of its own, which is killed on the way."""
+    """Runs in its own process, which is killed at the given point."""
     texts, vectors = FailingStore(folder / "texts"), FailingStore(folder / "vectors")
     store = opened(url, texts, vectors)
 
@@ -27,7 +27,7 @@ def write_and_die(url: str, folder: Path, place: int) -> None:
         (texts, "before_write"),
         (store.table, "record"),
         (store.table, "raise_generation"),
-        # Last, so that what one store shows and the other does not is left.
+        # Last, so that a difference between the stores remains.
         (vectors, "before_write"),
     )
     target, name = places[place]
@@ -48,7 +48,7 @@ def test_a_writer_that_is_killed_anywhere_loses_nothing_and_doubles_nothing(
         process.join(30)
         assert process.exitcode == -signal.SIGKILL
     kept = store.revisions(NS, "tests")
-    # The first was killed before its batch was in the table, the others after.
+    # The first process was killed before its batch was in the table, the others after it.
     assert kept == {f"d{number}": "6" for number in range(5)}
     before = store.generation(NS)
     assert store.settle(NS) == {}

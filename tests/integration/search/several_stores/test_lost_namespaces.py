@@ -1,4 +1,4 @@
-"""What a store lost, refused or was never given, and how it is noticed."""
+"""What a store lost, refused or never received, and how that is noticed."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, shown
 
 
-def test_a_store_that_lost_its_namespace_is_given_everything_again(
+def test_a_store_that_lost_its_namespace_is_filled_again(
     store: ClusteredStore, vectors: FailingStore
 ) -> None:
     everything = {f"d{number}": "1" for number in range(5)}
     store.upsert(NS, [a_document(name) for name in everything])
     vectors.drop(NS)
-    # A batch finds it missing and goes in all the same.
+    # A batch notices the loss and is written all the same.
     store.upsert(NS, [a_document("d0", revision="2")])
     assert shown(vectors) == {"d0": "2"}
     assert store.settle(NS) == {}
     assert shown(vectors) == everything | {"d0": "2"}
     vectors.drop(NS)
-    # So does the next run, which makes it before its first batch.
+    # So does the next run, which creates the namespace before its first batch.
     store.create(NS, MANIFEST)
     assert set(store.unwritten(NS)) == set(everything)
     assert store.settle(NS) == {}
@@ -40,7 +40,7 @@ def test_a_store_that_lost_its_namespace_is_given_everything_again(
     assert shown(vectors) == everything | {"d0": "2"}
 
 
-def test_what_was_dropped_in_some_stores_alone_is_whole_again_when_it_is_indexed_again(
+def test_after_a_partly_failed_drop_indexing_makes_every_store_complete(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
@@ -58,7 +58,7 @@ def test_what_was_dropped_in_some_stores_alone_is_whole_again_when_it_is_indexed
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "1", "b": "1"}
 
 
-def test_a_store_that_answers_nonsense_to_a_deletion_is_asked_again(
+def test_a_deletion_with_an_invalid_answer_is_repeated(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
@@ -71,7 +71,7 @@ def test_a_store_that_answers_nonsense_to_a_deletion_is_asked_again(
     assert shown(texts) == shown(vectors) == {"b": "1"}
 
 
-def test_documents_that_a_store_shows_are_not_looked_through_again(store: ClusteredStore) -> None:
+def test_settling_skips_documents_up_to_the_mark(store: ClusteredStore) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
     store.settle(NS)
     build = store.known(NS)
@@ -80,26 +80,26 @@ def test_documents_that_a_store_shows_are_not_looked_through_again(store: Cluste
     assert store.table.behind(build, "texts") == {}
     store.upsert(NS, [a_document("c")])
     assert store.table.behind(build, "texts") == {}
-    # Until somebody has compared them.
+    # Until somebody compares the stores.
     with store.exclusive(NS):
         store.table.mark_behind(build, "texts", ["never"])
     assert store.table.behind(build, "texts").keys() == {"a", "b"}
     assert store.table.behind(build, "vectors") == {}
 
 
-def test_what_a_crash_left_unwritten_is_not_hidden_by_the_batches_after_it(
+def test_later_batches_do_not_hide_what_a_crash_left_unwritten(
     store: ClusteredStore, texts: EmbeddedStore
 ) -> None:
     store.upsert(NS, [a_document("a")])
     store.settle(NS)
     build = store.known(NS)
     with store.exclusive(NS):
-        # As far as a process comes that is killed before it writes to a store.
+        # The state that a process leaves when it is killed before it writes to a store.
         store.table.put(build, [a_document("lost"), a_document("too")])
     store.upsert(NS, [a_document("b")])
     assert store.table.behind(build, "texts").keys() == {"lost", "too"}
     with store.exclusive(NS):
-        # One part of the batch was written, and then the process was killed again.
+        # One part of the batch was written, then the process was killed again.
         texts.upsert(NS, [a_document("lost")])
         told = StoreResult(store.table.changes(build, ["lost"]), {})
         store.table.record(build, {"texts": told}, stores=store.stores)
@@ -108,7 +108,7 @@ def test_what_a_crash_left_unwritten_is_not_hidden_by_the_batches_after_it(
     assert shown(texts).keys() == {"a", "b", "lost", "too"}
 
 
-def test_a_document_of_before_that_a_store_refuses_now_is_looked_for_again(store: ClusteredStore) -> None:
+def test_an_old_document_that_a_store_now_refuses_removes_the_mark(store: ClusteredStore) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
     store.settle(NS)
     build = store.known(NS)

@@ -1,4 +1,4 @@
-"""A namespace of several stores that is built anew beside the one that is searched."""
+"""Rebuilding a namespace of several stores beside the one that is searched."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import DIMENSION, MANIFEST, NS, a_document, opened, shown
 
 
-def test_a_rebuild_is_not_seen_before_it_is_whole_and_goes_on_after_an_interruption(
+def test_a_rebuild_is_invisible_until_it_is_complete_and_continues_after_an_interruption(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document("old")])
@@ -45,13 +45,13 @@ def test_a_rebuild_is_not_seen_before_it_is_whole_and_goes_on_after_an_interrupt
     assert texts.generation(NS) == vectors.generation(NS) == store.generation(NS)
 
 
-def test_one_that_was_begun_with_other_settings_begins_anew(store: ClusteredStore) -> None:
+def test_a_rebuild_with_other_settings_starts_again(store: ClusteredStore) -> None:
     store.rebuilding(NS, MANIFEST).upsert(NS, [a_document("a")])
     other = Manifest(splitter="s2", language="en", analyser="a", embedder="e", dimension=DIMENSION)
     assert store.rebuilding(NS, other).revisions(NS, "tests") == {}
 
 
-def test_what_a_store_that_waits_for_its_rebuild_does_not_do_is_said(
+def test_writes_that_a_store_skips_before_its_rebuild_are_reported(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
@@ -93,7 +93,7 @@ def test_a_store_without_a_rebuild_of_its_own_is_filled_again_after_a_restore(
     store.close()
 
 
-def test_near_duplicates_of_a_namespace_in_the_making_are_its_own_and_take_the_place_of_the_old_ones(
+def test_a_rebuild_has_its_own_near_duplicates_which_replace_the_old_ones(
     store: ClusteredStore,
 ) -> None:
     def assigned(to: ClusteredStore | Rebuilding, name: str) -> str | None:
@@ -110,7 +110,7 @@ def test_near_duplicates_of_a_namespace_in_the_making_are_its_own_and_take_the_p
     assert (assigned(made, "new"), assigned(store, "c"), assigned(made, "newer")) == (None, "a", "new")
     made.finish()
     assert assigned(store, "d") == "new"
-    # One group of three documents, and its 16 bands.
+    # One group of three documents, with its 16 bands.
     assert sorted(count or 0 for count in rows()) == [1, 1, 3, 16]
     store.drop(NS)
     assert rows() == [0, 0, 0, 0]

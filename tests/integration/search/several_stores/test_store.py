@@ -1,4 +1,4 @@
-"""Several stores written as one: what they show, and what fails in one of them."""
+"""Several stores written as one: what they show, and failures of one of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_store_shows_a_batch_under_one_generation(
         NS, [a_document("a"), a_document("b", passages=2), a_document("a", revision="2")]
     )
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "2", "b": "1"}
-    # One store had been at 6: its batch made it 7.
+    # One store was at 6, so its batch made it 7.
     assert generation == texts.generation(NS) == vectors.generation(NS) == store.generation(NS) == 7
     (state,) = store.namespaces()
     assert (state.name, state.documents, state.passages, state.generation) == (NS, 2, 3, 7)
@@ -44,7 +44,7 @@ def test_every_store_shows_a_batch_under_one_generation(
     assert store.unwritten(NS) == {}
 
 
-def test_what_one_store_refuses_is_in_the_others_and_is_written_once_it_takes_it(
+def test_a_document_that_one_store_refuses_is_in_the_others_and_is_written_later(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     vectors.refused = {"b": "too large"}
@@ -63,7 +63,7 @@ def test_what_one_store_refuses_is_in_the_others_and_is_written_once_it_takes_it
     assert store.generation(NS) == texts.generation(NS) == vectors.generation(NS) == 2
 
 
-def test_a_document_comes_back_from_the_table_as_it_was(store: ClusteredStore, vectors: FailingStore) -> None:
+def test_the_table_returns_a_document_unchanged(store: ClusteredStore, vectors: FailingStore) -> None:
     vectors.failure = StoreUnavailable("away")
     document = a_document("a", "rent is \x00 due \ud800", passages=3)
     bare = Document("bare", "tests", "", (Passage("bare#0", 0, "no vector"),))
@@ -76,7 +76,7 @@ def test_a_document_comes_back_from_the_table_as_it_was(store: ClusteredStore, v
     assert kept["bare"] == bare
 
 
-def test_a_store_that_is_away_is_tried_three_times_and_then_left_alone(
+def test_an_unavailable_store_is_tried_three_times_and_then_skipped(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     vectors.failure = StoreUnavailable("connection refused")
@@ -91,7 +91,9 @@ def test_a_store_that_is_away_is_tried_three_times_and_then_left_alone(
     assert shown(vectors) == shown(texts)
 
 
-def test_a_failure_that_passes_is_not_reported(store: ClusteredStore, vectors: FailingStore) -> None:
+def test_a_failure_that_a_retry_overcomes_is_not_reported(
+    store: ClusteredStore, vectors: FailingStore
+) -> None:
     def recovers() -> None:
         vectors.failure = StoreUnavailable("for a moment") if len(vectors.written) == 1 else None
 
@@ -100,7 +102,7 @@ def test_a_failure_that_passes_is_not_reported(store: ClusteredStore, vectors: F
     assert len(vectors.written) == 2
 
 
-def test_one_document_that_a_store_cannot_take_keeps_no_other_from_it(
+def test_one_document_that_a_store_cannot_take_does_not_keep_out_the_others(
     store: ClusteredStore, vectors: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def choke() -> None:
@@ -134,7 +136,7 @@ def test_deletes_and_replacements_reach_every_store(
     assert shown(texts) == shown(vectors) == {"a": "2"}
 
 
-def test_a_deleted_document_that_comes_back_is_there(
+def test_a_deleted_document_can_be_indexed_again(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document("a")])
@@ -147,7 +149,7 @@ def test_a_deleted_document_that_comes_back_is_there(
     assert shown(texts) == shown(vectors) == store.revisions(NS, "tests") == {"a": "2"}
 
 
-def test_a_store_that_is_declared_later_is_given_everything(
+def test_a_store_that_is_declared_later_receives_everything(
     store: ClusteredStore, url: str, texts: EmbeddedStore, tmp_path: Path
 ) -> None:
     store.upsert(NS, [a_document(f"d{number:03}") for number in range(300)])
@@ -159,7 +161,7 @@ def test_a_store_that_is_declared_later_is_given_everything(
     later.close()
 
 
-def test_one_writer_a_namespace(store: ClusteredStore, url: str, tmp_path: Path) -> None:
+def test_each_namespace_has_one_writer_at_a_time(store: ClusteredStore, url: str, tmp_path: Path) -> None:
     other = opened(url, EmbeddedStore(tmp_path / "1"), EmbeddedStore(tmp_path / "2"))
     with store.exclusive(NS), store.exclusive(NS):
         with pytest.raises(WriterBusy, match="law"):
@@ -180,7 +182,7 @@ def test_one_writer_a_namespace(store: ClusteredStore, url: str, tmp_path: Path)
     assert store.upsert(NS, [a_document("a")]) == 1
 
 
-def test_whoever_lost_the_connection_that_held_the_namespace_writes_nothing_more(tmp_path: Path) -> None:
+def test_a_writer_whose_lock_connection_is_lost_writes_nothing_more(tmp_path: Path) -> None:
     with empty_database("postgresql", tmp_path) as url:
         database, server = Database(url, writer_wait_s=0.2), create_engine(url, isolation_level="AUTOCOMMIT")
         table, other = DocumentTable(database), DocumentTable(Database(url, writer_wait_s=0.2))
@@ -204,7 +206,7 @@ def test_whoever_lost_the_connection_that_held_the_namespace_writes_nothing_more
         server.dispose()
 
 
-def test_what_cannot_be_is_refused_before_anything_is_written(
+def test_invalid_input_is_refused_before_anything_is_written(
     store: ClusteredStore, vectors: FailingStore
 ) -> None:
     wrong = Document("a", "tests", "A", (Passage("a#0", 0, "x", vector=np.ones(2, np.float32)),))
@@ -218,7 +220,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert store.upsert(NS, []) == 0
 
 
-def test_a_namespace_that_is_dropped_and_made_again_never_repeats_a_generation(
+def test_a_recreated_namespace_never_repeats_a_generation(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     before = store.upsert(NS, [a_document("a")])
@@ -230,7 +232,7 @@ def test_a_namespace_that_is_dropped_and_made_again_never_repeats_a_generation(
     assert shown(vectors) == store.revisions(NS, "tests") == {"b": "1"}
 
 
-def test_a_database_of_no_kind_or_that_does_not_answer_is_named_without_its_password() -> None:
+def test_an_unknown_or_silent_database_is_named_without_its_password() -> None:
     database = Database("postgresql://user:secret@127.0.0.1:1/x")
     with pytest.raises(StoreUnavailable) as raised, database.reading():
         pass
@@ -238,7 +240,7 @@ def test_a_database_of_no_kind_or_that_does_not_answer_is_named_without_its_pass
     assert "secret" not in str(raised.value)
 
 
-def test_documents_are_asked_for_by_their_ids(store: ClusteredStore) -> None:
+def test_revisions_can_be_read_by_document_id(store: ClusteredStore) -> None:
     store.upsert(NS, [a_document("a", revision="7"), a_document("b"), a_document("gone")])
     store.delete(NS, ["gone"])
     asked = ["a", "gone", "never"]

@@ -1,4 +1,4 @@
-"""What stores show, compared with the table of documents, and mended."""
+"""Comparing what stores show with the table of documents, and repairing it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.stores.failing_store import FailingStore
 from tests.support.stores.several_stores import MANIFEST, NS, a_document, opened, shown
 
 
-def test_verify_finds_and_mends_what_a_store_lost_changed_or_has_too_much(
+def test_verify_finds_and_repairs_missing_changed_and_surplus_documents(
     store: ClusteredStore, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     store.upsert(NS, [a_document(name, passages=2) for name in "abcd"])
@@ -32,7 +32,7 @@ def test_verify_finds_and_mends_what_a_store_lost_changed_or_has_too_much(
     assert texts.generation(NS) == vectors.generation(NS) == store.generation(NS)
 
 
-def test_verify_deletes_what_a_table_that_was_restored_does_not_know(
+def test_verify_deletes_documents_that_a_restored_table_does_not_know(
     tmp_path: Path, texts: EmbeddedStore, vectors: FailingStore
 ) -> None:
     table, backup = tmp_path / "documents.db", tmp_path / "backup.db"
@@ -64,7 +64,7 @@ def test_verify_deletes_what_a_table_that_was_restored_does_not_know(
     store.close()
 
 
-def test_verify_makes_the_namespace_that_a_store_lost(store: ClusteredStore, vectors: FailingStore) -> None:
+def test_verify_recreates_a_namespace_that_a_store_lost(store: ClusteredStore, vectors: FailingStore) -> None:
     store.upsert(NS, [a_document("a"), a_document("b")])
     vectors.drop(NS)
     assert store.verify(NS, mends=True)["vectors"].missing == ["a", "b"]
