@@ -1,4 +1,4 @@
-"""A kind of branch that does no work: what then remains of a request's time is the chord's."""
+"""A kind of branch that does no work, so that a request's time is that of the chord alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from models.hits import Hit, Ranking
 
 PIPELINE_FILE = Path(__file__).with_name("latency.toml")
 HITS = 100
-"""As many as a request asks of a branch when it says nothing; they cross Redis like any others."""
+"""The default depth of a request; the hits cross Redis as those of real branches do."""
 
 
 def search_nothing(part: Part) -> list[Ranking]:
@@ -21,7 +21,7 @@ def search_nothing(part: Part) -> list[Ranking]:
 
 @lru_cache
 def _fixed(branch: str) -> Ranking:
-    # Branches agree on two thirds of what they find, about as real ones do.
+    # Branches share two thirds of their hits, as real ones do.
     first = 33 * (ord(branch[-1]) - ord("a"))
     return Ranking(
         tuple(Hit(f"document-{n}#0", f"document-{n}", 1 / (n + 1)) for n in range(first, first + HITS))
@@ -29,4 +29,4 @@ def _fixed(branch: str) -> Ranking:
 
 
 KINDS = BUILT_IN | Kinds(branches={"noop": BranchKind(search_nothing)})
-"""What the measured installation knows."""
+"""The kinds of the measured installation."""

@@ -1,4 +1,4 @@
-"""`python -m bench.worker NAME [QUEUE...]`: the product's worker, or its sweeper where no queue is named.
+"""`python -m bench.worker NAME [QUEUE...]`: the product's worker, or its sweeper if no queue is named.
 
 Both also know the kind of branch that does no work.
 """

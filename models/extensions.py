@@ -1,7 +1,7 @@
 """What a pipeline file names: kinds of stores, branches and generators, and fusion methods.
 
-Built-in ones and those of packages are objects of the same classes.  A package offers its own by entry points, whose
-names are those that a pipeline uses:
+Built-in ones and those of packages are objects of the same classes.  A package offers its own as entry points; a pipeline
+names them by the name of the entry point:
 
 | group | its objects |
 |---|---|
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from models.hits import Ranking
 
 Options: TypeAlias = Mapping[str, tuple[str, ...] | None] | type[BaseModel]
-"""The options that a kind knows: by name, None for any value, else one of these; or a model that reads them."""
+"""The options of a kind.  By name: None for any value, or the allowed values; or a model that reads them."""
 
 
 Need: TypeAlias = Literal["questions", "passages", "text", "vectors"]
-"""The embedder's side for questions, that for passages; of an embedded index its words, its vectors."""
+"""The embedder for questions, the embedder for passages, the words of an embedded index, its vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class StoreKind:
     """A kind of document index."""
 
     open: Callable[..., Any]
-    """The store's name and its options as declared -> a `search.protocol.Searches`, a `Store` where it `writes`."""
+    """The store's name and its declared options -> a `search.protocol.Searches`, or a `Store` if it `writes`."""
     options: Options = field(default_factory=dict)
     writes: bool = False
     """Whether documents can be indexed into it."""
     in_home: bool = False
-    """Whether its files are in the installation's folder, whole documents among them.  `open` then also takes `home`, that
-    folder, and `needs`, what the branches of the process use."""
+    """Whether it keeps whole documents in files of the installation's folder.  `open` then also takes `home`, that folder,
+    and `needs`, what the branches of the process use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,17 @@ class BranchKind:
     """What a branch does; its task is `chorale.search.<name>`."""
 
     search: Callable[[Any], list[Ranking]]
-    """A `branches.part.Part` -> a ranking for each of its questions.  A StageFailure is the branch's reason."""
+    """A `branches.part.Part` -> a ranking for each of its questions.  The branch fails with the reason of a StageFailure."""
     options: Options = field(default_factory=dict)
     needs: frozenset[Need] = frozenset()
-    """What it uses of its process, so that this is loaded before the first request."""
+    """What it uses of its process; a worker loads it before the first request."""
     variants: frozenset[str] = frozenset()
-    """The kinds of variants that a language model writes for it, where its options are `branches.expansion`'s."""
+    """The kinds of variants that a language model writes for it, if its options are an ExpansionOptions."""
     options_in_plan: bool = True
-    """False: its options may hold a long prompt, so its workers read them from their own pipeline file, and the plan has
-    their fingerprint among its `models`."""
+    """False for options that may hold a long prompt: its workers read them from their own pipeline file, and the plan has
+    only their fingerprint (`models`)."""
     asks_http: bool | None = None
-    """True: it asks stores of kind `http` alone.  False: it asks stores of every other kind.  None: of any kind."""
+    """True: it asks stores of kind `http`.  False: it asks stores of other kinds.  None: it asks stores of any kind."""
 
     def __post_init__(self) -> None:
         if unknown := sorted(self.needs - set(get_args(Need))):
@@ -74,19 +74,19 @@ class GeneratorKind:
     """What a `hyde` branch may name as its `generator`."""
 
     open: Callable[[Mapping[str, Any]], Any]
-    """`generator_options` as declared -> an `inference.protocol.HypothesisGenerator`."""
+    """The declared `generator_options` -> an `inference.protocol.HypothesisGenerator`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The kinds and methods that are known, each table by name."""
+    """Tables of kinds and methods, each by name."""
 
     stores: Mapping[str, StoreKind] = field(default_factory=dict)
     branches: Mapping[str, BranchKind] = field(default_factory=dict)
     methods: Mapping[str, Method] = field(default_factory=dict)
 
     def __or__(self, other: Kinds) -> Kinds:
-        """Both; `other` wins where a name stands in both."""
+        """Both; a name of `other` replaces the same name here."""
         return Kinds(
             {**self.stores, **other.stores},
             {**self.branches, **other.branches},

@@ -1,7 +1,7 @@
 """What every fusion method declares and promises.
 
-The fused score of a document is the sum, over the branches that found it, of weight x normalised.  Both stand
-on the hit, so that anyone can compute its score again.
+The fused score of a document is the sum, over the branches that found it, of weight x normalised.  A hit has both values,
+so that its score can be recomputed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BranchRanking:
-    """One branch's ranking for one question, collapsed; empty where the branch did not answer."""
+    """One branch's collapsed ranking for one question; empty if the branch did not answer."""
 
     name: str
     group: str
@@ -24,11 +24,11 @@ class BranchRanking:
     ids: tuple[str, ...]
     """What is ranked (document ids, or passage ids), best first, each once; the rank of `ids[0]` is 1."""
     hits: tuple[Hit, ...] = ()
-    """The hit behind each of `ids`; methods that work on scores read them."""
+    """The hit of each of `ids`, for methods that use scores."""
 
 
 class Worth(NamedTuple):
-    """What a branch's hit counts: its contribution to the fused score is weight x normalised."""
+    """The value of a branch's hit: it adds weight x normalised to the fused score."""
 
     weight: float
     normalised: float
@@ -43,12 +43,12 @@ class Method:
     worths: Callable[[Sequence[BranchRanking], float], list[Sequence[Worth]]]
     """Rankings in name order and `k` -> for each ranking the worth of each of its ids, in order."""
     best: Callable[[float], float]
-    """The highest normalised value that can be reached; the lowest is 0."""
+    """The highest possible normalised value; the lowest is 0."""
     single_hit: Callable[[float], float]
     """The value of the only hit of a list."""
     all_equal: Callable[[float, int], float]
     """The value at a rank (the second argument) of a list whose scores are all equal."""
     absent: float = 0.0
-    """What a document earns from a branch that did not find it."""
+    """The value of a document that the branch did not find."""
     better_rank_never_lowers: bool = True
-    """Whether a document that rises in one branch never ends in a lower place."""
+    """Whether a document that rises in one branch never gets a lower place."""

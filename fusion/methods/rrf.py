@@ -1,6 +1,6 @@
 """Weighted reciprocal rank fusion: sum of weight / (k + rank).
 
-Cormack, Clarke and Büttcher, SIGIR 2009; rank counts from 1, and they found k = 60 good everywhere.
+Cormack, Clarke and Büttcher, SIGIR 2009; ranks start at 1; they found k = 60 good on all collections.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Reciprocal rank fusion inside each group of branches first, and across the groups then.
+"""Reciprocal rank fusion inside each group of branches first, and then across the groups.
 
-Branches that share an encoder agree for reasons of their own; flat fusion counts that agreement twice and
-drowns an identifier that only the lexical branch knows.  Here a group speaks with one voice: its weight is
-the mean of its branches' weights, and it gives weight / (k + rank of the document in the group's own fusion).
+Branches that share an encoder agree because they share it.  Flat fusion counts that agreement twice, and an identifier
+that only the lexical branch finds gets a low place.  Here a group counts as one branch: its weight is the mean of its
+branches' weights, and it adds weight / (k + rank of the document in the group's own fusion).
 
-A branch of weight 0 takes no part, in the mean neither.  A branch that did not answer keeps its place in the
-mean, so that a failure elsewhere does not change what the others count.
+A branch of weight 0 is ignored, also in the mean.  A branch that did not answer counts in the mean, so that its failure
+does not change the weight of the others.
 
-A document that rises in a branch never loses score.  It can still lose a place: what it passed falls inside the
-group, and lets a third document rise there.
+A document that rises in a branch never loses score.  It can still lose a place: the document that it passed falls inside
+the group, which lets a third document rise there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from models.fusion_method import BranchRanking, Method, Worth
 
 
 def _group_fusion(members: Sequence[BranchRanking], k: float) -> dict[str, tuple[float, float]]:
-    """For each id: its fused score inside the group, and 1 / (k + its rank by that)."""
+    """For each id: its fused score inside the group, and 1 / (k + its rank by that score)."""
     parts: dict[str, list[float]] = {}
     for member, row in zip(members, rrf.worths(members, k), strict=True):
         for id_, (weight, normalised) in zip(member.ids, row, strict=True):
@@ -35,8 +35,8 @@ def _group_fusion(members: Sequence[BranchRanking], k: float) -> dict[str, tuple
 def worths(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
     """Normalised: 1 / (k + rank in the group).  Weight: the branch's share of its group's weight.
 
-    A branch's share for a document is its part of the document's fused score inside the group, so the
-    contributions of a group's branches add up to group weight / (k + rank in the group).
+    The share is the branch's part of the document's fused score inside the group, so the contributions of a group's
+    branches add up to group weight / (k + rank in the group).
     """
     groups: dict[str, list[BranchRanking]] = {}
     for ranking in rankings:

@@ -1,4 +1,4 @@
-"""From a request and the pipeline's declaration to a plan: every value resolved once.  Pure."""
+"""Resolve a request and the pipeline's declaration to a plan.  Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from models.envelope import StageNote
 from models.plan import BranchPlan, Plan, RerankPlan
 
 _NOT_IN_KEY = frozenset(
-    # Who asks, when, for how long and how often: nothing that changes what a whole answer says.
+    # Who asks, when, for how long and how often does not change a complete answer.
     {
         "v",
         "request_id",
@@ -28,23 +28,23 @@ _NOT_IN_KEY = frozenset(
         "cache",
         "now",
         "hedge",
-        # What it comes to is the plan's `rerank`.
+        # The plan has it resolved.
         "rerank",
     }
 )
 
 
 _NOT_WANTED = StageNote(Stage.RERANK, StageStatus.SKIPPED, detail=Reason.RULE).to_wire()
-"""A reranker is declared, and the request says no."""
+"""For a declared reranker that the request does not want."""
 
 
 QUESTION_MS = 2.5
 HIT_MS = 0.3
-"""Of a question after the first, and of a hit that is shown: some three times what they take of an idle core."""
+"""Time kept for each question after the first, and for each hit shown: about three times what an idle core takes."""
 
 
 class NotOffered(ValueError):
-    """The request asks for something that this pipeline does not have; the message says what there is."""
+    """The request asks for something that this pipeline does not have; the message lists what it has."""
 
 
 def _one_of(field: str, name: str, known: Iterable[str]) -> None:
@@ -83,7 +83,7 @@ def branches_of(request: Request, pipeline: Pipeline) -> tuple[BranchDeclaration
 
 
 def reranker_of(request: Request, pipeline: Pipeline) -> RerankerDeclaration | None:
-    """What reranks this request; None: nothing, by declaration or by its own wish.  Raises NotOffered."""
+    """The reranker of this request; None if none is declared or the request does not want it.  Raises NotOffered."""
     configuration = configuration_of(request, pipeline)
     if request.rerank == "on" and configuration.reranker is None:
         known = [name for name, one in pipeline.configurations.items() if one.reranker is not None]
@@ -95,12 +95,12 @@ def reranker_of(request: Request, pipeline: Pipeline) -> RerankerDeclaration | N
 
 
 def further_questions_ms(request: Request) -> float:
-    """What is kept for the questions after the first: to join and fuse them, and then to show the hits of each."""
+    """The time kept for the questions after the first: to join and fuse them, and to show the hits of each."""
     return (len(request.questions) - 1) * (QUESTION_MS + HIT_MS * request.top_k)
 
 
 def reserves_ms(timeout_s: float, rerank_budget_ms: int = 0, further_ms: float = 0.0) -> tuple[int, int]:
-    """What is kept at the end for the terminal write, and for fusing before it: (finish, fusion) in milliseconds."""
+    """The time kept before the deadline for the terminal write, and for fusion and that write: milliseconds."""
     timeout_ms = timeout_s * 1000
     finish = min(PROTOCOL.longest_finish_reserve_ms, PROTOCOL.finish_reserve_percent * timeout_ms / 100)
     fusion = finish + min(rerank_budget_ms + 100.0 + further_ms, 0.4 * timeout_ms)
@@ -115,7 +115,7 @@ def resolve(
     generation: int | None,
     models: Mapping[str, str],
 ) -> Plan:
-    """The plan before the cache was asked: all questions with a text are to be searched, where retrieval is wanted.
+    """The plan before the cache is asked: every question with a text is searched, if the request wants retrieval.
 
     Raises NotOffered.
     """
@@ -167,14 +167,14 @@ def resolve(
 
 
 def question_keys(request: Request, plan: Plan) -> dict[int, str]:
-    """Cache key by index of each question that has a text."""
+    """The cache key of each question that has a text, by its index."""
     options: dict[str, Any] = request.model_dump(mode="json", exclude=set(_NOT_IN_KEY))
     resolved = plan.model_dump(
         mode="json",
         include={"configuration", "branches", "method", "k", "boosts", "fold", "rerank", "models"},
     )
     for branch in resolved["branches"]:
-        # How long a branch may take, where it runs and what its failure does change no whole answer.
+        # A branch's time, queue and policy do not change a complete answer.
         del branch["limit_ms"], branch["queue"], branch["is_decisive"], branch["hedge_after_ms"]
     if plan.boosts is not None:
         resolved["day"] = plan.now[:10]

@@ -1,6 +1,6 @@
-"""The parts of the chord: start, search all questions at once, report an envelope.
+"""A part of the chord: start, search all questions at once, report an envelope.
 
-A part catches everything: a failure is an envelope with a reason, never an exception.
+A part catches every exception: a failure is an envelope with a reason.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = get_logger("chorale.search")
 
 
 def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
-    """Run one branch within its time; whatever happens, an envelope."""
+    """Run one branch within its time; returns an envelope for any failure."""
     begun_s = time.monotonic()
     if started.left_ms <= 0:
         return Envelope.failed(name, Reason.LATE, f"taken {-started.left_ms} ms after its limit")
@@ -50,10 +50,10 @@ def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
             ends_at_s=begun_s + started.left_ms / 1000,
             begun_ms=started.since_accepted_ms,
         )
-        # Before searching: what is indexed meanwhile may or may not be seen, and the answer is then not cached.
+        # Read before searching: if documents are indexed meanwhile, the generations differ and the answer is not cached.
         generation = part.store.generation(request.namespace, timeout_s=part.left_s)
         rankings = resources.pipeline.kinds.branches[branch.kind].search(part)
-        # As a package's kind or store may answer; the answer of everybody would break on it.
+        # A package's kind or store may return anything; fusion would fail on it.
         if complaint := next(filter(None, (ranking.complaint() for ranking in rankings)), None):
             raise InvalidAnswer(complaint[:500])
         if request.fuse_by == "document":
@@ -70,13 +70,13 @@ def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
         )
     except StageFailure as failure:
         reason, detail = failure.reason, failure.detail
-    except Exception as error:  # a MemoryError too: Celery would end the worker over it
+    except Exception as error:  # MemoryError too, which would make Celery end the worker
         log.exception("branch failed", branch=name)
         reason, detail = Reason.ERROR, f"{type(error).__name__}: {error}"
     stages = (*part.notes, _whole(part, name, begun_s, (), StageStatus.FAILED)) if part else ()
     envelope = Envelope.failed(name, reason, detail, ms=(time.monotonic() - begun_s) * 1000, stages=stages)
     if part and reason == Reason.UNAUTHORISED and not ended_before_its_store(envelope):
-        # Once for each question that the breaker lets through.
+        # Logged once for each request that the breaker lets through.
         log.error("store refuses our key", branch=name, store=part.branch.store, error=detail)
     return envelope
 
@@ -95,7 +95,7 @@ def _whole(
 
 
 def register(app: Celery) -> None:
-    """One task a kind; names are written out in `chorale_client.words`."""
+    """One task for each kind; `chorale_client.words` has the names."""
     for kind in app.resources.pipeline.kinds.branches:
         app.task(search_task, name=TASK_SEARCH.format(kind=kind), bind=True, ignore_result=True)
 
@@ -105,7 +105,7 @@ def search_task(
 ) -> Report | None:
     """Start, search; the result backend reports the envelope to the ledger.  Attempt 2 is a hedge.
 
-    What a newer version says besides is left out.
+    Fields of newer versions are ignored.
     """
     resources: Resources = task.app.resources  # type: ignore[attr-defined]
     started = resources.ledger.start(request_id, branch)

@@ -1,4 +1,4 @@
-"""A folder of wiki pages (`*.txt`, the first line is the title) as a store of Chorale, and what else it may bring."""
+"""A folder of wiki pages (`*.txt`, the first line is the title) as a store of Chorale, and the other kinds of objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _search_titles(part: Any) -> list[Ranking]:
 
 
 class _Echo:
-    """The question turned into a sentence: what a language model would write better."""
+    """Turns the question into a statement; a language model would do this better."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._before = str(options.get("before", "It is known that"))

@@ -1,4 +1,4 @@
-"""1 / rank: reciprocal rank fusion that trusts its first places more than any k would."""
+"""1 / rank: reciprocal rank fusion with k = 0."""
 
 from __future__ import annotations
 
