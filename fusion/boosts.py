@@ -1,9 +1,9 @@
-"""Authority by source type and recency: factors on the fused score that lift a hit a few places at most.
+"""Boosts by authority and recency: factors on the fused score that lift a hit by a few places at most.
 
-Fused scores lie close together, so a plain factor of 1.3 lifts rank 19 of an RRF list to the top.  Here a hit
-takes the best place that its boosted score earns, but none more than `max_places` above its place before.
-A hit that is held back, or that follows one, shows the score of the hit before it: the factor `bound` on it
-says by how much, so that its score stays the fused score times the product of its factors.
+Fused scores lie close together: a plain factor of 1.3 would lift rank 19 of an RRF list to the top.  Therefore a hit
+takes the place that its boosted score earns, but at most `max_places` above its old place.  A hit that is held back, or
+that follows such a hit, gets the score of the hit before it; its factor `bound` makes up the difference, so that its
+score is still the fused score times the product of its factors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DAY_S = 86_400.0
 
 
 def read_moment(text: str | None) -> datetime | None:
-    """An ISO 8601 moment; UTC when it has no zone, midnight when it has no time; None if unreadable."""
+    """An ISO 8601 date or time; UTC without a zone, midnight without a time; None if it is unreadable."""
     if not text:
         return None
     try:
@@ -34,9 +34,9 @@ def read_moment(text: str | None) -> datetime | None:
 
 
 def recency_factor(boosts: BoostPlan, published_at: str | None, now: datetime) -> float:
-    """`1 + a * 2^(-age/half_life)`, or with `recency_step` 1 + a up to the half-life and 1 after it.
+    """`1 + a * 2^(-age/half_life)`; with `recency_step`, 1 + a up to the half-life and 1 after it.
 
-    An age below 0 (a date after `now`) counts as 0; 1 if the date is unknown or unreadable.
+    A date after `now` has age 0.  An unknown or unreadable date gives 1.
     """
     published = read_moment(published_at)
     if published is None or not boosts.recency_amount or boosts.recency_half_life_days <= 0:
@@ -50,7 +50,7 @@ def recency_factor(boosts: BoostPlan, published_at: str | None, now: datetime) -
 def boost_factors(
     boosts: BoostPlan, source_type: str | None, published_at: str | None, now: datetime
 ) -> dict[str, float]:
-    """The factors of one hit by name; those that are 1 are left out.  `now` has a zone."""
+    """The factors of one hit by name, without factors of 1.  `now` has a zone."""
     factors = {
         AUTHORITY: boosts.authority.get(source_type, 1.0) if source_type else 1.0,
         RECENCY: recency_factor(boosts, published_at, now),
@@ -61,11 +61,11 @@ def boost_factors(
 def bounded_order(
     scores: Sequence[float], factors: Sequence[float], max_places: int | None
 ) -> list[tuple[int, float, float]]:
-    """The order after boosting: (place before, from 0; score; bound), scores falling.
+    """The order after boosting: (old place from 0, score, bound), with falling scores.
 
-    `scores` fall, `factors` are >= 0.  No hit ends more than `max_places` above its place before, and a
-    larger factor never puts a hit lower.  Equal boosted scores keep the order they had.  `bound` is how much
-    of the boosted score is left: 1 unless the hit was held back, or follows one that was.
+    `scores` fall, `factors` are >= 0.  No hit rises by more than `max_places`, a larger factor never lowers a hit, and
+    equal boosted scores keep their order.  `bound` is the share of the boosted score that is left: 1 unless the hit was
+    held back, or follows one that was.
     """
     boosted = rounded(score * factor for score, factor in zip(scores, factors, strict=True))
     waiting: list[tuple[float, int]] = []

@@ -1,4 +1,4 @@
-"""Rankings become candidates: one for everything that a branch of weight above 0 found, best first."""
+"""Fuses rankings into candidates: everything that a branch with a weight above 0 found, best first."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Candidate(NamedTuple):
 
     score: float
     hit: Hit
-    """For the fields that boosts and folding read; its score and passage are one branch's."""
+    """One branch's hit, for the fields that boosts and folding read."""
     found: list[tuple[BranchRanking, int, Worth]]
-    """Who found it, in name order: the ranking, the place in it from 0, what it counts."""
+    """The rankings that found it, by name: (ranking, place from 0, worth)."""
 
 
 def _described(found: Sequence[tuple[BranchRanking, int, Worth]]) -> Hit:
-    """The hit of the first branch that knows the content's hash, of the first one if none does."""
+    """The hit of the first branch with a content hash, else of the first branch."""
     for ranking, place, _ in found:
         hit = ranking.hits[place]
         if hit.content_hash is not None:
@@ -32,9 +32,9 @@ def _described(found: Sequence[tuple[BranchRanking, int, Worth]]) -> Hit:
 
 
 def fuse_rankings(rankings: Sequence[BranchRanking], method: Method, k: float) -> list[Candidate]:
-    """Fused candidates, best first, equal scores by id; the order of `rankings` never matters.
+    """Fused candidates, best first, ties by id; the order of `rankings` does not matter.
 
-    What only branches of weight 0 found is left out.
+    Hits that only branches of weight 0 found are left out.
     """
     rankings = sorted(rankings, key=lambda ranking: ranking.name)
     found: dict[str, list[tuple[BranchRanking, int, Worth]]] = {}
@@ -52,6 +52,6 @@ def fuse_rankings(rankings: Sequence[BranchRanking], method: Method, k: float) -
     return [
         Candidate(score, _described(found[id_]), found[id_])
         for id_, score in ordered
-        # A method may give its last hit 0, however much its branch weighs.
+        # A method may give its last hit 0 whatever the weight of its branch.
         if score or any(weight > 0 for _, _, (weight, _) in found[id_])
     ]

@@ -1,7 +1,7 @@
-"""A branch's passages become documents: the best passage stands for its document, ranks counted anew from 1.
+"""Collapses a branch's passages into documents: the best passage represents its document; ranks start again at 1.
 
-Branches often find different passages of one document; fused by passage they would not agree, and one long
-document could fill a branch.
+Branches often find different passages of one document.  Fused by passage they would not agree, and a long document
+could fill a branch.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _UNITS = {"document": "document_id", "passage": "passage_id"}
 
 
 def unit_ids(hits: tuple[Hit, ...], fuse_by: str = "document") -> tuple[str, ...]:
-    """The id of what is ranked, for each hit: of documents, or of passages."""
+    """For each hit the id of its document, or of its passage."""
     if fuse_by not in _UNITS:
-        raise ValueError(f"nothing is ranked by {fuse_by!r}; there are: {', '.join(_UNITS)}")
+        raise ValueError(f"unknown fuse_by: {fuse_by!r}; there are: {', '.join(_UNITS)}")
     if fuse_by == "document":
         return tuple([hit.document_id for hit in hits])
     return tuple([hit.passage_id for hit in hits])
@@ -30,16 +30,16 @@ def collapse_ranking(
     fuse_by: str = "document",
     exclude_ids: Collection[str] = (),
 ) -> Ranking:
-    """The first hit of every document (or, by passage, every passage once), at most `depth` of them.
+    """The first hit of every document (or of every passage), at most `depth` hits.
 
-    `exclude_ids` are document ids.  What the ranking says beside its hits stays as it is.
+    `exclude_ids` are document ids.  The other fields of the ranking do not change.
     """
     hits = ranking.hits
     if exclude_ids:
         hits = tuple([hit for hit in hits if hit.document_id not in exclude_ids])
     ids = unit_ids(hits, fuse_by)
     if len(set(ids)) < len(ids):
-        # A later hit must not overwrite an earlier one, hence from the end.
+        # In reverse, so that an earlier hit overwrites a later one.
         best = dict(zip(reversed(ids), reversed(hits), strict=True))
         hits = tuple([best[id_] for id_ in dict.fromkeys(ids)])
     if depth is not None and len(hits) > depth:

@@ -1,6 +1,6 @@
-"""Copies fold into the best-scored one, which says what it folded and why; scores are never summed.
+"""Folds copies of a document into the one with the best score, which lists them; scores are not added up.
 
-Needs no text: content hash and near-duplicate group were computed when indexing.
+Needs no texts: indexing computed the content hash and the near-duplicate group.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A document that gave way to a better-scored copy."""
+    """A document that was folded into a copy with a better score."""
 
     document_id: str
     why: Why
     similarity: float | None
-    """1 for an exact copy; None for a near-duplicate, whose group does not say how near."""
+    """1 for an exact copy; None for a near-duplicate, since groups store no similarity."""
 
 
 def fold(hits: Sequence[Hit]) -> list[tuple[int, list[Folded]]]:
-    """(index into `hits`, what folded into it) of those that stay, in the order given: best first.
+    """The hits that stay, in order (best first), as (index into `hits`, documents folded into it).
 
-    Two hits are exact copies if their content hashes are equal, near-duplicates if their groups are, or if
-    the group of one is the other's document id.  A hit is compared only with those that stayed, so chains do
-    not form; passages of one document never fold into each other.
+    Two hits are exact copies if their content hashes are equal; they are near-duplicates if their groups are equal, or
+    if the group of one is the other's document id.  A hit is compared only with hits that stayed, so there are no
+    chains.  Passages of one document are never folded.
     """
     kept: list[tuple[int, list[Folded]]] = []
     by_hash: dict[str, int] = {}

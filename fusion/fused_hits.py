@@ -1,4 +1,4 @@
-"""What fusing one question comes to: hits that explain their own scores."""
+"""The result of fusing one question: hits with an explanation of their scores."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from models.envelope import StageNote
 
 @dataclass(frozen=True, slots=True)
 class BranchScore:
-    """What one branch says of a hit."""
+    """One branch's part in the score of a hit."""
 
     rank: int
-    """In the collapsed ranking, from 1."""
+    """Rank in the collapsed ranking, from 1."""
     score: float
     """On the branch's own scale."""
     normalised: float
     weight: float
     contribution: float
-    """weight x normalised; the fused score is the sum over the branches."""
+    """weight x normalised; the fused score is the sum over all branches."""
     passage_id: str
     """The branch's best passage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    """What the reranker said of a hit."""
+    """The reranker's part in the score of a hit."""
 
     stage: str
     """A `chorale_client.words.RerankStage`."""
     fused_score: float
-    """The hit's score before."""
+    """The score before reranking."""
     score: float | None = None
-    """The sigmoid of the cross-encoder's logit; None where it was not reached."""
+    """The sigmoid of the cross-encoder's logit; None if the hit was not reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusedHit:
     document_id: str
     passage_id: str
-    """The passage that earned most, over the branches that chose it."""
+    """The passage with the largest sum of contributions."""
     score: float
-    """Sum of the contributions x product of the boosts, at 12 significant digits; reranked: the blend of both."""
+    """Sum of contributions x product of boosts, at 12 significant digits; after reranking the blended score."""
     branches: Mapping[str, BranchScore]
     """By branch name, in name order."""
     boosts: Mapping[str, float]
@@ -61,19 +61,19 @@ class FusedHit:
 @dataclass(frozen=True, slots=True)
 class FusedQuestion:
     hits: tuple[FusedHit, ...] = ()
-    """The page, `top_k` hits after `offset`; before reranking all that may come onto it."""
+    """The page (`top_k` hits after `offset`); before reranking all hits that may move onto it."""
     stages: tuple[StageNote, ...] = ()
     """collapse, fuse, boost, fold."""
     total_matches: int = 0
-    """At least so many documents matched: the most that a branch knows of, or that were fused."""
+    """Lower bound of matching documents: the largest number that a branch reports, or that were fused."""
     coverage: float = 0.0
     """Share of the page's hits that branches of several groups found; 0 without hits."""
     ordered_by: str = "score"
     warnings: tuple[str, ...] = ()
     texts: Mapping[str, PassageText] = field(default_factory=dict)
-    """By passage id: those that came with the rankings."""
+    """The texts that came with the rankings, by passage id."""
     score_kind: str | None = None
-    """The scale of the hits' scores; None: the fusion method's."""
+    """The scale of the scores; None: that of the fusion method."""
 
 
 def coverage(hits: Sequence[FusedHit], group_of: Mapping[str, str]) -> float:

@@ -1,4 +1,4 @@
-"""A fused hit as it stands in the answer: plain JSON values, and only what the request included."""
+"""A fused hit as JSON in the answer, with the fields that the request included."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fusion.snippets import best_snippet
 from models.documents import PassageText
 
 _ON_THE_HIT = ("source_type", "published_at", "language", "url")
-"""Reserved metadata that have a field of their own."""
+"""Reserved metadata that are fields of the hit."""
 
 
 def _explanation(hit: FusedHit) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _description(hit: FusedHit, metadata: dict[str, Any]) -> dict[str, Any]:
         "url": metadata.get("url"),
     }
     rest = {name: value for name, value in metadata.items() if name not in _ON_THE_HIT}
-    # A store of another package may have others, and one hit of a strange kind would cost the caller all of them.
+    # A store of another package may return other types; they must not make the whole answer unreadable.
     texts = {name: value for name, value in described.items() if isinstance(value, str)}
     return {"found_by": list(hit.found_by), **texts, "metadata": rest}
 
@@ -54,7 +54,7 @@ def hit_to_wire(
     terms: QuestionTerms,
     snippet_chars: int,
 ) -> dict[str, Any]:
-    """Ids and score are always there, `rerank` and `folded` where something was; what needs a missing text is not."""
+    """Ids and score are always included; fields that need a missing text are left out."""
     wire: dict[str, Any] = {
         "rank": rank,
         "document_id": hit.document_id,
@@ -78,7 +78,7 @@ def hit_to_wire(
     if "explanation" in include:
         wire |= _explanation(hit)
     if hit.rerank is not None:
-        # A hit that was not reached has no score: null is left out, as everywhere.
+        # A hit that was not reached has no score; null fields are always left out.
         reached = {} if hit.rerank.score is None else {"score": hit.rerank.score}
         wire["rerank"] = {**reached, "stage": str(hit.rerank.stage), "fused_score": hit.rerank.fused_score}
     if hit.folded:

@@ -1,8 +1,8 @@
-"""Does a word of a text answer to a word of the question?  Light matching, for snippets and highlights alone.
+"""Which words of a text match a word of the question?  Simple matching, only for snippets and highlights.
 
-Words compare without case and accents, by a crude stem (`notices` and `notice`, `contratti` and `contratto`)
-or by a long common beginning (`connection` and `connected`).  Runs of Chinese, Japanese and Korean
-characters, which have no spaces, compare as pairs of neighbours.
+Words match without case and accents if they have the same simple stem (`notices` and `notice`, `contratti` and
+`contratto`) or a long common prefix (`connection` and `connected`).  Chinese, Japanese and Korean characters, which are
+written without spaces, match as pairs of neighbours.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from operator import itemgetter
 from fusion.stop_words import STOP_WORDS
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
-# Python's \w leaves out combining marks, and would cut a Hindi word at each of its vowels.
+# Python's \w lacks combining marks and would split a Hindi word at each vowel.
 _MARKS = "".join(chr(code) for code in range(0x300, 0x1E00) if unicodedata.category(chr(code))[0] == "M")
 _TOKEN = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}][^\W_{_CJK}{_MARKS}]*(?:[{_MARKS}]+[^\W_{_CJK}{_MARKS}]*)*")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 _ENDING = re.compile(r"(?:ings?|ed|[aeiouy]*s?)$")
 
 MAX_WORD_CHARS = 64
-"""Longer words compare by their beginning."""
+"""Only this many characters of a word are compared."""
 MAX_TERMS = 256
-"""Of a question; what follows them does not count."""
+"""Only this many terms of a question are used."""
 _SHORTEST_BEGINNING, _LONGEST_REST = 5, 3
 
 
@@ -55,7 +55,7 @@ def tokens(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 class QuestionTerms:
-    """The words of a question that a text can answer to; stop words only if there is nothing else."""
+    """The terms of a question; stop words are terms only if there are no other words."""
 
     def __init__(self, question: str) -> None:
         words = [(stem, question[start:end].casefold()) for stem, start, end in tokens(question)]
@@ -69,7 +69,7 @@ class QuestionTerms:
                 self._by_beginning.setdefault(term[:length], term)
 
     def term_of(self, stem: str) -> str | None:
-        """The question's term that the stem of a text's word answers to."""
+        """The question's term that this stem of a word matches, or None."""
         if stem in self._exact:
             return stem
         if (term := self._by_beginning.get(stem)) is not None:
@@ -80,13 +80,13 @@ class QuestionTerms:
         return None
 
     def matches(self, text: str) -> list[tuple[str, int, int]]:
-        """(term, start, end) of every word of the text that answers to a term, in order."""
+        """(term, start, end) of every word of the text that matches a term, in order."""
         words = self._likely_words(text) if text.isascii() else tokens(text)
         return [(term, start, end) for stem, start, end in words if (term := self.term_of(stem)) is not None]
 
     def _likely_words(self, text: str) -> list[tuple[str, int, int]]:
-        # In ASCII a stem is the beginning of its word, so a word that answers begins as a term does.  Looking
-        # for these beginnings alone is some ten times faster than reading all words.
+        # In ASCII a stem is a prefix of its word, so a matching word starts like a term.  Looking only for these
+        # starts is about ten times faster than reading all words.
         lowered, found = text.lower(), []
         for head in self._heads:
             at = lowered.find(head)

@@ -1,6 +1,6 @@
-"""Several texts of one question in one branch, brought together into one ranking on the branch's own scale.
+"""Merges the rankings of several texts of a question in one branch, on the branch's own scale.
 
-Never by reciprocal ranks: fused inside a branch they would destroy the scores that other methods need.
+Reciprocal ranks are not used here: they would destroy the scores that other fusion methods need.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from chorale_client.request import Variant
 from models.hits import Hit, Ranking
 
 LEXICAL = frozenset({"keyword", "entity"})
-"""The kinds of variants that BM25 takes."""
+"""The kinds of variants that BM25 searches."""
 DENSE = frozenset({"semantic"})
-"""Those that the dense branches take."""
+"""The kinds of variants that dense branches search."""
 
 VARIANT_WEIGHT = 0.5
-"""Beside the question's own text, which has 1; whatever replaces that has 1 too."""
+"""Weight of a variant; the question's own text, or a variant that replaces it, has 1."""
 
 
 def branch_texts(text: str, variants: Sequence[Variant], kinds: Collection[str]) -> dict[str, float]:
-    """What a branch that takes `kinds` searches for this question: each text once, with its weight.
+    """The weight of each text that a branch with variants of `kinds` searches for this question.
 
-    A variant without a text replaces nothing.
+    A variant without text replaces nothing.
     """
     taken = [variant for variant in variants if variant.kind in kinds and variant.text.strip()]
     texts = {} if any(variant.replace for variant in taken) else {text: 1.0}
@@ -34,9 +34,9 @@ def branch_texts(text: str, variants: Sequence[Variant], kinds: Collection[str])
 
 
 def merged_lexical(rankings: Sequence[Ranking], weights: Sequence[float]) -> Ranking:
-    """BM25: each ranking's scores by its best one, summed with its weight.
+    """BM25: the weighted sum of each ranking's scores, divided by its best score.
 
-    On the scale of the first ranking that has hits: a passage that is best in all of them keeps its top score there.
+    The result has the scale of the first ranking with hits: a passage that is best in all rankings keeps its score.
     """
     if len(rankings) == 1:
         return rankings[0]
@@ -50,7 +50,7 @@ def merged_lexical(rankings: Sequence[Ranking], weights: Sequence[float]) -> Ran
 
 
 def merged_dense(rankings: Sequence[Ranking]) -> Ranking:
-    """Each passage by its best cosine."""
+    """Each passage with its best cosine."""
     if len(rankings) == 1:
         return rankings[0]
     best: dict[str, float] = {}
@@ -64,7 +64,7 @@ def _ranked(rankings: Sequence[Ranking], scores: Mapping[str, float]) -> Ranking
     hits: dict[str, Hit] = {hit.passage_id: hit for ranking in rankings for hit in ranking.hits}
     order = sorted(hits, key=lambda passage: (-round(scores[passage], 12), passage))
     warnings = tuple(dict.fromkeys(line for ranking in rankings for line in ranking.warnings))
-    # How many match any of the texts is not known.
+    # The number of documents that match any of the texts is unknown.
     return Ranking(
         tuple(hits[passage]._replace(score=scores[passage]) for passage in order),
         warnings=warnings,

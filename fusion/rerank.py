@@ -1,8 +1,9 @@
-"""Candidates of a cross-encoder, and the order that its scores make of them.
+"""The candidates for a cross-encoder, and their order after reranking.
 
-The score of a reranked hit is `(1 - weight) x fused + weight x reranked`: the fused score by min-max over the
-coarse list, and the sigmoid of the cross-encoder's logit.  Neither depends on how many hits were reached.  What was
-not reached stays below, in the fused order, and shows its fused share, though never more than the hit before it.
+The score of a reranked hit is `(1 - weight) x fused + weight x reranked`, where `fused` is the fused score normalised by
+min-max over the coarse list and `reranked` the sigmoid of the cross-encoder's logit.  Neither depends on how many hits
+were reached.  Hits that were not reached follow in the fused order with the fused part of the score, but at most the
+score of the hit before them.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ SCORE_KIND = "rerank"
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What the cross-encoder made of one question's candidates."""
+    """The cross-encoder's results for one question."""
 
     chosen: Collection[str] = ()
-    """Passage ids that were to be reranked."""
+    """The passage ids that were chosen for reranking."""
     logits: Mapping[str, float] | None = None
-    """By passage id, of those that were."""
+    """Logits of the reranked passages by passage id."""
 
 
 def shown_range(request: Request, plan: Plan) -> tuple[int, int]:
-    """Which of the folded hits are looked at, [first, last): the page, or all that reranking may bring onto it."""
+    """The range [first, last) of folded hits that matter: the page, or all hits that reranking may move onto it."""
     last = request.offset + request.top_k
     return (request.offset, last) if plan.rerank is None else (0, max(plan.rerank.coarse, last))
 
 
 def candidates(fused: Mapping[int, FusedQuestion], depth: int) -> list[tuple[int, FusedHit]]:
-    """(The question's place in the request, hit) of all questions: the best of each, then the second ones, ..."""
+    """(Position of the question in the request, hit): the best hit of each question, then the second ones, …"""
     return [
         (index, one.hits[place])
         for place in range(depth)
@@ -48,12 +49,12 @@ def candidates(fused: Mapping[int, FusedQuestion], depth: int) -> list[tuple[int
 
 
 def sigmoid(logit: float) -> float:
-    # For logits far below 0 the usual form overflows.
+    # The usual formula overflows for very negative logits.
     return 1 / (1 + exp(-logit)) if logit >= 0 else exp(logit) / (1 + exp(logit))
 
 
 def min_max(scores: Sequence[float], coarse: int) -> list[float]:
-    """(s - min) / (max - min) over the first `coarse` of falling scores; all equal: 1; what lies below the min: 0."""
+    """(s - min) / (max - min) over the first `coarse` of falling scores; 1 if these are equal, 0 below the minimum."""
     coarse_scores = scores[:coarse]
     if not coarse_scores:
         return []
@@ -66,9 +67,9 @@ def min_max(scores: Sequence[float], coarse: int) -> list[float]:
 def rerank_question(
     one: FusedQuestion, rerank: RerankPlan, reached: Reached, request: Request, plan: Plan
 ) -> FusedQuestion:
-    """The page of `one`, whose hits are those of `shown_range`, in the order after reranking.
+    """The page of `one` after reranking; the hits of `one` are those of `shown_range`.
 
-    Where nothing was reached the fused order and scores stand.
+    If no hit was reached, the fused order and scores stay.
     """
     logits = reached.logits or {}
     shares = [
@@ -88,7 +89,7 @@ def rerank_question(
             above.append((-score, at, replace(hit, score=score, rerank=said)))
     hits = [hit for _, _, hit in sorted(above, key=lambda entry: entry[:2])]
     for at, hit in below:
-        # Only beside reranked scores, which are on another scale than fused ones.
+        # Reranked scores have another scale than fused ones.
         score = min(significant(shares[at]), hits[-1].score) if above else hit.score
         hits.append(replace(hit, score=score))
     page = tuple(hits[request.offset : request.offset + request.top_k])

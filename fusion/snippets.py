@@ -1,4 +1,4 @@
-"""The part of a passage that fits the question best, with the words that answer to it."""
+"""The part of a passage that matches the question best, with highlights."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from fusion.question_terms import QuestionTerms
 
 MAX_TEXT_CHARS = 100_000
-"""Of a text; a snippet comes from its beginning if it is longer."""
+"""A snippet is cut from the first characters of a longer text."""
 ELLIPSIS = "…"
 
-# A full stop with its closing quotes and brackets before white space; a wide full stop; a line's end.
+# A sentence mark with closing quotes and brackets before white space; a wide sentence mark; the end of a line.
 _SENTENCE_END = re.compile(r"[.!?…][\"'\u201d\u2019»)\]]*\s+|[\u3002\uff01\uff1f]|\n\s*")
 _JOINERS = "\u200d\ufe0e\ufe0f"
 
@@ -23,17 +23,17 @@ _JOINERS = "\u200d\ufe0e\ufe0f"
 class Snippet:
     text: str
     highlights: tuple[tuple[int, int], ...]
-    """[start, end) in `text`, in characters, rising and apart from each other."""
+    """[start, end) in characters of `text`, ascending, without overlap."""
 
 
 def _inside_character(text: str, at: int) -> bool:
-    """Whether a cut before `text[at]` would part a letter from its accents or an emoji from its joiners."""
+    """Whether a cut before `text[at]` would separate a letter from its accents or an emoji from its joiners."""
     char = text[at]
     return bool(unicodedata.combining(char)) or char in _JOINERS or text[at - 1] == _JOINERS[0]
 
 
 def _cut(text: str, start: int, end: int) -> int:
-    """Where to cut `text[start:end]`: at its last space, or else between two characters."""
+    """Where to cut `text[start:end]`: at its last space, else between two characters."""
     space = text.rfind(" ", start + 1, end)
     if space > start:
         return space + 1
@@ -44,7 +44,7 @@ def _cut(text: str, start: int, end: int) -> int:
 
 
 def _pieces(text: str, longest: int) -> list[tuple[int, int]]:
-    """Sentences that cover the text, as (start, end); long ones in parts of at most half of `longest`."""
+    """The sentences of the text as (start, end); long ones are split into parts of at most half of `longest`."""
     half = max(1, longest // 2)
     pieces: list[tuple[int, int]] = []
     start = 0
@@ -62,10 +62,10 @@ def _pieces(text: str, longest: int) -> list[tuple[int, int]]:
 def _best_window(
     pieces: Sequence[tuple[int, int]], matches: Sequence[tuple[str, int, int]], longest: int
 ) -> tuple[int, int]:
-    """The neighbouring pieces of at most `longest` characters that cover most of the terms.
+    """The neighbouring pieces, together at most `longest` characters, that cover most of the terms.
 
-    A term weighs less the more often the text has it; between equal windows more matches, then the first.
-    Both ends only move forwards, so the time is linear in pieces and matches.
+    A term that is frequent in the text weighs less.  Among equal windows the one with more matches wins, then the first.
+    Both ends of the window only move forward, so the time is linear in pieces and matches.
     """
     frequency = Counter(term for term, _, _ in matches)
     inside: Counter[str] = Counter()
@@ -105,10 +105,10 @@ def _merged(spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def best_snippet(text: str, terms: QuestionTerms, max_chars: int) -> Snippet:
-    """The neighbouring sentences of at most `max_chars` characters that answer to most of the question.
+    """The neighbouring sentences, together at most `max_chars` characters, that match most of the question.
 
-    White space becomes single spaces.  An ellipsis, counted in, stands where the text goes on.  Without any
-    match it is the beginning of the text.
+    White space becomes single spaces.  An ellipsis (included in the limit) marks where text was left out.  Without a
+    match, the snippet is the start of the text.
     """
     whole = text
     text = text[:MAX_TEXT_CHARS]

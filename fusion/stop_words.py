@@ -1,4 +1,4 @@
-"""Words that say nothing about what a question is about; snippets do not look for them."""
+"""Words without a topic, which snippets do not look for."""
 
 _ENGLISH = """
 a about all am an and any are as at be been but by can

@@ -1,4 +1,4 @@
-"""Where the texts of fused hits are to be had."""
+"""Which store has the texts of fused hits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from models.plan import Plan
 
 
 def texts_to_fetch(plan: Plan, hits: Iterable[FusedHit], known: Container[str]) -> dict[str, list[str]]:
-    """Passage ids by store, each once: the store of the first branch that chose this passage of the document.
+    """Passage ids by store, without duplicates: the store of the first branch that chose the passage.
 
-    `known` are the passages whose texts came with the rankings.
+    `known`: the passages whose texts came with the rankings.
     """
     store_of = {branch.name: branch.store for branch in plan.branches}
     wanted: dict[str, dict[str, None]] = {}

@@ -1,4 +1,4 @@
-"""The stages of a request in one list: the plan's, each branch's, then what fusion did."""
+"""The stages of a request in one list: those of planning, of each branch, then of fusion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def merged(notes: Iterable[StageNote]) -> list[StageNote]:
-    """One note a stage, in order of appearance: milliseconds and counts added up over the questions."""
+    """One note for each stage, in order of appearance; milliseconds and counts are summed over the questions."""
     by_stage: dict[str, StageNote] = {}
     for note in notes:
         if (before := by_stage.get(note.stage)) is None:
@@ -39,7 +39,7 @@ def merged(notes: Iterable[StageNote]) -> list[StageNote]:
 
 
 def _branch_notes(branch: str, envelope: Envelope | None, missing: Degradation | None) -> list[StageNote]:
-    """What the branch noted itself, named by it, and the line of the branch as a whole."""
+    """The branch's own notes, with its name, and one note for the whole branch."""
     where = branch_stage(branch)
     own = envelope.stages if envelope else ()
     notes = [note if note.detail or note.stage == where else replace(note, detail=branch) for note in own]
@@ -61,7 +61,7 @@ def waterfall(
     reasons: Iterable[Degradation],
     notes: Sequence[StageNote],
 ) -> list[dict[str, Any]]:
-    """As on the wire; `notes` are those of fusion and of the caller, of all questions."""
+    """The stages as JSON; `notes` are those of fusion and of the caller, for all questions."""
     missing = {one.where: one for one in reasons}
     branches = [
         note
