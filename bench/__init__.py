@@ -1,4 +1,4 @@
-"""Measurements of the whole pipeline, each side by side with what it is compared to in one run.
+"""Measurements of the whole pipeline; each run measures the alternatives side by side.
 
-Composes what `tasks` offers; must not hold anything that the product needs.
+Uses `tasks`; must not contain anything that the product needs.
 """

@@ -14,42 +14,42 @@ from ingest.document_ids import checked_id
 from models.errors import WrongDeclaration
 
 Judgements = Mapping[str, Mapping[str, int]]
-"""Grade by document id, by question id; 0 is judged and not relevant."""
+"""Grades by question id and document id; 0 means judged and not relevant."""
 
 
 class WrongCollection(WrongDeclaration):
-    """The folder is no collection in the BEIR layout; the message names the file and what is wrong."""
+    """The folder is not a collection in the BEIR layout; the message names the file and the fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What is asked, and what would be right; the corpus itself is read when it is indexed."""
+    """The questions and judgements of a collection; the corpus is read during indexing."""
 
     name: str
-    """The folder's."""
+    """The folder's name."""
     corpus: Path
     questions: Mapping[str, str]
-    """Text by question id, of the judged questions alone, in the order of the judgements."""
+    """Texts of the judged questions by question id, in the order of the judgements."""
     judgements: Judgements
 
     @property
     def namespace(self) -> str:
-        """The namespace that the corpus has for itself."""
+        """The corpus' own namespace."""
         return f"eval-{re.sub(r'[^a-z0-9_-]+', '-', self.name.lower())}"[:63]
 
     def limited(self, questions: int | None) -> Collection:
-        """The same with the first so many questions only; all where None is given."""
+        """The collection with only its first `questions` questions; None: all of them."""
         kept = dict(islice(self.questions.items(), questions))
         return replace(self, questions=kept, judgements={id_: self.judgements[id_] for id_ in kept})
 
     def count_documents(self) -> int:
-        """How many lines of the corpus are not empty."""
+        """Number of non-empty lines in the corpus."""
         with self.corpus.open("rb") as lines:
             return sum(bool(line.strip()) for line in lines)
 
 
 def read_collection(folder: Path, split: str) -> Collection:
-    """Raises WrongCollection."""
+    """Read the questions and judgements; raises WrongCollection."""
     corpus, queries = folder / "corpus.jsonl", folder / "queries.jsonl"
     qrels = folder / "qrels" / f"{split}.tsv"
     if not qrels.is_file() and (splits := sorted(file.stem for file in (folder / "qrels").glob("*.tsv"))):
@@ -76,7 +76,7 @@ def _read_judgements(file: Path) -> dict[str, dict[str, int]]:
                 continue
             try:
                 question_id, document_id, grade = row
-                # Documents are found under the id that indexing gave them.
+                # Indexing normalises ids in the same way.
                 judgements.setdefault(question_id.strip(), {})[checked_id(document_id)] = int(grade)
             except ValueError:
                 raise WrongCollection(

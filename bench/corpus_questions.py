@@ -1,4 +1,4 @@
-"""Distinct questions about a corpus: the beginnings of its texts, as somebody might half remember them."""
+"""Distinct questions about a corpus, made from the first words of its texts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ingest.raw_documents import RawDocument
 from models.errors import ServiceError
 
 WORDS = 9
-"""About what people type; long enough for the texts to differ."""
+"""About as many as people type, and enough for the texts to differ."""
 _WORD = re.compile(r"[^\W_]+")
 
 
 class TooFewQuestions(ServiceError):
-    """The corpus is too small for so many distinct questions."""
+    """The corpus does not have enough distinct questions."""
 
 
 def questions_about(documents: Iterable[RawDocument], count: int) -> list[str]:
-    """The same each time for the same corpus, spread over all of it; raises TooFewQuestions."""
+    """`count` questions, spread over the corpus and always the same for it; raises TooFewQuestions."""
     texts: dict[str, str] = {}
     for document in documents:
         words = _WORD.findall(document.text)[:WORDS]
@@ -28,7 +28,7 @@ def questions_about(documents: Iterable[RawDocument], count: int) -> list[str]:
     shuffled = sorted(texts, key=lambda text: hashlib.sha256(texts[text].encode()).digest())
     if len(shuffled) < count:
         raise TooFewQuestions(
-            f"{count} distinct questions asked for; the corpus gives {len(shuffled)}; "
+            f"{count} distinct questions wanted, but the corpus has {len(shuffled)}: "
             "measure with fewer, or with more documents"
         )
     return shuffled[:count]

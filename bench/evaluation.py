@@ -1,4 +1,4 @@
-"""Every judged question through the real pipeline, for each branch alone and each configuration."""
+"""Sends every judged question through the real pipeline, for each single branch and each configuration."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from config.declarations import Pipeline
 
 DEPTH = 100
 QUESTIONS_A_REQUEST = 16
-"""Fills a batch of the embedder, and stays well within the time of one request on two cores."""
+"""Enough for a full batch of the embedder, and few enough for the time of one request on two cores."""
 TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One way to rank, as a request says it."""
+    """A way to rank, in the terms of a request."""
 
     name: str
     configuration: str
@@ -34,19 +34,19 @@ class Run:
 
     @property
     def questions_a_request(self) -> int:
-        """A reranker's budget is a request's: several questions would share it, which is not what a caller sees."""
+        """One question if a reranker is used, since the questions of a request share its time budget."""
         return 1 if self.is_reranked else QUESTIONS_A_REQUEST
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What `chorale eval --json` prints, and how much of it cannot be trusted."""
+    """The figures of `chorale eval`, and the faults that make them unreliable."""
 
     collection: str
     documents: int
     questions: int
     figures: Mapping[str, Mapping[str, float]]
-    """By run, by measure."""
+    """By run and measure."""
     faults: Mapping[str, int]
     """Questions whose answer was degraded or failed, by run and reason (`rrf: search.hyde timeout`)."""
 
@@ -64,14 +64,13 @@ class Evaluation:
 
 
 def runs_of(pipeline: Pipeline) -> list[Run]:
-    """Each branch alone, without a reranker; then each configuration that ranks differently from these and the others,
-    boosts aside."""
+    """Each branch alone without a reranker, then each configuration that ranks differently (apart from boosts)."""
     runs: list[Run] = []
     asked = {name: pipeline.branches_of(chosen) for name, chosen in pipeline.configurations.items()}
     for branch in pipeline.branches:
         for name, branches in asked.items():
             if branch.name in {one.name for one in branches}:
-                # A weight of 0 would make all scores equal.
+                # With a weight of 0 all scores would be equal.
                 runs.append(Run(branch.name, name, (branch.name,), {branch.name: 1.0}))
                 break
     seen: set[tuple[Any, ...]] = set()
@@ -94,13 +93,13 @@ def evaluate(
     ask: Callable[[Request], Answer],
     progress: Callable[[str, int], None] = lambda run, questions: None,
 ) -> Evaluation:
-    """Ask `collection.questions` in each run; `progress(run, n)` after each n questions.
+    """Ask `collection.questions` in each run; calls `progress(run, n)` after n questions.
 
-    Boosts, cache and thresholds are off.  Raises what `ask` raises, and MeasuresMissing.
+    Boosts, cache and thresholds are off.  Raises MeasuresMissing, and the exceptions of `ask`.
     """
     figures: dict[str, dict[str, float]] = {}
     faults: dict[str, int] = {}
-    # A missing package is said now, not after all questions were asked.
+    # Report a missing package now, not after all questions.
     measure(collection.judgements, {})
     for run in runs:
         rankings: dict[str, list[str]] = {}
@@ -117,9 +116,9 @@ def evaluate(
 
 
 def ranked_documents(question: QuestionAnswer) -> list[str]:
-    """The documents of an answer, best first; what was folded stands right behind its hit.
+    """The documents of an answer, best first; folded documents follow their hit.
 
-    A copy that gave way is as good an answer as the hit that stands for it, and may be the one that was judged.
+    A folded copy is as good an answer as its hit, and may be the one that was judged.
     """
     ranked: list[str] = []
     for hit in question.hits:
@@ -128,7 +127,7 @@ def ranked_documents(question: QuestionAnswer) -> list[str]:
 
 
 def request_of(run: Run, namespace: str, texts: Sequence[str]) -> Request:
-    """Boosts, cache and thresholds are off; so is a reranker where the run is not about it."""
+    """A request without boosts, cache and thresholds, and without a reranker unless the run has one."""
     return make_request(
         [text[:MAX_TEXT_CHARS] for text in texts],
         namespace=namespace,
@@ -146,7 +145,7 @@ def request_of(run: Run, namespace: str, texts: Sequence[str]) -> Request:
 
 
 def batches(questions: Mapping[str, str], size: int = QUESTIONS_A_REQUEST) -> Iterator[list[str]]:
-    """The questions' ids, request by request."""
+    """The question ids of each request."""
     ids = iter(questions)
     while batch := list(islice(ids, size)):
         yield batch

@@ -1,4 +1,4 @@
-"""nDCG@10, recall and reciprocal rank through `ir-measures` (which runs trec_eval)."""
+"""nDCG@10, recall and reciprocal rank, computed by `ir-measures` (which runs trec_eval)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench.collection import Judgements
 from models.errors import ServiceError
 
 MEASURES = {"ndcg@10": "nDCG@10", "recall@10": "R@10", "recall@100": "R@100", "mrr@10": "RR@10"}
-"""Our name of a measure to that of `ir-measures`."""
+"""`ir-measures`' name of a measure by ours."""
 
 
 class MeasuresMissing(ServiceError):
@@ -16,17 +16,17 @@ class MeasuresMissing(ServiceError):
 
 
 def measure(judgements: Judgements, rankings: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """The mean of each measure over all judged questions; one without a ranking earns 0.
+    """The mean of each measure over all judged questions; a question without a ranking counts as 0.
 
-    `rankings` has document ids, best first, by question id.  A document whose id is the question's own is
-    the question itself (ArguAna) and left out.  Raises MeasuresMissing.
+    `rankings`: document ids, best first, by question id.  A document with the id of the question is the question itself
+    (ArguAna) and is left out.  Raises MeasuresMissing.
     """
     try:
         import ir_measures
     except ImportError:
         raise MeasuresMissing("`ir-measures` is not installed; `make eval` installs it") from None
     measures = {name: ir_measures.parse_measure(theirs) for name, theirs in MEASURES.items()}
-    # trec_eval sorts by score and breaks ties by id: only the negated rank keeps the order that was given.
+    # trec_eval sorts by score and breaks ties by id; the negated rank as score keeps our order.
     run = {
         question_id: {
             document_id: -float(rank)
@@ -40,5 +40,5 @@ def measure(judgements: Judgements, rankings: Mapping[str, Sequence[str]]) -> di
 
 
 def without_itself(question_id: str, ranking: Sequence[str]) -> list[str]:
-    """The ranking without the question's own document, each document once."""
+    """The ranking without the question's own document and without repetitions."""
     return [document_id for document_id in dict.fromkeys(ranking) if document_id != question_id]

@@ -1,4 +1,4 @@
-"""Processor time of processes: what requests cost, whoever else works on the machine."""
+"""Processor time of processes; it hardly depends on the other load of the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CALLER = "caller"
 
 
 def cpu_ms(processes: Mapping[str, int], work: Callable[[], None]) -> dict[str, float]:
-    """Milliseconds that each process (its number by name) and the caller's own spent while `work` ran."""
+    """Milliseconds of processor time that each process (pid by name) and this one spent while `work` ran."""
     watched = {name: psutil.Process(pid) for name, pid in {**processes, CALLER: os.getpid()}.items()}
     before = {name: _spent_s(process) for name, process in watched.items()}
     work()

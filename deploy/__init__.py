@@ -1,1 +1,1 @@
-"""What a deployment needs besides the image: the Helm chart, the logins for Redis."""
+"""What a deployment needs besides the image: the Helm chart, and the logins for Redis."""

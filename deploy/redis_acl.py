@@ -1,15 +1,15 @@
-"""Redis' ACL file: what each role of an installation may do, and nothing else.  For Redis 7 or newer.
+"""Writes Redis' ACL file, which allows each role of an installation only what it needs.  For Redis 7 or newer.
 
     REDIS_WORKER_PASSWORD=… REDIS_CALLER_PASSWORD=… python -m deploy.redis_acl > users.acl
     redis-server --aclfile users.acl
 
-The file holds SHA-256 hashes of the passwords; a role without a password in the environment is off.  Redis judges
-each command that a script runs by the same rules.  A caller's login reads and writes the requests whose ids it knows,
-adds to moments, outbox and its queue, and can neither list keys nor read, replace or delete any of those three; of the
-outbox it learns how long it is.
+The file contains SHA-256 hashes of the passwords; a role without a password in the environment is off.  The rules also
+apply to each command inside a script.  A caller's login can read and write the requests whose ids it knows.  It can add
+to the moments, the outbox and its queue, but cannot read, replace or delete these three, apart from the length of the
+outbox, and cannot list keys.
 
-What these rules cannot keep a stolen one from: entering requests, answers and entries of the outbox that nobody checks,
-XADD with a MAXLEN, since Redis has no rules for options, and filling the memory or holding the server up with a script.
+These rules do not stop a stolen caller's login from entering unchecked requests, answers and outbox entries, from XADD
+with a MAXLEN (Redis has no rules for options), and from filling the memory or blocking the server with a script.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from models.errors import WrongDeclaration
 from tasks.celery_surface.private_names import BINDINGS, KOMBU, UNACKED
 
 SHORTEST_PASSWORD = 16
-"""Characters.  A hash without salt stands in the file: what can be guessed can be found from it."""
+"""Minimum characters.  The file contains hashes without salt, so a password that can be guessed can be found."""
 
 _CONNECTION = ("ping", "select", "client|setname")
 _SCRIPTS = ("script|load", "script|exists")
@@ -57,9 +57,9 @@ _ENDING = (
     *("get", "set", "del", "exists", "time", "pexpire", "pttl", "publish", "subscribe", "unsubscribe"),
     *("hget", "hgetall", "hmget", "hset", "hsetnx", "hdel", "hincrby"),
 )
-"""Of the scripts that accept and end requests, and of who waits for the end."""
+"""Commands of the scripts that accept and end requests, and of callers that wait for the end."""
 _PUBLISHING = ("lpush", "llen", "sadd", "smembers", "multi", "exec")
-"""Of kombu, which keeps a queue's bindings in a set."""
+"""Commands of kombu's publishing; kombu stores a queue's bindings in a set."""
 _WORKING = (
     *("zadd", "zrem"),
     *("mget", "hexists", "zcard", "zscore", "zrange", "zrangebyscore", "zrevrangebyscore"),
@@ -67,11 +67,11 @@ _WORKING = (
     *("brpop", "rpop", "rpush", "llen", "lindex", "lrange", "ltrim", "lrem"),
     *("srem", "expire", "watch", "unwatch", "psubscribe", "punsubscribe"),
 )
-"""Of planning, joining, sweeping and consuming, kombu's acknowledgements included."""
+"""Commands of planning, joining, sweeping and consuming, with kombu's acknowledgements."""
 _DRAINING = ("xadd", "xread", "xdel", "xlen", "xrange", "xtrim", "incr")
 _LOOKING = ("scan", "info")
 _ROOM = "info|memory"
-"""Documents are handed in where there is room for them."""
+"""Documents are accepted only if Redis has room for them."""
 
 _REQUESTS = (ENTRY + "*", RESULT + "*", FLIGHT + "*")
 _STATE = (
@@ -89,8 +89,8 @@ _INDEXING = (INDEXED + "*", SENT + "*", HANDED_IN, NOT_DONE + "*", WRITTEN + "*"
 _QUEUES = ("chorale.*", f"{KOMBU}*", f"{UNACKED}*")
 _REMOTE_CONTROL = ("*.celery.pidbox", f"{BINDINGS}*.celeryev", f"{BINDINGS}*celery.pidbox")
 _EVENTS = ("/0.celeryev/*", "/0.celeryev", "/0.celery.pidbox")
-"""Channels.  kombu puts the number of the database in front, and Redis wants a pattern that is subscribed to as it
-stands here: the file is for database 0."""
+"""Channels.  kombu's channel names start with the number of the database, and Redis requires the exact pattern that is
+subscribed to, so the file is for database 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Grant:
     """Some commands on some keys."""
 
     keys: tuple[str, ...]
-    """Patterns, to read and write; `%R~` in front of one that may be read only."""
+    """Patterns of keys to read and write; `%R~` before a pattern makes it read-only."""
     commands: tuple[str, ...]
 
     def rules(self) -> str:
@@ -108,11 +108,11 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One user of the Redis server, whose password is in the variable `REDIS_<NAME>_PASSWORD`."""
+    """A user of the Redis server; the variable `REDIS_<NAME>_PASSWORD` has the password."""
 
     name: str
     grants: tuple[Grant, ...]
-    """A command is run where one of them, alone, has it and all of its keys."""
+    """A command is allowed if a single grant has it and all its keys."""
     channels: tuple[str, ...] = ()
 
     @property
@@ -120,7 +120,7 @@ class Role:
         return f"REDIS_{self.name.upper()}_PASSWORD"
 
     def rule(self, password: str | None) -> str:
-        """Its line of the file; off without a password."""
+        """The role's line of the file; the role is off without a password."""
         state = ["on", f"#{hashlib.sha256(password.encode()).hexdigest()}"] if password else ["off"]
         channels = [f"&{channel}" for channel in self.channels]
         first, *others = (grant.rules() for grant in self.grants)
@@ -129,7 +129,7 @@ class Role:
 
 
 _CALLING = Grant(("*",), ("eval", "evalsha"))
-"""A script may name any key: what it does is judged command by command."""
+"""A script may name any key; the rules apply to each of its commands."""
 _AUDITING = Grant((OUTBOX, OUTBOX_REFUSED), ("xadd", "xlen", "incr"))
 
 
@@ -138,7 +138,7 @@ def _sending_to(queue: str) -> tuple[Grant, ...]:
 
 
 def _asking(*also_read: str) -> tuple[Grant, ...]:
-    """What `chorale_client` does to ask."""
+    """The grants that `chorale_client` needs to send requests."""
     read = (OVERLOAD, TIMEOUTS, OUTBOX_LIMIT, *also_read)
     return (
         Grant(
@@ -160,9 +160,9 @@ _EVERYWHERE = (RESULT + "*", *_EVENTS)
 ROLES: Mapping[str, Role] = {
     role.name: role
     for role in (
-        # chorale_client: web applications and whoever else asks
+        # chorale_client: applications that send requests
         Role("caller", _asking(), channels=(RESULT + "*",)),
-        # a caller that hands in documents, too
+        # a caller that also hands in documents
         Role(
             "writer",
             (
@@ -183,12 +183,12 @@ ROLES: Mapping[str, Role] = {
             channels=_EVERYWHERE,
         ),
         Role(
-            "sweeper",  # ends requests, and moves them into the audit tables
+            "sweeper",  # ends requests, and moves them to the audit tables
             (Grant((*_WORKERS, *_OUTBOXES), (*_WORK, *_DRAINING)), _CALLING),
             channels=_EVERYWHERE,
         ),
         Role(
-            "flower",  # sees events and lengths of queues, and asks workers how they are
+            "flower",  # sees events and lengths of queues, and asks workers for their state
             (
                 Grant(
                     ("%R~chorale.*", *_REMOTE_CONTROL, f"{BINDINGS}_deadlines", "celeryev*"),
@@ -203,23 +203,23 @@ ROLES: Mapping[str, Role] = {
             channels=_EVENTS,
         ),
         Role(
-            "operator",  # who types `chorale index`, `status`, `doctor`, `backup`
+            "operator",  # runs `chorale index`, `status`, `doctor`, `backup`
             (
                 Grant((*_WORKERS, *_OUTBOXES, *_INDEXING), (*_WORK, *_DRAINING, *_LOOKING)),
                 _CALLING,
             ),
             channels=_EVERYWHERE,
         ),
-        # redis-cli, in need
+        # redis-cli in emergencies
         Role("admin", (Grant(("*",), ("@all",)),), channels=("*",)),
     )
 }
 
 
 def acl_file(environ: Mapping[str, str]) -> str:
-    """The whole file; raises WrongDeclaration where a password is too short, or none is given at all.
+    """The whole file; raises WrongDeclaration if a password is too short, or if there is no password at all.
 
-    Who has not logged in can PING, which is what health checks do.
+    Without a login only PING is allowed, for health checks.
     """
     given = {name: environ.get(role.variable, "") for name, role in ROLES.items()}
     if not any(given.values()):
@@ -229,7 +229,7 @@ def acl_file(environ: Mapping[str, str]) -> str:
     for name, password in given.items():
         if 0 < len(password) < SHORTEST_PASSWORD:
             raise WrongDeclaration(
-                f"{ROLES[name].variable} has {len(password)} characters; at least {SHORTEST_PASSWORD}"
+                f"{ROLES[name].variable} has {len(password)} characters; at least {SHORTEST_PASSWORD} are needed"
             )
     lines = ["user default reset on nopass resetchannels -@all +ping"]
     lines += [role.rule(given[name] or None) for name, role in ROLES.items()]
@@ -237,7 +237,7 @@ def acl_file(environ: Mapping[str, str]) -> str:
 
 
 def main(arguments: list[str]) -> int | str:
-    """To the file that is named, or to standard output."""
+    """Write to the named file, or to standard output."""
     try:
         text = acl_file(os.environ)
     except WrongDeclaration as error:

@@ -148,5 +148,5 @@ def test_questions_are_distinct_and_the_same_each_time() -> None:
     found = questions_about(documents, 5)
     assert len(set(found)) == 5
     assert found == questions_about(documents, 5)
-    with pytest.raises(TooFewQuestions, match="6 distinct questions asked for; the corpus gives 5"):
+    with pytest.raises(TooFewQuestions, match="6 distinct questions wanted, but the corpus has 5"):
         questions_about(documents, 6)
