@@ -199,49 +199,40 @@ def test_fifty_questions_find_what_was_judged_in_both_stores(
     assert found >= 0.8 * QUESTIONS
 
 
-def test_a_killed_weaviate_leaves_what_elasticsearch_finds_and_is_named(
-    clustered: Clustered, whole: list[Answer]
+LOST = {
+    "Weaviate is killed": ({"vector", "hyde"}, "bm25"),
+    # Feedback asks Elasticsearch for its passages.
+    "Elasticsearch is held still": ({"bm25", "hyde"}, "vector"),
+}
+"""The branches that go with a server, and the branch that is left."""
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_without_one_server_the_branches_of_the_other_answer_and_the_missing_are_named(
+    clustered: Clustered, whole: list[Answer], what: str
 ) -> None:
+    lost, left = LOST[what]
     texts = clustered.texts[:DISTURBED]
-    bm25_alone = [ids(clustered.ask(text, ["bm25"])) for text in texts]
+    left_alone = [ids(clustered.ask(text, [left])) for text in texts]
+    is_killed = what == "Weaviate is killed"
     try:
-        answers = clustered.ask_disturbed(texts, clustered.weaviate.kill)
+        answers = clustered.ask_disturbed(
+            texts, clustered.weaviate.kill if is_killed else clustered.elasticsearch.pause
+        )
     finally:
-        clustered.weaviate.kill()
-        clustered.weaviate.launch()
+        if is_killed:
+            clustered.weaviate.kill()
+            clustered.weaviate.launch()
+        else:
+            clustered.elasticsearch.go_on()
     assert all(is_in_time(answer) for answer in answers)
     without = [missing_branches(answer) for answer in answers]
     # Those that were under way may have had either, or both.
-    assert without[UNDISTURBED + AT_ONCE :] == [{"vector", "hyde"}] * (DISTURBED - UNDISTURBED - AT_ONCE)
-    for answer, missing, lexical in zip(answers, without, bm25_alone, strict=True):
+    assert without[UNDISTURBED + AT_ONCE :] == [lost] * (DISTURBED - UNDISTURBED - AT_ONCE)
+    for answer, missing, alone in zip(answers, without, left_alone, strict=True):
         assert answer.status == ("degraded" if missing or answer.degraded else "complete")
-        if missing == {"vector", "hyde"}:
-            assert ids(answer) == lexical
-            assert has_texts(answer) or has_no_time_for_texts(answer)
-    assert any(has_texts(answer) for answer in answers[UNDISTURBED + AT_ONCE :])
-    clustered.wait_whole()
-    again = clustered.ask_all(texts)
-    assert {answer.status for answer in again} == {"complete"}
-    assert [ids(answer) for answer in again] == [ids(answer) for answer in whole[:DISTURBED]]
-
-
-def test_an_elasticsearch_held_still_leaves_what_weaviate_finds_and_is_named(
-    clustered: Clustered, whole: list[Answer]
-) -> None:
-    texts = clustered.texts[:DISTURBED]
-    vectors_alone = [ids(clustered.ask(text, ["vector"])) for text in texts]
-    try:
-        answers = clustered.ask_disturbed(texts, clustered.elasticsearch.pause)
-    finally:
-        clustered.elasticsearch.go_on()
-    assert all(is_in_time(answer) for answer in answers)
-    without = [missing_branches(answer) for answer in answers]
-    # Feedback asks Elasticsearch for its passages.
-    assert without[UNDISTURBED + AT_ONCE :] == [{"bm25", "hyde"}] * (DISTURBED - UNDISTURBED - AT_ONCE)
-    for answer, missing, dense in zip(answers, without, vectors_alone, strict=True):
-        assert answer.status == ("degraded" if missing or answer.degraded else "complete")
-        if missing == {"bm25", "hyde"}:
-            assert ids(answer) == dense
+        if missing == lost:
+            assert ids(answer) == alone
             assert has_texts(answer) or has_no_time_for_texts(answer)
     assert any(has_texts(answer) for answer in answers[UNDISTURBED + AT_ONCE :])
     clustered.wait_whole()

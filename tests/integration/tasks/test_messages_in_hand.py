@@ -63,7 +63,8 @@ def test_a_long_message_is_done_by_one_worker_though_others_are_idle(two_workers
     client = two_workers.client()
     assert client.wait_visible(client.upsert("docs", [TEA]), wait_s=LONG_S + 20).added == 1
     assert len(begun(two_workers)) == 1
-    assert two_workers.redis.hlen("unacked") == two_workers.redis.llen(QUEUE) == 0
+    # The worker acknowledges the message after it has stored the outcome.
+    until(lambda: two_workers.redis.hlen("unacked") == two_workers.redis.llen(QUEUE) == 0)
 
 
 def test_what_a_killed_worker_had_in_hand_is_done_by_another(two_workers: RunningPipeline) -> None:

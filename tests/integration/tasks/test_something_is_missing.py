@@ -11,53 +11,9 @@ from chorale_client import Answer, make_request
 from models.envelope import Envelope
 from tasks.celery_surface.result_backend import Report
 from tasks.request.retrieve import submit
-from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
-
-FAULTY_KINDS = """
-import time
-from branches.kinds import bm25
-from tests.support.pipelines.kinds import declare
-
-def raises(part):
-    raise RuntimeError("the disk is on fire")
-
-def out_of_memory(part):
-    raise MemoryError("too much")
-
-def sleeps(part):
-    time.sleep(3)
-    return bm25.search_bm25(part)
-
-declare(raises=raises, sleeps=sleeps, out_of_memory=out_of_memory)
-"""
-
-PIPELINE = """
-[stores.local]
-kind = "embedded"
-
-[branches.bm25]
-kind = "bm25"
-group = "lexical"
-store = "local"
-
-[branches.raises]
-kind = "raises"
-group = "dense"
-store = "local"
-
-[branches.sleeps]
-kind = "sleeps"
-group = "dense"
-store = "local"
-
-[branches.out_of_memory]
-kind = "out_of_memory"
-group = "dense"
-store = "local"
-"""
 
 
 def ended_in_time(answer: Answer, timeout_s: float) -> bool:
@@ -65,24 +21,8 @@ def ended_in_time(answer: Answer, timeout_s: float) -> bool:
     return answer.took_ms <= (timeout_s + 1) * 1000
 
 
-@pytest.fixture(scope="module")
-def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
-    """A pipeline of bm25 and branches that each fail in their own way."""
-    file = tmp_path_factory.mktemp("faulty") / "pipeline.toml"
-    file.write_text(PIPELINE)
-    kinds = kinds_with("raises", "sleeps", "out_of_memory")
-    with (
-        RedisServer() as server,
-        RunningPipeline(
-            server, pipeline_file=file, kinds=kinds, sweeper=True, preload=FAULTY_KINDS
-        ) as running,
-    ):
-        running.index()
-        yield running
-
-
-def test_a_branch_that_raises_costs_only_itself(faulty: RunningPipeline) -> None:
-    answer = faulty.client().retrieve("ERR-4711", branches=["bm25", "raises"], timeout_s=20)
+def test_a_branch_that_raises_costs_only_itself(failing: RunningPipeline) -> None:
+    answer = failing.client().retrieve("ERR-4711", branches=["bm25", "raises"], timeout_s=20)
 
     assert answer.status == "degraded"
     assert [(one.where, one.reason) for one in answer.degraded] == [("search.raises", "error")]
@@ -91,33 +31,34 @@ def test_a_branch_that_raises_costs_only_itself(faulty: RunningPipeline) -> None
     assert answer.took_ms < 10_000, "nobody waits for a branch that has already failed"
 
 
-def test_a_memory_error_ends_no_worker(faulty: RunningPipeline) -> None:
+def test_a_memory_error_ends_no_worker(failing: RunningPipeline) -> None:
     for _ in range(2):
-        answer = faulty.client().retrieve("ERR-4711", branches=["bm25", "out_of_memory"], timeout_s=20)
+        answer = failing.client().retrieve("ERR-4711", branches=["bm25", "out_of_memory"], timeout_s=20)
         assert [one.detail for one in answer.degraded] == ["MemoryError: too much"]
-    assert faulty.processes["chorale.out_of_memory"].poll() is None
+    assert failing.processes["chorale.out_of_memory"].poll() is None
 
 
-def test_a_branch_that_is_too_slow_is_left_out(faulty: RunningPipeline) -> None:
-    answer = faulty.client().retrieve("ERR-4711", branches=["bm25", "sleeps"], timeout_s=1)
+def test_a_branch_that_is_too_slow_is_left_out(failing: RunningPipeline) -> None:
+    answer = failing.client().retrieve("ERR-4711", branches=["bm25", "sleeps"], timeout_s=1)
 
     assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
     assert [(one.where, one.reason) for one in answer.degraded] == [("search.sleeps", "timeout")]
     assert ended_in_time(answer, 1)
 
 
-def test_sixty_four_questions_that_are_joined_late_end_in_time(faulty: RunningPipeline) -> None:
+@pytest.mark.serial
+def test_sixty_four_questions_that_are_joined_late_end_in_time(failing: RunningPipeline) -> None:
     words = ["tenant", "pays", "rent", "month", "ends", "contract", "says", "landlord"]
     texts = {f"doc{place}": (f"text {place}", " ".join(words * 40 + [str(place)])) for place in range(60)}
-    faulty.index(texts, namespace="rents")
+    failing.index(texts, namespace="rents")
     questions = [f"{first} {second}" for first in words for second in words]
 
     def hits_of_each() -> list[int]:
-        answer = faulty.client().retrieve(
-            questions, namespace="rents", branches=["bm25", "sleeps"], top_k=40, timeout_s=2.5
+        answer = failing.client().retrieve(
+            questions, namespace="rents", branches=["bm25", "hangs_once"], top_k=40, timeout_s=2.5
         )
         assert ended_in_time(answer, 2.5)
-        assert {one.where for one in answer.degraded} <= {"search.sleeps", "fuse"}
+        assert {one.where for one in answer.degraded} <= {"search.hangs_once", "fuse"}
         return [len(one.hits) for one in answer.questions]
 
     # The time that is kept for joining them may be too short while the machine does something else.
