@@ -1,4 +1,4 @@
-"""The scripts of this folder (`scripts/*.lua`), on one server."""
+"""Runs the scripts of this folder (`scripts/*.lua`)."""
 
 from __future__ import annotations
 

@@ -1,44 +1,29 @@
-"""How many ended requests may wait for the audit tables, which every script that ends a request looks at."""
+"""How many ended requests may wait for the audit tables.  Every script that ends a request checks this limit."""
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import cast
 
 from chorale_client.keys import OUTBOX_LIMIT, OUTBOX_REFUSED
-from chorale_client.ledger import DEFAULT_OUTBOX_LIMIT
+from chorale_client.protocol_constants import PROTOCOL
 from redis import Redis
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxBound:
     entries: int
-    """0: any number."""
+    """0: no limit."""
     refused: int
-    """How many requests were refused, and only counted, since so many waited."""
-
-
-class MemoryOutbox(deque[dict[bytes, bytes]]):
-    """The fields of one entry after another, the oldest first."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.limit = DEFAULT_OUTBOX_LIMIT
-        self.refused = 0
-
-    @property
-    def share(self) -> float:
-        """How much of what may wait does."""
-        return len(self) / self.limit if self.limit > 0 else 0
+    """How many requests were refused because the outbox was full.  They are counted and not audited."""
 
 
 def publish_outbox_limit(client: Redis, entries: int) -> None:
-    """A caller has no settings, so the workers publish theirs.  Raises RedisError."""
+    """Tell callers, which have no settings, the limit of the workers.  Raises RedisError."""
     client.set(OUTBOX_LIMIT, entries)
 
 
 def read_outbox_bound(client: Redis) -> OutboxBound:
     """Raises RedisError."""
     limit, refused = cast("list[bytes | None]", client.mget(OUTBOX_LIMIT, OUTBOX_REFUSED))
-    return OutboxBound(DEFAULT_OUTBOX_LIMIT if limit is None else int(limit), int(refused or 0))
+    return OutboxBound(PROTOCOL.default_outbox_limit if limit is None else int(limit), int(refused or 0))

@@ -5,19 +5,14 @@ The ledger owns the join: who is expected, who has answered, and the first termi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, Protocol
-
-from chorale_client.ledger import Accepted
-from chorale_client.request import Request
-
-from models.envelope import Envelope
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One branch as the ledger keeps it; `message` is the rendered one, or empty where the caller publishes."""
+    """One branch of a plan.  `message` is the rendered message; empty if the caller publishes it."""
 
     branch: str
     queue: str
@@ -25,9 +20,9 @@ class Part:
     resend_after_ms: int
     message: bytes = b""
     hedge_after_ms: int | None = None
-    """Without an answer then, it is sent once more, as attempt 2; nothing where the limit comes first."""
+    """Without an answer by then the part is sent again, as attempt 2.  None: never."""
     is_decisive: bool = False
-    """Its failure ends the waiting for the others."""
+    """The failure of this branch ends the wait for the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +33,14 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What a branch is told when it begins."""
+    """What a branch learns when it starts."""
 
     left_ms: int
     request: bytes
     plan: bytes
     since_accepted_ms: int
     accepted_at_ms: int
-    """Tells the request from a later one of the same id."""
+    """Tells this request from a later one with the same id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +49,15 @@ class Entry:
 
     request_id: str
     state: str
-    """accepted, planned, following or fusing; where it was joined, the state before that."""
+    """accepted, planned, following or fusing; in a snapshot the state before the join."""
     request: bytes
     plan: bytes | None
     envelopes: Mapping[str, bytes]
-    """By branch; also of a failure while a second attempt is out."""
+    """By branch.  A failure stands here too while a second attempt is out."""
     started: frozenset[str]
-    """The branches that somebody began."""
+    """The branches that a worker started."""
     decided_by: str | None
-    """The branch whose failure ended the waiting for the others."""
+    """The branch whose failure ended the wait for the others."""
     accepted_at_ms: int
     deadline_ms: int
 
@@ -72,7 +67,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Entry):
-    """An entry as it was frozen when it was joined."""
+    """An entry as the join froze it."""
 
     now_ms: int
 
@@ -87,7 +82,7 @@ class Snapshot(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that the sweeper found to be due."""
+    """Something that is due."""
 
     do: Literal["retrieve", "plan", "part", "hedge", "fuse", "fused", "end"]
     request_id: str
@@ -98,91 +93,11 @@ class Action:
 class Sweep:
     actions: tuple[Action, ...]
     next_in_ms: int | None
-    """Until the next moment; None: nothing is in flight."""
+    """Milliseconds until the next moment; None: nothing is in flight."""
     is_acting: bool
     """False: another sweeper holds the lease."""
 
 
 PlanOutcome = Literal["planned", "follows", "known", "closed"]
 ReportOutcome = Literal["counted", "waits", "joined", "due", "replaced", "duplicate", "closed"]
-"""`waits`: a failure, kept, that counts when the other attempt fails too."""
-
-
-class Ledger(Protocol):
-    """Every method is one trip; each may come twice without harm."""
-
-    def load(self, request_id: str) -> Entry | None:
-        """The entry of a request in flight."""
-        ...
-
-    def plan(
-        self,
-        request_id: str,
-        plan: bytes,
-        parts: Sequence[Part],
-        callback: Callback,
-        *,
-        finish_reserve_ms: int,
-        fusion_reserve_ms: int,
-        flight: str | None = None,
-    ) -> PlanOutcome:
-        """Write the plan and publish what has a message; a second planner is told `known`."""
-        ...
-
-    def start(self, request_id: str, branch: str) -> Started | None:
-        """None: nobody waits for this branch any more."""
-        ...
-
-    def report(
-        self, request_id: str, branch: str, envelope: Envelope, *, accepted_at_ms: int | None = None
-    ) -> ReportOutcome:
-        """The first answer wins and replaces a failure; `due`: the caller publishes the callback.
-
-        `accepted_at_ms`: of the request that was worked for, where that is known.
-        """
-        ...
-
-    def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:
-        """A frozen snapshot; None: too early, taken by another, or ended."""
-        ...
-
-    def finish(self, request_id: str, *, by: str, tail: str, is_complete: bool) -> int | None:
-        """The terminal write: milliseconds since acceptance for the one that won, None for all others."""
-        ...
-
-    def hasten(self, request_id: str) -> None:
-        """The callback failed: let the sweeper act now."""
-        ...
-
-    def sweep(self, sweeper: str, *, most: int = 64) -> Sweep:
-        """What is due, leased to this sweeper."""
-        ...
-
-
-class CallersSide(Protocol):
-    """What a caller does; `chorale_client.ledger.CallersLedger` does it in Redis."""
-
-    def accept(self, request: Request, *, within_s: float | None = None) -> Accepted:
-        """Enter the request; a known id answers with its state.  Under overload it ends at once, as `refused`.
-
-        `within_s` is what its caller has left of `timeout_s`, where that is less.
-
-        Raises RequestIdConflict where the id belongs to a different request.
-        """
-        ...
-
-    def result(self, request_id: str) -> bytes | None:
-        """Celery's result document of an ended request, while it is kept."""
-        ...
-
-    def state(self, request_id: str) -> str | None:
-        """The ledger's word for a request in flight; None where it has none."""
-        ...
-
-    def finish_failed(self, request: Request, accepted_at_ms: int) -> bytes:
-        """End a request that nobody ended, also without its entry; returns the result, whoever wrote it."""
-        ...
-
-    def cancel(self, request_id: str) -> bytes | None:
-        """End a request as `cancelled`; the result it ended with, now or before, or None: nothing is known of it."""
-        ...
+"""`waits`: the failure is kept, and counts when the other attempt fails too.  `due`: the caller publishes the callback."""

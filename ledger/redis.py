@@ -1,4 +1,7 @@
-"""The ledger in Redis: one script a step (`scripts/*.lua`); every key is listed in `chorale_client.keys`."""
+"""The ledger in Redis: who is expected, who has answered, and the first terminal write, which wins.
+
+One Lua script for each step (`scripts/*.lua`).  `chorale_client.keys` lists every key; docs/reference/ledger.md explains the protocol.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from chorale_client.keys import MOMENTS, SWEEPER, entry_key
 from chorale_client.scripts import PRELUDE
 from redis import Redis
 
-from ledger.due import SWEEPER_LEASE_MS
 from ledger.lua import ledger_scripts
 from ledger.protocol import (
     Action,
@@ -26,9 +28,9 @@ from models.envelope import Envelope
 
 
 class RedisLedger:
-    """See `ledger.protocol.Ledger`.  The client must not decode responses.
+    """Each method is one round trip, may be called twice without harm, and raises RedisError.
 
-    `prelude` stands in front of every script; another one brings another clock.
+    The Redis client must not decode responses.  Tests give another `prelude` to bring another clock.
     """
 
     def __init__(self, client: Redis, *, prelude: str = PRELUDE) -> None:
@@ -36,6 +38,7 @@ class RedisLedger:
         self._run = ledger_scripts(client, prelude=prelude).run
 
     def load(self, request_id: str) -> Entry | None:
+        """The entry of a request in flight; None if there is none."""
         fields = cast("dict[bytes, bytes]", self._client.hgetall(entry_key(request_id)))
         return _entry(request_id, fields) if fields else None
 
@@ -50,6 +53,7 @@ class RedisLedger:
         fusion_reserve_ms: int,
         flight: str | None = None,
     ) -> PlanOutcome:
+        """Write the plan, and push the messages that the parts and the callback carry.  A second planner gets `known`."""
         latest_ms = max((part.limit_ms for part in parts), default=0)
         args: list[Any] = [request_id, plan, latest_ms, finish_reserve_ms, fusion_reserve_ms, flight or ""]
         args += [callback.queue, callback.message]
@@ -61,6 +65,7 @@ class RedisLedger:
         return cast(PlanOutcome, answer[0].decode())
 
     def start(self, request_id: str, branch: str) -> Started | None:
+        """None if nobody waits for this branch any more."""
         answer = self._run("start", [entry_key(request_id)], [branch])
         if not answer:
             return None
@@ -70,12 +75,18 @@ class RedisLedger:
     def report(
         self, request_id: str, branch: str, envelope: Envelope, *, accepted_at_ms: int | None = None
     ) -> ReportOutcome:
+        """Take an answer or a failure.  The first answer wins, and it replaces a failure.
+
+        `accepted_at_ms` belongs to the request that the branch worked for, where that is known: a report for an earlier
+        request with the same id returns `closed`.
+        """
         args: list[Any] = [request_id, branch, str(envelope.status), envelope.to_wire(), envelope.attempt]
         args.append("" if accepted_at_ms is None else accepted_at_ms)
         answer = self._run("report", [entry_key(request_id), MOMENTS], args)
         return cast(ReportOutcome, answer.decode())
 
     def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:
+        """A frozen snapshot; None if it is too early, another fusion took the request, or the request has ended."""
         keys = [entry_key(request_id), MOMENTS]
         answer = self._run("join", keys, [request_id, "force" if force else ""])
         if answer[0] != b"joined":
@@ -85,15 +96,18 @@ class RedisLedger:
         return _entry(request_id, fields | {b"state": state_before}).at(now_ms)
 
     def finish(self, request_id: str, *, by: str, tail: str, is_complete: bool) -> int | None:
+        """The terminal write.  Milliseconds since acceptance for the call that wins, None for all others."""
         args = [request_id, by, tail, "1" if is_complete else "0"]
         answer = self._run("finish", [entry_key(request_id)], args)
         return None if answer is None else int(answer)
 
     def hasten(self, request_id: str) -> None:
+        """Let the sweeper act now, since the callback failed."""
         self._run("hasten", [entry_key(request_id), MOMENTS], [request_id])
 
     def sweep(self, sweeper: str, *, most: int = 64) -> Sweep:
-        first, *actions = self._run("sweep", [MOMENTS, SWEEPER], [sweeper, most, SWEEPER_LEASE_MS])
+        """What is due in at most `most` requests, leased to this sweeper."""
+        first, *actions = self._run("sweep", [MOMENTS, SWEEPER], [sweeper, most])
         if int(first) == -2:
             return Sweep((), None, is_acting=False)
         return Sweep(
@@ -101,9 +115,6 @@ class RedisLedger:
             None if int(first) < 0 else int(first),
             is_acting=True,
         )
-
-    def in_flight(self) -> int:
-        return self._client.zcard(MOMENTS)
 
 
 def _entry(request_id: str, fields: Mapping[bytes, bytes]) -> Entry:

@@ -28,9 +28,6 @@ from chorale_client.words import Status
 KEPT_AFTER_DEADLINE_S = 3_600
 """How long the entry of a request that nobody ended is kept; every end deletes it at once."""
 
-DEFAULT_OUTBOX_LIMIT = 10_000
-"""How many ended requests may wait for the audit tables; `scripts/prelude.lua` has it, too."""
-
 SHORTEST_S = 0.05
 """No request ends sooner, however long its caller took to reach Redis."""
 

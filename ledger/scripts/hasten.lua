@@ -1,4 +1,4 @@
--- The callback failed: the sweeper acts now instead of later.
+-- The callback failed: the sweeper looks at the request now instead of later.
 -- KEYS  entry, moments     ARGV  id
 local state = redis.call('HGET', KEYS[1], 'state')
 if not state then return 0 end

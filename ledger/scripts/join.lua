@@ -1,8 +1,9 @@
--- The fusion's first act: from here on the envelopes are frozen.
--- KEYS  entry, moments     ARGV  id, 'force' where the sweeper ends the request itself
--- ->    {'early'} | {'taken'} | {'closed'} | {'joined', now, the state before, everything the entry holds}
+-- The fusion's first step: it freezes the envelopes.
+-- KEYS  entry, moments     ARGV  id, 'force' if the sweeper ends the request itself
+-- ->    {'early'} | {'taken'} | {'closed'} | {'joined', now, the state before, all fields of the entry}
 local id = ARGV[1]
-local e = redis.call('HMGET', KEYS[1], 'state', 'left', 'join_at', 'fusing_until', 'deadline', 'finish_reserve', 'fusion_reserve')
+local e = redis.call('HMGET', KEYS[1], 'state', 'left', 'join_at', 'fusing_until', 'deadline', 'finish_reserve', 'fusion_reserve',
+  'accepted_at')
 if not e[1] then return { 'closed' } end
 local now = now_ms()
 if ARGV[2] ~= 'force' then
@@ -14,11 +15,10 @@ if ARGV[2] ~= 'force' then
     return { 'closed' }
   end
 end
-local fusing_until = now + 150
-if e[6] then fusing_until = math.min(e[5] - e[6], now + (e[7] or 0)) end
--- A step past the end still leaves the sweeper a moment of its own.
-fusing_until = math.max(fusing_until, now + 20)
--- A deletion first, so that a full Redis can still join (see write_end).
+-- A request that was joined without a plan has no fusion reserve, and perhaps no finish reserve.
+local end_at = e[5] - (e[6] or finish_reserve(e[5] - e[8]))
+local fusing_until = math.max(math.min(end_at, now + (e[7] or SWEEPER_LEASE_MS)), now + SHORTEST_FUSION_MS)
+-- A deletion stands first, so that a full Redis can still join (see write_end).
 redis.call('ZREM', KEYS[2], id)
 redis.call('HSET', KEYS[1], 'state', 'fusing', 'fusing_until', fusing_until)
 redis.call('ZADD', KEYS[2], fusing_until, id)

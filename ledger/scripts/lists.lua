@@ -1,4 +1,5 @@
--- KEYS  queues     ->  {now, {length, the oldest message or false}...}
+-- Lengths and oldest messages of queues.
+-- KEYS  queues     ->  {now, {length, oldest message or false}...}
 local found = { now_ms() }
 for _, queue in ipairs(KEYS) do
   found[#found + 1] = { redis.call('LLEN', queue), redis.call('LINDEX', queue, -1) }

@@ -1,6 +1,7 @@
--- What one ended request says of branches and stores: counts failures, opens and closes breakers, keeps durations.
+-- Counts what one ended request says about branches and stores: failures open breakers, answers close them, and the
+-- durations of answers are kept.
 -- ARGV  id, failures that open (0: never), open for (ms), kept for (ms), how many durations,
---       then for each: name, verdict, reason, answered after (ms) or ''
+--       then for each branch or store: name, verdict, reason, answered after (ms) or ''
 -- ->    {name, 'opened' | 'closed'}...
 local id, limit, open_ms, kept_ms, most = unpack(ARGV, 1, 5)
 limit = tonumber(limit)
@@ -8,14 +9,14 @@ local turned = {}
 local now = now_ms()
 for i = 6, #ARGV, 4 do
   local name, verdict, reason, ms = unpack(ARGV, i, i + 3)
-  local key = 'chorale:breaker:' .. name
+  local key = BREAKER .. name
   local b = redis.call('HMGET', key, 'open_until', 'probe')
   if verdict == 'answered' then
-    -- Whoever brought it: what answers works.
+    -- Any answer closes the breaker, whichever request brought it.
     redis.call('DEL', key)
     if b[1] then turned[#turned + 1] = { name, 'closed' } end
     if ms ~= '' then
-      local durations = 'chorale:durations:' .. name
+      local durations = DURATIONS .. name
       redis.call('LPUSH', durations, ms)
       redis.call('LTRIM', durations, 0, most - 1)
       redis.call('PEXPIRE', durations, kept_ms)
@@ -23,7 +24,7 @@ for i = 6, #ARGV, 4 do
   elseif verdict == 'failed' and limit > 0 then
     local failures = redis.call('HINCRBY', key, 'failures', 1)
     redis.call('HSET', key, 'reason', reason)
-    -- While it is open only the probe tells something new: the others were planned before.
+    -- While the breaker is open only the probe's failure counts: the other requests were planned before it opened.
     if b[1] and b[2] == id or not b[1] and failures >= limit then
       redis.call('HSETNX', key, 'opened_at', now)
       redis.call('HSET', key, 'open_until', now + open_ms)

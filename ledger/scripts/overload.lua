@@ -1,5 +1,6 @@
+-- Replaces what the acting sweeper says about overload.
 -- KEYS  sweeper, overload     ARGV  sweeper's name, expires after (ms), field, value...
--- ->    1, or 0 where another sweeper acts
+-- ->    1; 0 if another sweeper acts
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[2])
 if #ARGV > 2 then

@@ -1,9 +1,9 @@
--- The plan is written once, together with the publication of the chord.
+-- Writes the plan once, and publishes the chord with it.
 -- KEYS  entry, moments
 -- ARGV  id, plan, latest branch limit (ms), finish reserve (ms), fusion reserve (ms), flight key or '',
 --       callback's queue, callback's message or '', then for each branch:
 --       name, queue, limit (ms), resend after (ms), hedge after (ms) or '', '1' if its failure decides or '', message or ''
---       Where messages are given, they are pushed here; otherwise the caller publishes.
+--       The script pushes the messages that it is given; the caller publishes the others.
 -- ->    {'planned', now, join_at} | {'follows', leader} | {'known'} | {'closed'}
 local e = redis.call('HMGET', KEYS[1], 'state', 'deadline')
 if not e[1] then return { 'closed' } end
@@ -14,13 +14,13 @@ local flight = ARGV[6]
 if flight ~= '' then
   local leader = redis.call('GET', flight)
   if leader and leader ~= id then
-    -- An id that was lost and accepted again need not lead what it led before.
+    -- An id that was lost and accepted again may lead another flight now, or none.
     local l = redis.call('HMGET', ENTRY .. leader, 'flight', 'deadline', 'finish_reserve')
     local end_at = deadline - ARGV[4]
     if l[1] == flight and l[2] - l[3] <= end_at then
       redis.call('HSET', ENTRY .. leader, 'follower:' .. id, 1)
       redis.call('HSET', KEYS[1], 'state', 'following', 'leader', leader, 'finish_reserve', ARGV[4])
-      redis.call('ZADD', KEYS[2], math.min(l[2] + 50, end_at), id)
+      redis.call('ZADD', KEYS[2], math.min(l[2] + FOLLOWER_EVERY_MS, end_at), id)
       return { 'follows', leader }
     end
   end
@@ -42,7 +42,7 @@ for i = 9, #ARGV, 7 do
   put('limit:' .. branch, now + limit_ms)
   put('resend:' .. branch, now + resend_ms)
   moment = math.min(moment, now + resend_ms)
-  -- A second attempt beyond the branch's own limit would do nothing.
+  -- A second attempt after the branch's own limit would be useless.
   if hedge_ms ~= '' and tonumber(hedge_ms) < tonumber(limit_ms) then
     put('hedge:' .. branch, now + hedge_ms)
     moment = math.min(moment, now + hedge_ms)

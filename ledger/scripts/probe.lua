@@ -1,15 +1,15 @@
--- One request tries what is open: all of these breakers are its to try, or none.
--- ARGV  id, claimed for (ms), '1' if it need not wait until the time is over, then names of a branch and its store
--- ->    1 if it may
+-- Claims open breakers for one request, which tries them: all of them or none.
+-- ARGV  id, claimed for (ms), '1' to claim before `open_until`, then names of a branch and its store
+-- ->    1 if the request may try
 local id, claimed_ms, early = unpack(ARGV, 1, 3)
 local now = now_ms()
 local mine = {}
 for i = 4, #ARGV do
-  local key = 'chorale:breaker:' .. ARGV[i]
+  local key = BREAKER .. ARGV[i]
   local b = redis.call('HMGET', key, 'open_until', 'probe', 'probe_until')
   if b[1] and b[2] ~= id then
     if early ~= '1' and now < tonumber(b[1]) then return 0 end
-    -- A claim whose request ended without saying anything of this branch runs out.
+    -- A claim expires if its request ended without a result for this branch.
     if b[2] and now < tonumber(b[3]) then return 0 end
     mine[#mine + 1] = key
   end

@@ -1,5 +1,6 @@
--- A branch's last act, once: the first answer wins, and replaces a failure.
--- KEYS  entry, moments     ARGV  id, branch, status, envelope, attempt, accepted_at of the request it worked for or ''
+-- A branch's last step.  The first answer wins and replaces a failure.
+-- KEYS  entry, moments
+-- ARGV  id, branch, status, envelope, attempt, accepted_at of the request that the branch worked for or ''
 -- ->    'counted' | 'waits' (for the other attempt) | 'joined' (callback pushed) | 'due' (the caller publishes it)
 --       | 'replaced' | 'duplicate' | 'closed'
 local id, b, status, envelope, attempt = unpack(ARGV)
@@ -12,7 +13,7 @@ if e[3] then
   redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope)
   return 'replaced'
 end
--- The failure is kept, since it is what to name if the other attempt never reports.
+-- Keep the failure: the answer names it if the other attempt never reports.
 if status == 'failed' and e[6] then
   if e[7] == attempt then return 'duplicate' end
   if not e[7] then
@@ -29,7 +30,7 @@ end
 local now = now_ms()
 local c = redis.call('HMGET', KEYS[1], 'callback_queue', 'callback', 'deadline', 'finish_reserve')
 redis.call('HINCRBY', KEYS[1], 'fuse_sent', 1)
-redis.call('ZADD', KEYS[2], math.min(now + 250, c[3] - c[4]), id)
+redis.call('ZADD', KEYS[2], math.min(now + FUSE_EVERY_MS, c[3] - c[4]), id)
 if c[2] == '' then return 'due' end
 redis.call('LPUSH', c[1], c[2])
 return 'joined'

@@ -1,6 +1,6 @@
--- A branch's first act.
+-- A branch's first step.
 -- KEYS  entry     ARGV  branch
--- ->    {milliseconds left, request, plan, now - accepted_at, accepted_at} | false where nobody waits for it any more
+-- ->    {milliseconds left, request, plan, now - accepted_at, accepted_at} | false if nobody waits for the branch any more
 local b = ARGV[1]
 local e = redis.call('HMGET', KEYS[1], 'state', 'limit:' .. b, 'join_at', 'status:' .. b, 'request', 'plan', 'accepted_at', 'decided')
 if e[1] ~= 'planned' or not e[2] or (e[4] and e[4] ~= 'failed') or e[8] then return false end

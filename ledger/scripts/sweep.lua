@@ -1,15 +1,15 @@
--- What is due.  The one sweeper that holds the lease acts; each request is leased by pushing its moment ahead.
--- KEYS  moments, sweeper     ARGV  sweeper's name, how many at most, lease (ms)
--- ->    {milliseconds until the next moment or -1, {action, id[, branch]}...};  -2 where another sweeper acts
--- actions: 'retrieve' (send it), 'plan' (plan it), 'part' (send it), 'hedge' (send it as attempt 2), 'fuse' (send it; 'fused' where it
---          was pushed here), 'end' (end it)
+-- Finds the requests that are due.  Only the sweeper that holds the lease acts; moving a request's moment ahead leases it.
+-- KEYS  moments, sweeper     ARGV  sweeper's name, maximum number of requests
+-- ->    {milliseconds until the next moment or -1, {action, id[, branch]}...};  {-2} if another sweeper acts
+-- actions: 'retrieve', 'part', 'hedge' (attempt 2 of a part) and 'fuse': the caller sends the message;
+--          'fused': the script pushed it;  'plan' and 'end': the caller plans or ends the request
 local now = now_ms()
 local holder = redis.call('GET', KEYS[2])
--- One that lasts longer than any is of a clock that was set back since.
-if holder and holder ~= ARGV[1] and redis.call('PTTL', KEYS[2]) <= tonumber(ARGV[3]) then return { -2 } end
--- A deletion first: over `maxmemory` Redis refuses writes only to a script that has not written yet.
+-- A lease that lasts longer than SWEEPER_LEASE_MS was taken before the clock was set back.
+if holder and holder ~= ARGV[1] and redis.call('PTTL', KEYS[2]) <= SWEEPER_LEASE_MS then return { -2 } end
+-- A deletion stands first: Redis over `maxmemory` refuses writes only to a script that has not written yet.
 redis.call('DEL', KEYS[2])
-redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[3])
+redis.call('SET', KEYS[2], ARGV[1], 'PX', SWEEPER_LEASE_MS)
 
 local actions, last = {}, {}
 local function act(...) actions[#actions + 1] = { ... } end
@@ -35,24 +35,24 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
     local moment = end_at
     local fuse_sent = tonumber(e.fuse_sent or 0)
     if now >= end_at then
-      -- A leader that ends at the same moment ends its followers, with an answer.
+      -- Followers come last: a leader that ends at the same moment answers them.
       if e.state == 'following' then last[#last + 1] = { 'end', id } else act('end', id) end
-      moment = now + ARGV[3]
+      moment = now + SWEEPER_LEASE_MS
     elseif e.state == 'accepted' or (e.state == 'following' and redis.call('EXISTS', ENTRY .. e.leader) == 0) then
       if e.state == 'following' then redis.call('HSET', key, 'state', 'accepted', 'retrieve_sent', 0) end
       local sent = redis.call('HINCRBY', key, 'retrieve_sent', 1)
-      if sent <= 4 then
-        act(sent <= 2 and 'retrieve' or 'plan', id)
-        moment = now + 100 * sent
+      if sent <= RETRIEVES + PLANS then
+        act(sent <= RETRIEVES and 'retrieve' or 'plan', id)
+        moment = now + PLAN_EVERY_MS * sent
       end
     elseif e.state == 'following' then
-      moment = now + 50
+      moment = now + FOLLOWER_EVERY_MS
     elseif e.state == 'planned' then
       if tonumber(e.left) <= 0 or now >= tonumber(e.join_at) then
-        if fuse_sent < 3 then
-          -- Once sent it may wait among others, as a part does.
+        if fuse_sent < FUSES then
+          -- A callback that was sent may still wait in its queue.
           if fuse_sent == 0 or redis.call('LLEN', e.callback_queue) == 0 then publish_fuse(key, id, e) end
-          moment = now + 250
+          moment = now + FUSE_EVERY_MS
         end
       else
         moment = tonumber(e.join_at)
@@ -69,12 +69,12 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
               end
             end
             local resent = tonumber(e['resent:' .. b] or 0)
-            if not e['status:' .. b] and not e['started:' .. b] and resent < 2 then
+            if not e['status:' .. b] and not e['started:' .. b] and resent < RESENDS then
               local at = tonumber(e['resend:' .. b])
               if at <= now then
-                at = now + 500
-                -- With others waiting in the queue it waits among them; more copies would only add to the load.
-                -- On another broker the list is never there, and the cap alone bounds the copies.
+                at = now + RESEND_EVERY_MS
+                -- If messages wait in the queue the part is among them, and a copy would only add to the load.
+                -- With another broker there is no such list, and RESENDS alone bounds the copies.
                 if redis.call('LLEN', queue) == 0 then
                   redis.call('HINCRBY', key, 'resent:' .. b, 1)
                   act('part', id, b)
@@ -89,12 +89,12 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
     elseif e.state == 'fusing' then
       if now < tonumber(e.fusing_until) then
         moment = tonumber(e.fusing_until)
-      elseif e.fusion_reserve and fuse_sent < 3 and now + e.fusion_reserve <= end_at then
+      elseif e.fusion_reserve and fuse_sent < FUSES and now + e.fusion_reserve <= end_at then
         publish_fuse(key, id, e)
-        moment = now + 250
+        moment = now + FUSE_EVERY_MS
       else
         act('end', id)
-        moment = now + ARGV[3]
+        moment = now + SWEEPER_LEASE_MS
       end
     end
     if now < end_at then moment = math.min(moment, end_at) end

@@ -2,10 +2,10 @@
 
     chord([chorale.search.bm25, chorale.search.vector, chorale.search.hyde])(chorale.fuse)
 
-The messages are those of a Celery chord; who joins is the ledger (`tasks.celery_surface.result_backend`).  The lean way pushes plan and
-messages in one script, and the script of the last report pushes the callback.  Where the broker is not the ledger's
-Redis, or where a rendered message is not what this version of Celery would send, it is `celery.chord` itself over the
-same result backend: more trips, the same join.
+The messages are those of a Celery chord; the ledger joins them (`tasks.celery_surface.result_backend`).  A lean chord
+needs two scripts: one writes the plan and pushes the messages, and the last report pushes the callback.  If the broker
+is not the ledger's Redis, or this version of Celery would send other messages, `celery.chord` is used over the same
+result backend: more round trips, the same join.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE, TASK_FUSE, TASK_R
 from structlog import get_logger
 
 from config.celery import is_redis
-from ledger.protocol import Callback, Ledger, Part, PlanOutcome
+from ledger.protocol import Callback, Part, PlanOutcome
+from ledger.redis import RedisLedger
 from models.plan import BranchPlan, Plan
 from tasks.celery_surface.rendered_messages import Template, check
 from tasks.celery_surface.result_backend import part_id
@@ -27,15 +28,15 @@ log = get_logger("chorale.fanout")
 
 
 class Fanout:
-    """Publishes chords and, for the sweeper, single messages of theirs."""
+    """Publishes chords and, for the sweeper, single messages of a chord."""
 
-    def __init__(self, app: Celery, ledger: Ledger, *, resend_after_s: float, lean: bool = True) -> None:
+    def __init__(self, app: Celery, ledger: RedisLedger, *, resend_after_s: float, lean: bool = True) -> None:
         self._app = app
         self._ledger = ledger
         self._resend_after_ms = round(resend_after_s * 1000)
         self._templates: dict[tuple[str, str], Template] = {}
         self.why_plain = self._why_plain() if lean else "CHORALE_LEAN is off"
-        """Why chords are published by Celery itself; None where they are lean."""
+        """Why Celery itself publishes chords; None if they are lean."""
 
     @property
     def is_lean(self) -> bool:
@@ -54,7 +55,7 @@ class Fanout:
         return why
 
     def publish(self, request_id: str, plan: Plan, *, flight: str | None = None) -> PlanOutcome:
-        """Write the plan and publish the chord, once: a second planner is told `known`."""
+        """Write the plan and publish the chord, once: a second planner gets `known`."""
         write_plan = partial(
             self._ledger.plan,
             request_id,
@@ -76,7 +77,7 @@ class Fanout:
         return outcome
 
     def send_part(self, request_id: str, branch: BranchPlan, *, attempt: int = 1) -> None:
-        """One part again; it carries what makes it one of the chord."""
+        """Send one part again, as a part of its chord."""
         if self.is_lean:
             self._app.backend.client.lpush(branch.queue, self._part_message(request_id, branch, attempt))
         else:
@@ -84,7 +85,7 @@ class Fanout:
             signature.apply_async(group_id=request_id, chord=self._fuse_signature(request_id))
 
     def send_fuse(self, request_id: str) -> None:
-        """The callback again."""
+        """Send the callback again."""
         self._fuse_signature(request_id).apply_async()
 
     def send_retrieve(self, request_id: str) -> None:

@@ -94,7 +94,7 @@ PROMISES = (
         "config/extensions.py",
         "    if len(owners) < 2:",
         "    if True:",
-        "tests/unit/config/test_extensions.py::test_a_name_of_our_own_is_refused",
+        "tests/unit/config/test_extensions.py::test_a_package_cannot_take_a_built_in_name",
     ),
     Mutant(
         "Documents go into the stores that take documents, and into no others",

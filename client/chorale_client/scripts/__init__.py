@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -10,14 +11,27 @@ from typing import Any
 from redis import Redis
 from redis.commands.core import Script
 
+from chorale_client import keys
+from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
+
 _HERE = files(__name__)
-PRELUDE = _HERE.joinpath("prelude.lua").read_text(encoding="utf-8")
+
+
+def prelude(constants: ProtocolConstants = PROTOCOL) -> str:
+    """The text in front of every script: the names of `keys`, the constants, and the functions of `prelude.lua`."""
+    names = {name: f"'{value}'" for name, value in vars(keys).items() if name.isupper()}
+    names |= {name.upper(): str(value) for name, value in asdict(constants).items()}
+    functions = _HERE.joinpath("prelude.lua").read_text(encoding="utf-8")
+    return f"local {', '.join(names)} =\n  {', '.join(names.values())}\n{functions}"
+
+
+PRELUDE = prelude()
 
 
 class Scripts:
-    """The `*.lua` of a folder by name, on one server, each sent to it once; a caller's own where none is named.
+    """Runs the `*.lua` files of a folder by name; the caller's own folder by default.
 
-    `prelude` stands in front of every script; another one brings another clock.
+    Each text is sent to the server once.  Tests give another `prelude` to bring another clock or other constants.
     """
 
     def __init__(self, client: Redis, folder: Traversable = _HERE, *, prelude: str = PRELUDE) -> None:

@@ -1,7 +1,6 @@
 -- KEYS  entry, result, moments, outbox, overload
 -- ARGV  id, request, fingerprint, head, timeout (ms), kept for (ms), answer's time to live (ms), tail of a refusal,
---       the result that gives way to this request: a refusal, or '',
---       tail of a refusal where as many ended requests wait for the audit as may, with when to ask again
+--       a refusal that this request replaces, or '', tail of a refusal because the outbox is full
 -- ->    {'accepted', now, deadline} | {'known', state, accepted_at, deadline} | {'conflict'} | {'ended', result}
 --       | {'refused', now, deadline, result}
 local known = redis.call('HMGET', KEYS[1], 'fingerprint', 'state', 'accepted_at', 'deadline')
@@ -24,7 +23,7 @@ if result then redis.call('DEL', KEYS[2]) end
 redis.call('HSET', KEYS[1], 'state', 'accepted', 'request', ARGV[2], 'fingerprint', ARGV[3], 'head', ARGV[4],
   'accepted_at', now, 'deadline', deadline, 'answer_ttl', ARGV[7])
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
--- Nobody plans it within a moment: the sweeper sends `chorale.retrieve` again.
-local moment = math.min(now + 100, deadline - finish_reserve(ARGV[5]))
+-- If nobody plans the request by then, the sweeper sends `chorale.retrieve` again.
+local moment = math.min(now + PLAN_EVERY_MS, deadline - finish_reserve(ARGV[5]))
 redis.call('ZADD', KEYS[3], moment, ARGV[1])
 return { 'accepted', now, deadline }

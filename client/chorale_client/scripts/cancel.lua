@@ -1,6 +1,6 @@
--- The caller wants no answer any more.
--- KEYS  entry, result, moments, outbox     ARGV  id, tail as far as its questions, one question
--- ->    the result it ended with, now or before; false where nothing is known of it
+-- Ends a request because its caller no longer wants the answer.
+-- KEYS  entry, result, moments, outbox     ARGV  id, tail up to its list of questions, one question
+-- ->    the result that the request ended with, now or before; false if the request is unknown
 local request = redis.call('HGET', KEYS[1], 'request')
 if not request then return redis.call('GET', KEYS[2]) end
 local is_read, read = pcall(cjson.decode, request)

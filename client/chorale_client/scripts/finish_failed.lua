@@ -1,7 +1,7 @@
--- A caller that waited in vain ends the request itself; this works even where Redis lost the entry.
+-- A caller that waited in vain ends the request itself; this works even if Redis lost the entry.
 -- KEYS  entry, result, moments, outbox
--- ARGV  id, tail of one that was never planned, request, fingerprint, head, accepted_at, answer's time to live (ms),
---       tail of one that was planned, tail of one whose fusion began
+-- ARGV  id, tail for a request that was never planned, request, fingerprint, head, accepted_at, answer's TTL (ms),
+--       tail for a planned request, tail for a request whose fusion began
 -- ->    the result, whoever wrote it
 local result = redis.call('GET', KEYS[2])
 if result then return result end

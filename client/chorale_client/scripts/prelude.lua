@@ -1,9 +1,5 @@
--- In front of every script: the clock, and the one way a request ends.
-
-local ENTRY, RESULT, MOMENTS, OUTBOX =
-  'chorale:request:', 'celery-task-meta-', 'chorale:moments', 'chorale:outbox'
-local OUTBOX_LIMIT, OUTBOX_REFUSED = 'chorale:outbox:limit', 'chorale:outbox:refused'
-local DEFAULT_OUTBOX_LIMIT = 10000
+-- Stands in front of every script: the clock, and the one way a request ends.  Names in capitals are declared before
+-- this text, from `chorale_client.keys` and `chorale_client.protocol_constants`.
 
 local function now_ms()
   local time = redis.call('TIME')
@@ -27,9 +23,9 @@ local function iso_8601(ms)
     math.floor(rest / 3600), math.floor(rest % 3600 / 60), rest % 60, ms % 1000)
 end
 
--- Kept for the terminal write until the plan says how much; whole milliseconds, as every time in here.
+-- Milliseconds kept for the terminal write of a request without a plan.  Every time in here is whole milliseconds.
 local function finish_reserve(timeout)
-  return math.min(60, math.floor(timeout / 5))
+  return math.min(LONGEST_FINISH_RESERVE_MS, math.floor(timeout * FINISH_RESERVE_PERCENT / 100))
 end
 
 local function as_table(flat)
@@ -38,15 +34,16 @@ local function as_table(flat)
   return t
 end
 
--- How much of what may wait for the audit does: from 0.5 on new entries have no candidates, from 1 on no request is let in.
+-- Entries in the outbox, as a share of its limit.  From BRIEF_FROM_SHARE on new entries have no candidates; from 1 on no
+-- request is accepted.
 local function outbox_share()
   local limit = tonumber(redis.call('GET', OUTBOX_LIMIT)) or DEFAULT_OUTBOX_LIMIT
   return limit > 0 and redis.call('XLEN', OUTBOX) / limit or 0
 end
 
--- The answer is put together here, so that `took_ms` is by this clock and followers get their own head.
--- Deletions stand before writes: Redis refuses writes over `maxmemory` only to a script that has not written yet.
--- `only_counted`: without an entry for the audit.
+-- Builds the answer here, so that `took_ms` is by this clock and each follower gets its own head.
+-- Deletions stand before writes: Redis over `maxmemory` refuses writes only to a script that has not written yet.
+-- `only_counted`: count the request and write no entry for the audit.
 local function write_end(id, entry, by, tail, now, only_counted)
   redis.call('DEL', ENTRY .. id)
   redis.call('ZREM', MOMENTS, id)
@@ -60,7 +57,7 @@ local function write_end(id, entry, by, tail, now, only_counted)
     redis.call('INCR', OUTBOX_REFUSED)
     return result
   end
-  local is_filling = outbox_share() >= 0.5
+  local is_filling = outbox_share() >= BRIEF_FROM_SHARE
   local fields = { 'id', id, 'accepted_at', entry.accepted_at, 'ended_at', string.format('%d', now), 'by', by,
     'request', entry.request, 'plan', entry.plan or '', 'answer', answer }
   for field, value in pairs(entry) do
@@ -77,22 +74,23 @@ local function write_end(id, entry, by, tail, now, only_counted)
   return result
 end
 
--- First terminal write wins: without an entry there is nothing to end.
+-- The first terminal write wins: it deletes the entry, and without an entry there is nothing to end.
 local function end_request(id, by, tail, now)
   local entry = as_table(redis.call('HGETALL', ENTRY .. id))
   if not entry.state then return nil end
   return write_end(id, entry, by, tail, now), entry
 end
 
--- Those who followed this request: the same answer where it is whole or where too little time is left to try again;
--- the others are planned anew, and the first of them leads.  Where it was cancelled, all are: that is never theirs.
+-- Ends the followers of a request that has ended.  A follower gets the same answer if the answer is complete, or if the
+-- follower has too little time left for a plan of its own.  The others are planned anew, and the first of them leads.
+-- After a cancellation all followers are planned anew.
 local function release_followers(entry, tail, is_complete, now, is_cancelled)
   for field in pairs(entry) do
     if string.sub(field, 1, 9) == 'follower:' then
       local follower = string.sub(field, 10)
       local f = redis.call('HMGET', ENTRY .. follower, 'state', 'accepted_at', 'deadline')
       if f[1] == 'following' then
-        if not is_cancelled and (is_complete or (f[3] - now) * 2 < f[3] - f[2]) then
+        if not is_cancelled and (is_complete or f[3] - now < REPLAN_SHARE * (f[3] - f[2])) then
           end_request(follower, 'leader', tail, now)
         else
           redis.call('HSET', ENTRY .. follower, 'state', 'accepted', 'retrieve_sent', 0)

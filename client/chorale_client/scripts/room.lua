@@ -1,5 +1,5 @@
--- Whether a queue's server has room for a message: a quarter of its memory stays for requests.
--- KEYS  the queue     ARGV  bytes that the message takes     -> none, or {percent in use, messages in the queue}
+-- Whether a queue's server has room for a message.  A quarter of its memory is reserved for requests.
+-- KEYS  queue     ARGV  size of the message (bytes)     ->  nil if there is room, else {percent in use, messages in the queue}
 local memory = redis.call('INFO', 'memory')
 local limit = tonumber(string.match(memory, 'maxmemory:(%d+)'))
 local used = tonumber(string.match(memory, 'used_memory:(%d+)'))

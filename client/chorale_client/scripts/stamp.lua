@@ -1,6 +1,6 @@
--- A stamp that is later than every other, though the clock is set back.
--- KEYS  the last one, messages of the namespace that are not done     ARGV  message's ticket, kept for (s)
---       of who writes without a message: the last one alone
+-- A stamp that is later than every earlier stamp, even after the clock was set back.
+-- KEYS  the last stamp, messages of the namespace that are not done     ARGV  message's ticket, kept for (s)
+--       A writer without a message gives the last stamp alone.
 -- ->    microseconds
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -8,18 +8,19 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
 from chorale_client import Request
 from chorale_client.keys import OUTBOX, SWEEPER, entry_key, result_key
-from chorale_client.ledger import DEFAULT_OUTBOX_LIMIT, CallersLedger
-from chorale_client.scripts import PRELUDE
+from chorale_client.ledger import CallersLedger
+from chorale_client.protocol_constants import PROTOCOL
+from chorale_client.scripts import prelude
 from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
-from config.settings import Settings
 from ledger.redis import RedisLedger
 from tests.contracts.ledger import (
     TAIL,
@@ -179,11 +180,8 @@ class TestSweeping(SweepingContract):
             time.sleep(0.002)
         assert entry.now_ms >= accepted.deadline_ms - 10
 
-    def test_a_sweepers_lease_is_the_servers(
-        self, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("ledger.redis.SWEEPER_LEASE_MS", 60_000)
-        real = RedisLedger(redis_client)
+    def test_a_sweepers_lease_is_the_servers(self, redis_client: Redis) -> None:
+        real = RedisLedger(redis_client, prelude=prelude(replace(PROTOCOL, sweeper_lease_ms=60_000)))
         assert real.sweep("first").is_acting
         assert not real.sweep("second").is_acting
         assert 0 < redis_client.pttl(SWEEPER) <= 60_000
@@ -206,10 +204,7 @@ class TestHedging(HedgingContract): ...
 class TestRefusing(RefusingContract): ...
 
 
-class TestOutbox(OutboxContract):
-    def test_the_scripts_and_the_settings_have_one_default(self) -> None:
-        assert f"local DEFAULT_OUTBOX_LIMIT = {DEFAULT_OUTBOX_LIMIT}\n" in PRELUDE
-        assert Settings.model_fields["outbox_limit"].default == DEFAULT_OUTBOX_LIMIT
+class TestOutbox(OutboxContract): ...
 
 
 def test_an_entry_that_nobody_ended_and_a_flight_expire(redis_client: Redis, callers: CallersLedger) -> None:

@@ -1,4 +1,4 @@
-"""The scripts and their plain model side by side: whatever is done is done to both, and both have to answer alike."""
+"""The scripts and their model side by side: every call goes to both, and both have to answer alike."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from chorale_client import RequestIdConflict
 from chorale_client.ledger import Accepted
+from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from redis import Redis
 
 from ledger.protocol import Action, Callback, Part
@@ -19,24 +20,33 @@ Outcome = TypeVar("Outcome")
 
 
 class LedgerPair:
-    def __init__(self, client: Redis) -> None:
-        self.real, self.model = SteppedRedis(client), SteppedMemory()
-        self.promises = Promises()
+    """`scripts` are the constants of the scripts, where they are not those of the model."""
+
+    def __init__(
+        self,
+        client: Redis,
+        constants: ProtocolConstants = PROTOCOL,
+        *,
+        scripts: ProtocolConstants | None = None,
+    ) -> None:
+        self.constants = constants
+        self.real, self.model = SteppedRedis(client, scripts or constants), SteppedMemory(constants)
+        self.promises = Promises(constants)
 
     def both(self, call: Callable[[SteppedLedger], Outcome]) -> Outcome:
-        """Do it to both; the answer, which has to be the same."""
+        """Call both and return their answer, which has to be the same."""
         real, model = call(self.real), call(self.model)
         assert real == model
         return model
 
     def check(self, *, is_swept: bool) -> None:
-        """Both look alike, and what the ledger promises holds; `is_swept`: a sweeper lived all along."""
+        """Both look alike, and the promises of the ledger hold.  `is_swept`: a sweeper was alive all the time."""
         view = self.real.view()
         assert view == self.model.view()
         self.promises.hold(view, self.model.now_ms(), is_swept=is_swept)
 
     def pick(self, nth: int, *, state: str | None = None) -> str:
-        """A request in this state if there is one; else one in flight or, now and then, one that has been."""
+        """A request in this state if there is one; else a request in flight, one that has ended, or an unknown one."""
         entries = self.model.view().entries
         choice = sorted(request_id for request_id, entry in entries.items() if entry.state == state)
         if not choice:
@@ -45,7 +55,7 @@ class LedgerPair:
         return choice[nth % len(choice)]
 
     def new_id(self, letter: str) -> str:
-        # The letter in front, since at one moment ids go by the alphabet.
+        # The letter comes first: requests with the same moment are swept in the order of their ids.
         return f"{letter}{sum(self.promises.ends_due.values())}"
 
     def accept(
@@ -121,7 +131,10 @@ class LedgerPair:
             self.promises.reported[request_id][branch] = envelope.to_wire()
 
     def join(self, request_id: str, *, force: bool) -> bool:
-        return self.both(lambda stepped: stepped.ledger.join(request_id, force=force)) is not None
+        snapshot = self.both(lambda stepped: stepped.ledger.join(request_id, force=force))
+        # Compared here, since the end that usually follows deletes what the join wrote.
+        self.both(lambda stepped: stepped.moments())
+        return snapshot is not None
 
     def finish(self, request_id: str, status: str, *, by: str) -> None:
         self.both(
@@ -135,10 +148,10 @@ class LedgerPair:
         assert self.model.callers.state(request_id) is None
 
     def sweep(self, sweeper: str, most: int = 64, done: int = 64) -> int | None:
-        """A sweeper looks, does so many of its actions, and dies or lives on.  Until the next moment (ms)."""
+        """A sweeper does the first `done` of its actions.  Returns the milliseconds until the next moment."""
         real = self.real.ledger.sweep(sweeper, most=most)
         found = self.model.ledger.sweep(sweeper, most=most)
-        # Parts of one request have no order.
+        # The parts of one request have no order.
         assert sorted(real.actions, key=str) == sorted(found.actions, key=str)
         assert (real.next_in_ms, real.is_acting) == (found.next_in_ms, found.is_acting)
         for action in found.actions:
@@ -173,6 +186,6 @@ class LedgerPair:
             self.both(lambda stepped, ms=step_ms: stepped.step(ms))  # type: ignore[misc]
 
     def ended(self, view: View) -> set[str]:
-        """The ids of which the last request has ended."""
+        """The ids whose last request has ended."""
         is_of = self.promises.is_of
         return {one for fields in view.outbox if is_of(one := fields[b"id"].decode(), fields)}

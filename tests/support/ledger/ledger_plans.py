@@ -47,6 +47,7 @@ def a_request(request_id: str, timeout_s: float, top_k: int = 5) -> Request:
 
 
 def reserves_ms(timeout_ms: int) -> tuple[int, int]:
+    """A planner's (finish, fusion) reserves."""
     finish_ms = min(60, timeout_ms // 5)
     return finish_ms, finish_ms + min(100, timeout_ms * 2 // 5)
 

@@ -11,19 +11,21 @@ from typing import Protocol, cast
 
 from chorale_client.keys import ENTRY, FLIGHT, MOMENTS, OUTBOX, OVERLOAD, RESULT, entry_key
 from chorale_client.ledger import CallersLedger
-from chorale_client.scripts import PRELUDE
+from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
+from chorale_client.scripts import prelude
 from redis import Redis
 
-from ledger.memory import MemoryLedger
 from ledger.outbox import publish_outbox_limit, read_outbox_bound
-from ledger.protocol import CallersSide, Entry, Ledger
+from ledger.protocol import Entry
 from ledger.redis import RedisLedger, _entry
+from tests.support.ledger.ledger_interfaces import CallersSide, Ledger
+from tests.support.ledger.memory_ledger import MemoryLedger
 
 BEGIN_MS = 1_790_000_000_000
 
 NOW, EXPIRIES = "stepped:now", "stepped:expiries"
 
-STEPPED_PRELUDE = (
+STEPPED_CLOCK = (
     f"local NOW, EXPIRIES = '{NOW}', '{EXPIRIES}'\n"
     + """
 local server = redis
@@ -47,7 +49,6 @@ local redis = { call = function(command, key, ...)
   return server.call(command, key, ...)
 end }
 """
-    + PRELUDE
 )
 
 
@@ -121,9 +122,9 @@ class SteppedLedger(Protocol):
 
 
 class SteppedMemory:
-    def __init__(self) -> None:
+    def __init__(self, constants: ProtocolConstants = PROTOCOL) -> None:
         self._now_ms = BEGIN_MS
-        self.ledger = self.callers = MemoryLedger(clock=self.now_ms)
+        self.ledger = self.callers = MemoryLedger(clock=self.now_ms, constants=constants)
 
     def now_ms(self) -> int:
         return self._now_ms
@@ -184,10 +185,11 @@ class SteppedMemory:
 class SteppedRedis:
     """On an empty Redis."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, constants: ProtocolConstants = PROTOCOL) -> None:
         self.client = client
-        self.ledger = RedisLedger(client, prelude=STEPPED_PRELUDE)
-        self.callers = CallersLedger(client, prelude=STEPPED_PRELUDE)
+        text = STEPPED_CLOCK + prelude(constants)
+        self.ledger = RedisLedger(client, prelude=text)
+        self.callers = CallersLedger(client, prelude=text)
         client.set(NOW, BEGIN_MS)
 
     def now_ms(self) -> int:

@@ -1,13 +1,11 @@
-"""A request in flight as plain values: the protocol without its Redis.
-
-`ledger.memory` changes these values step by step; docs/reference/ledger.md explains them.
-"""
+"""A request in flight as plain values, for the model of the ledger; docs/reference/ledger.md explains them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from chorale_client.protocol_constants import ProtocolConstants
 from chorale_client.words import EnvelopeStatus
 
 from ledger.protocol import Callback, Entry, Part, ReportOutcome
@@ -76,6 +74,7 @@ class RequestInFlight:
     accepted_at_ms: int
     deadline_ms: int
     answer_ttl_ms: int
+    constants: ProtocolConstants
     state: str = "accepted"
     plan: bytes | None = None
     parts: dict[str, PartInFlight] = field(default_factory=dict)
@@ -98,7 +97,8 @@ class RequestInFlight:
         """When the sweeper ends it; before the plan knows better, the reserve follows from the time limit."""
         if self.finish_reserve_ms is not None:
             return self.deadline_ms - self.finish_reserve_ms
-        return self.deadline_ms - min(60, (self.deadline_ms - self.accepted_at_ms) // 5)
+        share_ms = (self.deadline_ms - self.accepted_at_ms) * self.constants.finish_reserve_percent // 100
+        return self.deadline_ms - min(self.constants.longest_finish_reserve_ms, share_ms)
 
     @property
     def left(self) -> int:
