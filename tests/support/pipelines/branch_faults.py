@@ -1,7 +1,7 @@
-"""Kinds of branches that tests register: each fails as a foreign task, a lost process or a lost message would.
+"""Kinds of branches that fail as a foreign task, a lost process or a lost message would.
 
-A process that ran `PRELOAD` first knows them; `pipeline_file` declares a branch of each beside a healthy `bm25`.  What
-they do, they do as Celery tasks of their own, outside of the care that `tasks.request.search` takes.
+A process that ran `PRELOAD` first knows them.  `pipeline_file` declares a branch of each kind beside a healthy `bm25`.  They
+are Celery tasks of their own, without the precautions of `tasks.request.search`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tasks.request import search
 from tests.support.pipelines.kinds import declare, kinds_with
 
 QUEUE, FORKED, UNSERVED = "chorale.faults", "chorale.forked", "chorale.unserved"
-"""Of the faulty branches; of those that need a pool with processes; of one that no worker takes anything from."""
+"""The queue of the faulty branches, that of branches that need a process pool, and one without a worker."""
 
 HELD_QUEUE = "chorale.held"
-"""Of the kinds `held` and `perishable`; a test starts its workers."""
+"""The queue of the kinds `held` and `perishable`; a test starts its workers."""
 
 PRELOAD = "from tests.support.pipelines import branch_faults; branch_faults.install()\n"
 
@@ -49,10 +49,10 @@ PREFORK = [
 """Celery's own command."""
 
 DELIVERIES = "test:deliveries:"
-"""How often the kind `fickle` was delivered, by the request's id."""
+"""Key prefix: how often the kind `fickle` was delivered, by request id."""
 
 LET_GO = "test:let_go:"
-"""Where one attempt of the kind `held` waits to be let go, by the request's id and the attempt."""
+"""Key prefix: the list on which an attempt of the kind `held` waits, by request id and attempt."""
 
 PERISHABLE_S = 0.3
 """How long a broker keeps a message of the kind `perishable`."""
@@ -118,7 +118,7 @@ def _retries_much_later(task: Any, request_id: str, branch: str, **_: Any) -> No
 
 
 def _is_not_counted(task: Any, request_id: str, branch: str, **_: Any) -> Report:
-    """As a task of celery-batches, whose request knows no chord; or a worker lost between storing and counting."""
+    """Like a task of celery-batches, whose request has no chord, or a worker lost between storing and counting."""
     _begun(task, request_id, branch)
     task.request.chord = None
     return Report(envelope_of(branch, "error"))
@@ -148,7 +148,7 @@ def _is_killed(task: Any, request_id: str, branch: str, **_: Any) -> None:
 
 
 def _is_fickle(task: Any, request_id: str, branch: str, **_: Any) -> Report:
-    """Answers at every delivery, whether or not somebody still waits: `bread` first, `repairs` after that."""
+    """Answers every delivery, even if nobody waits for it: `bread` first, then `repairs`."""
     _begun(task, request_id, branch)
     count = task.app.resources.redis.incr(DELIVERIES + request_id)
     if branch == "fails_first" and count == 1:
@@ -159,7 +159,7 @@ def _is_fickle(task: Any, request_id: str, branch: str, **_: Any) -> Report:
 
 
 def _is_held(task: Any, request_id: str, branch: str, attempt: int = 1, **_: Any) -> Report:
-    """Begins, and answers once it is let go: `bread` at the first attempt, `repairs` at the second."""
+    """Begins, and answers when the test lets it: `bread` at the first attempt, `repairs` at the second."""
     _begun(task, request_id, branch)
     task.app.resources.redis.incr(DELIVERIES + request_id)
     task.app.resources.redis.brpop([f"{LET_GO}{request_id}:{attempt}"], timeout=4)
@@ -210,22 +210,22 @@ TASKS: Mapping[str, Task] = {
     "of_another_shape": _answers_otherwise,
     "no_json": _answers_otherwise,
 }
-"""What a branch does, by its kind and name."""
+"""What a branch does, by its kind, which is also its name."""
 
 UNKNOWN = "unknown"
-"""A kind that may be declared and that no worker has a task for, as in the middle of a deploy."""
+"""A kind that can be declared and for which no worker has a task, as during a deploy."""
 
 OPTIONS: Mapping[str, dict[str, Any]] = {
     "sleeps": {"time_limit": 0.3},
     "perishable": {"expires": PERISHABLE_S},
 }
-"""What Celery is told of a task besides, by its kind."""
+"""Celery's options of a task, by its kind."""
 
 KINDS = kinds_with(UNKNOWN, *TASKS)
 
 
 def pipeline_file(folder: Path) -> Path:
-    """A pipeline of `bm25` and every faulty kind; those share one queue."""
+    """A pipeline of `bm25` and every faulty kind."""
     tables = ['[stores.local]\nkind = "embedded"\n', _branch("bm25", "lexical", "chorale.bm25")]
     queues = {
         "sleeps": FORKED,
@@ -246,7 +246,7 @@ def _branch(kind: str, group: str, queue: str) -> str:
 
 
 def install() -> None:
-    """Let this process declare the kinds, and register their tasks beside those of the product."""
+    """Declare the kinds in this process, and register their tasks in place of the product's."""
     declare(**{kind: KINDS.branches[kind].search for kind in (UNKNOWN, *TASKS)})
     register = search.register
 

@@ -1,4 +1,4 @@
-"""Packages with entry points, installed where this process and those that it starts find them."""
+"""Packages with entry points, installed for this process and those that it starts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "chorale-wiki-source"
 
 
 def install_example(folder: Path) -> Path:
-    """The folder into which the example package is installed, as pip would do it."""
+    """Install the example package, as pip would; returns the folder of the installation."""
     left_out = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
-    # From a copy, so that no build folder is left beside the sources.
+    # Installed from a copy, so that the build leaves no folder beside the sources.
     source = shutil.copytree(EXAMPLE, folder / "source", ignore=left_out)
     command = [
         sys.executable,
@@ -53,7 +53,7 @@ def write_package(folder: Path, name: str, module: str, **groups: str) -> None:
 
 @contextmanager
 def importable(folder: Path) -> Iterator[None]:
-    """What is installed there is found by this process, and forgotten afterwards."""
+    """This process finds what is installed in the folder, and forgets it afterwards."""
     before = set(sys.modules)
     sys.path.insert(0, str(folder))
     _forget()

@@ -1,4 +1,4 @@
-"""Stores, kinds, methods and generators of other packages: found by name, and only what is named is imported."""
+"""Store kinds, branch kinds and methods of packages: found by name, and imported only if a pipeline names them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_package_that_does_not_import_is_named(site: Path, declares: Declares)
     assert "No module named 'nowhere_to_be_found'" in said
 
 
-def test_what_is_of_the_wrong_shape_is_named(site: Path, declares: Declares) -> None:
+def test_an_object_of_the_wrong_class_is_named(site: Path, declares: Declares) -> None:
     write_package(site, "odd", "STORE = {}", stores="odd = odd:STORE")
     with importable(site):
         said = refusal(declares, PIPELINE.replace('"shelf"', '"odd"'))
@@ -131,7 +131,7 @@ def test_what_is_of_the_wrong_shape_is_named(site: Path, declares: Declares) -> 
     assert "models.extensions.StoreKind" in said
 
 
-def test_a_name_of_our_own_is_refused(site: Path, declares: Declares) -> None:
+def test_a_package_cannot_take_a_built_in_name(site: Path, declares: Declares) -> None:
     write_package(site, "thief", MODULE, stores="embedded = thief:SHELF")
     with importable(site):
         said = refusal(declares, PIPELINE)
@@ -148,7 +148,7 @@ def test_a_name_that_two_packages_claim_is_refused(site: Path, declares: Declare
     assert {"good 1.0", "second 1.0"} <= set(said.split("claimed by ")[1].split(":")[0].split(" and by "))
 
 
-def test_a_method_that_is_none_is_named(site: Path, declares: Declares) -> None:
+def test_a_wrong_method_is_named_with_its_package(site: Path, declares: Declares) -> None:
     write_package(site, "odd", MODULE, methods="text = odd:TEXT\nmedian = odd:MEAN")
     with importable(site):
         said = refusal(declares, PIPELINE.replace('"mean"', '"text"'))
@@ -161,7 +161,7 @@ def test_a_method_that_is_none_is_named(site: Path, declares: Declares) -> None:
 
 
 def test_reading_one_declaration_changes_no_other(site: Path, declares: Declares) -> None:
-    """What a package brings is known where a pipeline names it, and nowhere else."""
+    """A package's method is known to the pipeline that names it, and to no other."""
     assert "mean" in declares(PIPELINE).kinds.methods
     assert load_pipeline().kinds == BUILT_IN
 

@@ -1,4 +1,4 @@
-"""The pipeline declaration: the embedded default, files of one's own, and every way to get one wrong."""
+"""The pipeline declaration: the embedded default, own files, and every mistake in them."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_shipped_boosts_preset_can_be_named_from_any_file(declares: Declares) 
     assert boosts.authority["legge"] == 1.30
 
 
-def test_boosts_of_ones_own_are_bounded_unless_said(declares: Declares) -> None:
+def test_own_boosts_are_bounded_unless_declared_unbounded(declares: Declares) -> None:
     text = '[configurations.a]\nmethod = "rrf"\nboosts = "mine"\n[boosts.mine]\nauthority = { faq = 2 }\n'
     assert declares(SMALLEST + text).configurations["a"].boosts == BoostPlan(
         authority={"faq": 2.0}, max_places=5
@@ -172,7 +172,7 @@ def test_a_wrong_reranker_is_named_with_its_line(declares: Declares, table: str,
     assert complaint in str(raised.value)
 
 
-def test_a_configuration_names_a_reranker_that_is_declared(declares: Declares) -> None:
+def test_a_configuration_can_only_name_a_declared_reranker(declares: Declares) -> None:
     with pytest.raises(WrongDeclaration, match="no reranker 'large'; there are: small"):
         declares(
             f'{SMALLEST}[rerankers.small]\nmodel = "m"\n'
@@ -180,12 +180,12 @@ def test_a_configuration_names_a_reranker_that_is_declared(declares: Declares) -
         )
 
 
-def test_the_backends_that_may_be_declared_are_those_there_are() -> None:
+def test_the_backends_that_can_be_declared_exist() -> None:
     declared = RerankerDeclaration.model_fields["backend"].annotation
     assert get_args(declared) == tuple(RERANKERS)
 
 
-def test_kinds_and_methods_can_come_from_outside(tmp_path: Path) -> None:
+def test_kinds_and_methods_are_those_of_the_given_table(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text(
         '[stores.far]\nkind = "distant"\noptions = { url = "x" }\n'
@@ -330,7 +330,7 @@ def test_wrong_boosts_name_their_line(text: str, says: str, declares: Declares) 
         ),
     ],
 )
-def test_an_option_that_may_be_one_thing_or_another_has_one_complaint(
+def test_an_option_of_several_types_has_one_complaint(
     kind: str, options: str, says: str, declares: Declares
 ) -> None:
     with pytest.raises(WrongDeclaration) as error:
@@ -339,7 +339,7 @@ def test_an_option_that_may_be_one_thing_or_another_has_one_complaint(
     assert f"stores.far.options.{says}" in complaint
 
 
-def test_a_default_that_is_none_is_named(declares: Declares) -> None:
+def test_an_unknown_default_configuration_is_named(declares: Declares) -> None:
     with pytest.raises(
         WrongDeclaration, match=r":1: default_configuration: no configuration 'x'; there are: rrf"
     ):
@@ -353,7 +353,7 @@ def test_a_listing_is_in_the_order_of_metadata(name: str, declares: Declares) ->
         declares(SMALLEST + listing)
 
 
-def test_hyde_takes_only_generators_that_there_are(declares: Declares) -> None:
+def test_hyde_refuses_unknown_generators(declares: Declares) -> None:
     hyde = (
         '[branches.hyde]\nkind = "hyde"\ngroup = "d"\nstore = "local"\noptions = { generator = "oracle" }\n'
     )
@@ -366,7 +366,7 @@ def test_a_pipeline_without_branches_is_refused(declares: Declares) -> None:
         declares('[stores.local]\nkind = "embedded"\n')
 
 
-def test_every_mistake_is_told_at_once_in_the_order_of_lines(declares: Declares) -> None:
+def test_all_mistakes_are_reported_together_in_line_order(declares: Declares) -> None:
     text = SMALLEST.replace('"embedded"', '"x"').replace('"bm25"', '"y"').replace('"local"', '"z"')
     with pytest.raises(WrongDeclaration) as error:
         declares(text)

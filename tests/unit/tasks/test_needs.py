@@ -1,4 +1,4 @@
-"""What a branch uses of its process is loaded before its first request: the embedder, words and vectors of an index."""
+"""A worker loads what its branches need before the first request: embedder, words and vectors of an index."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_a_package_s_kind_needs_is_loaded_and_counted(site: Path, tmp_path:
     assert resources.threads_for_a_model == 2
 
 
-def test_a_need_that_there_is_not_stops_the_start_with_those_there_are(site: Path, tmp_path: Path) -> None:
+def test_an_unknown_need_stops_the_start_and_lists_the_known_ones(site: Path, tmp_path: Path) -> None:
     write_package(site, "unlike", MODULE.replace("NEEDS", '"vectros"'), branch_kinds="near = unlike:NEAR")
     said = "the package unlike .*no need vectros; there are: questions, passages, text, vectors"
     with pytest.raises(WrongDeclaration, match=said):

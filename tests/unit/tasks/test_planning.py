@@ -1,4 +1,4 @@
-"""From a request and a declaration to a plan: what is resolved, and what makes two questions the same."""
+"""A plan resolves a request with the declaration; the cache key says which questions are equal."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_request_chooses_branches_weights_method_and_depth() -> None:
         ),
     ],
 )
-def test_what_the_pipeline_does_not_have_is_answered_with_what_it_has(
+def test_an_unknown_name_in_a_request_is_refused_with_the_known_names(
     options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(NotOffered) as raised:
@@ -94,7 +94,9 @@ def test_what_the_pipeline_does_not_have_is_answered_with_what_it_has(
     # min(60, 20 %); and that + min(100, 40 %)
     [(2, 60, 160), (0.3, 60, 160), (0.25, 50, 150), (0.05, 10, 30), (60, 60, 160)],
 )
-def test_time_is_kept_for_the_end_and_for_fusing(timeout_s: float, finish_ms: int, fusion_ms: int) -> None:
+def test_time_is_kept_for_the_terminal_write_and_for_fusion(
+    timeout_s: float, finish_ms: int, fusion_ms: int
+) -> None:
     assert reserves_ms(timeout_s) == (finish_ms, fusion_ms)
 
 
@@ -134,7 +136,7 @@ def test_a_declared_reranker_is_in_the_plan_and_its_budget_is_kept_for_the_fusio
     assert plan_in(reranking, timeout_s=0.5).fusion_reserve_ms == 60 + 200
 
 
-def test_without_a_rerank_its_time_is_the_branches(reranking: Pipeline) -> None:
+def test_without_reranking_the_branches_get_its_time(reranking: Pipeline) -> None:
     for options in ({"rerank": "off"}, {"configuration": "plain"}):
         plan = plan_in(reranking, **options)
         assert (plan.rerank, plan.fusion_reserve_ms) == (None, 160)
@@ -142,7 +144,7 @@ def test_without_a_rerank_its_time_is_the_branches(reranking: Pipeline) -> None:
     assert plan_in(reranking, configuration="plain").stages == ()
 
 
-def test_on_fails_where_no_reranker_is_declared(reranking: Pipeline) -> None:
+def test_rerank_on_fails_if_no_reranker_is_declared(reranking: Pipeline) -> None:
     assert plan_in(reranking, rerank="on") == plan_in(reranking)
     with pytest.raises(NotOffered, match="'plain' declares no reranker; there are: best"):
         plan_in(reranking, rerank="on", configuration="plain")
@@ -150,7 +152,7 @@ def test_on_fails_where_no_reranker_is_declared(reranking: Pipeline) -> None:
         plan_of(make_request("bread", rerank="on"))
 
 
-def test_a_rerank_is_part_of_what_makes_two_questions_the_same_and_how_it_was_asked_for_is_not(
+def test_the_reranker_is_part_of_the_cache_key_and_the_rerank_option_is_not(
     reranking: Pipeline,
 ) -> None:
     def key(models: dict[str, str], **options: Any) -> str:
@@ -180,17 +182,17 @@ def test_with_on_missing_fail_the_required_branches_decide(
     assert {branch.name for branch in plan.branches if branch.is_decisive} == decisive
 
 
-def test_only_questions_with_a_text_are_searched_and_none_where_no_retrieval_is_wanted() -> None:
+def test_only_questions_with_a_text_are_searched_and_none_without_retrieval() -> None:
     assert plan_of(make_request(["bread", "", " \n", "water"])).asked == (0, 3)
     assert plan_of(make_request(["bread", "water"], needs_retrieval=False)).asked == ()
 
 
-def test_a_policy_and_weights_that_can_be_met_are_taken() -> None:
+def test_a_policy_and_weights_that_can_be_met_are_accepted() -> None:
     assert plan_of(make_request("bread", min_branches=3)).asked == (0,)
     assert plan_of(make_request("bread", weights={"bm25": 0, "vector": 0})).asked == (0,)
 
 
-def test_now_is_the_requests_or_the_moment_of_acceptance() -> None:
+def test_now_is_the_requests_or_else_the_time_of_acceptance() -> None:
     assert plan_of(make_request("bread")).now == "2026-03-01T12:00:00+00:00"
     assert plan_of(make_request("bread", now="2020-01-01")).now == "2020-01-01"
 
@@ -201,10 +203,10 @@ def test_a_plan_survives_the_wire() -> None:
 
 
 class TestEqualQuestions:
-    def test_white_space_and_composition_make_no_difference(self) -> None:
+    def test_white_space_and_composition_do_not_change_the_key(self) -> None:
         assert key_of("caf\u00e9  bread") == key_of(" cafe\u0301 bread\n")
 
-    def test_who_asks_and_how_long_they_wait_makes_none(self) -> None:
+    def test_caller_and_timeout_do_not_change_the_key(self) -> None:
         assert key_of(correlation_id="a", tags={"x": "y"}, timeout_s=5, request_id="other") == key_of()
 
     @pytest.mark.parametrize(
@@ -226,16 +228,16 @@ class TestEqualQuestions:
             {"boosts": "off"},
         ],
     )
-    def test_every_option_that_changes_the_answer_makes_one(self, options: dict[str, Any]) -> None:
+    def test_every_option_that_changes_the_answer_changes_the_key(self, options: dict[str, Any]) -> None:
         assert key_of(**options) != key_of()
 
-    def test_so_do_text_hypotheses_and_models(self) -> None:
+    def test_text_hypotheses_and_models_change_the_key(self) -> None:
         assert key_of("Bread") != key_of("bread")
         assert key_of(models={"embedder": "xyz"}) != key_of()
         request = make_request({"text": "bread", "hypothetical_documents": ["Bread is baked."]})
         assert question_keys(request, plan_of(request))[0] != key_of()
 
-    def test_so_does_every_variant(self) -> None:
+    def test_every_variant_changes_the_key(self) -> None:
         variants: list[dict[str, Any]] = [
             {"kind": kind, "text": "loaf"} for kind in ("keyword", "semantic", "entity")
         ]
@@ -244,7 +246,7 @@ class TestEqualQuestions:
         keys = {question_keys(request, plan_of(request))[0] for request in requests}
         assert len(keys | {key_of()}) == 5
 
-    def test_with_boosts_by_age_a_new_day_is_a_new_question(self) -> None:
+    def test_with_boosts_by_age_the_key_changes_every_day(self) -> None:
         tomorrow = datetime(2026, 3, 2, 12, tzinfo=UTC)
         assert key_of(at=tomorrow) == key_of()
         assert key_of(at=tomorrow, configuration="italian-law") != key_of(configuration="italian-law")

@@ -27,14 +27,14 @@ def resources_of(model: Path, **settings: Any) -> Resources:
     )
 
 
-def test_answers_depend_on_one_model_where_both_sides_have_one_precision(model: Path) -> None:
+def test_with_one_precision_for_both_sides_answers_depend_on_one_model(model: Path) -> None:
     exact = resources_of(model)
     fast = resources_of(model, embedder_document_precision="int8", embedder_question_precision="int8")
     assert exact.fingerprints.keys() == fast.fingerprints.keys() == {"embedder", "feedback"}
     assert exact.fingerprints["embedder"] != fast.fingerprints["embedder"]
 
 
-def test_the_precision_of_questions_is_recorded_where_it_is_another(model: Path) -> None:
+def test_a_different_precision_of_questions_is_recorded(model: Path) -> None:
     exact = resources_of(model)
     mixed = resources_of(model, embedder_question_precision="int8")
     fast = resources_of(model, embedder_document_precision="int8", embedder_question_precision="int8")
@@ -64,7 +64,7 @@ method = "rrf"
 """
 
 
-def test_answers_depend_on_how_passages_stand_in_for_documents(model: Path, tmp_path: Path) -> None:
+def test_answers_depend_on_the_feedback_settings(model: Path, tmp_path: Path) -> None:
     def feedback(kind: str = "hyde", options: str = "", **settings: Any) -> str | None:
         file = tmp_path / "pipeline.toml"
         file.write_text(HYDE.replace("KIND", kind).replace("OPTIONS", options))
@@ -78,7 +78,7 @@ def test_answers_depend_on_how_passages_stand_in_for_documents(model: Path, tmp_
     assert feedback("vector") is None
 
 
-def test_cached_questions_are_those_of_the_questions_precision(model: Path) -> None:
+def test_cached_vectors_have_the_precision_of_questions(model: Path) -> None:
     mixed = resources_of(model, embedder_question_precision="int8")
     asked = mixed.embedder.questions.embed_questions(TEXTS)
     assert np.array_equal(mixed.questions.embed_questions(TEXTS), asked)
@@ -86,7 +86,7 @@ def test_cached_questions_are_those_of_the_questions_precision(model: Path) -> N
     assert not np.array_equal(asked, mixed.embedder.embed_passages(TEXTS))
 
 
-def test_a_precision_that_a_backend_has_not_is_refused_with_those_it_has(model: Path) -> None:
+def test_an_unsupported_precision_is_refused_and_the_supported_ones_are_listed(model: Path) -> None:
     resources = resources_of(
         model, embedder_backend="sentence_transformers", embedder_question_precision="int8"
     )
