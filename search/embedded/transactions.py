@@ -67,9 +67,6 @@ class Transactions:
                 self._engine = None
             if self._engine is None:
                 self._engine, self._file = _engine(self._folder), found
-                # A corpus may be older than these tables.
-                with self._engine.begin() as connection:
-                    near_duplicates_metadata.create_all(connection)
             return self._engine
 
 
@@ -89,6 +86,7 @@ def create_tables(folder: Path) -> None:
                 driver = _driver(connection)
                 if format_of(driver, folder) == 0:
                     corpus_metadata.create_all(connection)
+                    near_duplicates_metadata.create_all(connection)
                     driver.execute(f"PRAGMA user_version = {CORPUS_FORMAT}")
         finally:
             engine.dispose()

@@ -11,14 +11,7 @@ depends_on = None
 _Key = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
-_BEFORE_REVISIONS = "chorale_stored_format"
-
-
 def upgrade() -> None:
-    if sa.inspect(op.get_bind()).has_table(_BEFORE_REVISIONS):
-        # The same tables, which had the number of a format.
-        op.drop_table(_BEFORE_REVISIONS)
-        return
     op.create_table(
         "chorale_stored_generation",
         sa.Column("name", sa.Text, primary_key=True),

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Passage
 from models.errors import (
     BadIndex,
@@ -424,15 +422,6 @@ def test_revisions_can_be_read_by_document_id(store: EmbeddedStore) -> None:
     assert store.held("ns", []) == {}
     with pytest.raises(BadIndex, match="no namespace 'other'"):
         store.held("other", ["a"])
-
-
-def test_an_old_corpus_gets_the_tables_of_near_duplicates(store: EmbeddedStore, folder: Path) -> None:
-    store.close()
-    with closing(sqlite3.connect(folder / "corpus.db")) as connection:
-        connection.execute("DROP TABLE IF EXISTS chorale_near_duplicates")
-    groups = NearDuplicates(lambda: store.near_duplicate_rows("ns"))
-    text = " ".join(f"word{n}" for n in range(50))
-    assert groups.assign({"a": text, "b": text}) == {"a": None, "b": "a"}
 
 
 def test_reading_the_generation_reads_no_document(store: EmbeddedStore) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Engine, MetaData, text
+from sqlalchemy import MetaData
 
 from models.document_tables import documents_metadata
 from models.errors import BadIndex
@@ -21,14 +21,3 @@ class TestDocumentsSchema(SchemaContract):
     declared = DECLARED
     a_table_in_the_middle = "chorale_stored_state"
     refusal = BadIndex
-
-    def test_tables_from_before_schema_revisions_are_adopted(self, url: str, engine: Engine) -> None:
-        DECLARED.create_all(engine)
-        with engine.begin() as connection:
-            connection.execute(text("CREATE TABLE chorale_stored_format (format INTEGER PRIMARY KEY)"))
-            connection.execute(text("INSERT INTO chorale_stored_generation VALUES ('kept', 7)"))
-        self.bring_up(url)
-        assert self.differences(engine) == []
-        with engine.connect() as connection:
-            kept = connection.execute(text("SELECT name, generation FROM chorale_stored_generation")).all()
-        assert kept == [("kept", 7)]
