@@ -1,7 +1,7 @@
-"""The answer as it goes on the wire, of plain JSON values (read back by `chorale_client.answer`).
+"""The answer as it goes on the wire, in plain JSON values (`chorale_client.answer` reads it).
 
-What only the end of a request knows (`request_id`, `correlation_id`, `took_ms`) is not in here: the script
-that ends it writes them in front, as '{' + head + ',' + `answer_tail(fields)`.
+`request_id`, `correlation_id` and `took_ms` are known only when the request ends: the script that ends it writes them
+in front, as '{' + head + ',' + `answer_tail(fields)`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMED_PASSAGES = 10
 
 
 def is_skipped(request: Request, index: int) -> bool:
-    """Whether the question is answered without searching: an empty text, or no retrieval wanted."""
+    """Whether the question is answered without a search: its text is empty, or the request wants no retrieval."""
     return not (request.needs_retrieval and request.questions[index].text.strip())
 
 
@@ -49,7 +49,7 @@ def required_branches(request: Request, plan: Plan) -> tuple[str, ...]:
 def question_status(
     request: Request, plan: Plan, envelopes: Mapping[str, Envelope], degraded: Iterable[Degradation]
 ) -> Status:
-    """Of every question that was searched: `failed` where the policy is not met, else by what is missing."""
+    """The status of every searched question: `failed` if the policy is not met, else `degraded` or `complete`."""
     answered = {
         branch.name
         for branch in plan.branches
@@ -61,7 +61,7 @@ def question_status(
 
 
 def worst(statuses: Iterable[str]) -> Status:
-    """The status of a request, of those of its questions; an unknown one counts as `failed`."""
+    """The status of a request from those of its questions; an unknown status counts as `failed`."""
     known = {status if status in WORST_FIRST else Status.FAILED for status in statuses}
     return next((status for status in WORST_FIRST if status in known), Status.COMPLETE)
 
@@ -78,8 +78,8 @@ def build_question(
 ) -> dict[str, Any]:
     """One question of the answer; `index` is its place in the request.
 
-    A question that is `failed` or `skipped` has no hits.  `texts` is by passage id; a hit whose text is not
-    there stays, without what needs it.
+    A `failed` or `skipped` question has no hits.  `texts` is by passage id; a hit without a text keeps all fields that
+    need none.
     """
     if fused is None or status in (Status.FAILED, Status.SKIPPED):
         fused = FusedQuestion()
@@ -206,5 +206,5 @@ def _warnings(found: BranchAnswers, pages: Pages) -> list[str]:
 
 
 def answer_tail(fields: Mapping[str, Any]) -> str:
-    """The JSON text that follows the head: '{' + head + ',' + this is the whole document."""
+    """The JSON text after the head: '{' + head + ',' + this is the whole document."""
     return to_json(fields, inf_nan_mode="null").decode().removeprefix("{")

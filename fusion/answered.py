@@ -30,7 +30,7 @@ def branch_stage(branch: str) -> str:
 
 
 def ranking_of(envelope: Envelope | None, position: int) -> Ranking | None:
-    """The branch's ranking for the question at `position` of `plan.asked`; None if it did not answer it."""
+    """The branch's ranking for the question at `position` of `plan.asked`; None if the branch did not answer it."""
     if envelope is None or not envelope.answered:
         return None
     if position < len(envelope.rankings):

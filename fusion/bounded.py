@@ -1,4 +1,4 @@
-"""An answer that would be too large goes without what makes it so: its hits keep their order, ids and scores."""
+"""A limit on the size of an answer: one that is too large keeps its hits' order, ids and scores only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT = ("rank", "document_id", "passage_id", "score", "score_kind", "rerank", "
 
 
 def bounded_tail(fields: Mapping[str, Any], limit_bytes: int) -> tuple[Mapping[str, Any], str]:
-    """The fields of `build_answer_tail` and their text, of at most `limit_bytes` or without all that can be left out."""
+    """The fields of `build_answer_tail` and their JSON text.  If that is longer than `limit_bytes`, hits are reduced."""
     tail = answer_tail(fields)
     size = len(tail.encode())
     if size <= limit_bytes:

@@ -1,4 +1,4 @@
-"""What a branch task leaves in the ledger, and the notes that every stage leaves in the answer."""
+"""The envelope that a branch task leaves in the ledger, and the notes that stages leave in the answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.hits import Ranking
 
 @dataclass(frozen=True, slots=True)
 class Degradation:
-    """What was missing and why: `where` is a stage, or `search.<branch>`."""
+    """A missing part of the answer and the reason; `where` is a stage, or `search.<branch>`."""
 
     where: str
     reason: str
@@ -33,7 +33,7 @@ class StageNote:
     n_in: int | None = None
     n_out: int | None = None
     start_ms: float | None = None
-    """When it began, counted from the acceptance of the request, by the Redis server's clock."""
+    """Start, counted from the acceptance of the request, by the Redis server's clock."""
     detail: str | None = None
 
     def to_wire(self) -> dict[str, Any]:
@@ -58,13 +58,13 @@ class StageNote:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A branch's answer to all questions of a request that the cache did not know."""
+    """A branch's answer to all questions of a request that the cache did not answer."""
 
     branch: str
     status: str
     """An `EnvelopeStatus`; read as an open string."""
     reason: str | None = None
-    """A `Reason`, where the status is `failed`."""
+    """A `Reason`, if the status is `failed`."""
     detail: str = ""
     rankings: tuple[Ranking, ...] = ()
     """One for each question asked, in order."""
@@ -75,7 +75,7 @@ class Envelope:
     attempt: int = 1
     warnings: tuple[str, ...] = ()
     degraded: tuple[Degradation, ...] = ()
-    """What was missing although the branch answered: a language model, for which something else stands in."""
+    """Parts that were missing although the branch answered, such as a language model with a fallback."""
 
     @property
     def answered(self) -> bool:
@@ -106,7 +106,7 @@ class Envelope:
 
     @classmethod
     def from_wire(cls, branch: str, raw: bytes | str) -> Envelope:
-        """Read tolerantly; what cannot be read is a failed branch, never an exception."""
+        """Never raises: an unreadable envelope is a failed branch."""
         try:
             wire = from_json(raw)
             return cls(

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class _Resolved(BaseModel):
-    # Read tolerantly: a plan written by the next version is fused by this one while a deploy rolls.
+    # Unknown fields are ignored: during a deploy, this version may fuse plans that the next one wrote.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
@@ -27,13 +27,13 @@ class BranchPlan(_Resolved):
     depth: int
     """Documents for each question."""
     limit_ms: int
-    """From publication; never beyond `join_at`."""
+    """Time limit, counted from publication; never beyond `join_at`."""
     options: dict[str, Any] = {}
-    """As declared, of kinds that read them from here."""
+    """The declared options, for kinds that read them from the plan."""
     is_decisive: bool = False
-    """With `on_missing: fail`: once it failed, nobody waits for the others."""
+    """With `on_missing: fail`: the request ends as soon as this branch has failed."""
     hedge_after_ms: int | None = None
-    """From publication: still without an answer then, it is sent once more; None: never."""
+    """The branch's message is sent a second time if it has no answer so long after publication; None: never."""
 
 
 class BoostPlan(_Resolved):
@@ -44,23 +44,23 @@ class BoostPlan(_Resolved):
     recency_amount: float = 0.0
     recency_half_life_days: float = 365.0
     recency_step: bool = False
-    """True: the whole amount up to the half-life and nothing after it, instead of the decay."""
+    """True: the whole amount up to the half-life and nothing after it, instead of a decay."""
     max_places: int | None = 5
     """How many places a boost may lift a hit; None: no bound."""
 
 
 class RerankPlan(_Resolved):
-    """Which fused hits a cross-encoder looks at, and what its scores count."""
+    """Which fused hits a cross-encoder scores, and the weight of its scores."""
 
     name: str
     """As declared: names the model that the fusion workers have loaded."""
     depth: int
     """Candidates of a question."""
     coarse: int
-    """Fused hits over which scores are normalised; no hit from below them comes onto a page before them."""
+    """Scores are normalised over this many fused hits; no later hit comes onto a page before them."""
     budget_ms: int
     weight: float
-    """Share of the reranked score; the fused one has the rest."""
+    """Share of the reranked score; the fused score has the rest."""
 
 
 class Plan(_Resolved):
@@ -76,22 +76,22 @@ class Plan(_Resolved):
     boosts: BoostPlan | None = None
     fold: bool = True
     rerank: RerankPlan | None = None
-    """None: the fused order stands, by declaration or since the request says so."""
+    """None: the fused order stands, because the configuration or the request says so."""
     generation: int | None
     """The corpus generation when the plan was made."""
     models: dict[str, str] = {}
-    """Fingerprint by what the model is for: `embedder`, `reranker`."""
+    """Model fingerprints, by use: `embedder`, `reranker`."""
     asked: tuple[int, ...]
-    """Indices of the request's questions that the branches search: the misses of the cache."""
+    """Indices of the questions that the branches search: those that the cache did not answer."""
     cached: dict[int, dict[str, Any]] = {}
-    """Answers of single questions that the cache knew, by index."""
+    """Answers of single questions from the cache, by index."""
     now: str
-    """ISO 8601; what recency counts from."""
+    """ISO 8601; the moment from which recency counts."""
     degraded: tuple[dict[str, str], ...] = ()
-    """What is already known to be missing: `{where, reason, detail}`."""
+    """Parts that are already known to be missing: `{where, reason, detail}`."""
     stages: tuple[dict[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
     cacheable: bool = True
-    """False for `bypass`, or where the cache could not be asked."""
+    """False with `cache: bypass`."""
     finish_reserve_ms: int
     fusion_reserve_ms: int

@@ -1,9 +1,9 @@
-"""What a worker takes from its queues: at once, and a message that nobody can read costs itself, never the worker.
+"""A worker takes its messages without delay, and an unreadable message never ends the worker.
 
-Celery acknowledges a message whose body it cannot decode, and goes on.  What is wrong in other places ends the worker,
-or comes back for ever after a reconnection: no JSON at all or nested too deep, no object, no headers, a task name or an
-id of another type; a task that raises SystemExit in a solo pool.  Here all of it is logged and dropped, and a part that
-the message names has failed.
+Celery acknowledges a message whose body it cannot decode, and goes on.  Other faults end the worker, or come back for
+ever after it reconnects: text that is no JSON or nested too deep, no object, no headers, a task name or an id of a wrong
+type, a task that raises SystemExit in a solo pool.  Here all of these are logged and dropped; if the message names a
+part of a request, that part has failed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tasks.celery_surface.unacknowledged import QoS
 log = get_logger("chorale.intake")
 
 ROUNDS = 1_000
-"""Of what is ready before the loop looks at its timers again."""
+"""Maximum rounds of ready callbacks to run before the event loop checks its timers."""
 
 
 def _drop(where: str, error: BaseException) -> None:
@@ -30,17 +30,17 @@ def _drop(where: str, error: BaseException) -> None:
 
 
 def _lost(connection_errors: tuple[type[BaseException], ...]) -> tuple[type[BaseException], ...]:
-    """kombu counts a KeyError as a lost connection; out of a message it is only a field that is not there."""
+    """kombu counts a KeyError as a lost connection; here it means a missing field of a message."""
     return tuple(kind for kind in connection_errors if kind is not KeyError)
 
 
 def _cause(error: Exception) -> BaseException:
-    """The solo pool hands the loss of a task over in a shape that its receiver cannot read."""
+    """The solo pool wraps the loss of a task in an error that the task's request cannot read."""
     return error.__context__ if isinstance(error.__context__, WorkerLostError) else error
 
 
 class Consumer(ReconnectingConsumer):
-    """Named by `worker_consumer`."""
+    """The setting `worker_consumer` names this class."""
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
         handle = super().create_task_handler(*args, **kwargs)
@@ -64,10 +64,10 @@ class Consumer(ReconnectingConsumer):
         return on_task_received
 
     def finish_ready(self) -> None:
-        """Run what became ready while other callbacks ran.
+        """Run the callbacks that became ready while other callbacks ran.
 
-        kombu's loop would first wait for the network, for up to a second: an acknowledgement too, without which
-        RabbitMQ delivers nothing more.
+        kombu's loop would wait for the network first, for up to a second.  Acknowledgements are among these callbacks,
+        and RabbitMQ delivers nothing more before it has them.
         """
         for _ in range(ROUNDS):
             ready = self.hub._pop_ready()
@@ -107,6 +107,6 @@ class Connection(KombuConnection):
 
 
 class AMQP(amqp.AMQP):  # type: ignore[misc]
-    """Named when the app is made."""
+    """`Celery(amqp=AMQP)` uses this class."""
 
     Connection = Connection

@@ -1,7 +1,7 @@
-"""Celery's consumer, which comes back to a broker within a moment of its return.
+"""A consumer that reconnects within a moment after the broker has returned.
 
-Celery itself waits two seconds after the first attempt that failed, then four, six: longer than a request lives.  Where
-RabbitMQ refuses the login it would end, with a traceback.
+Celery's own consumer waits two seconds after its first failed attempt, then four, then six: longer than a request
+lives.  If RabbitMQ refuses the login, it ends with a traceback.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from structlog import get_logger
 log = get_logger("chorale.worker")
 
 FIRST_S, STEP_S, LONGEST_S = 0.1, 0.1, 1.0
-"""Between attempts; a worker that is told to stop meanwhile does so."""
+"""Waits between attempts.  A worker that is told to stop meanwhile stops."""
 
 
 class ReconnectingConsumer(Consumer):  # type: ignore[misc]  # Celery has no type hints
-    """What `tasks.celery_surface.consuming`, which `worker_consumer` names, is made of."""
+    """The base of `tasks.celery_surface.consuming.Consumer`."""
 
     def ensure_connected(self, conn: Any) -> Any:
         said: list[str] = []
@@ -28,7 +28,7 @@ class ReconnectingConsumer(Consumer):  # type: ignore[misc]  # Celery has no typ
         def tell_once(error: Exception, _interval_s: float) -> None:
             if not said:
                 said.append(str(error))
-                log.warning("broker takes nobody in", broker=conn.as_uri(), error=said[0][:200])
+                log.warning("broker unreachable", broker=conn.as_uri(), error=said[0][:200])
 
         while True:
             try:
@@ -41,7 +41,7 @@ class ReconnectingConsumer(Consumer):  # type: ignore[misc]  # Celery has no typ
                 )
                 break
             except (*conn.connection_errors, *conn.channel_errors) as error:
-                # What kombu does not try again: a login or virtual host that is refused.
+                # kombu does not try again after a refused login or virtual host.
                 tell_once(error, LONGEST_S)
                 maybe_shutdown()
                 time.sleep(LONGEST_S)

@@ -1,14 +1,13 @@
 """Task messages rendered ahead of time, so that one Redis script can push them.
 
-What this rests on beyond Celery's documented interface:
+This relies on two facts beyond Celery's documented interface:
 
-* a message on a Redis list is the JSON document that kombu's virtual transports exchange (any worker of another
-  version reads it too), and the list has the queue's name while `priority_steps` is `[0]`;
-* the body is `[args, kwargs, {callbacks, errbacks, chain, chord}]` (Celery's documented task protocol 2).
+* A message on a Redis list is the JSON document that kombu's virtual transports exchange, which workers of other
+  versions read too.  The list has the queue's name while `priority_steps` is `[0]`.
+* The body is `[args, kwargs, {callbacks, errbacks, chain, chord}]` (Celery's documented task protocol 2).
 
-`Template` renders through Celery itself, on kombu's in-memory transport, and only ids and arguments are filled in;
-`check` compares the outcome with a message that Celery renders, and a process where they differ publishes the plain
-way.
+`Template` lets Celery render a message on kombu's in-memory transport, and fills in ids and arguments only.  `check`
+compares a filled-in message with one that Celery renders; where they differ, the process publishes plain chords.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Template:
 
 
 def check(app: Celery, task: str, queue: str) -> str | None:
-    """What differs between a rendered message and Celery's own for the same task; None if nothing does."""
+    """How a rendered message differs from Celery's own for the same task; None if it does not."""
     kwargs = {"request_id": "probe", "branch": "probe"}
     ids = {"root_id": "root", "parent_id": "parent", "group_id": "group"}
     try:
@@ -69,9 +68,7 @@ def check(app: Celery, task: str, queue: str) -> str | None:
         for message in (ours, theirs):
             message["properties"].pop("delivery_tag", None)
             message["body"] = json.loads(b64decode(message["body"]))
-    except (
-        Exception
-    ) as error:  # whatever a new version of Celery or kombu raises here, the plain way is there
+    except Exception as error:  # whatever a new version raises: plain chords work all the same
         return f"{type(error).__name__}: {error}"
     for part in ("body", "headers", "properties", "content-type", "content-encoding"):
         if ours.get(part) != theirs.get(part):
@@ -82,12 +79,12 @@ def check(app: Celery, task: str, queue: str) -> str | None:
 def _render(
     app: Celery, task: str, queue: str, *, kwargs: dict[str, Any] | None = None, **ids: Any
 ) -> dict[str, Any]:
-    """The message as Celery and kombu put it on the wire, caught on the in-memory transport."""
+    """The message as Celery and kombu put it on the wire, taken from the in-memory transport."""
     with Connection("memory://") as connection, connection.Producer() as producer:
         declared = app.amqp.queues[queue].bind(producer.channel)
         declared.declare()
         declared.purge()
-        # Arguments stand in the headers a second time, shortened, for logs and Flower: left out, as are the texts.
+        # Celery repeats the arguments in the headers, for logs and Flower; left out, since they contain texts.
         app.send_task(
             task,
             (),

@@ -1,16 +1,15 @@
-"""Celery's result backend as the ledger needs it: the join of the chord is one Lua call, and the answer is the
-ledger's alone to write.
+"""Celery's result backend on top of the ledger: one Lua call joins a chord, and only the ledger writes the answer.
 
-`result_backend` names this class.  What Celery may call and what becomes of it:
+The setting `result_backend` names this class.  What Celery calls, and what happens:
 
 | Celery calls                              | here                                                          |
 |-------------------------------------------|---------------------------------------------------------------|
-| `on_chord_part_return`, a part ended      | `report`, and the callback published if that falls to us      |
-| `mark_as_failure` of an unknown task      | `report(failed)`: the part's id says whose it was             |
+| `on_chord_part_return`, a part ended      | `report`, and publish the callback if the ledger says `due`   |
+| `mark_as_failure` of an unknown task      | `report(failed)`: the part's id names request and branch      |
 | `store_result` of a part or the callback  | nothing                                                       |
-| a failure under the request's id          | the ledger's next moment is now: the sweeper goes on          |
+| a failure under the request's id          | the sweeper looks at the request at once                      |
 | `apply_chord`, `set_chord_size`           | nothing: the plan holds what is expected                      |
-| `add_pending_result`, `on_task_call`      | nothing for parts, nor in tasks: no subscription is left      |
+| `add_pending_result`, `on_task_call`      | nothing for parts or in tasks: no subscription is left behind |
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ PART_SEPARATOR = ":"
 
 
 def part_id(request_id: str, branch: str, attempt: int = 1) -> str:
-    """The task id of one part: what it was for can be read from it, whatever became of the message."""
+    """The task id of one part, from which request, branch and attempt can be read although the message is lost."""
     again = f"{PART_SEPARATOR}{attempt}" if attempt > 1 else ""
     return f"{request_id}{PART_SEPARATOR}{branch}{again}"
 
 
 REPORT_FOR_S, REPORT_EVERY_S = 1.0, 0.05
-"""How long a report is tried where the server turns connections away: one that is started again is back in a moment,
-and what a branch has found is worth waiting for it."""
+"""How long, and how often, a report is tried while Redis refuses connections: a restarted server is back in a moment,
+and the branch's result is worth the wait."""
 
 
 class Report:
-    """What a branch task returns: its envelope, with a representation that costs nothing to log."""
+    """What a branch task returns: its envelope, with a short representation for logs."""
 
     __slots__ = ("accepted_at_ms", "envelope")
 
@@ -79,7 +78,7 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
         self, request: Any, state: str, result: Any, propagate: Any = None, **kwargs: Any
     ) -> None:
         if result is None or PART_SEPARATOR not in request.id:
-            return  # nobody waited for this part any more, or it is one of a chord that a task made
+            return  # nobody waits for this part any more, or it belongs to another chord
         report = result if isinstance(result, Report) else Report(failed_part(request.id, result))
         self._report(request.id, report, request.chord)
 
@@ -104,7 +103,7 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
     def store_result(
         self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **kwargs: Any
     ) -> Any:
-        """Parts and callbacks leave nothing: their results are in the ledger."""
+        """Stores nothing: the results of parts and callbacks are in the ledger."""
         return result
 
     def mark_as_failure(
@@ -118,7 +117,7 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
             else:
                 self.ledger.hasten(request_id)
         except RedisError as error:
-            # The sweeper ends what cannot be reported.
+            # The sweeper ends the request without this report.
             log.error("report failed", task_id=task_id, error=str(error)[:500])
 
     # Nobody waits for a part
@@ -138,7 +137,7 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
 
 
 def failed_part(task_id: str, error: Any) -> Envelope:
-    """The envelope of a part that ended without one: it raised, was lost, revoked, or no worker knows its task."""
+    """The envelope of a part that ended without one: it raised, was lost or revoked, or no worker knows its task."""
     _, branch, *again = task_id.split(PART_SEPARATOR)
     attempt = int(again[0]) if again and again[0].isdecimal() else 1
     reason = Reason.CANCELLED if isinstance(error, TaskRevokedError) else Reason.ERROR

@@ -1,13 +1,13 @@
-"""How a worker stops: what runs is finished if that is soon, and otherwise goes back to its queue.
+"""How a worker stops: it takes no new message, and finishes the running task or puts its message back.
 
-| signal                       | takes nothing new, and what runs                                        |
-|------------------------------|-------------------------------------------------------------------------|
-| SIGTERM, SIGINT              | may go on for `soft_shutdown_s`, then is interrupted                    |
-| SIGQUIT, either of them again| is interrupted at once                                                  |
+| signal                              | the running task                                     |
+|-------------------------------------|------------------------------------------------------|
+| SIGTERM, SIGINT                     | may run for `soft_shutdown_s`, then is interrupted   |
+| SIGQUIT; SIGTERM or SIGINT again    | is interrupted at once                               |
 
-Celery's own handlers end a task by ending the pool's process.  The solo pool has none: there the task itself would
-see NotImplementedError, count as failed, and its message as done.  Raised in the task, WorkerTerminate leaves the
-message without its acknowledgement, and kombu puts it back when it closes the connection.
+Celery's own handlers end a task by ending the pool's process, which the solo pool does not have: the task would raise
+NotImplementedError and count as failed, its message as done.  A WorkerTerminate that is raised in the task leaves the
+message unacknowledged, and kombu puts it back when it closes the connection.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _ASKS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def stopping_softly(worker: Any, soft_shutdown_s: float) -> Iterator[None]:
-    """For the main thread around `worker.start()`, of Celery's solo pool; takes the signals over from Celery, whose own
-    handlers would print, before it connects."""
+    """Wraps `worker.start()` of a solo pool in the main thread.  Replaces Celery's signal handlers, which would print,
+    before the worker connects."""
     take_its_own = worker.install_platform_tweaks
 
     def finish(number: int, frame: FrameType | None) -> None:
         state.should_stop = 0
         for again in _ASKS:
             signal.signal(again, _interrupt)
-        # 0 would never ring.
+        # A timer of 0 would never fire.
         signal.setitimer(signal.ITIMER_REAL, max(soft_shutdown_s, 0.001))
 
     def take_over(given: Any) -> None:
@@ -52,7 +52,7 @@ def stopping_softly(worker: Any, soft_shutdown_s: float) -> Iterator[None]:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    # Once: what is put back must not be interrupted in its turn.
+    # Once only: putting messages back must not be interrupted.
     for other in (*_ASKS, signal.SIGQUIT, signal.SIGALRM):
         signal.signal(other, signal.SIG_IGN)
     raise WorkerTerminate(0)

@@ -1,11 +1,12 @@
-"""What a worker has taken from a queue in Redis and not acknowledged is its own while it lives, then others'.
+"""Messages that a worker has taken from a Redis queue and not acknowledged: its own while it lives, then others'.
 
-- It is noted for others, acknowledged and put back, though Redis is full: kombu's own note would be refused then, and
-  the message be gone, which no longer stood in its queue.  The room that it takes is what it left there.
-- It is renewed as long as the process runs, whatever the task does meanwhile.  Others take it `visibility_timeout`
-  seconds after that was last done: of a process that died, or is held still.  All count by the clock of Redis.
+- A worker records each message that it takes, so that others can take it later.  Recording, acknowledging and putting
+  back work although Redis is full.  When Redis is full, kombu cannot record the message it has just popped, and the
+  message is lost.
+- A thread renews the record as long as the process runs, whatever the task does.  Other workers take a message
+  `visibility_timeout` seconds after its last renewal: its process died or is stopped.  Times are by the clock of Redis.
 
-Who is killed in the instant between taking a message and noting it has lost it.
+A worker that is killed between popping a message and recording it has lost the message.
 
 Without `ack_emulation`, and with RabbitMQ, nothing of this is used.
 """
@@ -23,7 +24,7 @@ from kombu.utils.json import dumps, loads
 from redis.exceptions import RedisError, ResponseError
 
 RENEWALS = 3
-"""In the time after which others would take it: one or two may fail."""
+"""Renewals in one `visibility_timeout`: one or two may fail."""
 
 _NOTE = """
 -- KEYS  times by message, messages     ARGV  message's tag, message
@@ -65,7 +66,7 @@ for i = 3, #KEYS do redis.call(ARGV[2], KEYS[i], ARGV[i]) end
 
 
 class _Pushes:
-    """Takes what kombu would push in a transaction."""
+    """Collects what kombu would push in a transaction."""
 
     def __init__(self) -> None:
         self.queues: list[str] = []
@@ -79,7 +80,7 @@ class _Pushes:
 
 
 class QoS(redis.QoS):
-    """Of one channel, which has a thread once it has a message."""
+    """The unacknowledged messages of one channel; a thread renews them from the first message on."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]  # kombu has few
@@ -89,7 +90,7 @@ class QoS(redis.QoS):
         whence = message.delivery_info
         text = dumps([message._raw, whence["exchange"], whence["routing_key"]])
         self._run(_NOTE, [delivery_tag, text])
-        # What kombu's own does beside its note.
+        # What kombu's `append` does besides recording.
         super(redis.QoS, self).append(message, delivery_tag)  # type: ignore[no-untyped-call]
         if self._renewing is None:
             self._renewing = threading.Thread(target=self._renew, name="messages-in-hand", daemon=True)
@@ -100,7 +101,7 @@ class QoS(redis.QoS):
         super(redis.QoS, self).ack(delivery_tag)  # type: ignore[no-untyped-call]
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        # Where Redis refuses, it stays noted, and others take it; what is raised here would end the worker.
+        # If Redis refuses, the record stays, and another worker takes the message; an error would end this worker.
         with suppress(ResponseError):
             if requeue:
                 self.restore_by_tag(delivery_tag, leftmost=True)

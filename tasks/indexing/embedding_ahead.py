@@ -1,5 +1,5 @@
-"""Passages of a message, embedded before its namespace is held: then workers embed for one namespace at a time, all of
-them, and only write one after the other."""
+"""Embedding a message's passages before its namespace is held: workers embed for one namespace at the same time, and
+only write one after the other."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tasks.indexing.batches import splitter_of
 from tasks.indexing.run import BATCH_CHARACTERS
 
 AHEAD_CHARACTERS = 4 * BATCH_CHARACTERS
-"""Of a larger message the rest is embedded batch by batch as it is written, so that a crash loses little."""
+"""The rest of a larger message is embedded batch by batch while it is written, so that a crash loses little."""
 
 
 class EmbeddedAhead:
-    """An embedder for one message, which remembers what it has embedded, also when the message is tried again."""
+    """An embedder for one message, which remembers its vectors when the message is tried again."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -31,7 +31,7 @@ class EmbeddedAhead:
         self.warm = embedder.warm
 
     def take(self, items: Iterable[RawDocument | Skipped], known: Mapping[str, str]) -> None:
-        """Embed the documents whose revision is another than the `known` one."""
+        """Embed the documents whose revision differs from the `known` one."""
         splitter, texts, characters = splitter_of(self._embedder), list[str](), 0
         for item in items:
             if isinstance(item, Skipped) or known.get(item.document_id) == revision_hash(item):

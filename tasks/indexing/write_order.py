@@ -1,11 +1,10 @@
-"""Messages about one document that are done in another order than they were handed in: what came last stands.
+"""Keeps documents right if messages are done in another order than they were handed in: the last one stands.
 
-Two workers overtake each other, what failed for now goes to the end of its queue, and what a killed worker had in hand
-comes again after a minute.  A command that writes itself is later than what waits.
+Workers overtake each other, a message that failed for now goes to the end of its queue, and a killed worker's message
+comes back after a minute.  A command that writes itself is later than all waiting messages.
 
-Only what was written while an older message was not done is kept: usually nothing, and while one waits, for thirty days at
-most, what is written meanwhile, some 160 bytes a document.  Of two workers that have the same message one is done first:
-nothing is kept for the other, which leaves it.
+Document ids are kept only if they were written while an older message was not done: usually none, otherwise some 160
+bytes a document, for thirty days at most.  If two workers have the same message, the second one leaves it.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ return 1
 
 
 class DoneByAnother(Exception):
-    """Another worker had the same message, and was faster; what came later is not kept for this one."""
+    """Another worker has done the same message; later writes are no longer kept for it."""
 
 
 class WriteOrder:
-    """Of one message, by its stamp (`chorale_client.handed_in`), and by its ticket where that is noted as not done.
+    """The order of one message: its stamp (`chorale_client.handed_in`), and its ticket if Redis notes it as not done.
 
-    To be asked and told by who holds the namespace; raises RedisError.
+    Used while the namespace is held.  Methods raise RedisError.
     """
 
     def __init__(self, client: Redis, namespace: str, handed_in: int, *, ticket: str | None = None) -> None:
@@ -59,9 +58,9 @@ class WriteOrder:
         self._handed_in, self._ticket = handed_in, ticket
 
     def is_done(self) -> bool:
-        """By another worker; False where that is not known, as where Redis was emptied.
+        """Whether another worker has done the message; False if that is not known, as after Redis was emptied.
 
-        What was told is kept for an hour.  Of what is older it is enough that it was noted as not done and is no more.
+        Outcomes are kept for an hour.  An older message counts as done if its note is gone.
         """
         if self._ticket is None:
             return False
@@ -71,13 +70,13 @@ class WriteOrder:
             trip.time()
             not_done, told, (now_s, _) = trip.execute()
         if told is not None:
-            # By the stamp too: a program without our client may use an id again.
+            # The stamp is compared too: a program without our client may use an id again.
             return bool(from_json(told).get("handed_in") == self._handed_in)
-        # Not because it was given up.
+        # A message that was given up lost its note too, but it is older than NOT_DONE_FOR_S.
         return not_done is None and TOLD_FOR_S < now_s - self._handed_in / 1_000_000 < NOT_DONE_FOR_S
 
     def overtaken(self, document_ids: Sequence[str]) -> set[str]:
-        """Those that a later message has written, or deleted.  Raises DoneByAnother."""
+        """The ids that a later message has written or deleted.  Raises DoneByAnother."""
         if self.is_done():
             raise DoneByAnother
         with self._client.pipeline(transaction=False) as trip:
@@ -91,11 +90,11 @@ class WriteOrder:
         }
 
     def keep(self, document_ids: Iterable[str]) -> None:
-        """This message has written, or deleted, these."""
+        """Note that this message has written or deleted these ids."""
         keep = self._client.register_script(_KEEP)
         given_up = self._handed_in - NOT_DONE_FOR_S * 1_000_000
         ids = iter(document_ids)
         while part := list(islice(ids, IDS_A_TRIP)):
             if not keep(keys=self._keys, args=[self._handed_in, given_up, NOT_DONE_FOR_S, *part]):
-                # Nor will one be: what comes now is later.
+                # No older message waits, and every new one is later.
                 return

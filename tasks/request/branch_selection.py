@@ -1,4 +1,4 @@
-"""Which branches of a plan are not asked, since they failed lately or too much waits for them already."""
+"""Which branches of a plan are not asked, because their breaker is open or their queue is overloaded."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ log = get_logger("chorale.plan")
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     missing: Mapping[str, Degradation] = field(default_factory=dict)
-    """Why each branch that is not to be asked is not."""
+    """Why a branch is not asked, by branch name."""
     probes: tuple[str, ...] = ()
-    """The breakers that this request tries."""
+    """The half-open breakers that this request claimed."""
 
 
 def left_out(resources: Resources, request: Request, plan: Plan) -> LeftOut:
-    """What is not to be asked for this request.
+    """The branches that this request does not ask.
 
-    A half-open branch is asked by the one request that claims it.  Where every branch is open, one request at a time
-    need not wait until the time is over: without it there would be no answer at all.
+    Only the one request that claims a half-open branch asks it.  If the breakers of all branches are open, one request
+    at a time may try before their time is over, since there would be no answer otherwise.
     """
     breakers = resources.breakers
     try:
@@ -57,7 +57,7 @@ def left_out(resources: Resources, request: Request, plan: Plan) -> LeftOut:
         if name in look.breakers
     )
     missing = shut | _overloaded(plan, look)
-    # The request was let in: it waits for what it would fail without.
+    # The request was accepted: it waits for overloaded branches that it would fail without.
     if len(missing) == len(plan.branches) or fails_policy(request, plan, missing):
         missing = shut
     return LeftOut(missing, probes)
@@ -80,7 +80,7 @@ def fails_policy(request: Request, plan: Plan, missing: Iterable[str]) -> bool:
 
 
 def without(plan: Plan, missing: Mapping[str, Degradation]) -> Plan:
-    """The plan that asks the others and says why not these."""
+    """The plan without the missing branches, which names the reasons."""
     notes = (
         StageNote(one.where, StageStatus.SKIPPED, detail=one.reason).to_wire() for one in missing.values()
     )
@@ -94,7 +94,7 @@ def without(plan: Plan, missing: Mapping[str, Degradation]) -> Plan:
 
 
 def not_asked(plan: Plan, missing: Mapping[str, Degradation]) -> dict[str, Degradation]:
-    """What each branch of a plan that is not carried out says of itself."""
+    """The reason of each branch, for a plan that is not carried out."""
     detail = f"not asked, since the request fails without {', '.join(missing)}"
     return {
         branch.name: missing.get(branch.name)
@@ -104,7 +104,7 @@ def not_asked(plan: Plan, missing: Mapping[str, Degradation]) -> dict[str, Degra
 
 
 def give_back(resources: Resources, request: Request, probes: Iterable[str]) -> None:
-    """The request asked no branch after all: what it claimed, another may try."""
+    """Release the claimed breakers of a request that asked no branch after all."""
     try:
         resources.breakers.count(request.request_id, (Outcome(name, "says_nothing") for name in probes))
     except RedisError as error:
@@ -115,7 +115,7 @@ def _overloaded(plan: Plan, look: Look) -> dict[str, Degradation]:
     found = {}
     for branch in plan.branches:
         load = look.loads.get(branch.queue)
-        # Who has the patience for twice the wait, waits; what a breaker is about is not left out for another reason.
+        # A branch whose limit is more than twice the wait is asked all the same.  An open breaker is a reason of its own.
         if load is None or not load.over or any(name in look.breakers for name in names_of(branch)):
             continue
         if load.over == "length" or (load.age_ms or 0) >= branch.limit_ms / 2:
@@ -126,7 +126,7 @@ def _overloaded(plan: Plan, look: Look) -> dict[str, Degradation]:
 def _shut(
     breakers: Breakers, request: Request, plan: Plan, look: Look, *, early: bool = False
 ) -> dict[str, Degradation]:
-    """The branches that are open and not this request's to try."""
+    """The branches with an open breaker that this request may not try."""
     found = {}
     for branch in plan.branches:
         open_ones = [look.breakers[name] for name in names_of(branch) if name in look.breakers]

@@ -148,6 +148,4 @@ class Fanout:
 
 
 def _part_arguments(request_id: str, branch: BranchPlan, attempt: int) -> dict[str, str | int]:
-    arguments: dict[str, str | int] = {"request_id": request_id, "branch": branch.name}
-    # A worker of the previous form does not know the word, and need not for the first attempt.
-    return arguments if attempt == 1 else {**arguments, "attempt": attempt}
+    return {"request_id": request_id, "branch": branch.name, "attempt": attempt}

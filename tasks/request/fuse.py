@@ -19,9 +19,9 @@ def register(app: Celery) -> None:
 
 
 def fuse_task(task: object, request_id: str, **_: object) -> None:
-    """Too early, taken by another worker, or ended: then there is nothing to do here.
+    """Does nothing if the join is not due yet, another worker has taken it, or the request has ended.
 
-    The request stands in the ledger whole: what a newer version says besides is not needed.
+    Arguments that a newer version adds are ignored: the ledger has the whole request.
     """
     resources: Resources = task.app.resources  # type: ignore[attr-defined]
     asked_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""When a part that has not answered is sent once more: after the branch's own 95th percentile."""
+"""When the message of a branch is sent a second time: after the branch's own 95th percentile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def with_hedges(resources: Resources, plan: Plan) -> Plan:
-    """The plan with `hedge_after_ms` of each branch: half its limit where too few answers are known."""
+    """The plan with `hedge_after_ms` of each branch; half the branch's limit if too few answers are known."""
     try:
         p95_ms = resources.breakers.p95_ms([branch.name for branch in plan.branches])
     except RedisError:

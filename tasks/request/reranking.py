@@ -1,6 +1,6 @@
-"""Reranking in the fusion worker: what fits the time, the cross-encoder's scores, and why any are missing.
+"""Reranking in the fusion worker: which candidates fit the time, their scores, and why scores are missing.
 
-Nothing that goes wrong in here costs more than the reranked order: the fused one stands and the reason says why.
+A failure in here costs only the reranked order: the fused order stands, and the answer says why.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 log = get_logger("chorale.rerank")
 
 Candidates = Sequence[tuple[int, FusedHit]]
-"""(The question's place in the request, hit), the most wanted first."""
+"""(The question's place in the request, hit), best candidates first."""
 
 AFTERWARDS_S = 0.03
-"""Kept for snippets and the end, and half of what further questions take: after the fusion's reserve the sweeper takes
-the request over."""
+"""Time kept for snippets and the end of the request, beside half of what further questions take.  When the fusion's
+reserve is over, the sweeper takes the request."""
 
 
 class RerankedPages(NamedTuple):
@@ -41,11 +41,11 @@ class RerankedPages(NamedTuple):
     """By the question's place in the request."""
     note: StageNote
     why: Degradation | None
-    """Why anything was not reranked."""
+    """Why hits were not reranked."""
 
 
 def marked(resources: Resources, plan: Plan) -> Plan:
-    """The plan with the reranker's fingerprint; without it nothing may be cached."""
+    """The plan with the reranker's fingerprint; if that is not known, the answers are not cached."""
     if plan.rerank is None:
         return plan
     try:
@@ -66,7 +66,7 @@ def time_for_it_s(entry: Snapshot, request: Request, plan: Plan, *, spent_s: flo
 
 @dataclass(frozen=True, slots=True)
 class Reranking:
-    """Of one request, whose fused questions hold all that may come onto their pages."""
+    """The reranking of one request; its fused questions hold all hits that may come onto their pages."""
 
     resources: Resources
     request: Request
@@ -75,7 +75,7 @@ class Reranking:
     fused: Mapping[int, FusedQuestion]
 
     def wanted(self, limit_s: float) -> Candidates:
-        """The candidates whose texts are worth fetching; once it knows their length the reranker may choose fewer."""
+        """The candidates whose texts are worth fetching; the reranker may choose fewer when it knows their length."""
         found = candidates(self.fused, self.rerank.depth)
         try:
             return found[: self.resources.reranker(self.rerank.name).most(limit_s)]
@@ -93,7 +93,7 @@ class Reranking:
         limit_s: float,
         without_texts: str = Reason.DOCUMENT_MISSING,
     ) -> RerankedPages:
-        """The pages after reranking; `without_texts` is the reason where there is none of any candidate."""
+        """The pages after reranking.  `without_texts` is the reason if no candidate has a text."""
         begun_s = time.monotonic()
         asked: Candidates = candidates(self.fused, self.rerank.depth)
         pairs = [(index, hit) for index, hit in wanted if hit.passage_id in texts]
@@ -114,7 +114,7 @@ class Reranking:
         return self._ended(asked, logits, why, (time.monotonic() - begun_s) * 1000)
 
     def left_as_fused(self) -> RerankedPages:
-        """The pages where nothing is reranked: by the sweeper, which has no model."""
+        """The pages without reranking, for the sweeper, which has no model."""
         asked = candidates(self.fused, self.rerank.depth)
         why = _why(Reason.NOT_STARTED, "answered by the sweeper, which has no model") if asked else None
         return self._ended(asked, {}, why, 0.0)
@@ -127,7 +127,7 @@ class Reranking:
         texts: Mapping[str, PassageText],
         limit_s: float,
     ) -> tuple[Candidates, dict[int, dict[str, float]], Degradation | None]:
-        """What was to be reranked, the logits by question and passage, and why any are missing."""
+        """The candidates that were to be reranked, logits by question and passage, and why logits are missing."""
         reranker = self.resources.reranker(self.rerank.name)
         scores = reranker.score(
             [
@@ -153,13 +153,13 @@ class Reranking:
             why = _why(Reason.ADAPTIVE, f"{scores.chosen} of {len(asked)} fit the time")
         planned = self.plan.models.get("reranker", reranker.fingerprint)
         if planned != reranker.fingerprint and (why is None or why.reason == Reason.ADAPTIVE):
-            # Still the best order there is, but not that of the model under whose mark it would be cached.
+            # This order is the best there is, but its cache key would name another model.
             why = _why(
                 Reason.MODEL_MISSING,
                 f"planned for the model {planned}, reranked by {reranker.fingerprint}: the workers of "
                 "chorale.retrieve and chorale.fusion started with different ones",
             )
-        # What lacks a text was to be reranked too, where worse ones were.
+        # A candidate without a text counts as one that was to be reranked, if a worse one was.
         last = wanted.index(pairs[scores.chosen - 1]) + 1 if scores.chosen < len(pairs) else len(wanted)
         return wanted[:last], logits, why
 
@@ -183,7 +183,7 @@ class Reranking:
             )
             for index, one in self.fused.items()
         }
-        # Chosen beforehand is as it should be; its detail says that it were fewer.
+        # An adaptive choice of fewer candidates is no failure.
         status, detail = StageStatus.OK, None
         if why is not None:
             detail = str(why.reason)
@@ -195,7 +195,7 @@ class Reranking:
 
 
 def passage_text(passage: PassageText) -> str:
-    """Title, heading path and text, a line each; what the text begins with is not said twice."""
+    """Title, heading path and text, one line each, without lines that the text begins with."""
     above = [line for line in (passage.title, passage.heading) if line and not passage.text.startswith(line)]
     return "\n".join([*above, passage.text])
 

@@ -1,4 +1,4 @@
-"""Accepting and planning: `chorale.retrieve`, and the same in the process of whoever has the pipeline at hand."""
+"""Accepting and planning a request: the task `chorale.retrieve`, and the same for processes that have the pipeline."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def plan_request(
     accepted_at_ms: int,
     warnings: tuple[str, ...] = (),
 ) -> None:
-    """Plan an accepted request and publish its chord, or end it at once: from the cache, as skipped, as failed."""
+    """Plan an accepted request and publish its chord, or end it at once: cached, skipped or failed."""
     begun_s = monotonic()
     accepted_at = datetime.fromtimestamp(accepted_at_ms / 1000, UTC)
     try:
         models = resources.fingerprints
         generation = resources.generations.in_redis_or_copied(request.namespace)
     except ModelMissing as error:
-        # Without the model's mark nothing may be cached; without a generation nothing is.
+        # Answers may be cached only with the model's fingerprint; a plan without a generation caches nothing.
         models, generation = {}, None
         warnings = (*warnings, f"cache: {Reason.MODEL_MISSING}: {error}")
     try:
@@ -85,7 +85,7 @@ def _end_unasked(resources: Resources, found: BranchAnswers, *, by: str, is_comp
 
 
 def _fan_out(resources: Resources, fanout: Fanout, request: Request, plan: Plan, flight: str | None) -> None:
-    """Publish the chord of the branches that are to be asked, or end at once what has failed without the others."""
+    """Publish the chord of the branches that are asked, or end a request that has failed without the others."""
     left = left_out(resources, request, plan)
     missing = left.missing
     if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):
@@ -98,15 +98,15 @@ def _fan_out(resources: Resources, fanout: Fanout, request: Request, plan: Plan,
         if request.hedge:
             asking = with_hedges(resources, asking)
         outcome = fanout.publish(request.request_id, asking, flight=flight)
-    # Where another planner was first (`known`), the probe is this request's all the same.
+    # After `known` (another planner was first) this request keeps its probe.
     if left.probes and outcome in ("follows", "closed"):
         give_back(resources, request, left.probes)
 
 
 def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: tuple[str, ...] = ()) -> str:
-    """Accept and plan in this process; returns the request's id.  The `warnings` come back in the answer.
+    """Accept and plan in this process; returns the request's id.  The answer repeats the `warnings`.
 
-    Raises InvalidRequest before anything is enqueued, RequestIdConflict.
+    Raises InvalidRequest and RequestIdConflict, before anything is enqueued.
     """
     try:
         refuse_unfinished(request)
@@ -120,7 +120,7 @@ def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: 
 
 
 def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: int = WIRE_VERSION) -> bool:
-    """Plan the request if nobody did; whether the ledger knows it.  `v`: the wire version of who asks for it."""
+    """Plan the request if nobody did; returns whether the ledger knows it.  `v` is the caller's wire version."""
     entry = resources.ledger.load(request_id)
     if entry is None:
         return False
@@ -141,7 +141,7 @@ def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: i
 
 
 def _answer_unread(resources: Resources, given: Mapping[str, Any], own_id: str, error: ValueError) -> None:
-    """Whoever asks for the request by its id, or `own_id` where that is none, finds what was wrong with it."""
+    """End an unreadable request as `failed`, under its own id or, if it has no valid one, under `own_id`."""
     try:
         stands_in = stand_in(given["request_id"], given)
     except ValidationError:
@@ -166,10 +166,9 @@ def register(app: Celery) -> None:
 def retrieve_task(
     task: Any, request_id: str | None = None, request: Any = None, v: int = WIRE_VERSION, **_: object
 ) -> str | None:
-    """Plan an accepted request by its id; or, called by name with a whole request, accept it first.
+    """Plan an accepted request by its id; a call with a whole `request` accepts it first.
 
-    A bare call without a request id gets one that follows from the task's own, so that a message delivered twice is
-    one request.
+    A call without a request id gets one derived from the task id, so that a message delivered twice is one request.
     """
     resources: Resources = task.app.resources
     fanout: Fanout = task.app.fanout

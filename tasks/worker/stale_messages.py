@@ -1,7 +1,7 @@
-"""A worker that was away takes no messages of requests that have ended: they go before it takes its first one.
+"""Messages of ended requests, which a starting worker removes from its queue before it takes its first message.
 
-Each would cost it a trip to the ledger only to be told that nobody waits, and after an hour those trips would make
-every new request late.
+Otherwise each of them costs a round trip to the ledger, and after an hour without workers these trips would make every
+new request late.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from tasks.sweeping.queues import read_message
 log = get_logger("chorale.backlog")
 
 AT_ONCE = 1_000
-"""About a megabyte of messages a trip."""
+"""Messages read in one trip: about a megabyte."""
 MOST_KEPT = 1_000
-"""With so many that are still waited for, there is work to do."""
+"""With so many messages of waiting requests, the worker begins to work."""
 MOST_LOST = 20
-"""Who finds another message at the end so often in a row leaves the queue to whoever serves it."""
+"""If the end of the queue has changed so often in a row, other workers serve the queue, and it is left to them."""
 LIMIT_S = 30.0
-"""How long a start may be held up; a million messages take about twenty seconds."""
+"""Longest delay of a start; a million messages take about twenty seconds."""
 WELL_FOR_S, SEEN_WITHIN_S = 0.3, 2.0
-"""A sweeper looks every quarter of a second."""
+"""The sweeper must see the queue without overload for WELL_FOR_S; it looks every quarter of a second."""
 
 
 def drop_ended(redis: Redis, queue: str, *, limit_s: float = LIMIT_S) -> int:
-    """Take messages of ended requests off the old end of the queue's list; returns how many.
+    """Remove messages of ended requests from the old end of the queue's list; returns how many.
 
-    `redis` is both the ledger's and the broker's.  What belongs to no accepted request stays, as does everything
-    behind what is still waited for in large numbers.  Raises RedisError.
+    `redis` is the server of both ledger and broker.  Messages that belong to no accepted request stay, and so does
+    everything after MOST_KEPT messages of waiting requests.  Raises RedisError.
     """
     scripts = ledger_scripts(redis)
     until_s = time.monotonic() + limit_s
     dropped, kept, lost = 0, 0, 0
     while time.monotonic() < until_s and kept < MOST_KEPT and lost < MOST_LOST:
-        # The oldest is the last; in front of it stand those that were kept before.
+        # The oldest message is the last one; `kept` messages before it were seen already.
         seen: list[bytes] = redis.lrange(queue, -(kept + AT_ONCE), -1)  # type: ignore[assignment]
         fresh = seen[: len(seen) - kept]
         if not fresh:
@@ -50,7 +50,7 @@ def drop_ended(redis: Redis, queue: str, *, limit_s: float = LIMIT_S) -> int:
         if ended:
             keep = [*alive, *seen[len(fresh) :]]
             if not scripts.run("drop", keys=[queue], args=[seen[-1], seen[0], len(seen), *keep]):
-                # Another worker of the queue takes messages: it is served, and what is seen must be seen anew.
+                # Another worker has taken a message meanwhile: look again.
                 kept, lost = 0, lost + 1
                 continue
             dropped, lost = dropped + ended, 0
@@ -62,7 +62,7 @@ def drop_ended(redis: Redis, queue: str, *, limit_s: float = LIMIT_S) -> int:
 
 
 def _wait_until_seen(redis: Redis, queue: str) -> None:
-    """From outside the list moved, as that of a busy queue does: the sweeper must have seen that it is not."""
+    """Wait until the sweeper has seen that the queue is not overloaded: the removal looked to it like a busy queue."""
     until_s, well_since_s = time.monotonic() + SEEN_WITHIN_S, time.monotonic()
     while (now_s := time.monotonic()) < until_s and now_s - well_since_s < WELL_FOR_S:
         if redis.hexists(OVERLOAD, f"over:{queue}"):

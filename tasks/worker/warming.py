@@ -1,4 +1,4 @@
-"""What a process loads before it takes its first message."""
+"""What a worker loads before it takes its first message."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 log = get_logger("chorale.worker")
 
 AGAIN_S = 2.0
-"""Between attempts to load a model that is missing; one that is being copied is there in a while."""
+"""Wait between attempts to load a missing model, which may be on its way."""
 FETCH_AGAIN_S = 60.0
-"""Between attempts to have a reranker's files for its mark; the answers are whole without it, and not cached."""
+"""Wait between attempts to fetch a reranker's files for its fingerprint, without which answers are not cached."""
 
 
 def warm(app: Celery, queues: Sequence[str]) -> bool:
-    """Load what the tasks on these queues need, publish the corpus generations that Redis does not have, and drop
-    what waits for requests that have ended; whether the models were there."""
+    """Load what the tasks on these queues need, publish corpus generations that Redis lacks, and drop messages of ended
+    requests; returns whether the models were there."""
     resources: Resources = app.resources
     branches = [branch for branch in resources.pipeline.branches if branch.queue in queues]
-    resources.kinds = {branch.kind for branch in branches}
+    resources.answered_kinds = {branch.kind for branch in branches}
     try:
         warm_models(resources, queues)
         is_whole = True
@@ -69,7 +69,7 @@ def warm(app: Celery, queues: Sequence[str]) -> bool:
 
 
 def warm_models(resources: Resources, queues: Sequence[str]) -> None:
-    """Load the models of these queues; raises ModelMissing, after which it may be tried again."""
+    """Load the models of these queues.  Raises ModelMissing; the call may be repeated."""
     needs = resources.needs
     if "passages" in needs:
         resources.embedder.warm()
@@ -79,14 +79,14 @@ def warm_models(resources: Resources, queues: Sequence[str]) -> None:
         _warm_rerankers(resources)
     if QUEUE_RETRIEVE in queues:
         for name in resources.pipeline.rerankers:
-            # Read once beforehand, since its weights may be large; who plans says where they are missing.
+            # Read beforehand, since weights may be large; the planner reports a missing one.
             with suppress(StageFailure):
                 _ = resources.reranker(name).fingerprint
         _ = resources.fingerprints
 
 
 def _warm_rerankers(resources: Resources) -> None:
-    """Each is loaded though another is missing; one that is refused never loads, and the fused order stands."""
+    """Load each reranker although another is missing.  One that is refused never loads, and the fused order stands."""
     missing: ModelMissing | None = None
     for name in resources.pipeline.rerankers:
         try:
@@ -100,7 +100,7 @@ def _warm_rerankers(resources: Resources) -> None:
 
 
 def _fetch(reranker: Reranker) -> None:
-    """From the hub, for the marks of plans: no request waits for that."""
+    """Fetch the files from the hub, in a thread, for the fingerprint that plans name."""
     while True:
         try:
             reranker.fetch()
@@ -116,7 +116,7 @@ def _fetch(reranker: Reranker) -> None:
 def warm_models_again(
     resources: Resources, queues: Sequence[str], stop: threading.Event, *, done: Callable[[], None]
 ) -> None:
-    """Try until the models are there, or `stop`; then call `done`.  What needs them is answered without meanwhile."""
+    """Try until `stop` or until the models are there; then call `done`.  Requests are answered without them meanwhile."""
     while not stop.wait(AGAIN_S):
         if QUEUE_FUSION in queues:
             for name in resources.pipeline.rerankers:
@@ -130,8 +130,8 @@ def warm_models_again(
 
 
 def _warm(resources: Resources, name: str) -> None:
-    """A store that is away, or a namespace that is damaged, stops no worker: the others are searched, and its own
-    requests, each of which asks it anew, are told."""
+    """Warm a store.  Neither an unreachable store nor a damaged namespace stops the worker: each request asks again, and
+    its answer names the reason."""
     store = resources.store(name)
     namespaces: Sequence[str | None] = [None]
     if f"{name}:write" in resources.capabilities:
@@ -142,12 +142,12 @@ def _warm(resources: Resources, name: str) -> None:
         except StageFailure as error:
             log.error("not loaded", store=name, namespace=namespace, reason=error.reason, error=error.detail)
             if not isinstance(error, BadIndex):
-                # It would keep the worker from its start as long again for each of the others.
+                # Each further namespace would delay the start as long again.
                 return
 
 
 def _rise_beyond(resources: Resources, namespace: str) -> None:
-    """An older corpus was put back: until it has risen nothing of it is cached, and no answer of the newer one given."""
+    """Raise the generation of a restored, older corpus above the published one: until then nothing of it is cached."""
     try:
         resources.generations.rise_beyond(namespace)
         resources.generations.publish(namespace, resources.writing_store.generation(namespace))
@@ -156,7 +156,7 @@ def _rise_beyond(resources: Resources, namespace: str) -> None:
 
 
 def _connect(resources: Resources, branch: str) -> None:
-    """Make the client of the branch's language model, which takes a second; without its key its requests are told."""
+    """Make the client of the branch's language model, which takes a second."""
     options = resources.generators.options(branch)
     if options is not None and options.asks_a_model:
         try:
