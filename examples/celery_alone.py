@@ -1,4 +1,4 @@
-"""Ask by task name, from a program that has Celery and nothing of ours.
+"""Ask by task name, from a program that has Celery and nothing of Chorale.
 
 The answer is the result of the task whose id is the request's id.
 """
@@ -22,7 +22,7 @@ app.send_task(
     "chorale.retrieve",
     kwargs={"request": request},
     queue="chorale.retrieve",
-    ignore_result=True,  # of this task; the answer comes under the request's id
+    ignore_result=True,  # this task has no result; the answer comes under the request's id
 )
 
 answer = AsyncResult(request["request_id"], app=app).get(timeout=10)

@@ -1,6 +1,6 @@
-"""Ask a running Chorale: `pip install chorale-client`, nothing else of it.
+"""Ask a running Chorale with chorale-client alone.
 
-CHORALE_REDIS_URL is the address that `chorale up` prints.
+`chorale up` prints the address for CHORALE_REDIS_URL.
 """
 
 import os

@@ -1,6 +1,6 @@
 """A Django project in one file whose articles can be found as soon as they are saved: `python articles.py`.
 
-CHORALE_REDIS_URL is the address that `chorale up` prints.  `pip install django chorale-client`, nothing else of Chorale.
+`chorale up` prints the address for CHORALE_REDIS_URL.  The project needs django and chorale-client.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Article(models.Model):
 
     @property
     def document(self) -> dict[str, Any]:
-        """As Chorale takes it; the metadata come back with each hit, and requests filter by them."""
+        """The article as Chorale takes it.  The metadata come back with each hit, and requests can filter by them."""
         return {
             "id": f"article-{self.pk}",
             "title": self.title,
@@ -47,7 +47,7 @@ class Article(models.Model):
 
 
 class Deleted(models.Model):
-    """A document that Chorale has not been told to delete yet: nothing else would remember it."""
+    """A document that Chorale has not been told to delete yet.  Nothing else would remember it."""
 
     document_id = models.CharField(max_length=200)
 
@@ -55,8 +55,8 @@ class Deleted(models.Model):
         app_label = "articles"
 
 
-# After the commit, so that what is rolled back is never found; robust, so that a Chorale that is away costs nobody an
-# article: Django logs it, and `hand_in_all` makes up for it.  Functions, since Django's log asks for their names.
+# After the commit, so that nobody finds what is rolled back.  Robust, so that an article is saved while Chorale is away: Django logs
+# the error, and `hand_in_all` makes up for it.  Functions, because Django's log asks for their names.
 @receiver(post_save, sender=Article)
 def hand_in(instance: Article, **_: Any) -> None:
     document = instance.document
@@ -69,7 +69,7 @@ def hand_in(instance: Article, **_: Any) -> None:
 
 @receiver(post_delete, sender=Article)
 def take_out(instance: Article, **_: Any) -> None:
-    # In the same transaction; the article has no id any more after this signal.
+    # In the same transaction: after this signal the article has no id.
     deleted = Deleted.objects.create(document_id=instance.document["id"])
 
     def after_commit() -> None:
@@ -80,18 +80,20 @@ def take_out(instance: Article, **_: Any) -> None:
 
 def take_out_now(deleted: Sequence[Deleted]) -> None:
     chorale.delete(NAMESPACE, [one.document_id for one in deleted])
-    # Chorale has it.  Where it could not be told, the line above has raised, and they stay.
+    # Chorale has the deletions.  If it could not be reached, the line above has raised and the rows stay.
     Deleted.objects.filter(pk__in=[one.pk for one in deleted]).delete()
 
 
 def hand_in_all(at_once: int = 200) -> None:
-    """What Chorale missed while it was away, and by `bulk_create` and `update`, which send no signal: call it after
-    those, and every hour or so.  What it has already is left as it is."""
+    """Hand in what Chorale missed while it was away, and what `bulk_create` and `update` changed, which send no signal.
+
+    Call it after those, and every hour or so.  Chorale leaves what it already has as it is.
+    """
     while deleted := list(Deleted.objects.all()[:at_once]):
         take_out_now(deleted)
     keys = list(Article.objects.values_list("pk", flat=True))
     for first in range(0, len(keys), at_once):
-        # Locked, since who saves or deletes one of them meanwhile has to hand in later than this.
+        # Locked, because a later change of one of these articles must be handed in after this.
         with transaction.atomic():
             locked = Article.objects.select_for_update().filter(pk__in=keys[first : first + at_once])
             if documents := [article.document for article in locked]:

@@ -1,6 +1,6 @@
 {{/*
-One Deployment.  `root`; `name`, of the service; `command`; `login`, whose address of Redis it gets; `port`, `alive` and
-`ready` where it answers over HTTP; `env`, more variables from the Secret of logins, by their names.
+One Deployment.  Arguments: `root`; `name` of the service; `command`; `login`, the login for Redis; `port`, `alive` and
+`ready` if it answers over HTTP; `env`, more variables from the Secret of logins, by name.
 */}}
 {{- define "chorale.deployment" -}}
 {{- $values := .root.Values }}
@@ -13,7 +13,7 @@ metadata:
   name: {{ include "chorale.name" . }}
   labels: {{- include "chorale.labels" . | nindent 4 }}
 spec:
-  {{- /* Not where it is scaled, since every upgrade would set it back. */}}
+  {{- /* Left out if KEDA scales the service: every upgrade would reset the number. */}}
   {{- if include "chorale.fixed" . }}
   replicas: {{ include "chorale.fixed" . }}
   {{- end }}
@@ -29,7 +29,7 @@ spec:
         checksum/settings: {{ include "chorale.settings" .root | sha256sum }}
     spec:
       automountServiceAccountToken: false
-      {{- /* They would be variables such as CHORALE_FLOWER_PORT, which look like settings. */}}
+      {{- /* Service links would be variables such as CHORALE_FLOWER_PORT, which look like settings. */}}
       enableServiceLinks: false
       terminationGracePeriodSeconds: 20
       securityContext: { runAsNonRoot: true, runAsUser: 10001, runAsGroup: 10001, fsGroup: 10001, seccompProfile: { type: RuntimeDefault } }
@@ -83,7 +83,7 @@ spec:
         - { name: certificates, secret: { secretName: {{ $values.secrets.certificates }}, optional: true } }
 {{- end }}
 
-{{/* How many pods, where nothing scales them; else nothing. */}}
+{{/* How many pods a service has if nothing scales it; else nothing. */}}
 {{- define "chorale.fixed" -}}
 {{- $service := fromJson (include "chorale.service" .) }}
 {{- if hasKey $service "replicas" }}{{ $service.replicas }}

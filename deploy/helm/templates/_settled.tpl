@@ -1,4 +1,4 @@
-{{/* What the values come to. */}}
+{{/* What follows from the values. */}}
 
 {{- define "chorale.pipeline" -}}
 {{- .Values.pipeline | default (.Files.Get "pipeline.toml") -}}
@@ -31,7 +31,7 @@
 {{- toJson $queues }}
 {{- end }}
 
-{{/* What holds for one service, `name` of `root`: its own words before those of all, as JSON. */}}
+{{/* The values of one service, `name` of `root`, as JSON: its own win over those of all. */}}
 {{- define "chorale.service" -}}
 {{- $values := .root.Values }}
 {{- $names := concat (keys (fromJson (include "chorale.queues" .root))) (include "chorale.others" . | fromJsonArray) | sortAlpha }}
@@ -67,7 +67,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .name | quote }}
 {{- end }}
 
-{{/* A Service takes no other names (RFC 1035), and KEDA writes `keda-hpa-` before them. */}}
+{{/* A Service takes only such names (RFC 1035), and KEDA puts `keda-hpa-` before them. */}}
 {{- define "chorale.name" -}}
 {{- $name := printf "%s-%s" .root.Release.Name (.name | replace "_" "-") }}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]{0,52}[a-z0-9])?$" $name) }}
