@@ -43,7 +43,7 @@ class Resources:
         self.settings = settings
         self.pipeline = pipeline
         self.redis_url = redis_url
-        self.kinds: Collection[str] = {branch.kind for branch in pipeline.branches}
+        self.answered_kinds: Collection[str] = {branch.kind for branch in pipeline.branches}
         """The kinds of the branches that this process answers; a worker sets them to those of its queues."""
         self._stores: dict[str, Searches] = {}
         self._rerankers: dict[str, Reranker] = {}
@@ -112,7 +112,7 @@ class Resources:
     @property
     def needs(self) -> frozenset[Need]:
         """What the branches that this process answers use of it; warming loads it."""
-        return self._needs_of(self.kinds)
+        return self._needs_of(self.answered_kinds)
 
     def _needs_of(self, kinds: Iterable[str]) -> frozenset[Need]:
         return frozenset(need for kind in kinds for need in self.pipeline.kinds.branches[kind].needs)

@@ -1,6 +1,6 @@
 """The settings of one installation: `CHORALE_<NAME>` in the environment, read once when a process starts.
 
-What is ranked and where it is searched is the pipeline's declaration (`config.pipeline`), not a setting.
+What is ranked and where it is searched is the pipeline's declaration (`config.pipeline_reader`), not a setting.
 """
 
 from __future__ import annotations

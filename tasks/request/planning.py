@@ -13,6 +13,7 @@ from chorale_client.words import Reason, Stage, StageStatus
 from cache.answer_key import answer_key
 from config.declarations import BranchDeclaration, Configuration, Pipeline, RerankerDeclaration
 from models.envelope import StageNote
+from models.extensions import BranchKind
 from models.plan import BranchPlan, Plan, RerankPlan
 
 _NOT_IN_KEY = frozenset(
@@ -107,6 +108,21 @@ def reserves_ms(timeout_s: float, rerank_budget_ms: int = 0, further_ms: float =
     return round(finish), round(fusion)
 
 
+def _branch_plan(request: Request, branch: BranchDeclaration, kind: BranchKind) -> BranchPlan:
+    return BranchPlan(
+        name=branch.name,
+        kind=branch.kind,
+        group=branch.group,
+        store=branch.store,
+        queue=branch.queue,
+        weight=branch.weight,
+        depth=min(branch.depth, request.effective_depth),
+        limit_ms=round(1000 * min(branch.limit_s or request.timeout_s, request.timeout_s)),
+        options=branch.options if kind.options_in_plan else {},
+        is_decisive=request.on_missing == "fail" and branch.name in (request.require or (branch.name,)),
+    )
+
+
 def resolve(
     request: Request,
     pipeline: Pipeline,
@@ -130,19 +146,7 @@ def resolve(
         configuration=configuration.name,
         namespace=request.namespace,
         branches=tuple(
-            BranchPlan(
-                name=branch.name,
-                kind=branch.kind,
-                group=branch.group,
-                store=branch.store,
-                queue=branch.queue,
-                weight=branch.weight,
-                depth=min(branch.depth, request.effective_depth),
-                limit_ms=round(1000 * min(branch.limit_s or request.timeout_s, request.timeout_s)),
-                options=branch.options if pipeline.kinds.branches[branch.kind].options_in_plan else {},
-                is_decisive=request.on_missing == "fail"
-                and branch.name in (request.require or (branch.name,)),
-            )
+            _branch_plan(request, branch, pipeline.kinds.branches[branch.kind])
             for branch in branches_of(request, pipeline)
         ),
         method=method,

@@ -15,8 +15,8 @@ PROMISES = (
     Mutant(
         "The plan says which branches end the request when they fail",
         "tasks/request/planning.py",
-        '                is_decisive=request.on_missing == "fail"',
-        "                is_decisive=False",
+        '        is_decisive=request.on_missing == "fail"',
+        "        is_decisive=False",
         "tests/integration/tasks/test_policies.py::test_the_failure_of_a_required_branch_ends_the_request_and_cancels_the_rest",
     ),
     Mutant(

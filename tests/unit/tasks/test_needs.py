@@ -39,7 +39,7 @@ def site(tmp_path: Path) -> Iterator[Path]:
 def test_a_process_needs_what_the_kinds_of_its_branches_need() -> None:
     resources = Resources(Settings(), load_pipeline(), "redis://unused")
     assert resources.needs == {"questions", "passages", "text", "vectors"}
-    resources.kinds = {"bm25", "http"}
+    resources.answered_kinds = {"bm25", "http"}
     assert resources.needs == {"text"}
 
 
