@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -63,8 +64,7 @@ def test_no_block_is_indented_where_no_test_would_see_it(page: Path) -> None:
 def test_python_compiles_and_imports_what_there_is(block: CodeBlock) -> None:
     compile(block.code, str(block), "exec")
     for module, names in re.findall(r"^from (\S+) import (.+)$", block.code, re.MULTILINE):
-        loaded = __import__(module, fromlist=["*"])
-        assert [name for name in names.split(", ") if not hasattr(loaded, name)] == []
+        assert [name for name in names.split(", ") if not hasattr(import_module(module), name)] == []
 
 
 @pytest.mark.parametrize("block", code_blocks("sh"), ids=str)
@@ -132,6 +132,12 @@ def test_a_file_that_is_named_exists(page: Path) -> None:
     assert [
         name for name in named if not (ROOT / name).exists() and not (ROOT / "client" / name).exists()
     ] == []
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=str)
+def test_a_class_that_is_named_with_its_module_exists(page: Path) -> None:
+    named = re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)\.([A-Z]\w+)`", TEXTS[page])
+    assert [(module, name) for module, name in named if not hasattr(import_module(module), name)] == []
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=str)
