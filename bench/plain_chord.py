@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from celery import Celery, chord
-from celery.backends.asynchronous import E_RETRY_LIMIT_EXCEEDED
 from celery.exceptions import TimeoutError
 from celery.platforms import SecurityWarning
 from chorale_client.client import make_request
@@ -74,7 +73,7 @@ class PlainChord:
         except TimeoutError as error:
             raise Hung(str(error)) from error
         except RuntimeError as error:
-            if str(error) != E_RETRY_LIMIT_EXCEEDED:
+            if "Retry limit exceeded" not in str(error):
                 raise
             # Celery says that the application must be restarted.
             self._app = make_app(self._resources)

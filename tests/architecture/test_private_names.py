@@ -22,7 +22,7 @@ OUTSIDE = [file for file in PRODUCT if SURFACE not in file.parents]
 DOCUMENTED = {
     "celery": {"Celery", "chord", "signals"},
     "celery.canvas": {"Signature"},
-    "celery.exceptions": {"Reject"},
+    "celery.exceptions": {"Reject", "TimeoutError"},
     "celery.platforms": {"SecurityWarning"},
     "kombu": {"Connection", "Exchange", "Queue"},
     "kombu.exceptions": {"ChannelError", "ConnectionError", "EncodeError", "KombuError", "OperationalError"},

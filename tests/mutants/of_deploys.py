@@ -50,7 +50,7 @@ PROMISES = (
     ),
     Promise(
         "If a schema change is killed, the next start completes it, on SQLite and PostgreSQL",
-        "tests/contracts/schema.py::SchemaContract::test_killed_in_the_middle_it_leaves_the_old_schema_and_the_next_one_completes_it",
+        "tests/contracts/schema.py::SchemaContract::test_a_killed_upgrade_leaves_the_old_schema_and_the_next_one_completes_it",
     ),
     Mutant(
         "Tables of a newer version are refused and left as they are",

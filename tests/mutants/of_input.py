@@ -35,6 +35,6 @@ PROMISES = (
         "fusion/bounded.py",
         "    if size <= limit_bytes:",
         "    if True:",
-        "tests/unit/fusion/test_bounded.py::test_what_does_not_fit_goes_without_texts_and_says_so",
+        "tests/unit/fusion/test_bounded.py::test_an_answer_over_the_limit_loses_its_texts_and_says_so",
     ),
 )

@@ -38,7 +38,7 @@ PROMISES = (
         "inference/chat_model.py",
         '            text = text.replace(self._secret, "***")',
         "            pass",
-        "tests/integration/inference/test_openai_generator.py::test_what_the_endpoint_says_of_a_wrong_request_is_told_without_the_key",
+        "tests/integration/inference/test_openai_generator.py::test_the_endpoint_s_message_about_a_wrong_request_is_shown_without_the_key",
     ),
     Mutant(
         "A configuration can have its own time limit",
@@ -66,6 +66,6 @@ PROMISES = (
         "fusion/question_variants.py",
         "    unit = next((top for top in tops if top > 0), 0.0) / math.fsum(weights)",
         "    unit = 1.0",
-        "tests/unit/fusion/test_variants.py::test_bm25_sums_what_each_text_says_on_the_first_ones_scale",
+        "tests/unit/fusion/test_question_variants.py::test_bm25_sums_the_scores_of_all_texts_on_the_first_ones_scale",
     ),
 )

@@ -192,6 +192,6 @@ PROMISES = (
         "tasks/celery_surface/consuming.py",
         "            ready = self.hub._pop_ready()",
         "            ready = ()",
-        "tests/unit/tasks/test_consuming.py::test_what_becomes_ready_meanwhile_runs_before_the_loop_waits",
+        "tests/unit/tasks/test_consuming.py::test_callbacks_that_become_ready_run_before_the_loop_waits",
     ),
 )

@@ -80,7 +80,7 @@ PROMISES = (
         "tasks/request/branch_selection.py",
         "        missing = shut",
         "        pass",
-        "tests/unit/tasks/test_branch_selection.py::test_who_was_let_in_waits_for_what_it_would_fail_without",
+        "tests/unit/tasks/test_branch_selection.py::test_an_accepted_request_asks_an_overloaded_branch_that_it_would_fail_without",
     ),
     Mutant(
         "Where nobody can plan in time, new requests are refused at once",

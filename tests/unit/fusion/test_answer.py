@@ -92,7 +92,7 @@ def test_a_hit_carries_what_the_request_includes(include: Any) -> None:
 
 
 @pytest.mark.parametrize("odd", [5, True, ["en", "de"], {"is": "en"}, 0.5])
-def test_metadata_of_a_strange_kind_cost_themselves_and_never_the_answer(odd: object) -> None:
+def test_metadata_of_a_wrong_type_are_left_out_and_the_answer_stays(odd: object) -> None:
     strange = texts(
         "a", "b", "c", text="The notice period.", language=odd, url=odd, published_at=odd, topic=odd
     )
@@ -117,7 +117,7 @@ def test_a_missing_text_is_a_warning_and_the_hit_stays() -> None:
     assert built["warnings"] == ["document_missing: no text in the store for b#0"]
 
 
-def test_texts_that_were_not_fetched_are_no_warning_but_the_callers_reason() -> None:
+def test_texts_that_were_not_fetched_give_a_reason_and_no_warning() -> None:
     cut = Degradation("fetch", Reason.BUDGET)
     built = fields(request(), texts=None, degraded=[cut])
     assert (built["status"], built["warnings"]) == ("degraded", [])
@@ -204,7 +204,7 @@ def test_under_min_branches_the_question_fails_and_has_no_hits() -> None:
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_a_policy_that_was_not_met_says_why_whatever_the_reason(reason: Reason) -> None:
+def test_an_answer_that_fails_its_policy_names_every_reason(reason: Reason) -> None:
     failed = {"hyde": Envelope.failed("hyde", reason)}
     built = fields(request(require=["hyde"]), given=THREE | failed)
     assert built["status"] == "failed"
@@ -229,7 +229,7 @@ def test_a_question_that_the_cache_knew_stands_beside_the_searched_ones() -> Non
     assert partly["cached"] is False
 
 
-def test_where_the_cache_knew_everything_no_branch_is_missing() -> None:
+def test_if_the_cache_answers_every_question_no_branch_is_missing() -> None:
     known = fields(request())["questions"][0]
     whole = fields(request(), plan(asked=(), cached={0: known}), {}, texts={})
     assert (whole["cached"], whole["status"]) == (True, "complete")
@@ -246,7 +246,7 @@ def test_where_the_cache_knew_everything_no_branch_is_missing() -> None:
         (["complete", "melted"], Status.FAILED),
     ],
 )
-def test_a_request_is_as_its_worst_question(statuses: list[str], expected: Status) -> None:
+def test_a_request_has_the_status_of_its_worst_question(statuses: list[str], expected: Status) -> None:
     assert worst(statuses) is expected
 
 

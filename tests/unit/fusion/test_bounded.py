@@ -18,7 +18,7 @@ def answer(text: str, *, status: str = "complete") -> dict[str, Any]:
     return {"v": 1, "status": status, "degraded": [], "stages": [], "questions": questions}
 
 
-def test_what_fits_stays_as_it_is() -> None:
+def test_an_answer_within_the_limit_stays_whole() -> None:
     fields = answer("short")
     size = len(bounded_tail(fields, 1_000_000)[1].encode())
 
@@ -26,7 +26,7 @@ def test_what_fits_stays_as_it_is() -> None:
     assert bounded_tail(fields, size - 1)[0] != fields
 
 
-def test_what_does_not_fit_goes_without_texts_and_says_so() -> None:
+def test_an_answer_over_the_limit_loses_its_texts_and_says_so() -> None:
     fields, tail = bounded_tail(answer("é" * 600_000), 2_000_000)
 
     assert fields["status"] == "degraded"

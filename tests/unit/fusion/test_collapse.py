@@ -27,7 +27,7 @@ def test_excluded_documents_leave_no_gap() -> None:
     assert collapse_ranking(Ranking(LONG), 2, exclude_ids=("long",)).hits == (LONG[2], LONG[4])
 
 
-def test_what_the_store_said_beside_the_hits_stays() -> None:
+def test_the_other_fields_of_the_ranking_stay() -> None:
     collapsed = collapse_ranking(Ranking(LONG, total_matches=40, warnings=("no field 'yaer'",)), 1)
     assert (collapsed.total_matches, collapsed.warnings) == (40, ("no field 'yaer'",))
 

@@ -51,7 +51,7 @@ def test_branches_agree_on_a_document_of_which_they_found_different_passages() -
     assert [one.passage_id for one in by_passage.hits] == ["y#0", "long#1", "x#0", "long#7"]
 
 
-def test_a_branch_that_failed_or_is_not_there_earns_nobody_anything() -> None:
+def test_a_branch_that_failed_or_is_missing_contributes_nothing() -> None:
     failed = {"bm25": THREE["bm25"], "vector": Envelope.failed("vector", "timeout")}
     fused = fuse_question(plan(), failed, 0, request())
     assert ids(fused) == ["a", "b"]
@@ -76,7 +76,7 @@ def test_excluded_documents_are_not_there_and_hold_no_rank() -> None:
     assert fused.hits[0].score == pytest.approx(0.3 / 61 + 0.4 / 62, rel=1e-11)
 
 
-def test_a_branch_counts_down_to_its_depth_alone() -> None:
+def test_hits_below_a_branchs_depth_do_not_count() -> None:
     shallow = plan((branch("bm25", depth=1), branch("vector", depth=1)))
     assert ids(fuse_question(shallow, THREE, 0, request())) == ["b", "a"]
 
@@ -171,13 +171,13 @@ def test_coverage_is_the_share_of_hits_that_several_groups_found() -> None:
     assert fuse_question(plan(), {}, 0, request()).coverage == 0
 
 
-def test_total_matches_is_the_most_that_is_known_of() -> None:
+def test_total_matches_is_the_largest_number_that_is_known() -> None:
     assert fuse_question(plan(), THREE, 0, request(top_k=1)).total_matches == 3
     knowing = THREE | {"bm25": Envelope("bm25", "ok", rankings=(Ranking((hit("a"),), total_matches=812),))}
     assert fuse_question(plan(), knowing, 0, request()).total_matches == 812
 
 
-def test_what_the_rankings_warn_of_is_said_once() -> None:
+def test_warnings_of_rankings_appear_once() -> None:
     warned = Ranking((hit("a"),), warnings=("no field 'yaer'",))
     given = {name: Envelope(name, "ok", rankings=(warned,)) for name in ("bm25", "vector")}
     assert fuse_question(plan(), given, 0, request()).warnings == ("no field 'yaer'",)

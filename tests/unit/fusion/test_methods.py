@@ -1,4 +1,4 @@
-"""What every fusion method promises, whichever it is."""
+"""Promises of every fusion method."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,8 +42,8 @@ def test_an_unknown_method_is_refused_with_the_table() -> None:
         BUILT_IN.method("magic")
 
 
-def test_a_hit_that_a_method_values_at_nothing_is_still_one_that_was_found() -> None:
-    """As the last one of a normalised list; only what branches of weight 0 alone found is left out."""
+def test_a_hit_of_value_zero_is_still_a_candidate() -> None:
+    """The last hit of a normalised list may have value 0; only hits of branches with weight 0 are left out."""
 
     def worths(rankings: Sequence[BranchRanking], k: float) -> list[Sequence[Worth]]:
         return [

@@ -64,7 +64,7 @@ def test_the_last_one_comes_first_if_it_alone_answers_the_question() -> None:
     assert found.score_kind == "rerank"
 
 
-def test_what_was_not_reached_stays_below_in_the_fused_order_and_says_why() -> None:
+def test_hits_that_were_not_reached_stay_below_in_the_fused_order_with_a_reason() -> None:
     found = pages({"d0": -9.0, "d4": 2.0}, chosen=6)
     assert ids(found) == ["d4", "d0", "d1", "d2", "d3", "d5", "d6", "d7", "d8", "d9"]
     stages = {one.document_id: one.rerank.stage for one in found.hits if one.rerank}
@@ -119,7 +119,7 @@ def test_pages_are_cut_after_reranking_and_join_without_gap_or_copy() -> None:
     ]
 
 
-def test_what_lies_below_the_coarse_list_counts_nothing_and_is_not_lost() -> None:
+def test_hits_below_the_coarse_list_have_no_share_and_are_not_lost() -> None:
     assert min_max([4, 3, 2, 1], coarse=3) == [1, 0.5, 0, 0]
     assert min_max([2, 2, 1], coarse=2) == [1, 1, 0]
     assert min_max([], coarse=3) == []

@@ -20,7 +20,7 @@ def fused(rankings: list[BranchRanking], method: str, k: float) -> dict[str, flo
 
 
 def test_an_identifier_that_only_bm25_finds_drowns_in_flat_fusion() -> None:
-    """At rank 1 of BM25 alone it stays below everything that both dense branches have up to rank 82."""
+    """With rank 1 in BM25 only, it is below all documents that both dense branches have up to rank 82."""
     scores = fused(three(bm25=["ERR-4711"], vector=DENSE, hyde=DENSE), "rrf", 60)
     assert 0.7 / (60 + 82) > 0.3 / 61 > 0.7 / (60 + 83)
     assert list(scores).index("ERR-4711") == 82

@@ -39,7 +39,7 @@ def test_a_rare_word_weighs_more_than_a_frequent_one() -> None:
     assert "watchdog" in snippet(text, "system watchdog", 60).text
 
 
-def test_what_the_window_has_left_behind_counts_no_more() -> None:
+def test_terms_outside_the_window_do_not_count() -> None:
     text = FILLER + "Here alpha, beta and gamma meet. " + FILLER + "Only alpha. " + FILLER
     assert "beta and gamma" in snippet(text, "alpha beta gamma", 80).text
 
@@ -161,7 +161,7 @@ def test_highlights_are_words_of_the_snippet_in_order(text: str, question: str, 
 
 
 @given(st.text(alphabet=st.sampled_from("abcdeinotc E.,_-1"), max_size=80), anything)
-def test_looking_for_beginnings_finds_what_reading_all_words_finds(text: str, question: str) -> None:
+def test_searching_for_beginnings_finds_the_same_as_reading_all_words(text: str, question: str) -> None:
     terms = QuestionTerms(question)
     read = [(term, start, end) for stem, start, end in tokens(text) if (term := terms.term_of(stem))]
     assert terms.matches(text) == read

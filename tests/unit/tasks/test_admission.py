@@ -21,7 +21,7 @@ BOUNDS = Bounds(100, 1.0)
 
 
 def judged(*looks: dict[str, QueueState], bounds: Bounds = BOUNDS, every_s: float = 0.25) -> Judgement:
-    """The last of several looks; queues that a look does not name are empty."""
+    """The last judgement of several looks; queues that a look does not name are empty."""
     judge = Judge(bounds, branch_queues=BRANCHES)
     queues = (*BRANCHES, "chorale.retrieve", "chorale.fusion")
     found = [
@@ -34,7 +34,7 @@ def judged(*looks: dict[str, QueueState], bounds: Bounds = BOUNDS, every_s: floa
 def moving(
     length: int, age_s: float | None = None, queue: str = "chorale.vector"
 ) -> list[dict[str, QueueState]]:
-    """Three looks at a queue that somebody serves: each sees another message at its old end."""
+    """Three looks at a served queue: each finds another oldest message."""
     return [{queue: QueueState(length, age_s, oldest=f"message {number}")} for number in range(3)]
 
 
@@ -54,7 +54,7 @@ def test_a_branch_over_its_age_is_named() -> None:
     assert over(judged(*moving(FEWEST_WAITING, 0.9))) == {}
 
 
-def test_a_few_messages_are_no_queue_however_old_they_are() -> None:
+def test_a_few_messages_are_no_overload_however_old_they_are() -> None:
     assert over(judged(*moving(FEWEST_WAITING - 1, 50))) == {}
 
 
@@ -63,20 +63,20 @@ def test_a_queue_that_nobody_serves_is_no_overload() -> None:
     assert over(judged(*[stuck] * 8)) == {}
 
 
-def test_neither_is_one_whose_worker_has_hung_for_a_second() -> None:
+def test_a_queue_whose_worker_has_hung_for_a_second_is_no_overload() -> None:
     stuck = {"chorale.vector": QueueState(5_000, 30, oldest="message 2")}
     assert over(judged(*moving(5_000, 30), stuck)) == {"chorale.vector": "length"}
     assert over(judged(*moving(5_000, 30), *[stuck] * 5)) == {}
 
 
-def test_a_bound_is_passed_when_two_looks_in_a_row_say_so() -> None:
+def test_a_queue_is_over_its_bound_if_two_looks_in_a_row_find_it_so() -> None:
     first, second, third = moving(100)
     assert over(judged(first, second)) == {}
     assert over(judged(first, second, third)) == {"chorale.vector": "length"}
     assert over(judged(first, second, third, {})) == {}
 
 
-def test_through_a_broker_that_counts_workers_those_are_who_serves() -> None:
+def test_a_queue_without_messages_to_look_at_is_served_if_the_broker_counts_workers() -> None:
     assert over(judged(*[{"chorale.vector": QueueState(100, 5, workers=1)}] * 3)) == {
         "chorale.vector": "length"
     }
@@ -90,12 +90,12 @@ def test_each_bound_can_be_turned_off(bounds: Bounds, by: str) -> None:
 
 
 @pytest.mark.parametrize("queue", ["chorale.retrieve", "chorale.fusion"])
-def test_where_planning_or_fusion_is_over_new_requests_are_refused(queue: str) -> None:
-    # What comes now waits about as long as the oldest has.
+def test_new_requests_are_refused_if_planning_or_fusion_is_over_its_bound(queue: str) -> None:
+    # A new message waits about as long as the oldest one has.
     assert judged(*moving(50, 2.5, queue)).retry_after_ms == 2_500
 
 
-def test_so_they_are_where_every_branch_is() -> None:
+def test_new_requests_are_refused_if_every_branch_is_over_its_bound() -> None:
     both = [
         {
             queue: QueueState(50, age_s, oldest=str(number))
@@ -106,16 +106,16 @@ def test_so_they_are_where_every_branch_is() -> None:
     assert judged(*both).retry_after_ms == 3_000
 
 
-def test_without_an_age_the_wait_follows_from_what_was_served_lately() -> None:
+def test_without_an_age_the_wait_is_computed_from_the_recent_throughput() -> None:
     lengths = (1_000, 900, 800)
     looks = [
         {"chorale.fusion": QueueState(length, oldest=str(number))} for number, length in enumerate(lengths)
     ]
-    # 100 in a quarter of a second are 400 a second: 800 take two.
+    # 100 messages in 0.25 s are 400 a second: 800 take two seconds.
     assert judged(*looks).retry_after_ms == 2_000
 
 
-def test_the_wait_is_bounded_and_guessed_where_nothing_is_known() -> None:
+def test_the_wait_is_bounded_and_has_a_default() -> None:
     assert judged(*moving(50, 300, "chorale.fusion")).retry_after_ms == LONGEST_RETRY_MS
     assert judged(*moving(200, 0.01, "chorale.fusion")).retry_after_ms == SHORTEST_RETRY_MS
     assert judged(*moving(200, None, "chorale.fusion")).retry_after_ms == UNKNOWN_RETRY_MS

@@ -1,4 +1,4 @@
-"""Which branches of a plan are not asked, from what is known of breakers and queues."""
+"""Which branches of a plan are not asked, given the states of breakers and queues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOW_MS = 100_000
 
 
 class Known:
-    """Breakers as they were found; claims are granted to whoever asks first."""
+    """Given breakers; the first request that claims one gets it."""
 
     def __init__(self, look: Look, *, is_away: bool = False) -> None:
         self.known, self.is_away = look, is_away
@@ -49,14 +49,14 @@ def known(*breakers: Breaker, **loads: Load) -> Known:
 
 
 def asked(found: Known, **options: Any) -> tuple[dict[str, str], Plan, Request]:
-    """The reason by branch that is left out."""
+    """The reasons by branch."""
     request = make_request("bread", **options)
     plan = plan_of(request)
     left = left_out(cast(Any, found), request, plan)
     return {name: one.reason for name, one in left.missing.items()}, without(plan, left.missing), request
 
 
-def test_where_all_is_well_every_branch_is_asked() -> None:
+def test_every_branch_is_asked_if_no_breaker_is_open() -> None:
     reasons, plan, _ = asked(known(bm25=Load(5, 100)))
     assert (reasons, len(plan.branches)) == ({}, 3)
 
@@ -77,7 +77,7 @@ def test_an_open_branch_is_left_out_and_named_in_the_plan() -> None:
     assert found.claimed == []
 
 
-def test_a_half_open_branch_is_asked_by_who_claims_it_with_its_store() -> None:
+def test_the_request_that_claims_a_half_open_branch_and_its_store_asks_it() -> None:
     found = known(opened("vector", half=True))
     assert asked(found)[0] == {}
     assert found.claimed == [(("vector", "store:local"), False)]
@@ -87,12 +87,12 @@ def test_a_half_open_branch_on_an_open_store_is_left_out() -> None:
     found = known(opened("vector", half=True), opened("store:local"))
     request = make_request("bread", branches=["vector", "bm25"])
     left = left_out(cast(Any, found), request, plan_of(request))
-    # The store is all they have: one request tries it before its time is over.
+    # Both branches use this store: one request tries it before its time is over.
     assert left.missing == {}
     assert {early for _, early in found.claimed} == {True}
 
 
-def test_where_everything_is_open_it_is_tried_early() -> None:
+def test_if_all_breakers_are_open_a_request_may_try_early() -> None:
     found = known(opened("bm25"), opened("vector"), opened("hyde"))
     assert asked(found)[0] == {}
     assert [early for _, early in found.claimed] == [True] * 3
@@ -109,7 +109,7 @@ def test_where_everything_is_open_it_is_tried_early() -> None:
         (Load(50, 1_200, ""), 2, True),
     ],
 )
-def test_a_branch_with_too_much_before_it_is_left_out_unless_the_request_has_the_time(
+def test_an_overloaded_branch_is_left_out_unless_its_limit_is_long_enough(
     load: Load, timeout_s: float, is_asked: bool
 ) -> None:
     reasons, _, _ = asked(known(vector=load), timeout_s=timeout_s)
@@ -128,13 +128,13 @@ FULL = Load(5_000, None, "length")
         ({"vector": FULL}, {"min_branches": 3}),
     ],
 )
-def test_who_was_let_in_waits_for_what_it_would_fail_without(
+def test_an_accepted_request_asks_an_overloaded_branch_that_it_would_fail_without(
     loads: dict[str, Load], options: dict[str, Any]
 ) -> None:
     assert asked(known(**loads), **options)[0] == {}
 
 
-def test_what_is_overloaded_is_asked_where_all_others_are_open() -> None:
+def test_an_overloaded_branch_is_asked_if_the_breakers_of_all_others_are_open() -> None:
     reasons, _, _ = asked(known(opened("vector"), opened("hyde"), bm25=FULL))
     assert reasons == {"vector": "breaker_open", "hyde": "breaker_open"}
 
@@ -152,14 +152,14 @@ def test_what_is_overloaded_is_asked_where_all_others_are_open() -> None:
         ({"on_missing": "empty"}, False),
     ],
 )
-def test_a_request_fails_without_a_branch_by_the_rules_of_the_answer(
+def test_whether_a_request_fails_without_a_branch_follows_the_rules_of_the_answer(
     options: dict[str, Any], fails: bool
 ) -> None:
     request = make_request("bread", **options)
     assert fails_policy(request, plan_of(request), ["vector"]) is fails
 
 
-def test_what_is_not_carried_out_says_so_of_every_branch() -> None:
+def test_a_plan_that_is_not_carried_out_has_a_reason_for_every_branch() -> None:
     request = make_request("bread", require=["vector"])
     plan = plan_of(request)
     left = left_out(cast(Any, known(opened("vector"))), request, plan)

@@ -1,4 +1,4 @@
-"""The worker's loop with RabbitMQ: nothing that is ready waits for the network."""
+"""The worker's event loop with RabbitMQ: ready callbacks do not wait for the network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def consumer_of(hub: Hub) -> Consumer:
     return cast(Consumer, SimpleNamespace(hub=hub))
 
 
-def test_what_becomes_ready_meanwhile_runs_before_the_loop_waits() -> None:
+def test_callbacks_that_become_ready_run_before_the_loop_waits() -> None:
     hub, ran = Hub(), []
 
     def read() -> None:
@@ -30,7 +30,7 @@ def test_what_becomes_ready_meanwhile_runs_before_the_loop_waits() -> None:
     assert ran == ["read", "acknowledge"]
 
 
-def test_what_makes_itself_ready_for_ever_keeps_no_timer_waiting_for_ever() -> None:
+def test_a_callback_that_schedules_itself_for_ever_does_not_block_timers() -> None:
     hub, ran = Hub(), []
 
     def again() -> None:

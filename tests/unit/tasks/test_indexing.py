@@ -133,7 +133,7 @@ def test_changed_metadata_are_a_change(index: Index, store: EmbeddedStore) -> No
     assert store.search_text("n", ["text"], Search(depth=1))[0].hits[0].source_type == "guide"
 
 
-def test_without_prune_what_is_gone_stays(index: Index, docs: Path) -> None:
+def test_without_prune_missing_documents_stay(index: Index, docs: Path) -> None:
     index(docs)
     (docs / "a.txt").unlink()
     assert index(docs).deleted == 0
@@ -153,7 +153,7 @@ def test_prune_deletes_what_this_source_no_longer_has_and_nothing_else(
     assert report.generation == store.generation("n")
 
 
-def test_prune_spares_what_cannot_be_read_just_now(index: Index, docs: Path) -> None:
+def test_prune_spares_documents_whose_file_cannot_be_read(index: Index, docs: Path) -> None:
     (docs / "d.jsonl").write_text('{"id": 1, "text": "one"}\n{"id": 2, "text": "two"}\n')
     index(docs)
     (docs / "a.txt").unlink()
@@ -208,7 +208,7 @@ def test_a_batch_that_fails_leaves_the_ones_before(store: EmbeddedStore, index: 
     assert list(store.revisions("n", "docs")) == ["docs/a"]
 
 
-def test_what_the_store_refuses_of_a_batch_is_reported_and_tried_by_the_next_run(
+def test_documents_that_the_store_refuses_are_reported_and_tried_by_the_next_run(
     store: EmbeddedStore, index: Index
 ) -> None:
     class Choosy(EmbeddedStore):
@@ -297,7 +297,7 @@ def test_groups_of_a_namespace_that_was_dropped_are_forgotten(index: Index, stor
     assert groups(store) == {"docs/b": None}
 
 
-def test_groups_of_what_was_committed_stay_when_a_run_is_interrupted(
+def test_groups_of_committed_documents_stay_when_a_run_is_interrupted(
     index: Index, store: EmbeddedStore
 ) -> None:
     def interrupted() -> Iterator[RawDocument]:
@@ -317,7 +317,7 @@ def test_a_document_that_was_pruned_has_no_near_duplicates(index: Index, store: 
     assert groups(store) == {"docs/b": None}
 
 
-def test_a_message_asks_for_the_documents_at_hand_alone(store: EmbeddedStore, index: Index) -> None:
+def test_indexing_a_message_asks_the_store_only_for_its_documents(store: EmbeddedStore, index: Index) -> None:
     class Counting(EmbeddedStore):
         def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
             raise AssertionError("all of a source")
@@ -332,8 +332,8 @@ def test_a_message_asks_for_the_documents_at_hand_alone(store: EmbeddedStore, in
     assert report.generation == store.generation("n") == 2
 
 
-def test_unchanged_documents_say_nothing_of_the_time_left(index: Index) -> None:
-    """They pass at the rate of reading, those that are left at that of the model."""
+def test_unchanged_documents_give_no_remaining_time(index: Index) -> None:
+    """They are skipped at the speed of reading, while the others take the time of the model."""
     told: list[Progress] = []
     documents = [raw(str(n)) for n in range(6)]
     index(documents[:4])
@@ -342,7 +342,7 @@ def test_unchanged_documents_say_nothing_of_the_time_left(index: Index) -> None:
     took_s = time.monotonic() - begun_s
     known = [each for each in told if each.remaining_s is not None]
     assert [each.documents for each in told if each.remaining_s is None] == [1, 2, 3, 4, 4]
-    # Of 6 documents, 5 are done, one of them at the model's rate: as long again as it took so far.
+    # 5 of 6 documents are done, one of them by the model: the last one takes as long as the run so far.
     assert known[0].documents == 5
     assert 0 < (known[0].remaining_s or 0) < took_s
 

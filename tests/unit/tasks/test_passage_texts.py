@@ -39,13 +39,13 @@ def texts(stores: Mapping[str, Store], store: str, *, left_s: float = 5) -> dict
 @pytest.mark.parametrize(
     "failure", [NotConfigured("none"), StoreUnavailable("away"), KeyError("a"), MemoryError()]
 )
-def test_where_the_own_store_gives_none_the_next_one_is_asked(failure: Exception) -> None:
+def test_the_next_store_is_asked_if_the_first_one_has_no_texts(failure: Exception) -> None:
     other = Store({"a#0": TEXT})
     assert texts({"other": other, "own": Store(failure)}, "own") == {"a#0": TEXT}
     assert other.asked == 1
 
 
-def test_what_foreign_code_raises_is_a_failure_of_that_store_alone() -> None:
+def test_an_error_of_foreign_code_is_a_failure_of_that_store_alone() -> None:
     with pytest.raises(StageFailure) as error:
         texts({"own": Store(RuntimeError("no such column"))}, "own")
     assert (error.value.reason, error.value.detail) == ("error", "RuntimeError: no such column")
@@ -57,7 +57,7 @@ def test_a_store_that_is_away_is_named_before_one_that_holds_no_texts() -> None:
         texts(stores, "own")
 
 
-def test_without_time_nobody_is_asked() -> None:
+def test_no_store_is_asked_when_the_time_is_over() -> None:
     own = Store({"a#0": TEXT})
     with pytest.raises(TimeoutError):
         texts({"own": own}, "own", left_s=0)

@@ -41,7 +41,7 @@ def test_a_rendered_message_is_field_by_field_what_celery_sends(app: Celery) -> 
     assert check(app, TASK_FUSE, QUEUE_FUSION) is None
 
 
-def test_what_celery_itself_puts_on_the_list_is_what_we_put_there(app: Celery, redis_client: Redis) -> None:
+def test_celery_puts_the_same_message_on_the_list_as_we_do(app: Celery, redis_client: Redis) -> None:
     kwargs = {"request_id": "a-request"}
     app.send_task(
         TASK_FUSE, (), kwargs, queue=QUEUE_FUSION, task_id="a-request", root_id="a-request", ignore_result=True,
@@ -55,7 +55,7 @@ def test_what_celery_itself_puts_on_the_list_is_what_we_put_there(app: Celery, r
     assert ours == theirs
 
 
-def test_the_body_says_whose_part_of_a_chord_it_is(app: Celery) -> None:
+def test_the_body_names_the_chord_of_a_part(app: Celery) -> None:
     rendered = Template(app, TASK_FUSE, QUEUE_FUSION).render(
         "r:bm25", {"branch": "bm25"}, root_id="r", parent_id="r", group_id="r", chord={"task": TASK_FUSE}
     )

@@ -1,4 +1,4 @@
-"""What the end of a request makes of a reranker that is missing, and of the time that is left; no broker, no Redis."""
+"""The end of a request with a missing reranker, or little time; without a broker or Redis."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def declare(tmp_path: Path) -> Declare:
     return resources_of
 
 
-def test_a_model_that_is_not_there_leaves_the_fused_order_and_is_named(
+def test_without_the_model_the_fused_order_stands_and_the_reason_is_named(
     declare: Declare, tmp_path: Path
 ) -> None:
     reranking = Reranking(declare(tmp_path / "no/such/model"), REQUEST, PLAN, RERANK, FUSED)
@@ -70,7 +70,7 @@ def test_a_reranker_that_this_pipeline_does_not_declare_is_not_configured(
     assert "there are: tiny" in ended.why.detail
 
 
-def test_with_no_time_left_nothing_is_begun(declare: Declare, tmp_path: Path) -> None:
+def test_without_time_left_no_rerank_begins(declare: Declare, tmp_path: Path) -> None:
     resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
     resources.reranker("tiny").warm()
     reranking = Reranking(resources, REQUEST, PLAN, RERANK, FUSED)
@@ -79,9 +79,7 @@ def test_with_no_time_left_nothing_is_begun(declare: Declare, tmp_path: Path) ->
     assert (ended.why.reason, ended.note.n_out) == (Reason.BUDGET, 0)
 
 
-def test_what_was_planned_for_another_model_is_reranked_and_never_kept(
-    declare: Declare, tmp_path: Path
-) -> None:
+def test_a_plan_for_another_model_is_reranked_and_not_cached(declare: Declare, tmp_path: Path) -> None:
     resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
     resources.reranker("tiny").warm()
     own = resources.reranker("tiny").fingerprint
@@ -117,7 +115,7 @@ def test_where_no_text_could_be_fetched_the_stores_reason_is_given(declare: Decl
     assert ended.why.reason == Reason.UNAVAILABLE
 
 
-def test_a_question_without_hits_misses_nothing(declare: Declare, tmp_path: Path) -> None:
+def test_a_question_without_hits_needs_no_rerank(declare: Declare, tmp_path: Path) -> None:
     nothing = {0: fuse_question(PLAN, {}, 0, REQUEST)}
     reranking = Reranking(declare(tmp_path / "no/such/model"), REQUEST, PLAN, RERANK, nothing)
     assert reranking.ended(reranking.wanted(1), {}, limit_s=1).why is None
@@ -164,7 +162,7 @@ def test_the_time_for_a_rerank_is_its_budget_or_what_the_end_leaves(
 
 
 @pytest.mark.parametrize(("since_s", "reason"), [(0, Reason.NOT_CONFIGURED), (10, Reason.BUDGET)])
-def test_what_was_spent_since_the_join_was_asked_for_counts(
+def test_time_counts_from_the_moment_the_join_was_asked_for(
     declare: Declare, tmp_path: Path, since_s: float, reason: Reason
 ) -> None:
     resources = declare(tmp_path / "no/such/model")
@@ -188,7 +186,7 @@ def test_what_was_spent_since_the_join_was_asked_for_counts(
     assert [one["reason"] for one in result["degraded"] if one["where"] == "rerank"] == [reason]
 
 
-def test_the_plan_has_the_models_mark_and_without_it_nothing_is_kept(
+def test_the_plan_names_the_models_fingerprint_and_without_it_nothing_is_cached(
     declare: Declare, tmp_path: Path
 ) -> None:
     resources = declare(write_tiny_cross_encoder(tmp_path / "model"))

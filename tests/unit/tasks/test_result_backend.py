@@ -1,4 +1,4 @@
-"""What can be read from the id of a part, whatever became of its message."""
+"""The id of a part names request, branch and attempt, although its message is lost."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def test_a_revoked_part_is_a_cancelled_branch() -> None:
 
 
 @pytest.mark.parametrize("task_id", ["r-1:bm25:", "r-1:bm25:x", "r-1:bm25:2:3"])
-def test_an_id_that_nobody_of_ours_gave_ends_no_worker(task_id: str) -> None:
+def test_a_strange_task_id_ends_no_worker(task_id: str) -> None:
     assert failed_part(task_id, KeyError()).branch == "bm25"

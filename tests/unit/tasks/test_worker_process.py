@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 HEAVY = {"sqlalchemy", "alembic", "onnx", "onnxruntime", "tokenizers", "huggingface_hub", "ingest", "torch"}
 
 
-def test_a_worker_imports_at_its_start_nothing_that_only_some_of_them_need() -> None:
+def test_a_starting_worker_imports_nothing_that_only_other_workers_need() -> None:
     program = f"import sys, tasks.worker.worker_process; print(*{HEAVY!r} & sys.modules.keys())"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
@@ -42,7 +42,7 @@ def test_a_worker_imports_at_its_start_nothing_that_only_some_of_them_need() -> 
         ("chorale.fusion", False, False),
     ],
 )
-def test_a_worker_loads_of_an_index_what_its_queue_reads(
+def test_a_worker_loads_only_the_parts_of_an_index_that_its_queue_reads(
     tmp_path: Path, redis_server: RedisServer, queue: str, loads_words: bool, loads_vectors: bool
 ) -> None:
     (tmp_path / "model").mkdir()
@@ -63,7 +63,7 @@ def test_a_worker_loads_of_an_index_what_its_queue_reads(
     assert (view.searcher is not None, view.vectors is not None) == (loads_words, loads_vectors)
 
 
-def test_a_redis_that_lets_nobody_in_is_asked_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redis_that_refuses_logins_is_asked_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "AGAIN_S", 0.01)
     monkeypatch.setattr(worker, "LONGEST_AGAIN_S", 0.04)
     asked_s: list[float] = []

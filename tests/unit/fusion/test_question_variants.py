@@ -27,7 +27,7 @@ def test_each_branch_takes_the_kinds_that_are_its_own() -> None:
     assert branch_texts("q", variants, DENSE) == {"q": 1, "What is tea?": 0.5}
 
 
-def test_what_replaces_the_question_has_its_weight() -> None:
+def test_a_variant_that_replaces_the_question_has_its_weight() -> None:
     variants = [variant("keyword", "tea"), variant("entity", "Assam", replace=True)]
     assert branch_texts("q", variants, LEXICAL) == {"Assam": 1, "tea": 0.5}
 
@@ -46,7 +46,7 @@ def test_one_text_keeps_its_ranking_as_it_is() -> None:
     assert merged_dense([one]) is one
 
 
-def test_bm25_sums_what_each_text_says_on_the_first_ones_scale() -> None:
+def test_bm25_sums_the_scores_of_all_texts_on_the_first_ones_scale() -> None:
     # The scale is 8 / (1 + .5); a has 8/8 there and 1/4 of the variant, b 2/8 and nothing, c the variant's best.
     found = merged_lexical([ranking(a=8, b=2), ranking(c=4, a=1)], [1, 0.5])
     unit = 8 / 1.5
@@ -60,7 +60,7 @@ def test_best_in_all_keeps_the_top_score() -> None:
     assert scores(merged_lexical([ranking(a=8), ranking(a=3)], [1, 0.5])) == pytest.approx({"a": 8})
 
 
-def test_where_the_question_finds_nothing_the_variants_scale_holds() -> None:
+def test_the_variants_scale_holds_if_the_question_finds_nothing() -> None:
     found = merged_lexical([ranking(), ranking(a=3, b=1.5)], [1, 0.5])
     assert scores(found) == pytest.approx({"a": 3 / 1.5 * 0.5, "b": 3 / 1.5 * 0.25})
 
