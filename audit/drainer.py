@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
 
-from audit.outbox import KEPT_ASIDE, UNREADABLE, Unreadable, parse
+from audit.outbox import KEPT_ASIDE, UNREADABLE, Unreadable, audit_scripts, parse
 from audit.rows import Rows, rows_of
 from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
 from models.errors import ServiceError
@@ -29,23 +29,6 @@ BLOCK_MS = 1_000
 GATHER_S = 0.2
 """The pause after a batch that was not full, so that one transaction serves many requests."""
 BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 10.0
-
-# Which of these entries are not there.
-_GONE = """
-local gone = {}
-for _, entry in ipairs(ARGV) do
-  if #redis.call('XRANGE', KEYS[1], entry, entry) == 0 then gone[#gone + 1] = entry end
-end
-return gone
-"""
-
-# Unless it is gone: what was erased comes back nowhere.  Added first, which a full Redis refuses.
-_SET_ASIDE = """
-if #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) == 1 then
-  redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], '*', unpack(ARGV, 3))
-  redis.call('XDEL', KEYS[1], ARGV[1])
-end
-"""
 
 FIELDS_KEPT = 1_000
 """Maximum fields of an entry that is set aside; Lua passes on only a few thousand values at once."""
@@ -73,6 +56,7 @@ class Drainer:
         prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self._redis = redis_client
+        self._scripts = audit_scripts(redis_client)
         self._engine = engine
         self._keep_texts = keep_texts
         self._batch = batch
@@ -176,7 +160,7 @@ class Drainer:
         while left := {entry: rows for entry, rows in batch.items() if entry not in gone}:
             with self._engine.begin() as connection:
                 insert_new(connection, list(left.values()))
-                newly: Any = self._redis.eval(_GONE, 1, OUTBOX, *left)
+                newly: Any = self._scripts.run("gone", [OUTBOX], list(left))
                 if not newly:
                     return
                 connection.rollback()
@@ -186,7 +170,8 @@ class Drainer:
         for entry, (fields, error) in wrong.items():
             log.error("audit: entry %s of the outbox is set aside in %s: %s", entry, UNREADABLE, error)
             kept = dict([*islice(fields.items(), FIELDS_KEPT), ("error", error)])
-            self._redis.eval(_SET_ASIDE, 2, OUTBOX, UNREADABLE, entry, KEPT_ASIDE, *chain(*kept.items()))
+            args = [entry, KEPT_ASIDE, *chain(*kept.items())]
+            self._scripts.run("set_aside", [OUTBOX, UNREADABLE], args)
 
 
 def insert_new(connection: Connection, batch: Sequence[Rows]) -> int:

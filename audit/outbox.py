@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import redis
 from chorale_client.keys import OUTBOX
+from chorale_client.scripts import Scripts
 from chorale_client.words import Reason
 from pydantic_core import from_json
 
@@ -36,15 +38,6 @@ RawFields = Mapping[bytes, bytes] | Mapping[str, str] | Mapping[bytes | str, byt
 Fields = Mapping[str, bytes | str]
 
 _ENVELOPE = "envelope:"
-
-# The oldest entry may have megabytes; the script returns only its age.
-_STATE = """
-local entries = redis.call('XLEN', KEYS[1])
-if entries == 0 then return {0, 0} end
-local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][1]
-local time = redis.call('TIME')
-return {entries, math.max(0, time[1] * 1000 + math.floor(time[2] / 1000) - string.match(oldest, '%d+'))}
-"""
 
 
 class Unreadable(ValueError):
@@ -107,9 +100,14 @@ def request_of(fields: Fields) -> dict[str, Any]:
         raise Unreadable(str(error)) from error
 
 
+def audit_scripts(client: redis.Redis) -> Scripts:
+    """The scripts of this folder (`scripts/*.lua`)."""
+    return Scripts(client, Path(__file__).parent / "scripts")
+
+
 def outbox_state(client: redis.Redis) -> tuple[int, float]:
     """Number of ended requests that wait for the audit tables, and the age of the oldest in seconds."""
-    entries, age_ms = client.eval(_STATE, 1, OUTBOX)
+    entries, age_ms = audit_scripts(client).run("outbox_state", [OUTBOX])
     return entries, age_ms / 1000
 
 

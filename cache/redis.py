@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import redis
+from chorale_client.keys import CACHE
 
 from cache.protocol import CacheUnavailable
 
-KEY = "chorale:cache:{key}"
+KEY = CACHE + "{key}"
 
 
 class RedisCache:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from chorale_client.keys import PREFIX, RESULT
+
 from cli.doctor.finding import Finding
 from cli.installation import Installation, NotRunning
 from tasks.celery_surface.private_names import KOMBU, UNACKED
@@ -15,7 +17,7 @@ OLDEST_VERSION = (6, 2)
 """The oldest with the commands that the ledger's scripts use."""
 APART_S = 5.0
 """More than a slow answer explains."""
-OURS = ("chorale:", "chorale.", "celery-task-meta-", KOMBU, UNACKED, "celeryev")
+OURS = (PREFIX, "chorale.", RESULT, KOMBU, UNACKED, "celeryev")
 """Beginnings of our own keys, Celery's and kombu's (`chorale_client.keys`)."""
 LOOKED_AT = 10_000
 """Keys; a database of millions is not read for this."""

@@ -17,6 +17,7 @@ from pydantic_core import from_json
 from cli.installation import NotRunning
 from cli.monitoring.heartbeats import read_heartbeats
 from config.celery import is_redis
+from ledger.lua import ledger_scripts
 from tasks.sweeping.queues import queue_states
 
 if TYPE_CHECKING:
@@ -79,14 +80,6 @@ def index_queue(installation: Installation, redis: Redis) -> IndexQueue:
     return IndexQueue(bool(workers), is_consumed, is_empty=not state.length, in_hand=in_hand)
 
 
-_ADD = """
--- In a script that deletes first: Redis over `maxmemory` lets it through, and the message is sent already.
-redis.call('SREM', KEYS[1], ARGV[1])
-redis.call('SADD', KEYS[1], ARGV[1])
-redis.call('EXPIRE', KEYS[1], ARGV[2])
-"""
-
-
 class SentMessages:
     """Those of one source whose outcome was not read yet; Redis knows them for a day, for the next run.
 
@@ -129,7 +122,7 @@ class SentMessages:
 
     def add(self, ticket: str, size_bytes: int = 0) -> None:
         """Raises RedisError."""
-        self._redis.register_script(_ADD)(keys=[self._key], args=[ticket, KEPT_S])
+        ledger_scripts(self._redis).run("add_sent", [self._key], [ticket, KEPT_S])
         self._bytes[ticket] = size_bytes
 
     def wait(self) -> list[Told | None]:

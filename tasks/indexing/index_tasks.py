@@ -22,6 +22,7 @@ from pydantic_core import from_json, to_json
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from ledger.lua import ledger_scripts
 from models.errors import ModelMissing, StoreTimeout, StoreUnavailable, WriterBusy
 from tasks.indexing.write_order import TOLD_FOR_S, DoneByAnother, WriteOrder
 
@@ -38,17 +39,6 @@ its queue, so that messages of other namespaces wait no longer."""
 PAUSE_S = 1.0
 PAUSE_FOR_A_WRITER_S = 0.1
 """Shorter: a writer has embedded its documents beforehand, and holds the namespace only while stores write."""
-
-_TELL = """
--- KEYS  why it waits, messages that are not done, its outcome
--- ARGV  message's ticket, its stamp, outcome, kept for (s)
--- A deletion stands first: Redis refuses writes over `maxmemory` only to a script that has not written yet.
-redis.call('DEL', KEYS[1])
--- A program without our client may use an id again, while it is not done.
-local noted = redis.call('ZSCORE', KEYS[2], ARGV[1])
-if noted and tonumber(noted) <= tonumber(ARGV[2]) then redis.call('ZREM', KEYS[2], ARGV[1]) end
-redis.call('SET', KEYS[3], ARGV[3], 'EX', ARGV[4])
-"""
 
 _PASSING = (WriterBusy, StoreUnavailable, StoreTimeout, ModelMissing, RedisError, OSError)
 """Failures after which a message is tried again, for KEPT_S.  OSError: a full disk, for example, is no fault of the
@@ -250,9 +240,10 @@ def _tell_why_it_waits(resources: Resources, task_id: str, why: str) -> None:
 
 def _tell(resources: Resources, task_id: str, told: dict[str, Any]) -> None:
     try:
-        resources.redis.register_script(_TELL)(
-            keys=[waiting_key(task_id), NOT_DONE + told["namespace"], INDEXED + task_id],
-            args=[task_id, str(told["handed_in"]), to_json({"v": WIRE_VERSION, **told}), TOLD_FOR_S],
+        ledger_scripts(resources.redis).run(
+            "tell_indexed",
+            [waiting_key(task_id), NOT_DONE + told["namespace"], INDEXED + task_id],
+            [task_id, str(told["handed_in"]), to_json({"v": WIRE_VERSION, **told}), TOLD_FOR_S],
         )
     except RedisError as error:
         log.warning("nobody is told what was indexed", task_id=task_id, error=str(error)[:200])

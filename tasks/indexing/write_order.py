@@ -17,29 +17,11 @@ from chorale_client.keys import INDEXED, NOT_DONE, WRITTEN
 from pydantic_core import from_json
 from redis import Redis
 
+from ledger.lua import ledger_scripts
+
 IDS_A_TRIP = 1_000
 TOLD_FOR_S = 3_600
 """How long the outcome of a message can be read."""
-
-_KEEP = """
--- KEYS  messages that are not done, documents that were written
--- ARGV  this message's stamp, the one before which a message was given up, kept for (s), document ids
--- ->    whether an older message is not done
--- A deletion stands first: Redis refuses writes over `maxmemory` only to a script that has not written yet.
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. ARGV[2])
-local oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
-if not oldest then
-  redis.call('UNLINK', KEYS[2])
-  return 0
-end
--- Nobody asks any more whether these are later; a thousand, so that nobody waits for it.
-local told = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', oldest, 'LIMIT', 0, 1000)
-if #told > 0 then redis.call('ZREM', KEYS[2], unpack(told)) end
-if tonumber(oldest) >= tonumber(ARGV[1]) then return 0 end
-for i = 4, #ARGV do redis.call('ZADD', KEYS[2], 'GT', ARGV[1], ARGV[i]) end
-redis.call('EXPIRE', KEYS[2], ARGV[3])
-return 1
-"""
 
 
 class DoneByAnother(Exception):
@@ -91,10 +73,11 @@ class WriteOrder:
 
     def keep(self, document_ids: Iterable[str]) -> None:
         """Note that this message has written or deleted these ids."""
-        keep = self._client.register_script(_KEEP)
+        scripts = ledger_scripts(self._client)
         given_up = self._handed_in - NOT_DONE_FOR_S * 1_000_000
         ids = iter(document_ids)
         while part := list(islice(ids, IDS_A_TRIP)):
-            if not keep(keys=self._keys, args=[self._handed_in, given_up, NOT_DONE_FOR_S, *part]):
+            args = [self._handed_in, given_up, NOT_DONE_FOR_S, *part]
+            if not scripts.run("keep_written", self._keys, args):
                 # No older message waits, and every new one is later.
                 return

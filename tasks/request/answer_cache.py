@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from chorale_client.keys import FLIGHT
 from chorale_client.request import Request
 from chorale_client.words import Reason, RerankStage, Stage, StageStatus, Status
 from pydantic_core import from_json, to_json
@@ -46,7 +47,7 @@ def with_cached(resources: Resources, request: Request, plan: Plan) -> tuple[Pla
     note = StageNote(Stage.CACHE, status, ms, len(keys), len(cached), detail=detail)
     flight = None
     if request.cache == "use" and len(request.questions) == 1 and not cached:
-        flight = f"chorale:flight:{next(iter(keys.values()))}:{plan.generation}"
+        flight = f"{FLIGHT}{next(iter(keys.values()))}:{plan.generation}"
     return plan.model_copy(
         update={
             "asked": tuple(index for index in plan.asked if index not in cached),

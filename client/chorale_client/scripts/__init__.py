@@ -40,10 +40,12 @@ class Scripts:
         self._prelude = prelude
         self._registered: dict[str, Script] = {}
 
-    def run(self, name: str, keys: Sequence[Any] = (), args: Sequence[Any] = ()) -> Any:
-        """Raises RedisError."""
+    def run(
+        self, name: str, keys: Sequence[Any] = (), args: Sequence[Any] = (), *, client: Redis | None = None
+    ) -> Any:
+        """`client`: another client of the same server.  Raises RedisError."""
         script = self._registered.get(name)
         if script is None:
             text = self._folder.joinpath(f"{name}.lua").read_text(encoding="utf-8")
             script = self._registered[name] = self._client.register_script(f"{self._prelude}\n{text}")
-        return script(keys=list(keys), args=list(args))
+        return script(keys=list(keys), args=list(args), client=client)
