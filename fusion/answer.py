@@ -100,8 +100,6 @@ def build_question(
         "status": str(status),
         "hits": hits,
         "total_matches": fused.total_matches,
-        "confidence": None,
-        "context": None,
         "ordered_by": fused.ordered_by,
         "coverage": round(fused.coverage, 6),
         "took_ms": round(took_ms, 3),

@@ -19,8 +19,6 @@ def question_text(status: Status) -> str:
         "status": str(status),
         "hits": [],
         "total_matches": 0,
-        "confidence": None,
-        "context": None,
         "ordered_by": "score",
         "coverage": 0.0,
         "took_ms": 0.0,

@@ -63,7 +63,6 @@ class Stage(StrEnum):
     FUSE = "fuse"
     BOOST = "boost"
     FOLD = "fold"
-    THRESHOLD = "threshold"
     FETCH = "fetch"
     RERANK = "rerank"
     SNIPPET = "snippet"
