@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 import typer
+from chorale_client.answer import Degradation
+from chorale_client.words import REASONS
 
 from assembly.pipeline import load_pipeline
 from cli.app import app
+from cli.views.answer import missing_lines
 from config.settings import PREFIX, Settings
 from tests.support.code_blocks import PAGES, ROOT, CodeBlock, code_blocks
 
@@ -145,3 +148,20 @@ def test_a_variable_that_is_named_is_a_setting(page: Path) -> None:
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | NOT_SETTINGS
     named = set(re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", TEXTS[page]))
     assert {name for name in named - known if not name.startswith("CHORALE_TEST_")} == set()
+
+
+def test_the_readme_shows_what_is_missing_as_the_terminal_does() -> None:
+    lines = [
+        line
+        for block in code_blocks("text")
+        for line in block.code.splitlines()
+        if line.startswith("missing ")
+    ]
+    assert lines
+    for line in lines:
+        where, reason, detail = re.fullmatch(r"missing (\S+) (\w+): (.+)", line).groups()  # type: ignore[union-attr]
+        assert reason in REASONS
+        assert detail in (ROOT / "tasks" / "request" / "ending.py").read_text(encoding="utf-8")
+        assert [
+            str(shown) for shown in missing_lines([Degradation(where=where, reason=reason, detail=detail)])
+        ] == [line]
