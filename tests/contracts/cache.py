@@ -1,4 +1,4 @@
-"""What every cache promises.  Inherit, provide a `cache` fixture, and the promises are tested."""
+"""What every cache promises.  A subclass with a `cache` fixture is tested."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from cache.protocol import Cache
 
 
 class CacheContract:
-    """For caches that remember."""
+    """The promises of caches that store values."""
 
-    def test_what_was_never_stored_is_left_out(self, cache: Cache) -> None:
+    def test_a_key_that_was_never_stored_is_left_out(self, cache: Cache) -> None:
         assert cache.get_many(["never stored"]) == {}
 
     def test_no_keys_and_no_values_are_fine(self, cache: Cache) -> None:
         cache.put_many({}, ttl_s=60)
         assert cache.get_many([]) == {}
 
-    def test_what_was_stored_is_found_and_the_rest_left_out(self, cache: Cache) -> None:
+    def test_stored_keys_are_found_and_missing_ones_left_out(self, cache: Cache) -> None:
         cache.put_many({"a": b"1", "b": b"2"}, ttl_s=60)
         assert cache.get_many(["b", "c", "a"]) == {"a": b"1", "b": b"2"}
 
@@ -26,7 +26,7 @@ class CacheContract:
         cache.put_many({"key": b"second"}, ttl_s=60)
         assert cache.get_many(["key"]) == {"key": b"second"}
 
-    def test_any_bytes_and_any_key_come_back_as_they_were(self, cache: Cache) -> None:
+    def test_any_bytes_under_any_key_are_returned_unchanged(self, cache: Cache) -> None:
         values = {
             "empty": b"",
             "zeros": b"\0\0",
@@ -40,7 +40,7 @@ class CacheContract:
         cache.put_many({"a": b"1"}, ttl_s=60)
         assert cache.get_many(["a", "a"]) == {"a": b"1"}
 
-    def test_nothing_is_kept_for_no_time(self, cache: Cache) -> None:
+    def test_a_value_with_a_ttl_of_0_is_not_stored(self, cache: Cache) -> None:
         cache.put_many({"gone": b"1"}, ttl_s=0)
         assert cache.get_many(["gone"]) == {}
 

@@ -79,18 +79,18 @@ class EmbedderContract:
         assert np.isfinite(vectors).all()
         assert np.abs(vectors[0] - vectors[1]).max() < 1e-5, "white space alone is an empty text"
 
-    def test_no_text_has_no_vector(self, embedder: TextEmbedder) -> None:
+    def test_no_texts_give_no_vectors(self, embedder: TextEmbedder) -> None:
         assert embedder.embed_questions([]).shape == (0, 384)
         assert embedder.embed_passages([]).shape == (0, 384)
 
-    def test_what_is_beyond_the_limit_is_cut_off(self, embedder: TextEmbedder) -> None:
+    def test_a_text_beyond_the_limit_is_cut(self, embedder: TextEmbedder) -> None:
         assert embedder.max_pieces == 254, "256 without [CLS] and [SEP]"
         words = [" ".join(["word"] * count) for count in (253, 254, 600)]
         below, at_limit, beyond = embedder.embed_passages(words)
         assert np.abs(at_limit - beyond).max() < 1e-5
         assert np.abs(below - at_limit).max() > 1e-5
 
-    def test_pieces_are_counted_whole(self, embedder: TextEmbedder) -> None:
+    def test_pieces_of_the_whole_text_are_counted(self, embedder: TextEmbedder) -> None:
         assert embedder.count_pieces("") == 0
         assert embedder.count_pieces("word") == 1
         assert embedder.count_pieces("word " * 600) == 600
@@ -118,7 +118,7 @@ class EmbedderContract:
             found = list(threads.map(lambda at: embedder.embed_passages([PASSAGES[at]])[0], range(12)))
         assert np.abs(np.stack(found) - vectors[:12]).max() < 1e-5
 
-    def test_prompts_stand_before_the_text_and_are_taken_off_the_limit(self, embedder: TextEmbedder) -> None:
+    def test_prompts_precede_the_text_and_reduce_its_limit(self, embedder: TextEmbedder) -> None:
         prompted = self.load(question_prompt="query: ", passage_prompt="passage: ")
         texts = ["how to delete a folder", ""]
         assert_close(
@@ -130,7 +130,7 @@ class EmbedderContract:
         assert prompted.max_pieces == 254 - 2, "the word and its colon"
         assert prompted.fingerprint != embedder.fingerprint
 
-    def test_fewer_pieces_may_be_asked_for_and_more_than_the_model_has_may_not(
+    def test_max_pieces_may_be_lower_than_the_models_limit_and_not_higher(
         self, embedder: TextEmbedder
     ) -> None:
         short = self.load(max_pieces=10)

@@ -1,5 +1,5 @@
-"""What every schema of SQL tables keeps, on SQLite and on PostgreSQL: brought up to date once, whoever starts when and
-dies where."""
+"""What every schema of SQL tables promises, on SQLite and PostgreSQL: it is upgraded once, despite concurrent starts and
+kills."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SchemaContract:
         BRING_UP[self.what](url)
 
     def differences(self, engine: Engine) -> list[object]:
-        """What Alembic would have to change to come from the database to the declared tables."""
+        """Alembic's differences between the database and the declared tables."""
         options = {
             "include_name": lambda name, kind, _: kind != "table" or name != self.schema.version_table,
             "compare_server_default": True,
@@ -58,7 +58,7 @@ class SchemaContract:
         with engine.connect() as connection:
             assert self.schema.revision(connection) == self.schema.newest
 
-    def test_a_column_too_many_would_be_seen(self, url: str, engine: Engine) -> None:
+    def test_the_comparison_of_schemas_notices_an_additional_column(self, url: str, engine: Engine) -> None:
         self.bring_up(url)
         with engine.begin() as connection:
             connection.execute(text(f"ALTER TABLE {self.a_table_in_the_middle} ADD COLUMN colour VARCHAR"))
@@ -73,10 +73,8 @@ class SchemaContract:
             assert [process.returncode for process in processes] == [0, 0]
         assert self.differences(engine) == []
 
-    def test_threads_that_start_at_once_each_make_the_tables_of_their_own_database(
-        self, tmp_path: Path
-    ) -> None:
-        """A sweeper makes the audit's while a store makes the documents'."""
+    def test_upgrades_of_two_databases_in_two_threads_do_not_mix(self, tmp_path: Path) -> None:
+        """For example, a sweeper creates the audit tables while a store creates those of the documents."""
         together = threading.Barrier(len(BRING_UP))
 
         def bring_up(what: str, url: str) -> None:
@@ -91,7 +89,7 @@ class SchemaContract:
                 assert self.differences(engine) == []
                 engine.dispose()
 
-    def test_killed_in_the_middle_it_leaves_the_old_schema_and_the_next_one_completes_it(
+    def test_a_killed_upgrade_leaves_the_old_schema_and_the_next_one_completes_it(
         self, url: str, engine: Engine
     ) -> None:
         with started("migrate_and_die", self.what, url, self.a_table_in_the_middle) as process:
@@ -100,7 +98,7 @@ class SchemaContract:
         self.bring_up(url)
         assert self.differences(engine) == []
 
-    def test_brought_up_again_it_stays_as_it_is(self, url: str, engine: Engine) -> None:
+    def test_a_second_upgrade_changes_nothing(self, url: str, engine: Engine) -> None:
         self.bring_up(url)
         with engine.begin() as connection:
             connection.execute(text(f"DROP TABLE {self.a_table_in_the_middle}"))
@@ -114,6 +112,6 @@ class SchemaContract:
         said = rf"{self.schema.name} .*has schema 9999, but the newest that this version knows is .*start the newer version"
         with pytest.raises(self.refusal, match=said) as refused:
             self.bring_up(url)
-        assert ":chorale@" not in str(refused.value), "the password stays out of the message"
+        assert ":chorale@" not in str(refused.value), "the message does not contain the password"
         with engine.connect() as connection:
             assert self.schema.revision(connection) == "9999"

@@ -1,4 +1,4 @@
-"""From the outbox of a real Redis into real tables."""
+"""Draining from the outbox of a real Redis into real tables."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_more_than_a_batch_is_drained_batch_by_batch(
 
 
 @pytest.mark.parametrize("batch", [1, 10])
-def test_of_two_ends_of_one_request_the_first_is_kept(
+def test_the_first_of_two_ends_of_a_request_is_kept(
     redis_client: redis.Redis, engine: Engine, batch: int
 ) -> None:
     request = make_request(request_id="twice")
@@ -79,7 +79,7 @@ def test_an_id_that_is_used_again_later_is_another_request(
     assert (count(engine), children(engine)) == (2, [2, 6, 2])
 
 
-def test_an_unreadable_entry_is_kept_aside_and_the_others_are_written(
+def test_an_unreadable_entry_is_set_aside_and_the_others_are_written(
     drainer: Drainer, redis_client: redis.Redis, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = {**whole_entry(make_request(request_id="broken")), "answer": "{"}
@@ -94,7 +94,7 @@ def test_an_unreadable_entry_is_kept_aside_and_the_others_are_written(
     assert caplog.text.count("set aside") == 2
 
 
-def test_of_an_unreadable_entry_with_very_many_fields_the_first_are_kept(
+def test_the_first_fields_of_an_unreadable_entry_with_very_many_are_kept(
     drainer: Drainer, redis_client: redis.Redis, engine: Engine
 ) -> None:
     put(redis_client, {f"field {number}": "x" for number in range(20_000)}, whole_entry())
@@ -143,7 +143,7 @@ def test_hostile_texts_come_back_as_they_were(
     assert kept.stages[0]["ms"] is None
 
 
-def test_it_sleeps_inside_redis_until_there_is_something(
+def test_the_drainer_blocks_in_redis_until_there_is_an_entry(
     drainer: Drainer, redis_client: redis.Redis, redis_server: RedisServer, engine: Engine
 ) -> None:
     put(redis_client, whole_entry())
@@ -160,7 +160,7 @@ def test_it_sleeps_inside_redis_until_there_is_something(
 
 
 @pytest.mark.parametrize("settings", [{"protocol": 3}, {"protocol": 2}, {"decode_responses": True}])
-def test_any_kind_of_client_will_do(
+def test_the_drainer_works_with_any_kind_of_client(
     redis_client: redis.Redis, redis_server: RedisServer, engine: Engine, settings: dict[str, int]
 ) -> None:
     put(redis_client, whole_entry(), {"hello": "world"})
@@ -170,7 +170,7 @@ def test_any_kind_of_client_will_do(
     assert (count(engine), redis_client.xlen(UNREADABLE)) == (1, 1)
 
 
-def test_a_clients_short_timeout_is_no_error(redis_server: RedisServer, engine: Engine) -> None:
+def test_a_client_with_a_short_timeout_causes_no_error(redis_server: RedisServer, engine: Engine) -> None:
     with redis_server.client(socket_timeout=0.2, retry=None) as client:
         client.flushall()
         assert Drainer(client, engine, keep_texts=True).drain_once(60_000) == 0

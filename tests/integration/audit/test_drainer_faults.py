@@ -1,4 +1,4 @@
-"""Nothing is lost and nothing written twice: killed, locked out, without a database, without Redis."""
+"""Nothing is lost or written twice after kills, locks, and failures of the database or Redis."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_while_another_process_holds_the_database_requests_wait_and_one_line_is_
     assert "INSERT" not in caplog.text, "statements and their values stay out of the log"
 
 
-def test_a_database_that_comes_later_gets_everything(
+def test_a_database_that_is_created_later_gets_everything(
     redis_client: redis.Redis, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = f"sqlite:///{tmp_path}/not-yet/audit.db"
@@ -111,9 +111,7 @@ def test_a_database_that_comes_later_gets_everything(
     engine.dispose()
 
 
-def test_without_its_tables_a_database_refuses_nothing_for_ever(
-    redis_client: redis.Redis, empty_url: str
-) -> None:
+def test_entries_wait_while_the_database_has_no_tables(redis_client: redis.Redis, empty_url: str) -> None:
     engine = open_database(empty_url)
     Path(engine.url.database or "").parent.mkdir(exist_ok=True)
     add(redis_client, "a")
@@ -132,7 +130,7 @@ def test_on_a_full_disk_requests_wait_until_there_is_room(redis_client: redis.Re
         with engine.connect() as connection:
             connection.execute(text(f"PRAGMA max_page_count = {pages}"))
 
-    # SQLite's own "database or disk is full": no page beyond those that are there.
+    # With no additional pages allowed, SQLite reports "database or disk is full".
     limit_pages(1)
     names = [f"request-{number}" for number in range(40)]
     add(redis_client, *names)
@@ -147,7 +145,7 @@ def test_on_a_full_disk_requests_wait_until_there_is_room(redis_client: redis.Re
 
 
 @pytest.mark.parametrize("own_redis_server", [{"appendonly": True, "appendfsync": "always"}], indirect=True)
-def test_a_redis_that_dies_and_comes_back_is_drained_on(
+def test_draining_continues_after_redis_died_and_came_back(
     own_redis_server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = f"sqlite:///{tmp_path}/audit.db"

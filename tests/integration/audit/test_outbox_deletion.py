@@ -1,4 +1,4 @@
-"""What is to be forgotten and waits for the tables comes into none of them, whatever a drainer has in hand."""
+"""Deleted requests that wait for the tables never reach them, whatever a drainer is doing."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def left(client: redis.Redis, stream: str) -> list[str]:
         ("request_id", "nobody", ["a", "b", "c", "d"]),
     ],
 )
-def test_what_waits_and_what_was_kept_aside_is_erased_by_one_field(
+def test_entries_that_wait_or_are_set_aside_are_deleted_by_one_field(
     redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, column: str, value: str, stays: list[str]
 ) -> None:
-    """Also where it takes several pages."""
+    """Also if there are several pages of entries."""
     monkeypatch.setattr(erasing, "PAGE", 1)
     for asked in ASKED:
         put(redis_client, entry_of(*asked))
@@ -69,7 +69,7 @@ def test_what_waits_and_what_was_kept_aside_is_erased_by_one_field(
     ("column", "value"),
     [("request_id", "a"), ("correlation_id", "müller"), ("correlation_id", "o'hara"), ("namespace", "law")],
 )
-def test_of_what_cannot_be_read_everything_that_names_it_is_erased(
+def test_every_unreadable_entry_that_contains_the_value_is_deleted(
     redis_client: redis.Redis, column: str, value: str
 ) -> None:
     torn = f'{{"v":1,"request_id":"a","correlation_id":"{value}","namespace":"law","questions":[{{"te'
@@ -86,7 +86,7 @@ def erase_everywhere(client: redis.Redis, engine: Engine) -> None:
 
 
 def once(do: Callable[[], None]) -> Callable[..., None]:
-    """`do` at the first of many calls."""
+    """Calls `do` only once."""
     calls = iter([do])
 
     def call(*_: object) -> None:
@@ -96,17 +96,17 @@ def once(do: Callable[[], None]) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("moment", ["before_cursor_execute", "after_cursor_execute", "commit"])
-def test_what_a_drainer_has_in_hand_when_it_is_erased_is_not_in_the_tables_afterwards(
+def test_an_entry_deleted_while_a_drainer_has_it_does_not_reach_the_tables(
     redis_client: redis.Redis, engine: Engine, moment: str
 ) -> None:
-    """Erased before the drainer's rows are in, after that, or once it has looked whether their entries are there."""
+    """Deletes before the drainer's INSERT, after it, or after its check of the entries."""
     put(redis_client, entry_of(*ASKED[0]), entry_of(*ASKED[1]))
     other = open_database(engine.url)
     thread = threading.Thread(target=erase_everywhere, args=(redis_client, other))
 
     def begin() -> None:
         thread.start()
-        # For ever would be a deadlock: it waits for our commit.
+        # The thread waits for the commit of this transaction, so an unlimited join would be a deadlock.
         thread.join(0.5)
 
     event.listen(engine, moment, once(begin))
@@ -120,7 +120,7 @@ def test_what_a_drainer_has_in_hand_when_it_is_erased_is_not_in_the_tables_after
     assert redis_client.xlen(OUTBOX) == 0
 
 
-def test_what_is_erased_while_a_drainer_sees_that_it_cannot_be_written_is_not_kept_aside(
+def test_an_entry_deleted_while_a_drainer_finds_it_unreadable_is_not_set_aside(
     redis_client: redis.Redis, engine: Engine
 ) -> None:
     request = make_request(request_id="a")

@@ -1,4 +1,4 @@
-"""What people ask of the audit trail."""
+"""Reading the audit trail."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_everything_about_one_request(redis_client: redis.Redis, engine: Engine,
     assert (by_name["vector"].reason, by_name["vector"].rankings) == ("not_started", ())
 
 
-def test_of_two_requests_with_one_id_the_later_is_shown(
+def test_the_later_of_two_requests_with_one_id_is_shown(
     redis_client: redis.Redis, engine: Engine, drain: Drainer
 ) -> None:
     request = make_request(request_id="one")
@@ -79,7 +79,7 @@ def test_of_two_requests_with_one_id_the_later_is_shown(
     assert (found.accepted_at_ms, len(found.questions), len(found.branches)) == (ACCEPTED_AT_MS + 5, 1, 3)
 
 
-def test_a_request_that_is_deleted_takes_everything_along(
+def test_deleting_a_request_deletes_its_children(
     redis_client: redis.Redis, engine: Engine, drain: Drainer
 ) -> None:
     put(redis_client, whole_entry())
@@ -91,7 +91,7 @@ def test_a_request_that_is_deleted_takes_everything_along(
         assert not any(connection.scalar(text(f"SELECT count(*) FROM {table}")) for table in tables)
 
 
-def test_without_texts_a_request_is_shown_by_its_hash(redis_client: redis.Redis, engine: Engine) -> None:
+def test_without_texts_a_question_is_shown_by_its_hash(redis_client: redis.Redis, engine: Engine) -> None:
     put(redis_client, whole_entry(make_request("secret", request_id="one")))
     Drainer(redis_client, engine, keep_texts=False).drain_once(1)
     found = show(engine, "one")

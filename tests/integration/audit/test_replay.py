@@ -1,4 +1,4 @@
-"""The audit rows are enough to fuse again, with every store stopped."""
+"""The audit rows suffice to fuse again without any store."""
 
 from __future__ import annotations
 

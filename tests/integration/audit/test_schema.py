@@ -1,4 +1,4 @@
-"""The audit's schema is brought up to date once, and a process that holds it keeps nobody for ever."""
+"""The audit schema is upgraded once, and waiting for another process is limited."""
 
 from __future__ import annotations
 

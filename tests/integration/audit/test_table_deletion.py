@@ -1,4 +1,4 @@
-"""Requests leave the trail whole, and no other goes with them."""
+"""Deleting requests removes them completely, and no others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rows(engine: Engine) -> dict[str, int]:
         }
 
 
-def test_what_is_older_goes_and_what_is_as_old_stays(trail: Engine) -> None:
+def test_requests_older_than_the_limit_are_deleted_and_the_others_stay(trail: Engine) -> None:
     which = removing.older_than(ACCEPTED_AT_MS + 2 * DAY_MS)
     assert removing.matching(trail, which) == 2
     assert removing.remove(trail, which) == 2
@@ -62,17 +62,15 @@ def test_what_is_older_goes_and_what_is_as_old_stays(trail: Engine) -> None:
         ("namespace", "nobody", ["a", "b", "c", "d"]),
     ],
 )
-def test_what_is_to_be_forgotten_goes_by_one_field(
-    trail: Engine, field: str, value: str, stays: list[str]
-) -> None:
+def test_requests_are_deleted_by_one_field(trail: Engine, field: str, value: str, stays: list[str]) -> None:
     assert removing.remove(trail, removing.of(**{field: value})) == 4 - len(stays)
     assert left(trail) == stays
 
 
-def test_nothing_of_a_removed_request_is_left_in_any_table(
+def test_a_deleted_request_leaves_nothing_in_any_table(
     trail: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where it takes several transactions."""
+    """Also if several transactions are needed."""
     monkeypatch.setattr(removing, "AT_ONCE", 1)
     of_four = rows(trail)
     assert removing.remove(trail, removing.of(namespace="law")) == 3

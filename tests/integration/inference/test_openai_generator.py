@@ -1,4 +1,4 @@
-"""A language model over real HTTP: what it writes, and every way in which it does not."""
+"""A language model over real HTTP: its texts, and all its failures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.support.servers.chat_server import (
 SECRET = "sk-very-secret"
 ROOM_S = 1.0
 NEVER = f"Mon, 01 Jan {10**20} 00:00:00 GMT"
-"""A year that no clock has."""
+"""A date that no clock reaches."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_each_question_gets_as_many_documents_as_are_asked_for(server: ChatServe
     ]
 
 
-def test_the_request_says_what_was_declared(server: ChatServer) -> None:
+def test_the_request_contains_the_declared_options(server: ChatServer) -> None:
     server.forget()
     chat = ChatModel(
         url=server.url,
@@ -97,7 +97,7 @@ def test_the_request_says_what_was_declared(server: ChatServer) -> None:
     chat.close()
 
 
-def test_without_a_key_of_its_own_none_is_taken_from_the_environment(
+def test_a_model_without_a_key_takes_none_from_the_environment(
     server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.forget()
@@ -142,7 +142,7 @@ def test_the_address_is_the_declared_one_whatever_the_environment_says(
     chat.close()
 
 
-def test_what_its_address_asks_for_goes_with_each_request(server: ChatServer) -> None:
+def test_the_query_of_the_url_is_sent_with_each_request(server: ChatServer) -> None:
     server.forget()
     url = f"{server.url}/?api-version=preview&tag="
     chat = ChatModel(url=url, model="tiny", api_key=None, temperature=0, max_tokens=0)
@@ -151,9 +151,7 @@ def test_what_its_address_asks_for_goes_with_each_request(server: ChatServer) ->
     chat.close()
 
 
-def test_the_way_to_it_is_the_environment_s_proxy(
-    server: ChatServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_s_proxy_is_used(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
     server.forget()
     monkeypatch.setenv("HTTP_PROXY", server.url.removesuffix("/v1"))
     monkeypatch.delenv("NO_PROXY", raising=False)
@@ -215,7 +213,7 @@ def test_a_slow_endpoint_costs_no_more_than_the_limit(
     assert time.monotonic() - began_s < 0.3 + ROOM_S
 
 
-def test_what_the_endpoint_says_of_a_wrong_request_is_told_without_the_key(
+def test_the_endpoint_s_message_about_a_wrong_request_is_shown_without_the_key(
     server: ChatServer, chat: ChatModel
 ) -> None:
     said = {"error": {"message": f"no model tiny for {SECRET}"}}
@@ -236,37 +234,37 @@ def test_what_the_endpoint_says_of_a_wrong_request_is_told_without_the_key(
         ),
     ],
 )
-def test_whatever_form_an_endpoints_message_has_it_is_told(
+def test_an_endpoints_message_is_shown_in_any_format(
     server: ChatServer, chat: ChatModel, status: int, body: object, said: str
 ) -> None:
     server.answer = sends(status, json.dumps(body).encode(), retry_after="30")
     assert failure(chat).detail.endswith(f"HTTP {status}: {said}")
 
 
-def test_what_is_said_of_a_key_is_not_told(server: ChatServer, chat: ChatModel) -> None:
-    # Endpoints quote a part of it.
+def test_a_message_about_the_key_is_not_shown(server: ChatServer, chat: ChatModel) -> None:
+    # Endpoints quote part of the key.
     server.answer = sends(401, json.dumps({"error": {"message": f"wrong key {SECRET[:8]}***"}}).encode())
     assert failure(chat).detail.endswith("HTTP 401")
 
 
-def test_where_a_long_message_is_cut_no_part_of_the_key_is_left(server: ChatServer, chat: ChatModel) -> None:
-    # 200 characters are told: of the key ten would be.
+def test_a_cut_message_contains_no_part_of_the_key(server: ChatServer, chat: ChatModel) -> None:
+    # 200 characters are shown; they would include ten of the key.
     server.answer = sends(400, json.dumps({"error": {"message": "x" * 190 + SECRET}}).encode())
     assert failure(chat).detail.endswith("HTTP 400: " + "x" * 190 + "***")
 
 
 @pytest.mark.parametrize("status", [401, 500])
-def test_of_an_error_that_never_ends_no_more_is_read_than_of_an_answer(
+def test_an_endless_error_is_read_only_up_to_the_limit_of_an_answer(
     server: ChatServer, chat: ChatModel, status: int
 ) -> None:
     sent: list[int] = []
     server.then = [pours(status, 200 * MAX_ANSWER_BYTES, sent)] * ATTEMPTS
     assert failure(chat, timeout_s=20).detail.endswith(f"HTTP {status}")
-    # Buffers of the system take some megabytes.
+    # The system buffers a few megabytes.
     assert max(sent) < 20 * MAX_ANSWER_BYTES
 
 
-def test_a_key_that_no_header_can_hold_is_not_shown(server: ChatServer) -> None:
+def test_a_key_with_characters_invalid_in_a_header_is_not_shown(server: ChatServer) -> None:
     chat = ChatModel(url=server.url, model="tiny", api_key=f"{SECRET}\n€", temperature=0, max_tokens=0)
     assert SECRET not in failure(chat).detail
     chat.close()
@@ -281,14 +279,16 @@ def test_an_address_without_a_server_is_unavailable() -> None:
 @pytest.mark.parametrize(
     "first", [sends(429, retry_after="0.1"), sends(429, retry_after=NEVER), sends(500), cut_off]
 )
-def test_what_can_pass_is_tried_again(server: ChatServer, chat: ChatModel, first: Answer) -> None:
+def test_temporary_failures_are_retried(server: ChatServer, chat: ChatModel, first: Answer) -> None:
     server.then = [first]
     assert chat.complete(["?"], timeout_s=5) == ["A passage that answers the question."]
     assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("answer", [sends(401), sends(200, b"no"), sends(429, retry_after="30")])
-def test_what_cannot_pass_in_time_is_not(server: ChatServer, chat: ChatModel, answer: Answer) -> None:
+def test_a_retry_that_would_come_too_late_is_not_made(
+    server: ChatServer, chat: ChatModel, answer: Answer
+) -> None:
     server.answer = answer
     began_s = time.monotonic()
     failure(chat)
@@ -303,7 +303,7 @@ def test_what_cannot_pass_in_time_is_not(server: ChatServer, chat: ChatModel, an
         (sends(401), Unauthorised, "HTTP 401"),
     ],
 )
-def test_the_documents_that_came_are_taken_and_what_kept_the_others_is_told(
+def test_documents_that_came_are_used_and_the_failure_of_the_others_is_reported(
     server: ChatServer, chat: ChatModel, answer: Answer, kind: type[StageFailure], says_why: str
 ) -> None:
     server.then = [answer]
@@ -327,7 +327,7 @@ def test_all_documents_are_asked_for_at_the_same_time(server: ChatServer, chat: 
     assert found == [("with all others",) * 16]
 
 
-def test_no_more_prompts_are_out_at_the_same_time_than_is_said(server: ChatServer, chat: ChatModel) -> None:
+def test_the_number_of_prompts_in_flight_is_limited(server: ChatServer, chat: ChatModel) -> None:
     lock, full = threading.Lock(), threading.Event()
     out = most = 0
 
@@ -350,7 +350,7 @@ def test_no_more_prompts_are_out_at_the_same_time_than_is_said(server: ChatServe
 
 
 @pytest.mark.parametrize("answer", [after(3, says("too late")), drips, drips_headers])
-def test_what_is_late_says_which_limit_ran_out(server: ChatServer, chat: ChatModel, answer: Answer) -> None:
+def test_a_timeout_names_the_limit(server: ChatServer, chat: ChatModel, answer: Answer) -> None:
     server.answer = answer
     # The last ones are never sent.
     for found in chat.complete(["?"] * (PARALLEL + 1), timeout_s=0.5):
@@ -358,7 +358,7 @@ def test_what_is_late_says_which_limit_ran_out(server: ChatServer, chat: ChatMod
         assert found.detail.endswith("no answer within 0.50 s")
 
 
-def test_after_prompts_that_hang_the_next_are_answered(server: ChatServer, chat: ChatModel) -> None:
+def test_prompts_are_answered_after_others_hung(server: ChatServer, chat: ChatModel) -> None:
     server.answer = drips_headers
     chat.complete(["?"] * PARALLEL, timeout_s=0.3)
     server.answer = says("well again")
@@ -367,7 +367,7 @@ def test_after_prompts_that_hang_the_next_are_answered(server: ChatServer, chat:
     assert time.monotonic() - began_s < ROOM_S
 
 
-def test_what_hangs_is_ended(server: ChatServer, chat: ChatModel) -> None:
+def test_a_call_that_hangs_is_ended(server: ChatServer, chat: ChatModel) -> None:
     server.answer = functools.partial(drips_headers, seconds=30)
     chat.complete(["?"] * 4, timeout_s=0.3)
     until_s = time.monotonic() + 5
@@ -385,7 +385,7 @@ ChatModel(url=sys.argv[1], model="tiny", api_key=None, temperature=0, max_tokens
 """
 
 
-def test_what_hangs_keeps_no_process_from_its_end(server: ChatServer) -> None:
+def test_a_call_that_hangs_does_not_keep_the_process_alive(server: ChatServer) -> None:
     server.forget()
     server.answer = functools.partial(drips_headers, seconds=60)
     asks = [sys.executable, "-c", ENDS_WHEN_IT_IS_TOLD, server.url]
@@ -401,7 +401,7 @@ def test_what_hangs_keeps_no_process_from_its_end(server: ChatServer) -> None:
             process.kill()
 
 
-def test_a_hundred_thousand_characters_are_cut_to_those_of_a_document(
+def test_a_text_of_100_000_characters_is_cut_to_the_limit_of_a_document(
     server: ChatServer, chat: ChatModel
 ) -> None:
     server.answer = says("x" * 100_000)
@@ -416,7 +416,9 @@ def test_a_hundred_thousand_characters_are_cut_to_those_of_a_document(
         "<think>One.</think>Two.</think> A passage.",
     ],
 )
-def test_a_models_thoughts_are_no_part_of_its_text(server: ChatServer, chat: ChatModel, written: str) -> None:
+def test_a_models_thoughts_are_removed_from_its_text(
+    server: ChatServer, chat: ChatModel, written: str
+) -> None:
     server.answer = says(written)
     assert chat.complete(["?"], timeout_s=5) == ["A passage."]
 
@@ -437,7 +439,7 @@ def test_a_models_thoughts_are_no_part_of_its_text(server: ChatServer, chat: Cha
         ({"message": {"content": None}, "finish_reason": "tool_calls"}, "an empty text (tool_calls)"),
     ],
 )
-def test_thoughts_alone_are_no_text_and_what_to_do_is_said(
+def test_an_answer_of_only_thoughts_is_invalid_and_the_error_says_what_to_do(
     server: ChatServer, chat: ChatModel, choice: dict[str, Any], says_what: str
 ) -> None:
     server.answer = sends(200, json.dumps({"choices": [choice]}).encode())
@@ -478,7 +480,7 @@ def test_a_model_that_declines_the_question_says_why(
         '```json\n{"keyword": ["tea", "leaves", 7], "entity": null, "semantic": "?"}\n```',
     ],
 )
-def test_an_expansion_has_one_text_a_kind(server: ChatServer, chat: ChatModel, written: str) -> None:
+def test_an_expansion_has_one_text_for_each_kind(server: ChatServer, chat: ChatModel, written: str) -> None:
     server.answer = says(written)
     expander = OpenAiExpander(chat, kinds=("keyword", "entity"))
     assert expander.expand(["what is tea"], timeout_s=5) == [("tea leaves", "")]

@@ -1,4 +1,4 @@
-"""A cross-encoder with real weights and a real tokenizer, fine-tuned here: its scores, by both backends."""
+"""A cross-encoder that is fine-tuned here, with real weights and a real tokenizer: its scores in both backends."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_both_backends_give_the_scores_of_cross_encoder_itself(trained: Path, he
     assert np.std(expected) > 0.03
 
 
-def test_it_finds_the_rest_of_a_document_among_forty_that_it_never_saw(
+def test_a_trained_model_finds_the_second_half_of_unseen_documents_among_forty(
     trained: Path, held_out: list[Pair]
 ) -> None:
     reranker = load_reranker(str(trained), backend="onnx", threads=2, max_pieces=PIECES)

@@ -474,7 +474,7 @@ def test_of_documents_with_one_id_in_a_message_the_last_stands(app: Celery, clie
     assert (indexed.added, indexed.skipped) == (2, ["document 1: document 3 has the same id and replaces it"])
 
 
-def test_a_document_that_is_too_large_costs_itself_alone(app: Celery, client: Chorale) -> None:
+def test_only_the_document_that_is_too_large_is_skipped(app: Celery, client: Chorale) -> None:
     """As a program without our client sends it."""
     large = {"id": "book", "text": "x" * MAX_DOCUMENT_BYTES}
     kwargs = {"namespace": "docs", "documents": [TEA, large, RENT]}

@@ -1,4 +1,4 @@
-"""Which databases hold an audit trail."""
+"""Which databases can hold an audit trail."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def test_a_database_in_memory_is_refused(url: str) -> None:
         open_database(url)
 
 
-def test_postgresql_is_spoken_to_with_psycopg_however_it_is_named() -> None:
+def test_every_spelling_of_postgresql_uses_psycopg() -> None:
     for url in ("postgresql://host/audit", "postgresql+psycopg2://host/audit"):
         assert database_url(url).drivername == "postgresql+psycopg"
 
 
-def test_a_file_that_must_exist_is_not_made(tmp_path: Path) -> None:
+def test_a_file_that_must_exist_is_not_created(tmp_path: Path) -> None:
     engine = open_database(f"sqlite:///{tmp_path / 'audit.db'}", must_exist=True)
     with pytest.raises(OperationalError, match="is gone"), engine.connect():
         pass
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_that_was_removed_is_written_no_more(tmp_path: Path) -> None:
-    """Its rows would be lost with it: what is open follows the name."""
+def test_a_deleted_file_is_not_written_any_more(tmp_path: Path) -> None:
+    """Rows written to the deleted file would be lost, so the engine reconnects."""
     file = tmp_path / "audit.db"
     maker, engine = open_database(f"sqlite:///{file}"), open_database(f"sqlite:///{file}", must_exist=True)
     with maker.begin() as connection:

@@ -35,7 +35,7 @@ def test_a_request_that_was_never_planned_has_no_plan_and_no_envelopes() -> None
     assert ended.envelopes == {}
 
 
-def test_fields_of_a_newer_version_are_left_alone() -> None:
+def test_fields_of_a_newer_version_are_ignored() -> None:
     entry = whole_entry()
     assert parse({**entry, "region": "eu"}) == parse(entry)
 
@@ -52,7 +52,7 @@ def test_fields_of_a_newer_version_are_left_alone() -> None:
         '{"status": "ok", "rankings": [{"hits": [7]}]}',
     ],
 )
-def test_an_envelope_that_makes_no_sense_is_the_failed_branch_that_fusion_took_it_for(wire: str) -> None:
+def test_a_malformed_envelope_is_a_failed_branch_as_in_fusion(wire: str) -> None:
     ended = parse({**whole_entry(), "envelope:vector": wire})
     taken_for = Envelope.from_wire("vector", wire)
     assert (taken_for.status, taken_for.reason) == ("failed", "invalid_answer")
@@ -73,18 +73,18 @@ def test_a_missing_field_is_named(name: str) -> None:
     ("name", "value"),
     [("accepted_at", "yesterday"), ("answer", "{"), ("answer", "[]"), ("request", "7"), ("plan", '"rrf"')],
 )
-def test_nonsense_in_a_field_makes_the_entry_unreadable(name: str, value: str) -> None:
+def test_a_malformed_field_makes_the_entry_unreadable(name: str, value: str) -> None:
     with pytest.raises(Unreadable):
         parse({**whole_entry(), name: value})
 
 
-def test_bytes_that_are_no_text_make_the_entry_unreadable() -> None:
+def test_bytes_that_are_not_utf_8_make_the_entry_unreadable() -> None:
     entry = {name.encode(): value.encode() for name, value in whole_entry().items()}
     with pytest.raises(Unreadable):
         parse({**entry, b"by": b"\xff\xfe"})
 
 
 def test_an_entry_whose_fields_have_no_readable_name_is_unreadable() -> None:
-    # A caller's login may add any: the drainer sets it aside and goes on.
+    # A caller's login can add any entry: the drainer sets it aside and continues.
     with pytest.raises(Unreadable, match="a field's name"):
         parse({b"\xff": b"1"})

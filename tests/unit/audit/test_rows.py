@@ -1,4 +1,4 @@
-"""From an ended request to rows."""
+"""Turning an ended request into rows."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_options_that_the_wire_left_out_have_their_defaults() -> None:
     assert (row["namespace"], row["top_k"], row["tags"]) == ("default", 5, {})
 
 
-def test_a_request_that_lost_its_entry_is_still_a_row() -> None:
+def test_a_request_without_its_ledger_entry_is_still_a_row() -> None:
     answer = {"status": "failed", "degraded": [{"where": "plan", "reason": "not_started"}]}
     found = rows({**make_entry(make_request(), by="client", answer=answer), "request": ""})
     assert (found.request["status"], found.request["took_ms"], found.request["plan"]) == ("failed", 31, None)
@@ -137,7 +137,7 @@ def test_a_branch_that_never_reported_has_the_answers_reason() -> None:
     assert (found["hyde"]["status"], found["hyde"]["reason"]) == ("failed", None)
 
 
-def test_candidates_that_were_left_out_are_none_of_a_branch_that_answered() -> None:
+def test_a_branch_whose_candidates_were_left_out_still_counts_as_answered() -> None:
     request = make_request()
     entry = make_entry(request, plan=make_plan(request))
     entry["envelope:bm25"] = '{"v":1,"branch":"bm25","status":"ok","rankings":[],"left_out":true}'
@@ -158,7 +158,7 @@ def test_a_failed_branch_has_its_reason_and_no_candidates() -> None:
     assert row["candidates"] is None
 
 
-def test_what_the_cache_knew_is_marked_and_no_branch_was_expected() -> None:
+def test_cached_questions_are_marked_and_no_branch_is_expected() -> None:
     request = make_request("known", "asked")
     plan = make_plan(request, asked=(1,), cached={0: {"hits": []}})
     found = rows(make_entry(request, plan=plan))
@@ -177,7 +177,7 @@ def test_a_hit_keeps_its_score_and_its_explanation_but_no_text() -> None:
     assert hit["explanation"] == {"branches": {"bm25": {"rank": 1, "score": 9.5}}}
 
 
-def test_the_character_nul_which_postgresql_cannot_hold_is_replaced() -> None:
+def test_the_character_nul_is_replaced_because_postgresql_cannot_store_it() -> None:
     found = rows(whole_entry(make_request("a\0b", correlation_id="c\0", configuration="r\0")))
     assert found.questions[0]["text"] == "a\ufffdb"
     assert found.request["correlation_id"] == "c\ufffd"

@@ -1,4 +1,4 @@
-"""Collections in the BEIR layout, and what is said of those that are not."""
+"""Collections in the BEIR layout, and the errors for other folders."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_it_has_a_namespace_of_its_own(folder: Path) -> None:
     assert read_collection(folder, "test").namespace == "eval-my-collection"
 
 
-def test_a_limit_keeps_the_first_questions_with_their_judgements_alone(folder: Path) -> None:
+def test_a_limit_keeps_only_the_first_questions_and_their_judgements(folder: Path) -> None:
     limited = read_collection(folder, "test").limited(1)
     assert (list(limited.questions), list(limited.judgements)) == (["q1"], ["q1"])
     assert len(read_collection(folder, "test").limited(None).questions) == 2
 
 
-def test_an_unknown_split_is_answered_with_those_there_are(folder: Path) -> None:
+def test_an_unknown_split_is_refused_with_the_known_ones(folder: Path) -> None:
     with pytest.raises(WrongCollection, match="no split 'dev'; there are: test"):
         read_collection(folder, "dev")
 

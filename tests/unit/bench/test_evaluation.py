@@ -1,4 +1,4 @@
-"""Which runs there are, what is asked, and what is made of the answers."""
+"""The runs of an evaluation, their requests, and the figures."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ branches = ["bm25"]
 """
 
 
-def test_a_configuration_is_a_run_for_its_reranker_or_its_folding_alone(tmp_path: Path) -> None:
+def test_a_configuration_that_differs_only_in_reranker_or_folding_is_a_run(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text(RERANKING)
     runs = runs_of(load_pipeline(file))
@@ -91,7 +91,7 @@ def test_a_configuration_is_a_run_for_its_reranker_or_its_folding_alone(tmp_path
     ]
 
 
-def test_a_reranker_works_in_its_own_run_alone_with_its_whole_budget_for_each_question() -> None:
+def test_a_reranker_works_only_in_its_own_run_with_the_whole_budget_for_each_question() -> None:
     asked: list[Request] = []
 
     def ask(request: Request) -> Answer:
@@ -120,7 +120,7 @@ def test_answers_become_figures_by_run() -> None:
     ]
 
 
-def test_what_would_flatter_or_spoil_the_figures_is_off() -> None:
+def test_cache_boosts_and_thresholds_are_off() -> None:
     asked: list[Request] = []
 
     def ask(request: Request) -> Answer:
@@ -137,7 +137,7 @@ def test_what_would_flatter_or_spoil_the_figures_is_off() -> None:
     )
 
 
-def test_questions_that_were_not_answered_whole_are_counted_with_their_reason() -> None:
+def test_incomplete_answers_are_counted_with_their_reason() -> None:
     found = evaluate(
         COLLECTION,
         runs=[RUN],
@@ -165,7 +165,7 @@ def test_many_questions_are_several_requests_and_each_is_asked_once() -> None:
     assert found.figures["rrf"]["recall@10"] == 1
 
 
-def test_a_folded_copy_is_credited_right_behind_its_hit() -> None:
+def test_a_folded_copy_counts_directly_after_its_hit() -> None:
     question = QuestionAnswer.model_validate(
         {
             "status": "complete",

@@ -1,4 +1,4 @@
-"""The measures against figures worked out by hand, and the traps that make them wrong."""
+"""The measures against figures computed by hand, and known pitfalls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_measures_are_those_of_the_textbook() -> None:
     assert found["recall@10"] == found["recall@100"] == 1
 
 
-def test_what_stands_beyond_the_cut_earns_nothing() -> None:
+def test_documents_beyond_the_cutoff_count_for_nothing() -> None:
     found = measure({"q": {"a": 1}}, {"q": [*(f"x{n}" for n in range(10)), "a"]})
     assert (found["ndcg@10"], found["recall@10"], found["mrr@10"]) == (0, 0, 0)
     assert found["recall@100"] == 1

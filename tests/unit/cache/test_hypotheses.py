@@ -1,4 +1,4 @@
-"""What a language model wrote is kept by question, model and prompt."""
+"""Texts of a language model are cached by question, model and prompt."""
 
 from __future__ import annotations
 
@@ -37,46 +37,46 @@ def cached(*caches: object, fingerprint: str = "f") -> CachedTexts:
     )
 
 
-def test_what_was_written_is_known_however_it_is_spaced() -> None:
+def test_texts_are_found_whatever_the_spacing_of_the_question() -> None:
     texts = cached(MemoryCache(max_entries=9))
     assert texts.known(["tea"]) == {}
     assert texts.write(["tea"], timeout_s=1) == [("tea", "TEA")]
     assert texts.known([" tea\n"]) == {" tea\n": ("tea", "TEA")}
 
 
-def test_failures_and_parts_are_not_kept() -> None:
+def test_failures_and_partial_results_are_not_cached() -> None:
     texts = cached(MemoryCache(max_entries=9))
     written = texts.write(["bad", "half", "some"], timeout_s=1)
     assert [type(one) for one in written] == [StoreTimeout, tuple, SomeTexts]
     assert texts.known(["bad", "half", "some"]) == {}
 
 
-def test_nothing_is_kept_where_the_request_wants_it_so() -> None:
+def test_nothing_is_cached_if_the_request_forbids_it() -> None:
     texts = cached(MemoryCache(max_entries=9))
     texts.write(["tea"], timeout_s=1, keep=False)
     assert texts.known(["tea"]) == {}
 
 
-def test_another_model_or_prompt_knows_nothing_of_it() -> None:
+def test_another_model_or_prompt_has_entries_of_its_own() -> None:
     memory = MemoryCache(max_entries=9)
     cached(memory).write(["tea"], timeout_s=1)
     assert cached(memory, fingerprint="g").known(["tea"]) == {}
 
 
-def test_what_a_further_cache_knew_the_nearer_one_knows_then() -> None:
+def test_a_value_from_a_later_cache_is_copied_to_the_earlier_ones() -> None:
     near, far = MemoryCache(max_entries=9), MemoryCache(max_entries=9)
     cached(far).write(["tea"], timeout_s=1)
     assert cached(near, far).known(["tea"]) == cached(near).known(["tea"]) == {"tea": ("tea", "TEA")}
 
 
-def test_a_cache_that_is_down_is_passed_over() -> None:
+def test_a_cache_that_is_down_is_skipped() -> None:
     texts = cached(Gone(), MemoryCache(max_entries=9))
     texts.write(["tea"], timeout_s=1)
     assert texts.known(["tea"]) == {"tea": ("tea", "TEA")}
 
 
 @pytest.mark.parametrize("value", [b"no JSON", b'"text"', b"[1, 2]", b'["one"]'])
-def test_anything_else_under_the_key_is_as_good_as_nothing(value: bytes) -> None:
+def test_a_malformed_cached_value_counts_as_missing(value: bytes) -> None:
     memory = MemoryCache(max_entries=9)
     texts = cached(memory)
     texts.write(["tea"], timeout_s=1)

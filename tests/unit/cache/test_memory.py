@@ -20,7 +20,7 @@ class TestMemoryCache(CacheContract):
         return MemoryCache(max_entries=1_000)
 
 
-def test_a_value_expires_at_its_own_moment() -> None:
+def test_each_value_expires_at_its_own_time() -> None:
     clock = Clock()
     cache = MemoryCache(max_entries=10, clock=clock)
     cache.put_many({"short": b"1"}, ttl_s=2)
@@ -48,7 +48,7 @@ def test_storing_a_value_again_counts_as_use() -> None:
     assert cache.get_many(["a", "b", "c"]) == {"a": b"again", "c": b"3"}
 
 
-def test_more_values_at_once_than_it_holds_leave_the_last_ones() -> None:
+def test_of_too_many_values_at_once_the_last_ones_stay() -> None:
     cache = MemoryCache(max_entries=2)
     cache.put_many({str(number): b"x" for number in range(5)}, ttl_s=60)
     assert len(cache) == 2

@@ -36,7 +36,7 @@ class Down:
         raise CacheUnavailable("down")
 
 
-def test_only_what_is_not_known_is_embedded_and_in_one_call() -> None:
+def test_only_missing_questions_are_embedded_in_one_call() -> None:
     embedder = Letters()
     cached = CachedQuestions(embedder)
     cached.embed_questions(["aa", "b"])
@@ -45,7 +45,7 @@ def test_only_what_is_not_known_is_embedded_and_in_one_call() -> None:
     assert embedder.asked == [["aa", "b"], ["abc", "cc"]]
 
 
-def test_no_questions_have_no_vectors() -> None:
+def test_no_questions_give_no_vectors() -> None:
     embedder = Letters()
     assert CachedQuestions(embedder).embed_questions([]).shape == (0, 3)
     assert embedder.asked == []
@@ -66,7 +66,7 @@ def test_the_vectors_are_writable_and_changing_them_changes_nothing_stored() -> 
     assert cached.embed_questions(["a"]).dtype == np.float32
 
 
-def test_what_a_shared_cache_knew_is_put_into_the_nearer_one(redis_client: redis.Redis) -> None:
+def test_a_value_from_the_shared_cache_is_copied_to_the_nearer_one(redis_client: redis.Redis) -> None:
     near, embedder = MemoryCache(max_entries=10), Letters()
     CachedQuestions(Letters(), caches=[RedisCache(redis_client)]).embed_questions(["a"])
     cached = CachedQuestions(embedder, caches=[near, RedisCache(redis_client)])
@@ -77,7 +77,7 @@ def test_what_a_shared_cache_knew_is_put_into_the_nearer_one(redis_client: redis
     assert embedder.asked == []
 
 
-def test_a_cache_that_is_down_is_passed_over() -> None:
+def test_a_cache_that_is_down_is_skipped() -> None:
     embedder = Letters()
     cached = CachedQuestions(embedder, caches=[Down(), MemoryCache(max_entries=10), Down()])
     for _ in range(2):
@@ -95,7 +95,7 @@ def test_a_stored_value_of_a_wrong_length_is_embedded_again() -> None:
     assert embedder.asked == [["a"], ["a"]]
 
 
-def test_without_a_cache_that_remembers_every_question_is_embedded() -> None:
+def test_without_a_storing_cache_every_question_is_embedded() -> None:
     embedder = Letters()
     cached = CachedQuestions(embedder, caches=[NullCache()])
     cached.embed_questions(["a"])
@@ -103,7 +103,7 @@ def test_without_a_cache_that_remembers_every_question_is_embedded() -> None:
     assert embedder.asked == [["a"], ["a"]]
 
 
-def test_a_failing_embedder_is_heard_and_nothing_is_stored() -> None:
+def test_an_embedder_s_error_is_raised_and_nothing_is_stored() -> None:
     class Broken(Letters):
         def embed_questions(self, texts: Sequence[str]) -> Matrix:
             raise RuntimeError("no model")

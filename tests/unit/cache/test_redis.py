@@ -15,13 +15,13 @@ class TestRedisCache(CacheContract):
         return RedisCache(redis_client)
 
 
-def test_every_key_has_our_prefix_and_an_end(redis_client: redis.Redis) -> None:
+def test_every_key_has_our_prefix_and_a_ttl(redis_client: redis.Redis) -> None:
     RedisCache(redis_client).put_many({"a": b"1", "b": b"2"}, ttl_s=1.5)
     assert sorted(redis_client.keys()) == [b"chorale:cache:a", b"chorale:cache:b"]
     assert 0 < redis_client.pttl("chorale:cache:a") <= 1_500
 
 
-def test_what_expired_in_redis_is_left_out(redis_client: redis.Redis) -> None:
+def test_expired_values_in_redis_are_left_out(redis_client: redis.Redis) -> None:
     cache = RedisCache(redis_client)
     cache.put_many({"a": b"1", "b": b"2"}, ttl_s=60)
     redis_client.pexpire("chorale:cache:a", 0)

@@ -1,4 +1,4 @@
-"""Which server an address means: equal for two spellings of one, and without a word of the login."""
+"""The server of an address: equal for two spellings, and without the login."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from config.addresses import of_server
     ("url", "meant"),
     [
         ("postgresql+psycopg://me:secret@Host:5432/docs?sslmode=require", "postgresql://host:5432/docs"),
-        # SQLAlchemy reads a password up to the @, whatever stands in it.
+        # SQLAlchemy reads a password up to the @, with any characters.
         ("postgresql://me:sec/ret?se#cret@host/docs", "postgresql://host/docs"),
         ("postgresql://me:secret@/docs?host=/run/pg&password=secret", "postgresql:///docs?host=%2Frun%2Fpg"),
         (

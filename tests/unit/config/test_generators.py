@@ -80,7 +80,7 @@ def test_the_timeouts_of_a_pipeline_are_by_configuration_and_default(tmp_path: P
     assert load_pipeline(file).timeouts_s == {"late": 8, "": 8}
 
 
-def test_the_key_is_read_from_its_variable_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_is_read_only_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     options = HydeOptions(generator="openai", url="http://h/v1", model="m", api_key_env="KEY_OF_THE_TESTS")
     with pytest.raises(NotConfigured, match="the variable KEY_OF_THE_TESTS"):
         options.api_key()

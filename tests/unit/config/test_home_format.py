@@ -1,4 +1,4 @@
-"""The format of an installation's folder: older ones are brought forward, or refused with what to do."""
+"""The format of an installation's folder: older formats are migrated, or refused with what to do."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from search.embedded import connections
 from search.embedded.store import EmbeddedStore
 
 
-def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_folder_is_not_created(tmp_path: Path) -> None:
     check_home(tmp_path / "home")
     assert not (tmp_path / "home").exists()
 
 
-def test_a_folder_from_before_the_mark_is_of_format_1_and_gets_the_present_one(tmp_path: Path) -> None:
+def test_a_folder_without_a_mark_has_format_1_and_gets_the_current_mark(tmp_path: Path) -> None:
     assert home_format(tmp_path) == 1
     check_home(tmp_path)
     assert (tmp_path / "format").read_text() == f"{HOME_FORMAT}\n"
 
 
-def test_an_older_folder_is_brought_forward_step_by_step(tmp_path: Path) -> None:
+def test_an_older_folder_is_migrated_step_by_step(tmp_path: Path) -> None:
     steps = {1: lambda home: (home / "one").touch(), 2: lambda home: (home / "two").touch()}
     check_home(tmp_path, newest=3, migrations=steps)
     assert {path.name for path in tmp_path.iterdir()} == {"format", "one", "two"}
     assert home_format(tmp_path) == 3
 
 
-def test_a_step_that_fails_is_taken_again_and_those_before_it_are_not(tmp_path: Path) -> None:
+def test_a_failed_migration_is_repeated_and_those_before_it_are_not(tmp_path: Path) -> None:
     def fails(home: Path) -> None:
         raise OSError("no space left")
 
@@ -41,7 +41,7 @@ def test_a_step_that_fails_is_taken_again_and_those_before_it_are_not(tmp_path: 
     assert (tmp_path / "two").exists()
 
 
-def test_a_folder_too_old_to_be_brought_forward_is_refused_with_what_to_run(tmp_path: Path) -> None:
+def test_a_folder_too_old_to_migrate_is_refused_with_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(
         WrongHome, match=r"has format 1, but the oldest that this program knows is 2: .*`chorale index PATH…`"
     ):
@@ -58,13 +58,13 @@ def test_a_newer_folder_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "format").read_text() == "9\n"
 
 
-def test_a_mark_that_is_no_number_is_a_sentence(tmp_path: Path) -> None:
+def test_a_mark_that_is_not_a_number_is_reported_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "format").write_text("one")
     with pytest.raises(WrongHome, match="contains no format"):
         check_home(tmp_path)
 
 
-def test_there_is_a_way_from_every_format_that_a_release_wrote() -> None:
+def test_there_is_a_migration_from_every_format_of_a_release() -> None:
     assert set(MIGRATIONS) == set(range(1, HOME_FORMAT))
 
 

@@ -1,4 +1,4 @@
-"""Logs: a line for each stage, always with the same fields, and no text that nobody asked for."""
+"""Logs: one line for each stage, always with the same fields, and no texts by default."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_quiet_worker_writes_failures_only(stream: io.StringIO) -> None:
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
 @pytest.mark.parametrize("texts", [True, False])
-def test_what_people_asked_is_logged_only_where_it_is_wanted(
+def test_texts_of_questions_are_logged_only_if_the_installation_wants_it(
     texts: bool, log_format: Any, stream: io.StringIO
 ) -> None:
     set_up_logging(log_format=log_format, texts=texts, stream=stream)
@@ -104,7 +104,7 @@ def test_a_traceback_shows_no_local_variables(log_format: Any, stream: io.String
     assert "opensesame" not in stream.getvalue()
 
 
-def test_a_lone_surrogate_in_a_text_breaks_no_line() -> None:
+def test_a_lone_surrogate_in_a_text_does_not_break_the_line() -> None:
     raw = io.BytesIO()
     set_up_logging(
         log_format="json", texts=True, stream=io.TextIOWrapper(raw, encoding="utf-8", write_through=True)

@@ -1,4 +1,4 @@
-"""Settings: what the environment says, what it may not say, and the page that is written from them."""
+"""Settings: values from the environment, refused values, and the generated page."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_relative_home_is_made_absolute_once(monkeypatch: pytest.MonkeyPatch, 
     assert load_settings().home == tmp_path / "kept"
 
 
-def test_settings_do_not_change_any_more() -> None:
+def test_settings_are_immutable() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         setattr(load_settings(), "language", "it")  # noqa: B010
 
@@ -162,7 +162,7 @@ def test_a_wrong_address_is_named_with_what_to_do_and_shows_nothing_of_its_passw
         ("CHORALE_AUDIT_URL", "sqlite:////data/a@b#c?/audit.db"),
     ],
 )
-def test_the_addresses_of_every_profile_are_taken(
+def test_the_addresses_of_every_profile_are_accepted(
     variable: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)
@@ -178,7 +178,7 @@ def test_processes_are_counted_by_queue_under_short_or_full_names(monkeypatch: p
     assert counted == {"bm25": 2, "fusion": 3, "index": 0, "vector": 1}
 
 
-def test_a_misspelt_variable_is_found_with_what_may_have_been_meant() -> None:
+def test_a_misspelt_variable_is_reported_with_the_most_similar_setting() -> None:
     environ = {
         "CHORALE_REDIS_ULR": "x",
         "CHORALE_HOME": "x",
@@ -189,7 +189,7 @@ def test_a_misspelt_variable_is_found_with_what_may_have_been_meant() -> None:
     assert unknown_variables(environ) == {"CHORALE_REDIS_ULR": "CHORALE_REDIS_URL", "CHORALE_ZZZZZZ": None}
 
 
-def test_every_setting_has_its_reason_under_it() -> None:
+def test_every_setting_has_a_docstring() -> None:
     assert [name for name, field in Settings.model_fields.items() if len(field.description or "") < 30] == []
 
 

@@ -1,4 +1,4 @@
-"""Where a key stands in a TOML text."""
+"""The line of a key in a TOML text."""
 
 from __future__ import annotations
 

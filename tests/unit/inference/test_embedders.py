@@ -36,7 +36,7 @@ def test_an_unknown_embedder_is_refused_with_the_table() -> None:
         load_embedder("all-MiniLM-L6-v2", backend="torch", threads=1)
 
 
-def test_a_model_that_is_not_there_yet_is_found_once_it_is(tmp_path: Path) -> None:
+def test_a_missing_model_is_found_once_it_exists(tmp_path: Path) -> None:
     embedder = load_embedder(str(tmp_path), backend="onnx", threads=1)
     with pytest.raises(ModelMissing):
         embedder.warm()

@@ -36,13 +36,13 @@ def test_other_weights_have_another_fingerprint(tmp_path: Path, first: str) -> N
 
 
 @pytest.mark.parametrize("settings", [{"max_pieces": 5}, {"passage_prompt": "a "}, {"precision": "int8"}])
-def test_another_way_of_using_it_has_another_fingerprint(
+def test_a_different_use_of_the_model_has_another_fingerprint(
     tmp_path: Path, first: str, settings: dict[str, Any]
 ) -> None:
     assert fingerprint(tmp_path, **settings) != first
 
 
-def test_what_changes_no_vector_changes_no_fingerprint(tmp_path: Path, first: str) -> None:
+def test_entries_without_effect_on_vectors_do_not_change_the_fingerprint(tmp_path: Path, first: str) -> None:
     write_tiny_bert(tmp_path, modules=(), _name_or_path="elsewhere", hidden_dropout_prob=0.3)
     tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
     padding = {
@@ -56,7 +56,7 @@ def test_what_changes_no_vector_changes_no_fingerprint(tmp_path: Path, first: st
     assert fingerprint(tmp_path) == first
 
 
-def test_the_threads_and_the_folder_are_no_part_of_it(tmp_path: Path, first: str) -> None:
+def test_threads_and_folder_do_not_change_the_fingerprint(tmp_path: Path, first: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     write_tiny_bert(elsewhere)

@@ -21,7 +21,7 @@ def test_feedback_moves_the_question_towards_its_passages_by_their_scores() -> N
     assert feedback_vector(X, rows(Y, Z), [3.0, 4.0], alpha=0.6) == pytest.approx(expected, abs=1e-6)
 
 
-def test_only_the_best_passages_count_whatever_their_order() -> None:
+def test_only_the_best_passages_count_in_any_order() -> None:
     found = feedback_vector(X, rows(Z, Y, Y, Y), [1.0, 5.0, 5.0, 5.0], alpha=0.5, count=3)
     assert found == pytest.approx((X + Y) / math.sqrt(2), abs=1e-6)
 

@@ -25,7 +25,7 @@ NAME = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 def in_new_process(program: str, **environment: str) -> str:
-    """The hub library reads its settings when it is imported, so they need a process of their own."""
+    """The hub library reads its settings when it is imported, so the program needs a new process."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=ROOT,
@@ -92,7 +92,7 @@ LISTED = [
     "openvino/openvino_model.xml",
     "openvino/config.json",
 ]
-"""Files as repositories of sentence-transformers models have them."""
+"""Typical files of a sentence-transformers repository."""
 DESCRIBED = LISTED[1:6]
 
 
@@ -104,14 +104,14 @@ DESCRIBED = LISTED[1:6]
         (ONNX, [*DESCRIBED, "onnx/model.onnx", "onnx/model.onnx_data"]),
     ],
 )
-def test_of_a_repository_only_the_weights_that_are_needed_are_fetched(
+def test_only_the_needed_weights_of_a_repository_are_downloaded(
     weights: tuple[str, ...], fetched: list[str]
 ) -> None:
     found = filter_repo_objects(LISTED, allow_patterns=[*DESCRIPTION, *weights], ignore_patterns=[*LEFT_OUT])
     assert list(found) == fetched
 
 
-def test_offline_a_model_that_was_fetched_before_is_found(tmp_path: Path) -> None:
+def test_a_model_that_was_downloaded_before_is_found_offline(tmp_path: Path) -> None:
     repository = tmp_path / "hub" / "models--acme--tiny"
     snapshot = repository / "snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)

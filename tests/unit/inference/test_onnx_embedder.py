@@ -51,7 +51,7 @@ def test_weights_with_a_prefix_and_in_half_precision_are_read_too(tmp_path: Path
         ({"modules": ("Dense",)}, "modules Dense"),
     ],
 )
-def test_what_would_not_be_the_same_model_is_refused_and_the_other_embedder_named(
+def test_an_unsupported_model_is_refused_and_the_other_embedder_named(
     tmp_path: Path, change: dict[str, Any], named: str
 ) -> None:
     write_tiny_bert(tmp_path, **change)
@@ -65,7 +65,7 @@ def test_a_model_that_answers_nan_is_an_invalid_answer(tmp_path: Path) -> None:
         OnnxEmbedder(str(tmp_path), threads=1).warm()
 
 
-def test_damaged_weights_are_a_missing_model_and_mended_ones_load(tmp_path: Path) -> None:
+def test_damaged_weights_are_a_missing_model_and_repaired_ones_load(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path)
     weights = tmp_path / "model.safetensors"
     whole = weights.read_bytes()
@@ -86,7 +86,7 @@ def test_weights_without_a_layer_are_a_missing_model(tmp_path: Path) -> None:
         OnnxEmbedder(str(tmp_path), threads=1).warm()
 
 
-def test_prompts_that_the_model_declares_are_taken(tmp_path: Path) -> None:
+def test_prompts_that_the_model_declares_are_used(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path, prompts={"query": "a question ", "passage": "a text "})
     plain = OnnxEmbedder(str(tmp_path), threads=1, question_prompt="", passage_prompt="")
     embedder = OnnxEmbedder(str(tmp_path), threads=1)
@@ -104,7 +104,7 @@ def test_int8_is_close_depends_on_no_neighbour_and_has_its_own_fingerprint() -> 
     assert fast.fingerprint != exact.fingerprint
 
 
-def test_an_unknown_precision_or_device_is_refused_with_what_there_is() -> None:
+def test_an_unknown_precision_or_device_is_refused_with_the_known_ones() -> None:
     with pytest.raises(WrongDeclaration, match=r"'int4'.*fp32, int8"):
         OnnxEmbedder(MODEL, threads=1, precision="int4")
     with pytest.raises(WrongDeclaration, match=r"'cuda'.*cpu"):

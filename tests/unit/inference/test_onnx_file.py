@@ -48,7 +48,7 @@ def test_every_kind_of_file_gives_the_vectors_of_the_papers(tmp_path: Path, file
     assert_reference(tmp_path)
 
 
-def test_links_into_another_folder_are_followed_as_the_cache_of_the_hub_has_them(tmp_path: Path) -> None:
+def test_links_into_another_folder_are_followed_as_in_the_hub_s_cache(tmp_path: Path) -> None:
     blobs, model = tmp_path / "blobs", tmp_path / "model"
     blobs.mkdir()
     model.mkdir()
@@ -78,7 +78,7 @@ def test_the_bert_family_is_built_from_its_weights_and_the_file_serves_where_the
     assert np.abs(embedder_of(tmp_path).embed_passages(TEXTS) - expected).max() < 1e-5
 
 
-def test_a_pooling_that_the_graph_has_not_is_done_with_the_file(tmp_path: Path) -> None:
+def test_a_pooling_that_the_graph_lacks_works_with_the_file(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path, pooling="mean+lasttoken")
     write_tiny_onnx(tmp_path)
     joined = embedder_of(tmp_path).embed_passages(TEXTS)
@@ -89,7 +89,7 @@ def test_a_pooling_that_the_graph_has_not_is_done_with_the_file(tmp_path: Path) 
     assert np.abs(half / np.linalg.norm(half, axis=1, keepdims=True) - last).max() < 1e-5
 
 
-def test_further_modules_are_taken_from_the_file_that_has_them(tmp_path: Path) -> None:
+def test_further_modules_must_be_part_of_the_file(tmp_path: Path) -> None:
     write_other(tmp_path, modules=("Dense",), output="sentence_embedding", width=8)
     plain = tmp_path / "plain"
     plain.mkdir()
@@ -118,7 +118,7 @@ def test_a_length_that_is_not_the_folders_is_refused_with_both_numbers(tmp_path:
         ({"integers": "float"}, r"inputs of tensor\(float\)"),
     ],
 )
-def test_what_would_not_be_the_same_model_is_refused_and_the_other_embedder_named(
+def test_an_unsupported_model_is_refused_and_the_other_embedder_named(
     tmp_path: Path, model: dict[str, Any], named: str
 ) -> None:
     if "integers" in model or "inputs" in model:
@@ -133,7 +133,7 @@ def test_what_would_not_be_the_same_model_is_refused_and_the_other_embedder_name
 def write_echo(
     folder: Path, *, inputs: tuple[str, ...] = ("input_ids", "attention_mask"), integers: str = "int64"
 ) -> None:
-    """A file whose inputs are what matters."""
+    """An ONNX file with these inputs."""
     shape: tuple[str | int, ...] = ("batch", "length", WIDTH)
     node = helper.make_node("Sum" if integers == "float" else "Max", list(inputs), ["last_hidden_state"])
     save_model(
@@ -151,7 +151,7 @@ def write_echo(
     )
 
 
-def test_a_prompt_that_is_not_to_be_pooled_is_refused(tmp_path: Path) -> None:
+def test_pooling_without_the_prompt_is_refused(tmp_path: Path) -> None:
     write_other(tmp_path)
     (tmp_path / "1_Pooling/config.json").write_text(
         json.dumps({"pooling_mode": "mean", "include_prompt": False})
@@ -187,11 +187,11 @@ def test_a_damaged_file_is_a_missing_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["model.onnx", "model.onnx_data"])
-def test_the_fingerprint_is_over_the_file_and_what_lies_beside_it(tmp_path: Path, part: str) -> None:
+def test_the_fingerprint_covers_the_file_and_its_data_files(tmp_path: Path, part: str) -> None:
     write_other(tmp_path, beside=True)
     before = embedder_of(tmp_path).fingerprint
     (tmp_path / "model.safetensors").unlink()
-    assert embedder_of(tmp_path).fingerprint == before, "nothing is computed from these"
+    assert embedder_of(tmp_path).fingerprint == before, "vectors do not depend on these files"
     changed = tmp_path / "onnx" / part
     changed.write_bytes(changed.read_bytes() + b"\0")
     assert embedder_of(tmp_path).fingerprint != before

@@ -1,4 +1,4 @@
-"""How many pairs fit the time: chosen beforehand from what runs took, and cut where that was wrong."""
+"""How many pairs fit the time: chosen from measured runs, and cut when the estimate was wrong."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMIT_S = 4.0
 
 
 class Timed(PairReranker):
-    """A cross-encoder whose clock goes on by what its runs are said to take, so that no test waits."""
+    """A cross-encoder with a simulated clock, so that no test waits."""
 
     DEVICES = ("cpu",)
 
@@ -30,7 +30,7 @@ class Timed(PairReranker):
         self.now_s = 0.0
         self.pair_s = 0.04
         self.short_pair_s: float | None = None
-        """Of pairs of at most 16 word pieces, where they differ."""
+        """Seconds for a pair of at most 16 word pieces, if different."""
         self.runs: list[int] = []
         super().__init__(str(folder), threads=1, max_pieces=32, clock=lambda: self.now_s)
 
@@ -53,17 +53,17 @@ def timed(tmp_path: Path) -> Timed:
 
 
 def counts(reranker: Timed) -> tuple[int, int]:
-    """How many pairs it chose, and how many of these have a score."""
+    """How many pairs were chosen, and how many of these have a score."""
     scores = reranker.score(FIFTY, limit_s=LIMIT_S)
     return scores.chosen, sum(logit is not None for logit in scores.logits)
 
 
-def test_slowed_ten_times_it_falls_to_a_few_and_is_back_at_fifty_when_it_recovers(timed: Timed) -> None:
+def test_a_model_slowed_ten_times_scores_a_few_pairs_and_all_fifty_when_it_recovers(timed: Timed) -> None:
     assert counts(timed) == (50, 50)
     timed.pair_s = 0.4
     for _ in range(12):
         chosen, scored = counts(timed)
-    # Four fifths of 4 s, at .4 s a pair; those shorter than their run's longest are taken for a little faster.
+    # Four fifths of 4 s, at .4 s a pair; pairs shorter than the longest of their run are expected to be slightly faster.
     assert 6 <= chosen <= 10
     assert scored == chosen
     timed.pair_s = 0.04
@@ -72,13 +72,13 @@ def test_slowed_ten_times_it_falls_to_a_few_and_is_back_at_fifty_when_it_recover
     assert recovering[-1] == 50
 
 
-def test_what_became_slow_unseen_is_cut_before_a_run_that_would_not_end_in_time(timed: Timed) -> None:
+def test_a_run_that_would_not_end_in_time_is_not_started(timed: Timed) -> None:
     timed.pair_s = 0.4
     begun_s = timed.now_s
     chosen, scored = counts(timed)
     assert chosen == 50
     assert timed.runs == [scored] == [16]
-    # The one run took what it took; after it, none was begun.
+    # After the slow run, no other run was started.
     assert timed.now_s - begun_s == pytest.approx(0.4 * scored)
 
 
@@ -86,25 +86,25 @@ def test_a_cut_leaves_out_the_last_pairs_whatever_their_length(timed: Timed) -> 
     timed.pair_s = 0.2
     scores = timed.score(FIFTY, limit_s=LIMIT_S)
     reached = [place for place, logit in enumerate(scores.logits) if logit is not None]
-    # Runs of 16 are made among 32 neighbours, so that little is padding.
+    # Runs of 16 pairs are formed among 32 neighbours, so that there is little padding.
     assert len(reached) == 16
     assert max(reached) < 32
 
 
-def test_one_pair_is_tried_however_slow_the_model_was(timed: Timed) -> None:
+def test_one_pair_is_tried_even_if_the_model_was_slow(timed: Timed) -> None:
     timed.pair_s = 400.0
     assert [counts(timed)[0] for _ in range(3)][1:] == [1, 1]
     timed.pair_s = 0.04
     assert [counts(timed)[0] for _ in range(40)][-1] == 50
 
 
-def test_the_texts_of_more_pairs_than_could_ever_fit_are_not_asked_for(timed: Timed) -> None:
-    # What 16 pieces take was measured while warming: .04 s.
+def test_texts_of_more_pairs_than_can_fit_are_not_fetched(timed: Timed) -> None:
+    # Warming measured .04 s for 16 pieces.
     assert timed.most(LIMIT_S) == pytest.approx(LIMIT_S / 0.04, abs=1)
     assert timed.most(0.001) == 1
 
 
-def test_nothing_known_means_everything_fits() -> None:
+def test_without_measurements_all_pairs_fit() -> None:
     assert PairSpeed().affordable([100, 200], limit_s=0.001) == 2
 
 
@@ -124,12 +124,12 @@ def test_each_bucket_of_lengths_has_its_own_mean_and_an_unknown_one_its_neighbou
     assert speed.affordable([100, 100, 16, 100], limit_s=1) == 3
 
 
-def test_what_is_slower_for_one_length_is_half_so_for_all_and_so_is_what_is_fast_again() -> None:
+def test_a_change_of_speed_at_one_length_half_applies_to_the_others() -> None:
     speed = two_lengths()
     speed.learn(length=100, pairs=1, took_s=0.9)  # thrice: the mean is twice
     assert speed.expected_s(100) == pytest.approx(0.6)
     assert speed.expected_s(16) == pytest.approx(0.016 * 2**0.5)
-    # Long pairs are not chosen any more; short ones that are fast again make them worth trying.
+    # Long pairs are no longer chosen, until short pairs become fast again.
     for _ in range(10):
         speed.learn(length=16, pairs=1, took_s=0.016)
     assert speed.expected_s(100) == pytest.approx(0.6 / 2**0.25, rel=0.01)
@@ -145,7 +145,7 @@ def test_a_wrong_ratio_of_two_lengths_is_unlearned_while_both_are_measured() -> 
     assert speed.expected_s(100) == pytest.approx(0.1, rel=0.2)
 
 
-def test_what_was_not_measured_for_twenty_runs_is_not_known_any_more() -> None:
+def test_a_measurement_is_forgotten_after_twenty_runs() -> None:
     speed = PairSpeed()
     speed.learn(length=16, pairs=1, took_s=30 * 0.016)
     for _ in range(19):
@@ -156,7 +156,7 @@ def test_what_was_not_measured_for_twenty_runs_is_not_known_any_more() -> None:
     assert speed.expected_s(16) == pytest.approx(16 * speed.expected_s(100) / 100)
 
 
-def test_a_stall_while_the_worker_starts_is_unlearned_though_no_short_pair_comes(tmp_path: Path) -> None:
+def test_a_stall_during_warming_is_unlearned_although_no_short_pair_comes(tmp_path: Path) -> None:
     reranker = Timed(write_tiny_cross_encoder(tmp_path))
     reranker.short_pair_s = 30 * reranker.pair_s
     reranker.warm()
@@ -167,7 +167,7 @@ def test_a_stall_while_the_worker_starts_is_unlearned_though_no_short_pair_comes
     assert reranker.score(FIFTY_LONG, limit_s=LIMIT_S).chosen == 50
 
 
-def test_one_run_of_three_that_has_to_wait_while_the_worker_starts_counts_for_nothing(tmp_path: Path) -> None:
+def test_one_slow_run_of_three_during_warming_does_not_count(tmp_path: Path) -> None:
     reranker = Timed(write_tiny_cross_encoder(tmp_path))
     took = iter([0.04, 30 * 0.04, 0.04, 0.04])
     load = reranker._load()
@@ -192,7 +192,7 @@ def _wait(event: threading.Event) -> None:
     event.wait()
 
 
-def test_who_waits_for_a_job_that_hangs_waits_for_his_time_alone(hung: threading.Event) -> None:
+def test_a_caller_waits_for_a_hung_job_only_until_its_limit(hung: threading.Event) -> None:
     thread = JobThread("test")
     assert thread.run(lambda: None, limit_s=20) == "ended"
     assert thread.run(partial(_wait, hung), limit_s=0.05) == "running"
@@ -201,7 +201,7 @@ def test_who_waits_for_a_job_that_hangs_waits_for_his_time_alone(hung: threading
     assert thread.run(lambda: None, limit_s=20) == "ended"
 
 
-def test_what_the_job_raises_reaches_who_waits_and_the_thread_goes_on() -> None:
+def test_the_job_s_exception_reaches_the_caller_and_the_thread_continues() -> None:
     thread = JobThread("test")
 
     def fails() -> None:

@@ -1,4 +1,4 @@
-"""Cross-encoders, tiny ones: the two backends agree, and what is none is refused."""
+"""Tiny cross-encoders: the two backends agree, and other models are refused."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_both_backends_give_the_scores_of_cross_encoder_itself(
     }
     assert np.abs(np.array(found["onnx"]) - expected).max() < 1e-4
     assert np.abs(np.array(found["sentence_transformers"]) - expected).max() < 1e-4
-    # Different pairs, different scores: equal ones would agree whatever was computed.
+    # Different pairs must have different scores; otherwise the comparison proves nothing.
     assert np.std(expected) > 0.05
 
 
@@ -87,7 +87,7 @@ def test_both_backends_give_the_scores_of_cross_encoder_itself(
         ({"hidden_act": "silu"}, "the reranker 'onnx' does not support the activation 'silu'"),
     ],
 )
-def test_what_is_no_whole_cross_encoder_is_refused_and_the_message_says_why(
+def test_an_incomplete_cross_encoder_is_refused_and_the_message_says_why(
     tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     write_tiny_cross_encoder(tmp_path, **change)
@@ -99,21 +99,21 @@ def test_what_is_no_whole_cross_encoder_is_refused_and_the_message_says_why(
 @pytest.mark.parametrize(
     "without", ["classifier.weight", "bert.pooler.dense.bias", "bert.encoder.layer.1.output.dense.bias"]
 )
-def test_pytorch_too_refuses_weights_that_it_would_have_to_make_up(tmp_path: Path, without: str) -> None:
+def test_pytorch_also_refuses_missing_weights(tmp_path: Path, without: str) -> None:
     need("torch", "`make torch` installs it")
     write_tiny_cross_encoder(tmp_path, without=without)
     with pytest.raises(NotConfigured, match=f"lacks {without}: a model without all its weights"):
         load_reranker(str(tmp_path), backend="sentence_transformers", threads=1, device="cpu").warm()
 
 
-def test_an_embedder_is_no_reranker(tmp_path: Path) -> None:
+def test_an_embedder_is_refused_as_a_reranker(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path, architectures=["BertModel"])
     for backend in RERANKERS:
         with pytest.raises(NotConfigured, match="is BertModel, not a reranker"):
             _ = load_reranker(str(tmp_path), backend=backend, threads=1).fingerprint
 
 
-def test_damaged_weights_are_a_missing_model_and_mended_ones_load(tmp_path: Path) -> None:
+def test_damaged_weights_are_a_missing_model_and_repaired_ones_load(tmp_path: Path) -> None:
     write_tiny_cross_encoder(tmp_path)
     weights = tmp_path / "model.safetensors"
     whole = weights.read_bytes()
@@ -134,7 +134,7 @@ def _config(folder: Path, said: str) -> None:
 
 def _misfit(folder: Path) -> None:
     stated = json.loads((folder / "config.json").read_text())
-    # 32 numbers a token are not to be had for five heads.
+    # 32 numbers a token cannot be divided among five heads.
     _config(folder, json.dumps({**stated, "num_attention_heads": 5}))
 
 
@@ -165,7 +165,7 @@ BROKEN: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("backend", RERANKERS)
 @pytest.mark.parametrize("broken", BROKEN)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_whatever_is_wrong_with_its_files_is_a_missing_model_and_mended_ones_load(
+def test_wrong_files_are_a_missing_model_and_repaired_ones_load(
     tmp_path: Path, broken: str, backend: str
 ) -> None:
     if backend == "sentence_transformers":
@@ -198,7 +198,7 @@ def test_a_device_that_this_machine_does_not_have_is_refused(tmp_path: Path) -> 
         reranker.warm()
 
 
-def test_the_mark_is_that_of_the_loaded_weights_whatever_lies_there_later(tmp_path: Path) -> None:
+def test_the_fingerprint_stays_that_of_the_loaded_weights(tmp_path: Path) -> None:
     write_tiny_cross_encoder(tmp_path)
     reranker = OnnxReranker(str(tmp_path), threads=1)
     before = OnnxReranker(str(tmp_path), threads=1).fingerprint
@@ -234,7 +234,7 @@ def test_more_pieces_than_the_model_reads_are_refused_with_what_it_reads(tmp_pat
         OnnxReranker(str(tmp_path), threads=1, max_pieces=41).warm()
 
 
-def test_unknown_names_are_refused_with_what_there_is(tmp_path: Path) -> None:
+def test_unknown_names_are_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(WrongDeclaration, match="no reranker 'onxn'; there are: onnx, sentence_transformers"):
         load_reranker(str(tmp_path), backend="onxn", threads=1)
     with pytest.raises(WrongDeclaration, match="unknown device 'cuda'; there are: cpu"):

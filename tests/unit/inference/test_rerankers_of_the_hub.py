@@ -1,4 +1,7 @@
-"""A reranker named on the hub: only `fetch` asks it; the hub library reads its address when it is imported."""
+"""A reranker on the hub: only `fetch` contacts the hub.
+
+The hub library reads its address when it is imported, so each test starts a process.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +41,12 @@ def in_new_process(program: str, home: Path, endpoint: str, *, within_s: float =
 
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
-    """Takes connections and never answers."""
+    """A server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
 
 
-def test_nobody_waits_for_a_hub_that_is_silent(silent: socket.socket, tmp_path: Path) -> None:
+def test_fingerprint_and_warm_never_wait_for_a_silent_hub(silent: socket.socket, tmp_path: Path) -> None:
     program = """
 for what in (lambda: reranker.fingerprint, reranker.warm):
     try:
@@ -61,17 +64,17 @@ for what in (lambda: reranker.fingerprint, reranker.warm):
         silent.accept()
 
 
-def test_what_was_fetched_is_there_for_who_plans_and_who_ranks(tmp_path: Path) -> None:
+def test_a_downloaded_reranker_is_found_without_the_hub(tmp_path: Path) -> None:
     folder = write_tiny_cross_encoder(tmp_path / "model")
     with ModelHub(folder) as hub:
         in_new_process("reranker.fetch()", tmp_path / "home", hub.origin)
     program = "reranker.fetch(); reranker.warm(); print(reranker.fingerprint)"
-    # The hub is gone, and who has the files does not ask for them.
+    # The hub is stopped; with the files on this machine it is not needed.
     mark = in_new_process(program, tmp_path / "home", hub.origin)
     assert mark == OnnxReranker(str(folder), threads=1).fingerprint
 
 
-def test_a_hub_that_answers_nonsense_is_a_missing_model(tmp_path: Path) -> None:
+def test_a_malformed_answer_of_the_hub_is_a_missing_model(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     program = """
 try:

@@ -30,9 +30,7 @@ def test_a_folder_is_read_with_its_pooling_dimension_and_length(tmp_path: Path) 
         ({"pooling_mode_mean_tokens": False}, "mean"),
     ],
 )
-def test_the_older_way_of_writing_poolings_is_read(
-    tmp_path: Path, flags: dict[str, bool], pooling: str
-) -> None:
+def test_the_older_format_of_poolings_is_read(tmp_path: Path, flags: dict[str, bool], pooling: str) -> None:
     write_tiny_bert(tmp_path)
     (tmp_path / "1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": 32, **flags}))
     model = read_sentence_model(tmp_path)
@@ -49,7 +47,7 @@ def test_the_dimension_is_found_by_the_name_that_an_architecture_has_for_it(
     assert read_sentence_model(tmp_path).dimension == 32
 
 
-def test_where_the_architecture_does_not_say_the_pooling_does(tmp_path: Path) -> None:
+def test_the_dimension_comes_from_the_pooling_if_the_architecture_lacks_it(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path, pooling="mean+max")
     rewrite(tmp_path / "config.json", hidden_size=None)
     assert read_sentence_model(tmp_path).dimension == 2 * 32
@@ -67,7 +65,7 @@ def test_a_bare_encoder_takes_the_mean_of_its_tokens(tmp_path: Path) -> None:
     assert (model.pooling, model.dimension) == ("mean", 32)
 
 
-def test_the_length_is_the_tokenizers_and_at_most_the_positions(tmp_path: Path) -> None:
+def test_the_maximum_length_is_the_tokenizers_but_at_most_the_positions(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path)
     (tmp_path / "sentence_bert_config.json").unlink()
     assert read_sentence_model(tmp_path).max_length == 40
@@ -78,9 +76,7 @@ def test_the_length_is_the_tokenizers_and_at_most_the_positions(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("model_type", ["roberta", "xlm-roberta", "camembert", "mpnet"])
-def test_roberta_and_its_kin_have_as_many_positions_less_as_their_padding_takes(
-    tmp_path: Path, model_type: str
-) -> None:
+def test_roberta_like_models_have_fewer_positions_because_of_padding(tmp_path: Path, model_type: str) -> None:
     write_tiny_bert(tmp_path, model_type=model_type, pad_token_id=1)
     assert read_sentence_model(tmp_path).positions == 38
 
@@ -91,13 +87,13 @@ def test_prompts_are_read_by_the_names_that_models_use(tmp_path: Path, passage: 
     assert read_sentence_model(tmp_path).prompts == ("query: ", "passage: ")
 
 
-def test_given_prompts_go_before_declared_ones_an_empty_one_too(tmp_path: Path) -> None:
+def test_given_prompts_replace_declared_ones_even_if_empty(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path, prompts={"query": "query: ", "document": "document: "})
     model = read_sentence_model(tmp_path, question_prompt="ask: ", passage_prompt="")
     assert model.prompts == ("ask: ", "")
 
 
-def test_an_empty_folder_is_no_model_and_the_missing_file_is_named(tmp_path: Path) -> None:
+def test_an_empty_folder_is_refused_with_the_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match=r"config\.json"):
         read_sentence_model(tmp_path)
 

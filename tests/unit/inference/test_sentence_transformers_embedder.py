@@ -39,7 +39,7 @@ class TestSentenceTransformersEmbedder(EmbedderContract):
             assert np.abs(found - expected).max() < 1e-4
             assert (found * expected).sum(axis=1).min() > 1 - 1e-4
 
-    def test_so_the_fingerprints_are_one(self, embedder: TextEmbedder, onnx: OnnxEmbedder) -> None:
+    def test_both_libraries_have_one_fingerprint(self, embedder: TextEmbedder, onnx: OnnxEmbedder) -> None:
         assert embedder.fingerprint == onnx.fingerprint
         assert load(max_pieces=10).fingerprint == OnnxEmbedder(MODEL, threads=1, max_pieces=10).fingerprint
 

@@ -1,4 +1,4 @@
-"""Which questions a language model is not asked about."""
+"""The questions for which no hypothesis is written, and the prompts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from inference.skip_rules import skip_rule
         "2024/17 circolare",
     ],
 )
-def test_of_an_identifier_a_model_knows_nothing(text: str) -> None:
+def test_an_identifier_gets_no_hypothesis(text: str) -> None:
     assert skip_rule(text) == "identifier-like"
     assert skip_rule(text, skip_identifiers=False) is None
 
@@ -44,16 +44,16 @@ def test_of_an_identifier_a_model_knows_nothing(text: str) -> None:
         "",
     ],
 )
-def test_a_question_in_words_is_asked(text: str) -> None:
+def test_a_question_in_words_gets_a_hypothesis(text: str) -> None:
     assert skip_rule(text) is None
 
 
-def test_a_long_question_is_a_passage_itself() -> None:
+def test_a_long_question_gets_no_hypothesis() -> None:
     assert skip_rule("word " * 64, max_words=64) is None
     assert skip_rule("word " * 65, max_words=64) == "long: 65 words"
 
 
-def test_the_longest_question_is_judged_at_once() -> None:
+def test_the_longest_question_is_checked_quickly() -> None:
     for part in ("a-", "_", "a_", "aA", "a.a-"):
         assert skip_rule(f"{part * 2_000}!a") is None
 
@@ -64,5 +64,5 @@ def test_a_prompt_is_found_by_name_or_language_or_is_a_text_itself() -> None:
     assert prompt_of("Say {question}", language="en") == "Say {question}"
 
 
-def test_a_questions_own_braces_mean_nothing() -> None:
+def test_braces_in_a_question_have_no_meaning() -> None:
     assert filled("Say {question}", "{0} {x} %s") == "Say {0} {x} %s"

@@ -1,4 +1,4 @@
-"""The models' runtime sends nothing to anybody."""
+"""ONNX Runtime sends no telemetry."""
 
 from __future__ import annotations
 

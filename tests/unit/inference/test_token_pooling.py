@@ -24,7 +24,7 @@ EXPECTED: dict[str, list[list[float]]] = {
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_each_pooling_is_what_a_hand_gets_and_padding_counts_for_nothing(pooling: str) -> None:
+def test_each_pooling_gives_the_values_computed_by_hand_and_ignores_padding(pooling: str) -> None:
     assert np.allclose(pool(TOKENS, MASK, pooling), EXPECTED[pooling], atol=1e-6)
 
 

@@ -21,7 +21,7 @@ def test_batches_hold_every_text_once_and_no_more_tokens_than_allowed(lengths: l
         assert len(batch) == 1 or len(batch) * max(lengths[at] for at in batch) <= limit
 
 
-def test_texts_of_one_length_lie_together() -> None:
+def test_texts_of_equal_length_share_a_batch() -> None:
     assert batches_by_length([2, 9, 2, 9], max_tokens=18) == [[1, 3], [0, 2]]
 
 
@@ -40,7 +40,7 @@ def test_a_text_is_read_with_its_special_tokens_and_cut_at_the_limit(tmp_path: P
     assert pieces.count("a text word") == 3
 
 
-def test_lower_case_is_the_models_where_it_says_so(tmp_path: Path) -> None:
+def test_texts_are_lowercased_if_the_model_says_so(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path)
     tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
     (tmp_path / "tokenizer.json").write_text(json.dumps({**tokenizer, "normalizer": None}))

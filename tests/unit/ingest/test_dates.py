@@ -41,13 +41,13 @@ def test_a_date_is_kept_as_iso_8601(value: object, moment: str) -> None:
         True,
     ],
 )
-def test_a_number_is_no_date(value: object) -> None:
+def test_a_number_is_not_a_date(value: object) -> None:
     assert iso_moment(value) is None
 
 
 @pytest.mark.parametrize("units_per_s", [1, 1_000, 1_000_000, 1_000_000_000])
-def test_no_number_of_seconds_or_of_parts_of_them_is_a_date(units_per_s: int) -> None:
-    """From September 2001, since when seconds have ten digits."""
+def test_timestamps_in_seconds_or_fractions_are_not_dates(units_per_s: int) -> None:
+    """Timestamps from September 2001 on, which have ten digits in seconds."""
     chance = random.Random(1)
     for _ in range(5_000):
         value = chance.randrange(10**9, 2 * 10**9) * units_per_s + chance.randrange(units_per_s)

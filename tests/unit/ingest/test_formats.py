@@ -32,7 +32,7 @@ def test_text_has_the_files_name_as_its_title(tmp_path: Path) -> None:
     assert document.markup == "plain"
 
 
-def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_removed_from_the_text(tmp_path: Path) -> None:
     assert only(write(tmp_path, "a.txt", "\ufeffhello")).text == "hello"
 
 
@@ -55,7 +55,7 @@ def test_front_matter_is_metadata_and_not_text(tmp_path: Path) -> None:
     }
 
 
-def test_a_rule_at_the_beginning_is_no_front_matter(tmp_path: Path) -> None:
+def test_a_horizontal_rule_at_the_start_is_not_front_matter(tmp_path: Path) -> None:
     assert only(write(tmp_path, "a.md", "---\n\njust text")).text == "---\n\njust text"
 
 
@@ -88,11 +88,11 @@ def test_restructured_text_opens_no_other_file(tmp_path: Path, directive: str) -
     assert document.text == "before\n\nafter"
 
 
-def test_raw_markup_is_no_text(tmp_path: Path) -> None:
+def test_raw_markup_is_dropped(tmp_path: Path) -> None:
     assert only(write(tmp_path, "a.rst", ".. raw:: html\n\n   <script>x</script>\n\nafter")).text == "after"
 
 
-def test_html_keeps_headings_and_drops_what_nobody_reads(tmp_path: Path) -> None:
+def test_html_keeps_headings_and_drops_scripts_and_styles(tmp_path: Path) -> None:
     page = (
         "<html lang=it><head><title>Page</title><style>p {}</style>"
         '<link rel="canonical" href="https://x.test/p">'
@@ -135,7 +135,7 @@ def test_a_title_alone_is_a_document(tmp_path: Path) -> None:
     assert only(write(tmp_path, "c.jsonl", '{"id": 1, "title": "Only this"}')).text == "Only this"
 
 
-def test_an_endless_title_is_shortened_and_searched_as_text(tmp_path: Path) -> None:
+def test_a_very_long_title_is_shortened_and_searched_as_text(tmp_path: Path) -> None:
     title = "word " * 100
     document = only(write(tmp_path, "c.jsonl", json.dumps({"title": title, "text": "body"})))
     assert len(document.title) <= 300
@@ -180,7 +180,7 @@ def test_columns_of_other_names_are_mapped(tmp_path: Path) -> None:
     assert document.metadata == {"when": "2020-03", "published_at": "2020-03-01"}
 
 
-def test_a_date_that_is_none_is_reported_and_the_document_kept(tmp_path: Path) -> None:
+def test_an_invalid_date_is_reported_and_the_document_kept(tmp_path: Path) -> None:
     path = write(tmp_path, "c.jsonl", '{"id": "a", "text": "x", "published_at": "soon"}')
     note, document = read_documents([path], source="s")
     assert isinstance(note, Skipped)

@@ -1,4 +1,4 @@
-"""What another program hands in."""
+"""Documents and ids that another program hands in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DECOMPOSED = unicodedata.normalize("NFD", COMPOSED)
 
 
 def rows_of_sizes(*sizes: int) -> list[dict[str, Any]]:
-    """Documents that have so many bytes as JSON, mostly of letters of two bytes."""
+    """Documents with this many bytes as JSON, mostly letters of two bytes."""
     rows = []
     for number, size in enumerate(sizes):
         row = {"id": str(number), "text": ""}
@@ -25,12 +25,12 @@ def rows_of_sizes(*sizes: int) -> list[dict[str, Any]]:
     return rows
 
 
-def test_a_document_has_the_size_of_its_line() -> None:
+def test_the_size_of_a_document_is_that_of_its_json_line() -> None:
     # {"id": "a", "text": "é"}: 24 characters, one of them of two bytes.
     assert document_bytes({"id": "a", "text": "é"}) == 25
 
 
-def test_a_document_that_is_too_large_costs_itself_alone() -> None:
+def test_only_the_document_that_is_too_large_is_skipped() -> None:
     rows = rows_of_sizes(100, MAX_DOCUMENT_BYTES + 1, MAX_DOCUMENT_BYTES)
     small, skipped, largest = read_rows(rows, source="task")
     assert [one.document_id for one in (small, largest) if isinstance(one, RawDocument)] == ["0", "2"]
@@ -41,7 +41,7 @@ def test_a_document_that_is_too_large_costs_itself_alone() -> None:
     assert skipped.is_fault
 
 
-def test_of_rows_with_one_id_the_last_stands_and_the_others_say_so() -> None:
+def test_the_last_row_with_an_id_is_kept_and_the_others_are_reported() -> None:
     rows = [
         {"id": DECOMPOSED, "text": "first"},
         {"id": "other", "text": "other"},
@@ -59,7 +59,7 @@ def test_of_rows_with_one_id_the_last_stands_and_the_others_say_so() -> None:
     ]
 
 
-def test_ids_are_those_that_their_documents_were_given() -> None:
+def test_ids_are_normalised_like_those_of_documents() -> None:
     given = [DECOMPOSED, " padded ", 7]
     documents = list(read_rows([{"id": one, "text": "x"} for one in given], source="task"))
     ids, skipped = read_ids(given)
@@ -78,14 +78,14 @@ def test_ids_are_those_that_their_documents_were_given() -> None:
         (["a"], "the id is a list, not a text"),
     ],
 )
-def test_what_is_no_id_is_left_out_with_the_reason(wrong: object, why: str) -> None:
+def test_an_invalid_id_is_left_out_with_the_reason(wrong: object, why: str) -> None:
     ids, (skipped,) = read_ids(["first", wrong, "last"])
     assert ids == ["first", "last"]
     assert skipped.path == "id 2"
     assert why in skipped.why
 
 
-def test_one_text_is_no_list_of_ids() -> None:
+def test_a_text_instead_of_a_list_of_ids_is_refused() -> None:
     with pytest.raises(ValueError, match="a list of texts"):
         read_ids("12")
 
@@ -97,11 +97,11 @@ def test_one_text_is_no_list_of_ids() -> None:
         ({"markup": "markdown"}, "markdown", {}),
         ({"markup": "plain", "text": "## Roses\n\nare cut"}, "plain", {}),
         ({"text": "## Roses\n\nare cut"}, "markdown", {}),
-        # A field of somebody's own that happens to have the name.
+        # The caller's own field with the same name.
         ({"markup": "wiki"}, "plain", {"markup": "wiki"}),
     ],
 )
-def test_markup_is_as_it_is_said_and_else_as_it_looks(
+def test_markup_is_taken_from_the_row_and_else_from_the_text(
     given: dict[str, Any], taken: str, metadata: dict[str, Any]
 ) -> None:
     (document,) = read_rows([{"id": "a", "text": "Roses are cut.", **given}], source="task")

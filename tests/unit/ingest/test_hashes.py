@@ -15,11 +15,11 @@ DOCUMENT = RawDocument("s/a", "s", "Title", "Text", {"b": 1, "a": [2]}, "plain",
 
 
 @pytest.mark.parametrize("copy", ["straße  FIVE", "STRASSE\n\nfive", " strasse \uff46ive\t"])
-def test_case_white_space_and_compatible_signs_make_no_other_content(copy: str) -> None:
+def test_case_white_space_and_compatible_characters_do_not_change_the_content_hash(copy: str) -> None:
     assert content_hash("T", copy) == content_hash("t", "strasse five")
 
 
-def test_another_word_is_another_content() -> None:
+def test_another_word_changes_the_content_hash() -> None:
     assert content_hash("T", "one two") != content_hash("T", "one three")
     assert content_hash("ab", "c") != content_hash("a", "bc")
 
@@ -38,10 +38,10 @@ def test_a_hash_has_32_hexadecimal_characters() -> None:
     "change",
     [{"title": "title"}, {"text": "Text "}, {"metadata": {"b": 2, "a": [2]}}, {"markup": "markdown"}],
 )
-def test_whatever_was_read_is_part_of_the_revision(change: dict[str, object]) -> None:
+def test_everything_that_was_read_is_part_of_the_revision(change: dict[str, object]) -> None:
     assert revision_hash(replace(DOCUMENT, **change)) != revision_hash(DOCUMENT)  # type: ignore[arg-type]
 
 
-def test_where_it_stood_and_the_order_of_metadata_are_no_part_of_the_revision() -> None:
+def test_path_and_order_of_metadata_are_not_part_of_the_revision() -> None:
     moved = replace(DOCUMENT, path="/y/a", line=9, metadata={"a": [2], "b": 1})
     assert revision_hash(moved) == revision_hash(DOCUMENT)

@@ -1,4 +1,4 @@
-"""Files that are broken, huge or evil are reported with the reason, and the rest is read."""
+"""Files that are broken, huge or malicious are reported with the reason, and the others are read."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_hostile_file_is_reported_and_its_neighbour_read(tmp_path: Path, case:
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.md", "a.rst", "a.html", "a.csv", "a.jsonl"])
-def test_an_empty_file_is_reported_and_no_fault(tmp_path: Path, name: str) -> None:
+def test_an_empty_file_is_reported_and_is_not_a_fault(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"")
     documents, (skipped,) = read_all(tmp_path)
     assert not documents
@@ -104,7 +104,7 @@ def test_a_bad_row_of_csv_is_reported_by_its_line_and_the_rest_is_read(tmp_path:
     assert [item.line for item in skipped] == [3, 4, 5, 7]
 
 
-def test_what_no_store_can_hold_is_replaced(tmp_path: Path) -> None:
+def test_characters_that_no_store_accepts_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     path.write_text(
         '{"text": "a\\u0000b\\ud800c\\u2028d", "title": "t\\u0007 t", "metadata": {"k": "\\udfff"}}'
@@ -126,7 +126,7 @@ def test_a_long_collection_is_never_in_memory(tmp_path: Path) -> None:
     assert last.text == "written while it was read"
 
 
-def test_a_pipe_is_reported_and_never_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_reported_without_waiting_for_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     for given in (tmp_path, tmp_path / "pipe.txt"):
         assert [item.why for item in read_all(given)[1]] == ["neither a file nor a folder"]
@@ -134,7 +134,7 @@ def test_a_pipe_is_reported_and_never_waited_for(tmp_path: Path) -> None:
 
 @contextmanager
 def ordinary_user() -> Iterator[Path]:
-    """A folder of a user without privileges, which this process is meanwhile."""
+    """A folder owned by an unprivileged user; the process runs as this user during the test."""
     folder = Path(tempfile.mkdtemp())
     mine = os.geteuid()
     folder.chmod(0o755)
@@ -148,7 +148,7 @@ def ordinary_user() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def test_what_may_not_be_opened_is_reported_and_spared() -> None:
+def test_a_file_without_permission_is_reported_and_protected_from_pruning() -> None:
     with ordinary_user() as folder:
         (folder / "a.txt").write_text("x")
         (folder / "b").mkdir()

@@ -1,4 +1,4 @@
-"""Near-duplicates: signatures that estimate similarity, groups that do not chain, what is kept between runs."""
+"""Near-duplicates: signatures that estimate similarity, groups without chains, groups that last between runs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_texts_without_anything_in_common_do_not_agree() -> None:
 
 
 def test_a_signature_does_not_depend_on_the_size_of_its_blocks() -> None:
-    # 10,000 shingles are three blocks; the lowest over all is the lowest of the parts.
+    # 10,000 shingles are three blocks; the overall minimum is the minimum of the blocks.
     whole = signed(words(0, 10_004))
     parts = [signed(words(start, start + 2504)) for start in range(0, 10_000, 2500)]
     assert np.array_equal(whole, np.minimum.reduce(parts))
@@ -132,7 +132,7 @@ def test_short_texts_are_never_near_duplicates(kept: Kept) -> None:
     assert kept.assign("d", words(0, 20)) == "c"
 
 
-def test_to_assign_again_changes_nothing(kept: Kept) -> None:
+def test_assigning_again_changes_nothing(kept: Kept) -> None:
     texts = {"a": words(0, 200), "b": words(1, 200), "c": words(300, 500)}
     first = {name: kept.assign(name, text) for name, text in texts.items()}
     before = kept.counts()
@@ -148,7 +148,7 @@ def test_a_group_outlives_the_document_that_began_it(kept: Kept) -> None:
     assert kept.assign("a", words(700, 900)) == "a~2"
     assert kept.assign("d", words(701, 900)) == "a~2"
     assert kept.assign("e", words(2, 200)) == "a"
-    # And once more, from no group at all: "d" is still in "a~2".
+    # The same from no group: "d" is still in "a~2".
     assert kept.assign("a", "short") is None
     assert kept.assign("a", words(300, 500)) == "a~3"
 
@@ -164,7 +164,7 @@ def test_a_group_ends_with_its_last_member(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("size", [7, 100])
-def test_documents_at_once_are_grouped_as_one_after_the_other(tmp_path: Path, size: int) -> None:
+def test_a_batch_is_grouped_like_single_documents(tmp_path: Path, size: int) -> None:
     # 100 documents of 8 texts, each with a few words changed; some of them come again with another text.
     url = f"sqlite:///{tmp_path}/groups.db"
     chance = random.Random(7)
@@ -187,7 +187,7 @@ def test_documents_at_once_are_grouped_as_one_after_the_other(tmp_path: Path, si
     assert half[2] > 30
 
 
-def test_a_text_is_compared_with_however_many_groups_share_a_band_with_it(
+def test_a_text_is_compared_with_every_group_that_shares_a_band(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(near_duplicate_rows, "_AT_ONCE", 2)
@@ -208,12 +208,12 @@ def test_groups_are_kept_between_runs_and_for_every_process(url: str) -> None:
     assert ours.assign("d", words(0, 200)) == "a"
 
 
-def test_a_namespace_knows_nothing_of_another(url: str) -> None:
+def test_namespaces_have_separate_groups(url: str) -> None:
     Kept(url, namespace_id=1).assign("a", words(0, 200))
     assert Kept(url, namespace_id=2).assign("b", words(0, 200)) is None
 
 
-def test_what_was_not_committed_is_assigned_again(kept: Kept) -> None:
+def test_an_uncommitted_assignment_is_made_again(kept: Kept) -> None:
     class Killed(Exception):
         pass
 

