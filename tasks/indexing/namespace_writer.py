@@ -161,7 +161,7 @@ def _not_overtaken(documents: SourceDocuments, order: WriteOrder) -> SourceDocum
 
 
 def _overtaken(document_id: str) -> Skipped:
-    return Skipped(document_id, "overtaken: what was handed in later stands", is_fault=False)
+    return Skipped(document_id, "overtaken: a later message has written or deleted it", is_fault=False)
 
 
 def make_room(store: WritingStore) -> Path | None:

@@ -130,7 +130,7 @@ def test_what_is_no_fault_for_the_workers_is_none_for_the_command(
     work(app, last_first=True)
     report = running.result(30)
     assert report.skipped == [
-        Skipped("wiki/a: b", "overtaken: what was handed in later stands", is_fault=False)
+        Skipped("wiki/a: b", "overtaken: a later message has written or deleted it", is_fault=False)
     ]
     assert not report.has_faults
 

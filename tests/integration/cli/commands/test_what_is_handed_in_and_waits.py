@@ -14,14 +14,14 @@ import pytest
 from chorale_client import NoRoom
 
 from search.embedded.store import EmbeddedStore
-from tests.integration.cli.commands.conftest import Called, command
+from tests.support.command_line import Called, command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 
 Run = Callable[..., Called]
 QUEUE = "chorale.index"
-OVERTAKEN = "overtaken: what was handed in later stands"
+OVERTAKEN = "overtaken: a later message has written or deleted it"
 
 
 @pytest.fixture(scope="module")
