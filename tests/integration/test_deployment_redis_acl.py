@@ -16,7 +16,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 from redis.exceptions import ConnectionError as NoConnection
 
 from ledger.outbox import publish_outbox_limit, read_outbox_bound
-from tests.integration.cli.commands.conftest import command
+from tests.support.command_line import command
 from tests.support.servers.redis_acl import RolesPipeline, SecuredRedis, needs_tls
 
 ONE_QUEUE = """

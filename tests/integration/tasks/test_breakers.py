@@ -15,7 +15,7 @@ import pytest
 from chorale_client import Answer
 
 from ledger.breakers import ALL_WELL_FOR_S
-from tests.integration.cli.commands.conftest import command
+from tests.support.command_line import command
 from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer

@@ -1,20 +1,17 @@
-"""One running pipeline, and the command line as a person calls it."""
+"""One running pipeline, and the command line on it and on an empty folder."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from tests.support.command_line import Called, in_process
+from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
-Called = subprocess.CompletedProcess[str]
+Run = Callable[..., Called]
 
 
 @pytest.fixture(scope="package")
@@ -24,33 +21,14 @@ def pipeline() -> Iterator[RunningPipeline]:
         yield running
 
 
-def command(*arguments: str, **environment: str) -> dict[str, Any]:
-    """For subprocess: `chorale` with these arguments, in exactly this environment of ours."""
-    return {
-        "args": [sys.executable, "-m", "cli", *arguments],
-        "env": {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb", "COLUMNS": "100", **environment},
-        "text": True,
-        "stdin": subprocess.DEVNULL,
-    }
+@pytest.fixture
+def chorale(pipeline: RunningPipeline) -> Run:
+    """Call a command on the pipeline, in this process."""
+    return lambda *arguments, **environment: in_process(*arguments, **{**pipeline.environment, **environment})
 
 
 @pytest.fixture
-def chorale(pipeline: RunningPipeline) -> Callable[..., Called]:
-    """Run a command against the pipeline."""
-
-    def run(*arguments: str, **environment: str) -> Called:
-        called = command(*arguments, **{**pipeline.environment, **environment})
-        return subprocess.run(**called, capture_output=True, timeout=60)
-
-    return run
-
-
-@pytest.fixture
-def alone(tmp_path: Path) -> Callable[..., Called]:
-    """Run a command on a home of its own, where nothing runs."""
-
-    def run(*arguments: str, **environment: str) -> Called:
-        called = command(*arguments, **{"CHORALE_HOME": str(tmp_path / "home"), **environment})
-        return subprocess.run(**called, capture_output=True, timeout=60)
-
-    return run
+def alone(tmp_path: Path) -> Run:
+    """Call a command on a home of its own, where nothing runs, in this process."""
+    home = {"CHORALE_HOME": str(tmp_path / "home")}
+    return lambda *arguments, **environment: in_process(*arguments, **{**home, **environment})

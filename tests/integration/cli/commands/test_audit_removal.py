@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from audit import queries
 from audit.database import open_database
 from cli.commands.audit import audit
-from tests.integration.cli.commands.conftest import Called
+from tests.support.command_line import Called
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 

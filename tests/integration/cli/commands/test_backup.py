@@ -23,7 +23,7 @@ from models.documents import Document, Manifest, Passage
 from models.errors import BadIndex, WriterBusy
 from search.embedded.store import EmbeddedStore
 from search.protocol import Search
-from tests.integration.cli.commands.conftest import Called
+from tests.support.command_line import Called, as_process
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
@@ -84,7 +84,7 @@ def test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere(
     try:
         while pairs < 3:
             stop.wait(0.01)
-        called = chorale("backup", str(tmp_path / "backup"), "--json")
+        called = as_process("backup", str(tmp_path / "backup"), "--json", **pipeline.environment)
         pairs_at_the_end = pairs
     finally:
         stop.set()
@@ -245,7 +245,7 @@ def test_a_newer_program_s_folder_is_left_alone(alone: Run, newer: Path, argumen
     called = alone(*arguments, CHORALE_HOME=str(newer), CHORALE_REDIS_URL="redis://127.0.0.1:1/0")
     assert called.returncode == 1
     assert called.stderr == (
-        f"chorale: the folder {newer} has format {HOME_FORMAT + 1}, and this program knows none after {HOME_FORMAT}: "
+        f"chorale: the folder {newer} has format {HOME_FORMAT + 1}, but the newest that this program knows is {HOME_FORMAT}: "
         "start the newer program that wrote it, or set CHORALE_HOME to another folder\n"
     )
     assert {path.name for path in newer.iterdir()} <= {"format", "up.lock"}

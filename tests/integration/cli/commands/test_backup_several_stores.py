@@ -21,7 +21,7 @@ from models.errors import WriterBusy
 from search.embedded.snapshot import still_corpus
 from search.several_stores import snapshot
 from search.several_stores.store import ClusteredStore
-from tests.integration.cli.commands.conftest import Called
+from tests.support.command_line import Called
 from tests.support.servers.elasticsearch_server import address, corner
 
 TWO = """

@@ -11,7 +11,7 @@ from redis import Redis
 
 from ledger.redis import RedisLedger
 from tests.contracts.ledger import TAIL
-from tests.integration.cli.commands.conftest import Called
+from tests.support.command_line import Called
 from tests.support.servers.redis_server import RedisServer
 
 Run = Callable[..., Called]

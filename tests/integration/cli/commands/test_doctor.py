@@ -30,7 +30,7 @@ from config.settings import Settings
 from ledger.outbox import publish_outbox_limit
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
-from tests.integration.cli.commands.conftest import Called
+from tests.support.command_line import Called
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
@@ -308,7 +308,12 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
     with (
         RedisServer() as server,
         RunningPipeline(
-            server, queues=["chorale.index"], preload=ODD, pipeline_file=file, environment=environment
+            server,
+            queues=["chorale.index"],
+            preload=ODD,
+            pipeline_file=file,
+            environment=environment,
+            forked=False,  # ODD replaces functions before the product imports them
         ) as running,
     ):
         command = [sys.executable, "-m", "celery", "-A", "tasks.app", "worker", "-P", "prefork", "-c", "1"]

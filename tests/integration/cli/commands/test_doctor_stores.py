@@ -91,5 +91,5 @@ def test_a_server_that_fails_is_named_with_what_to_do(
 
 def test_what_may_be_done_with_each_store_is_shown(installation: Installation) -> None:
     shown = StringIO()
-    show(Console(file=shown, width=200), [Examined("stores")], installation.resources.capabilities)
+    show(Console(file=shown, width=200), [Examined("stores")], installation.pipeline.capabilities)
     assert shown.getvalue().strip() == "well · 1 checks, nothing to mend · wiki:read local:read local:write"

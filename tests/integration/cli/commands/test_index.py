@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from search.embedded.store import EmbeddedStore
-from tests.integration.cli.commands.conftest import Called, command
+from tests.support.command_line import Called, command
 from tests.support.pipelines.pipeline import RunningPipeline
 
 Run = Callable[..., Called]

@@ -13,7 +13,7 @@ import pytest
 from kombu import Queue
 
 from cli.monitoring.heartbeats import read_heartbeats
-from tests.integration.cli.commands.conftest import Called, command
+from tests.support.command_line import Called, command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.rabbitmq import own_queues
 from tests.support.servers.redis_server import RedisServer

@@ -11,7 +11,7 @@ import pytest
 from cli.commands.doctor import checks, examine
 from cli.installation import Installation, NotRunning
 from config.settings import Settings
-from tests.integration.cli.commands.conftest import Called
+from tests.support.command_line import Called
 from tests.support.servers.redis_acl import SecuredRedis, needs_tls
 from tests.support.servers.redis_server import RedisServer, free_port
 

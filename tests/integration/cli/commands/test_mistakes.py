@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cli.commands.conftest import Called, command
+from tests.support.command_line import Called, as_process, command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
@@ -35,7 +35,7 @@ def test_a_backup_that_cannot_be_written_is_named(alone: Run, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", ["namespaces list --json", "doctor", "--help"])
+@pytest.mark.parametrize("arguments", ["namespaces list --json", "namespaces list", "--help"])
 def test_an_output_that_takes_nothing_is_a_sentence(tmp_path: Path, arguments: str, unbuffered: str) -> None:
     called = command(*arguments.split(), CHORALE_HOME=str(tmp_path), PYTHONUNBUFFERED=unbuffered)
     with Path("/dev/full").open("w") as full:
@@ -46,7 +46,7 @@ def test_an_output_that_takes_nothing_is_a_sentence(tmp_path: Path, arguments: s
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_has_gone_ends_the_output_without_a_word(tmp_path: Path, unbuffered: str) -> None:
-    called = command("doctor", "--json", CHORALE_HOME=str(tmp_path), PYTHONUNBUFFERED=unbuffered)
+    called = command("namespaces", "list", "--json", CHORALE_HOME=str(tmp_path), PYTHONUNBUFFERED=unbuffered)
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -56,9 +56,8 @@ def test_a_reader_that_has_gone_ends_the_output_without_a_word(tmp_path: Path, u
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
-def test_what_the_terminal_cannot_show_is_a_question_mark(alone: Run, tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir()
-    called = alone("doctor", PYTHONIOENCODING="ascii")
+def test_a_character_that_the_terminal_cannot_show_is_a_question_mark(tmp_path: Path) -> None:
+    called = as_process("doctor", CHORALE_HOME=str(tmp_path), PYTHONIOENCODING="ascii")
     assert "chorale up" in called.stdout
     # The arrow before what mends it.
     assert "? " in called.stdout

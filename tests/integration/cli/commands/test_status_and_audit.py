@@ -10,7 +10,7 @@ from typing import Any
 from chorale_client import Chorale
 
 from cli.monitoring.queues import read_queues
-from tests.integration.cli.commands.conftest import Called
+from tests.support.command_line import Called
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 

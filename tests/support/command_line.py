@@ -1,0 +1,76 @@
+"""The command line as a person calls it, in this process or in one of its own."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from cli.app import run
+
+ROOT = Path(__file__).parents[2]
+Called = subprocess.CompletedProcess[str]
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def in_process(*arguments: str, **environment: str) -> Called:
+    """Call `chorale` here; the environment, streams, signal handlers and logs are afterwards as they were before."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with _everything_restored(), Path(os.devnull).open() as nothing:
+        os.environ.update(_environment(environment))
+        sys.argv, sys.stdin, sys.stdout, sys.stderr = ["chorale", *arguments], nothing, out, err
+        try:
+            run()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    said, complained = (stream.buffer.getvalue().decode() for stream in (out, err))
+    return subprocess.CompletedProcess(list(arguments), code, said, complained)
+
+
+def as_process(*arguments: str, **environment: str) -> Called:
+    """Call `chorale` in a process of its own."""
+    return subprocess.run(**command(*arguments, **environment), capture_output=True, timeout=60)
+
+
+def command(*arguments: str, **environment: str) -> dict[str, Any]:
+    """For subprocess: `chorale` with these arguments, in this environment beside the test's own."""
+    return {
+        "args": [sys.executable, "-m", "cli", *arguments],
+        "env": {**os.environ, "PYTHONPATH": str(ROOT), **_environment(environment)},
+        "text": True,
+        "stdin": subprocess.DEVNULL,
+    }
+
+
+def _environment(given: dict[str, str]) -> dict[str, str]:
+    return {"TERM": "dumb", "COLUMNS": "100", **given}
+
+
+@contextmanager
+def _everything_restored() -> Iterator[None]:
+    streams = sys.argv, sys.stdin, sys.stdout, sys.stderr
+    environment, root = dict(os.environ), logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    structlog_configuration = structlog.get_config()
+    signals = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        sys.argv, sys.stdin, sys.stdout, sys.stderr = streams
+        os.environ.clear()
+        os.environ.update(environment)
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        structlog.configure(**structlog_configuration)
+        for number, handler in signals.items():
+            signal.signal(number, handler)
