@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
 from chorale_client.words import QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
@@ -106,7 +106,7 @@ class Pipeline:
     branches: tuple[BranchDeclaration, ...]
     configurations: Mapping[str, Configuration]
     default_configuration: str
-    kinds: Kinds
+    kinds: Kinds = field(repr=False)  # the hash of the declarations is of their repr
     """The built-in kinds and methods, and those of packages that the file names."""
 
     def branches_of(self, configuration: Configuration) -> tuple[BranchDeclaration, ...]:
