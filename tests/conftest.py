@@ -31,6 +31,8 @@ def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in list(os.environ):
             if name.startswith("CHORALE_") and not name.startswith("CHORALE_TEST_"):
                 patch.delenv(name)
+        # It traces the tests; a worker that traces its imports takes minutes to start.
+        patch.delenv("PYTHONTRACEMALLOC", raising=False)
         if os.environ.get("CHORALE_TEST_BUNDLED_REDIS"):
             folder = tmp_path_factory.mktemp("bundled")
             (folder / "redis-server").symlink_to(bundled_redis())

@@ -21,6 +21,8 @@ from packaging.utils import canonicalize_name
 
 from tests.support.pipelines.pipeline import CORPUS, ROOT, RunningPipeline
 
+pytestmark = pytest.mark.slow  # builds a wheel and two environments
+
 LIMIT_S = 120.0
 QUESTION = "Who pays for repairs?"
 

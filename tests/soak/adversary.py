@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import sqlite3
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -19,6 +18,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from tests.support.pipelines import failpoints
+from tests.support.pipelines.fork_server import Process
 from tests.support.servers.redis_server import RedisServer
 
 REQUESTS_A_STRIKE = 11
@@ -34,7 +34,7 @@ class Crew(Protocol):
     redis: Redis
     database: Path | None
 
-    def running(self) -> dict[str, subprocess.Popen[bytes]]: ...
+    def running(self) -> dict[str, Process]: ...
 
     def start(self, name: str) -> None: ...
 
@@ -112,7 +112,7 @@ class Adversary:
         fault = self._chance.choices(("kill", "hang"), (3, 1))[0]
         self._crew.redis.rpush(failpoints.ARMED + place, fault)
 
-    def _somebody(self) -> tuple[str, subprocess.Popen[bytes]]:
+    def _somebody(self) -> tuple[str, Process]:
         return self._chance.choice(sorted(self._crew.running().items()))
 
     def _kill(self) -> None:

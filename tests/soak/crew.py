@@ -22,6 +22,7 @@ from models.documents import Manifest
 from models.plan import Plan
 from tests.soak import plain_chord, questions
 from tests.support.pipelines import failpoints
+from tests.support.pipelines.fork_server import Process
 from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -101,7 +102,7 @@ class ChoraleCrew:
     def database(self) -> Path:
         return self.pipeline.home / "audit.db"
 
-    def running(self) -> dict[str, subprocess.Popen[bytes]]:
+    def running(self) -> dict[str, Process]:
         return {**self.pipeline.processes, **self.askers.at_work()}
 
     def start(self, name: str) -> None:
@@ -137,7 +138,7 @@ class PlainCrew:
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     database: Path | None = None
 
-    def running(self) -> dict[str, subprocess.Popen[bytes]]:
+    def running(self) -> dict[str, Process]:
         return {**self.workers, **self.askers.at_work()}
 
     def start(self, name: str) -> None:

@@ -80,6 +80,9 @@ class ForkedProcess:
         self.send_signal(signal.SIGTERM)
 
 
+Process = subprocess.Popen[bytes] | ForkedProcess
+
+
 class ForkServer:
     """Starts the server process at the first fork; the server ends with the process that started it."""
 

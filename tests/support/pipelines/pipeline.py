@@ -22,7 +22,7 @@ from config.settings import Settings
 from models.documents import Document, Manifest, Passage
 from models.extensions import Kinds
 from tasks.registration import make_app
-from tests.support.pipelines.fork_server import ForkedProcess, ForkServer
+from tests.support.pipelines.fork_server import ForkServer, Process
 from tests.support.servers.redis_server import RedisServer
 
 ROOT = Path(__file__).parents[3]
@@ -89,7 +89,7 @@ class RunningPipeline:
         self._queues = list(self.resources.pipeline.queues if queues is None else queues)
         self._sweeper = sweeper
         self.preload = preload
-        self.processes: dict[str, subprocess.Popen[bytes] | ForkedProcess] = {}
+        self.processes: dict[str, Process] = {}
         self._queue_of: dict[str, str | None] = {}
 
     def __enter__(self) -> Self:
