@@ -17,7 +17,14 @@ from assembly.kinds import BUILT_IN
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "client").glob("*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "client").glob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
+    ]
+)
 GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
 WIRE = (ROOT / "docs" / "reference" / "wire.md").read_text(encoding="utf-8")
 TASKS = [value for name, value in vars(chorale_client.words).items() if name.startswith("TASK_")]
@@ -106,6 +113,23 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     assert [
         link for link in links if not link.startswith("http") and not (page.parent / link).resolve().exists()
     ] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_part_of_a_page_that_a_link_names_exists(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]*\.md)#([^)]+)\)", page.read_text(encoding="utf-8"))
+    assert [
+        (link, part)
+        for link, part in links
+        if not link.startswith("http")
+        and part not in headings((page.parent / link).read_text(encoding="utf-8"))
+    ] == []
+
+
+def headings(page: str) -> set[str]:
+    """As links name them."""
+    found = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
 @pytest.mark.parametrize("kind", ENUMS, ids=lambda kind: kind.__name__)
