@@ -1,46 +1,30 @@
-"""The format of an installation's folder, stored in `<home>/format`; an unknown format is refused."""
+"""The format of an installation's folder, stored in `<home>/format`; another format is refused."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from models.errors import WrongHome
 
 HOME_FORMAT = 1
-"""Raised whenever the folder changes in a way that an older program cannot use."""
-
-MIGRATIONS: Mapping[int, Callable[[Path], None]] = {}
-"""Functions that migrate a folder from this format to the next; each must survive a kill and a repetition."""
+"""Raised whenever the folder changes in a way that an older program cannot use; old folders then need a migration."""
 
 
-def check_home(
-    home: Path, *, newest: int = HOME_FORMAT, migrations: Mapping[int, Callable[[Path], None]] = MIGRATIONS
-) -> None:
-    """Migrate the folder to the newest format.  A missing folder is not created; a folder without a mark has format 1.
+def check_home(home: Path) -> None:
+    """Raise WrongHome if a newer program wrote the folder.
 
-    Raises WrongHome if a newer program wrote the folder, or if there is no migration from its format.
+    A missing folder is not created; a folder without a mark has format 1 and gets its mark.
     """
     if not home.is_dir():
         return
     found = home_format(home)
-    if found > newest:
+    if found > HOME_FORMAT:
         raise WrongHome(
-            f"the folder {home} has format {found}, but the newest that this program knows is {newest}: start the newer "
-            "program that wrote it, or set CHORALE_HOME to another folder"
+            f"the folder {home} has format {found}, but the newest that this program knows is {HOME_FORMAT}: start the "
+            "newer program that wrote it, or set CHORALE_HOME to another folder"
         )
-    while found < newest:
-        step = migrations.get(found)
-        if step is None:
-            raise WrongHome(
-                f"the folder {home} has format {found}, but the oldest that this program knows is "
-                f"{min([newest, *migrations])}: set CHORALE_HOME to another folder and index into it with `chorale index PATH…`"
-            )
-        step(home)
-        found += 1
-        mark_home(home, found)
     if not _mark_of(home).exists():
         # A read-only folder is used as it is.
         with suppress(OSError):

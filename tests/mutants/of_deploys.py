@@ -73,7 +73,7 @@ PROMISES = (
     Mutant(
         "A newer program's home folder is refused and left as it is",
         "config/home_format.py",
-        "    if found > newest:",
+        "    if found > HOME_FORMAT:",
         "    if False:",
         "tests/unit/config/test_home_format.py::test_a_newer_folder_is_refused_and_left_as_it_is",
     ),
