@@ -37,7 +37,7 @@ def _shapes() -> Iterator[str]:
             yield arrow((middle, _TOP + 53), (middle, 157), is_dashed=True)
             yield text(
                 middle,
-                150,
+                134,
                 script,
                 size=11,
                 fill=MUTED,
