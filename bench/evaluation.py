@@ -133,7 +133,7 @@ def request_of(run: Run, namespace: str, texts: Sequence[str]) -> Request:
         namespace=namespace,
         configuration=run.configuration,
         branches=run.branches,
-        weights=run.weights,
+        weights=None if run.weights is None else dict(run.weights),
         depth=DEPTH,
         top_k=DEPTH,
         include=["ids"],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from chorale_client.request import Include
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
@@ -57,7 +59,7 @@ class Screens:
     def ask(self, text: str, **options: Any) -> Answer:
         """Raises what the client raises."""
         given = {"timeout_s": PATIENT_S, "top_k": _HITS, "snippet_chars": 160, **options}
-        include = ("ids", "metadata", "snippets", "explanation")
+        include: Sequence[Include] = ("ids", "metadata", "snippets", "explanation")
         return self.installation.client.retrieve(
             text, namespace=self.installation.namespace, include=include, **given
         )

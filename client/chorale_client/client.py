@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from kombu.exceptions import EncodeError, KombuError
 from pydantic import ValidationError
@@ -26,6 +26,7 @@ from chorale_client.keys import INDEXED, NOT_DONE, result_key, waiting_key
 from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, status_in_flight
 from chorale_client.publisher import Publisher
 from chorale_client.request import Question, Request, check_namespace, refuse_unfinished
+from chorale_client.request_options import RequestOptions
 from chorale_client.time_limit import TimeLimit, keep_to
 from chorale_client.words import TASK_DELETE, TASK_INDEX, WIRE_VERSION
 
@@ -51,7 +52,7 @@ _PASSING = (ConnectionError, TimeoutError)
 Questions = str | Question | Mapping[str, Any] | Sequence[str | Question | Mapping[str, Any]]
 
 
-def make_request(questions: Questions, **options: Any) -> Request:
+def make_request(questions: Questions, **options: Unpack[RequestOptions]) -> Request:
     """A checked request from one question or several; raises InvalidRequest naming the field."""
     several = questions if isinstance(questions, Sequence) and not isinstance(questions, str) else [questions]
     try:
@@ -94,7 +95,7 @@ class Chorale:
         self._publisher = Publisher(broker_url or redis_url)
         self._local = threading.local()
 
-    def retrieve(self, questions: Questions, **options: Any) -> Answer:
+    def retrieve(self, questions: Questions, **options: Unpack[RequestOptions]) -> Answer:
         """Ask and wait for the answer, which comes within `timeout_s`.
 
         `options` are the fields of `Request`.  Raises InvalidRequest (nothing was enqueued), RequestIdConflict,
@@ -137,7 +138,7 @@ class Chorale:
                 if accepted is not None:
                     time.sleep(RECONNECT_S)
 
-    def send(self, questions: Questions, **options: Any) -> str:
+    def send(self, questions: Questions, **options: Unpack[RequestOptions]) -> str:
         """Enqueue and return the request's id at once; `answer(id)` reads the answer later."""
         request = self._in_its_time(make_request(questions, **options))
         with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():

@@ -65,6 +65,7 @@ def test_the_client_s_wheel_holds_one_top_level_name(tmp_path: Path) -> None:
         if file.suffix in (".py", ".lua") or file.name == "py.typed"
     }
     assert sources <= set(names)
+    assert "chorale_client/py.typed" in names
 
 
 def test_importing_the_client_imports_nothing_heavy() -> None:

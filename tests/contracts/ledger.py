@@ -18,7 +18,7 @@ TAIL = '"v":1,"status":"complete","questions":[]}'
 OTHER_TAIL = '"v":1,"status":"degraded","questions":[]}'
 
 
-def a_request(timeout_s: float = 10, **options: object) -> Request:
+def a_request(timeout_s: float = 10, **options: Any) -> Request:
     return make_request("bread", timeout_s=timeout_s, **options)
 
 

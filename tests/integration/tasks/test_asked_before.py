@@ -44,7 +44,7 @@ def retrieve_and_keep(pipeline: RunningPipeline, client: Chorale, text: str) -> 
     return answer
 
 
-def send(pipeline: RunningPipeline, text: str, **options: object) -> str:
+def send(pipeline: RunningPipeline, text: str, **options: Any) -> str:
     return submit(pipeline.resources, pipeline.app.fanout, make_request(text, **options))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chorale_client import Answer
@@ -137,7 +138,7 @@ def _calm(wiki: SearchServer) -> None:
     wiki.asked.clear()
 
 
-def ask(pipeline: RunningPipeline, *branches: str, **options: object) -> Answer:
+def ask(pipeline: RunningPipeline, *branches: str, **options: Any) -> Answer:
     options = {"timeout_s": 10, "cache": "bypass", **options}
     return pipeline.client().retrieve(QUESTION, branches=list(branches), **options)
 
@@ -254,6 +255,6 @@ def test_a_package_s_generator_writes_the_hypotheses(sources: RunningPipeline) -
 
 
 def test_documents_are_indexed_into_the_first_store_that_takes_them(sources: RunningPipeline) -> None:
-    assert sources.resources.capabilities == ("wiki:read", "local:read", "local:write", "pages:read")
+    assert sources.resources.pipeline.capabilities == ("wiki:read", "local:read", "local:write", "pages:read")
     store: object = sources.resources.writing_store
     assert store is sources.resources.store("local")
