@@ -138,11 +138,6 @@ class Resources:
                 self._rerankers[name] = loading.load_reranker(declared, threads=self.threads_for_a_model)
             return self._rerankers[name]
 
-    @cached_property
-    def capabilities(self) -> tuple[str, ...]:
-        """`<store>:read`, `<store>:write`, as declared."""
-        return self.pipeline.capabilities
-
     def store(self, name: str) -> Searches:
         """A declared store, opened once; raises BadIndex if there is none of that name, NotConfigured if it does not open."""
         with self._lock:
@@ -167,7 +162,8 @@ class Resources:
     @property
     def written_stores(self) -> list[str]:
         """The names of the stores that documents are indexed into."""
-        return [name for name in self.pipeline.stores if f"{name}:write" in self.capabilities]
+        stores, kinds = self.pipeline.stores, self.pipeline.kinds.stores
+        return [name for name, store in stores.items() if kinds[store.kind].writes]
 
     @property
     def has_document_table(self) -> bool:
@@ -186,7 +182,7 @@ class Resources:
         if names := self.written_stores:
             return cast("WritingStore", self.store(names[0]))
         raise BadIndex(
-            f"no store of the pipeline takes documents; there are: {', '.join(self.capabilities) or 'none'}; "
+            f"no store of the pipeline takes documents; there are: {', '.join(self.pipeline.capabilities) or 'none'}; "
             "declare one of kind 'embedded', or of another kind that can be written"
         )
 

@@ -116,11 +116,7 @@ class Part:
         """Like `search_text`, without a note; `store` is searched in place of the branch's own."""
         flat = _flat(texts)
         rankings = iter(
-            (store or self.store).search_text(
-                self.request.namespace,
-                flat,
-                self.search(depth),
-            )
+            (store or self.store).search_text(self.request.namespace, flat, self.search(depth))
             if flat
             else ()
         )
@@ -133,11 +129,7 @@ class Part:
         """One ranking a question; `counts` has the number of rows of each question, 0 for one that is left out."""
         started = self.clock()
         rankings = iter(
-            self.store.search_vectors(
-                self.request.namespace,
-                vectors,
-                self.search(self.branch.depth),
-            )
+            self.store.search_vectors(self.request.namespace, vectors, self.search(self.branch.depth))
             if len(vectors)
             else ()
         )

@@ -37,17 +37,21 @@ def offered(what: str) -> Mapping[str, tuple[EntryPoint, ...]]:
     return found
 
 
-def choices(what: str, built_in: Collection[str]) -> list[str]:
-    return sorted({*built_in, *offered(what)})
+def find(what: str, name: str, built_in: Collection[str]) -> Any | None:
+    """What a package offers under this name, imported; None for a built-in name.
 
-
-def claimed(what: str, name: str, built_in: Collection[str]) -> str | None:
-    """Why the name cannot be used, if several packages claim it; None if it can."""
+    Raises WrongDeclaration if nobody or several packages offer it, or what is offered cannot be used.
+    """
     packages = [package(point) for point in offered(what).get(name, ())]
     owners = ["Chorale itself", *packages] if name in built_in else packages
-    if len(owners) < 2:
-        return None
-    return f"{what} {name!r} is claimed by {' and by '.join(owners)}: uninstall all but one"
+    if not owners:
+        known = ", ".join(sorted({*built_in, *offered(what)}))
+        raise WrongDeclaration(f"no {what} {name[:80]!r}; there are: {known or 'none'}")
+    if len(owners) > 1:
+        raise WrongDeclaration(
+            f"{what} {name!r} is claimed by {' and by '.join(owners)}: uninstall all but one"
+        )
+    return load(what, name) if packages else None
 
 
 @cache

@@ -252,20 +252,15 @@ class PipelineReader:
 
     def _found(self, what: str, name: str, path: tuple[str, ...]) -> Any | None:
         """The built-in kind or method of this name, or a package's, which is imported; None after a complaint."""
-        known, outside = self._known[what], self._outside[what]
-        self._one_of(name, what, choices := extensions.choices(what, known), path)
-        if name not in choices:
-            return None
-        if (refusal_reason := extensions.claimed(what, name, known)) is not None:
-            self._complain(path, refusal_reason)
-            return None
-        if name in known:
-            return known[name]
+        known = self._known[what]
         try:
-            outside[name] = extensions.load(what, name)
+            found = extensions.find(what, name, known)
         except WrongDeclaration as error:
             self._complain(path, str(error))
-        return outside.get(name)
+            return None
+        if found is not None:
+            self._outside[what][name] = found
+        return known.get(name, found)
 
     def _check_store_of(self, branch: BranchDeclaration, store: StoreDeclaration | None) -> None:
         kind = self._kinds.branches.get(branch.kind) or self._outside["branch kind"].get(branch.kind)

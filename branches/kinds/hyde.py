@@ -83,16 +83,11 @@ class HydeOptions(Endpoint):
 
     @model_validator(mode="after")
     def _is_in_the_tables(self) -> HydeOptions:
-        if self.generator not in (known := extensions.choices("generator", GENERATORS)):
-            raise ValueError(f"no generator {self.generator[:80]!r}; there are: {', '.join(known)}")
-        if (refusal_reason := extensions.claimed("generator", self.generator, GENERATORS)) is not None:
-            raise ValueError(refusal_reason)
-        if self.is_foreign:
-            try:
-                extensions.load("generator", self.generator)
-            except WrongDeclaration as error:
-                raise ValueError(str(error)) from error
-        elif self.generator_options:
+        try:
+            extensions.find("generator", self.generator, GENERATORS)
+        except WrongDeclaration as error:
+            raise ValueError(str(error)) from error
+        if self.generator_options and not self.is_foreign:
             raise ValueError(f"the generator {self.generator!r} has no generator_options")
         return self
 

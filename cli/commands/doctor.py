@@ -106,7 +106,7 @@ def doctor(
 
     installation = find_installation()
     found = examine(installation, checks())
-    may = installation.resources.capabilities
+    may = installation.pipeline.capabilities
     if as_json:
         print_json({"checks": [_fields(one) for one in found], "capabilities": may})
     else:

@@ -27,7 +27,7 @@ _MENDS = {
 
 def answer(installation: Installation) -> Iterator[Finding]:
     resources = installation.resources
-    writes = {name for name in installation.pipeline.stores if f"{name}:write" in resources.capabilities}
+    writes = resources.written_stores
     for name, declared in installation.pipeline.stores.items():
         try:
             store = resources.store(name)

@@ -95,5 +95,5 @@ def texts_of(
 
 def _holders(resources: Resources, store: str) -> list[str]:
     """The store, and those with the same documents."""
-    written = [name for name in resources.pipeline.stores if f"{name}:write" in resources.capabilities]
+    written = resources.written_stores
     return [store, *(name for name in written if name != store)] if store in written else [store]

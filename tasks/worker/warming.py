@@ -134,7 +134,7 @@ def _warm(resources: Resources, name: str) -> None:
     its answer names the reason."""
     store = resources.store(name)
     namespaces: Sequence[str | None] = [None]
-    if f"{name}:write" in resources.capabilities:
+    if name in resources.written_stores:
         namespaces = [state.name for state in _namespaces(cast("Writes", store))]
     for namespace in namespaces:
         try:

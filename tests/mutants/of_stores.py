@@ -92,8 +92,8 @@ PROMISES = (
     Mutant(
         "A package from outside cannot take a name that is taken",
         "config/extensions.py",
-        "    if len(owners) < 2:",
-        "    if True:",
+        "    if len(owners) > 1:",
+        "    if False:",
         "tests/unit/config/test_extensions.py::test_a_package_cannot_take_a_built_in_name",
     ),
     Mutant(

@@ -29,8 +29,7 @@ class Store:
 
 def texts(stores: Mapping[str, Store], store: str, *, left_s: float = 5) -> dict[str, PassageText]:
     resources: Any = SimpleNamespace(
-        pipeline=SimpleNamespace(stores=stores),
-        capabilities={f"{name}:{what}" for name in stores for what in ("read", "write")},
+        written_stores=list(stores),
         store=stores.__getitem__,
     )
     return texts_of(resources, store, "default", ["a#0"], ends_at_s=time.monotonic() + left_s)
