@@ -34,6 +34,7 @@ endef
 test: dev ## the tests that take minutes; those of a server that is not there are skipped, with the reason
 	$(call tests,not slow and )
 
+test-all: export CHORALE_TEST_EXAMPLES ?= 200
 test-all: dev ## every test: also the soak, the mutants, the Celery scripts, whole collections
 	$(call tests,)
 

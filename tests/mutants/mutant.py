@@ -49,6 +49,7 @@ def run(mutant: Mutant) -> tuple[bool, str]:
         paths = os.pathsep.join([str(tree / "client"), str(tree)])
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", mutant.test]
         environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment.pop("CHORALE_TEST_EXAMPLES", None)
         try:
             ended = subprocess.run(
                 command,
