@@ -22,8 +22,6 @@ def load_embedder(
     threads: int,
     device: str | None = None,
     max_pieces: int | None = None,
-    question_prompt: str | None = None,
-    passage_prompt: str | None = None,
     precision: str = "fp32",
 ) -> Embedder:
     """The embedder `backend` (a key of EMBEDDERS) of the model `name` (a folder, or a name on the hub).
@@ -37,12 +35,6 @@ def load_embedder(
     module, kind = EMBEDDERS[backend]
     embedder: Any = getattr(importlib.import_module(module), kind)
     made: Embedder = embedder(
-        name,
-        threads=threads,
-        device=device,
-        max_pieces=max_pieces,
-        question_prompt=question_prompt,
-        passage_prompt=passage_prompt,
-        precision=precision,
+        name, threads=threads, device=device, max_pieces=max_pieces, precision=precision
     )
     return made

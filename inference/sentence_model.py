@@ -91,13 +91,8 @@ class SentenceModel:
         return _positions(self.config)
 
 
-def read_sentence_model(
-    folder: Path,
-    *,
-    question_prompt: str | None = None,
-    passage_prompt: str | None = None,
-) -> SentenceModel:
-    """Read the folder; the prompts given here replace the folder's.  Raises ModelMissing if it is no such folder."""
+def read_sentence_model(folder: Path) -> SentenceModel:
+    """Read the folder; raises ModelMissing if it is no such folder."""
     listed = _read(folder / "modules.json", None)
     if listed is None:
         # A plain encoder: sentence-transformers, too, takes the mean of its tokens.
@@ -111,7 +106,6 @@ def read_sentence_model(
     )
     sentence = _read(transformer / "sentence_bert_config.json", {})
     prompts = _read(folder / "config_sentence_transformers.json", {}).get("prompts") or {}
-    declared_passage = next((prompts[name] for name in PASSAGE_PROMPTS if prompts.get(name)), "")
     return SentenceModel(
         folder=folder,
         transformer=transformer,
@@ -121,8 +115,8 @@ def read_sentence_model(
         dimension=_dimension(config, modules),
         max_length=_max_length(transformer, config, sentence),
         lower_case=bool(sentence.get("do_lower_case", False)),
-        question_prompt=(prompts.get("query") or "") if question_prompt is None else question_prompt,
-        passage_prompt=declared_passage if passage_prompt is None else passage_prompt,
+        question_prompt=prompts.get("query") or "",
+        passage_prompt=next((prompts[name] for name in PASSAGE_PROMPTS if prompts.get(name)), ""),
     )
 
 

@@ -25,8 +25,8 @@ Progress = Callable[[int], None]
 class TextEmbedder(ABC):
     """An `inference.protocol.Embedder`; reads and downloads nothing before the first use, or `warm`.
 
-    `name` is a folder or a name on the hub; `max_pieces` and the prompts replace the model's own.  `device` None: the
-    best one.  Every method and property may raise ModelMissing; embedding raises InvalidAnswer for wrong vectors.
+    `name` is a folder or a name on the hub; `max_pieces` replaces the model's own limit.  `device` None: the best one.
+    Every method and property may raise ModelMissing; embedding raises InvalidAnswer for wrong vectors.
     """
 
     PRECISIONS: ClassVar[tuple[str, ...]]
@@ -39,8 +39,6 @@ class TextEmbedder(ABC):
         threads: int,
         device: str | None = None,
         max_pieces: int | None = None,
-        question_prompt: str | None = None,
-        passage_prompt: str | None = None,
         precision: str = "fp32",
     ) -> None:
         if precision not in self.PRECISIONS:
@@ -54,7 +52,6 @@ class TextEmbedder(ABC):
         self.device = device
         self.precision = precision
         self._wanted_pieces = max_pieces
-        self._wanted_prompts = question_prompt, passage_prompt
         self._description = LazyValue(self._describe)
 
     @cached_property
@@ -96,9 +93,7 @@ class TextEmbedder(ABC):
         self.embed_questions(["warm"])
 
     def _describe(self) -> tuple[SentenceModel, WordPieces]:
-        question, passage = self._wanted_prompts
-        folder = model_folder(self.name)
-        model = read_sentence_model(folder, question_prompt=question, passage_prompt=passage)
+        model = read_sentence_model(model_folder(self.name))
         return model, WordPieces(model, max_pieces=self._wanted_pieces)
 
     def _embed(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> Matrix:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from inference.model_files import model_folder
 from inference.text_embedder import TextEmbedder
 from models.documents import Matrix
 from models.errors import WrongDeclaration
@@ -31,10 +36,10 @@ ODD_TEXTS = (
 
 
 class EmbedderContract:
-    """`load` returns an embedder of MODEL with the given settings that has not been warmed."""
+    """`load` returns an embedder of the model with the given settings that has not been warmed."""
 
     @staticmethod
-    def load(**settings: Any) -> TextEmbedder:
+    def load(name: str = MODEL, **settings: Any) -> TextEmbedder:
         raise AssertionError("give your own")
 
     @pytest.fixture(scope="class")
@@ -118,8 +123,14 @@ class EmbedderContract:
             found = list(threads.map(lambda at: embedder.embed_passages([PASSAGES[at]])[0], range(12)))
         assert np.abs(np.stack(found) - vectors[:12]).max() < 1e-5
 
-    def test_prompts_precede_the_text_and_reduce_its_limit(self, embedder: TextEmbedder) -> None:
-        prompted = self.load(question_prompt="query: ", passage_prompt="passage: ")
+    def test_prompts_precede_the_text_and_reduce_its_limit(
+        self, embedder: TextEmbedder, tmp_path: Path
+    ) -> None:
+        folder = shutil.copytree(model_folder(MODEL), tmp_path / "prompted", copy_function=os.symlink)
+        declared = folder / "config_sentence_transformers.json"
+        declared.unlink()
+        declared.write_text(json.dumps({"prompts": {"query": "query: ", "passage": "passage: "}}))
+        prompted = self.load(str(folder))
         texts = ["how to delete a folder", ""]
         assert_close(
             prompted.embed_questions(texts), embedder.embed_questions([f"query: {t}" for t in texts])

@@ -16,8 +16,8 @@ from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 
 class TestOnnxEmbedder(EmbedderContract):
     @staticmethod
-    def load(**settings: Any) -> OnnxEmbedder:
-        return OnnxEmbedder(MODEL, threads=2, **settings)
+    def load(name: str = MODEL, **settings: Any) -> OnnxEmbedder:
+        return OnnxEmbedder(name, threads=2, **settings)
 
 
 @pytest.mark.parametrize("model_type", ["bert", "xlm-roberta", "camembert"])
@@ -87,9 +87,10 @@ def test_weights_without_a_layer_are_a_missing_model(tmp_path: Path) -> None:
 
 
 def test_prompts_that_the_model_declares_are_used(tmp_path: Path) -> None:
-    write_tiny_bert(tmp_path, prompts={"query": "a question ", "passage": "a text "})
-    plain = OnnxEmbedder(str(tmp_path), threads=1, question_prompt="", passage_prompt="")
-    embedder = OnnxEmbedder(str(tmp_path), threads=1)
+    for folder, prompts in (("plain", {}), ("prompted", {"query": "a question ", "passage": "a text "})):
+        write_tiny_bert(tmp_path / folder, prompts=prompts)
+    plain = OnnxEmbedder(str(tmp_path / "plain"), threads=1)
+    embedder = OnnxEmbedder(str(tmp_path / "prompted"), threads=1)
     assert np.allclose(
         embedder.embed_questions(["word"]), plain.embed_questions(["a question word"]), atol=1e-6
     )

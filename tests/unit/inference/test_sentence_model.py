@@ -87,12 +87,6 @@ def test_prompts_are_read_by_the_names_that_models_use(tmp_path: Path, passage: 
     assert read_sentence_model(tmp_path).prompts == ("query: ", "passage: ")
 
 
-def test_given_prompts_replace_declared_ones_even_if_empty(tmp_path: Path) -> None:
-    write_tiny_bert(tmp_path, prompts={"query": "query: ", "document": "document: "})
-    model = read_sentence_model(tmp_path, question_prompt="ask: ", passage_prompt="")
-    assert model.prompts == ("ask: ", "")
-
-
 def test_an_empty_folder_is_refused_with_the_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match=r"config\.json"):
         read_sentence_model(tmp_path)

@@ -17,9 +17,9 @@ from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 from tests.support.servers.services import need
 
 
-def load(**settings: Any) -> SentenceTransformersEmbedder:
+def load(name: str = MODEL, **settings: Any) -> SentenceTransformersEmbedder:
     need("sentence_transformers", "`make torch` installs it")
-    return SentenceTransformersEmbedder(MODEL, threads=2, **settings)
+    return SentenceTransformersEmbedder(name, threads=2, **settings)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
