@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,6 +52,16 @@ def test_the_tables_of_built_in_kinds_cannot_be_changed() -> None:
     for table in (BUILT_IN.branches, BUILT_IN.stores, BUILT_IN.methods):
         with pytest.raises(TypeError):
             table["new"] = None  # type: ignore[index]
+
+
+def test_the_tables_import_no_module_that_only_a_search_needs() -> None:
+    """Commands read them: each of these takes .1 to .8 s to import."""
+    heavy = {"numpy", "tantivy", "onnxruntime", "sqlalchemy", "elasticsearch", "weaviate", "httpx", "openai"}
+    program = f"import sys, assembly.pipeline; print(*{heavy!r} & sys.modules.keys())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout.strip(), done.stderr) == ("", "")
 
 
 def test_every_prompt_that_can_be_declared_has_one_place_for_the_question() -> None:
