@@ -22,6 +22,7 @@ from search.checks import checked_documents, refusal_reason
 from search.elasticsearch import lookups
 from search.elasticsearch.bulk import Action, send
 from search.elasticsearch.connection import Connection
+from search.elasticsearch.index_call import IndexCall
 from search.elasticsearch.index_layout import (
     LONGEST_NAME,
     Namespace,
@@ -36,19 +37,19 @@ from search.elasticsearch.namespace_records import NamespaceRecords
 
 
 class DocumentWriter:
-    def __init__(self, connection: Connection, lookup: IndexLookup, records: NamespaceRecords) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._lookup = lookup
-        self._records = records
+        self._lookup = IndexLookup(connection)
+        self._records = NamespaceRecords(connection)
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
         target = self._lookup.look_up(namespace, self._connection.deadline())
         chosen = checked_documents(documents, target.manifest)
         if not chosen:
             return self._records.generation(namespace, self._connection.deadline())
-        self.refresh(target.index)
-        refused = self.write(target, chosen)
-        self.refresh(target.index)
+        self._refresh(target.index)
+        refused = self._write(target, chosen)
+        self._refresh(target.index)
         generation = self._records.raise_generation(namespace)
         if refused:
             raise PartlyWritten(namespace, refused, generation)
@@ -56,19 +57,18 @@ class DocumentWriter:
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
         target = self._lookup.look_up(namespace, self._connection.deadline())
-        self.refresh(target.index)
-        deadline = self._connection.deadline()
-        found = list(lookups.stored(self._connection, target, list(document_ids), deadline))
+        self._refresh(target.index)
+        found = list(lookups.stored(self._call(target), list(document_ids)))
         if not found:
             return 0
         refused = send(self._connection, (_deletion(target, one) for one in found))
-        self.refresh(target.index)
+        self._refresh(target.index)
         generation = self._records.raise_generation(namespace)
         if refused:
             raise PartlyWritten(namespace, refused, generation)
         return len({one.document_id for one in found})
 
-    def write(self, target: Namespace, documents: Sequence[Document]) -> dict[str, str]:
+    def _write(self, target: Namespace, documents: Sequence[Document]) -> dict[str, str]:
         """Write what differs from the stored state; returns the reasons for refused documents, by id."""
         refused: dict[str, str] = {}
         wanted: dict[str, dict[str, Action]] = {}
@@ -78,7 +78,7 @@ class DocumentWriter:
                 continue
             wanted[document.document_id] = _passages(target, document)
         there: dict[str, dict[str, lookups.Stored]] = defaultdict(dict)
-        for one in lookups.stored(self._connection, target, list(wanted), self._connection.deadline()):
+        for one in lookups.stored(self._call(target), list(wanted)):
             there[one.document_id][_key(one)] = one
         owners = {key: document_id for document_id, passages in wanted.items() for key in passages}
         changed = (
@@ -105,7 +105,10 @@ class DocumentWriter:
             after += [_deletion(target, mine[one]) for one in sorted(stale)]
         return refused | {owners[key]: why for key, why in send(self._connection, after).items()}
 
-    def refresh(self, index: str) -> None:
+    def _call(self, namespace: Namespace) -> IndexCall:
+        return IndexCall(self._connection, namespace, self._connection.deadline())
+
+    def _refresh(self, index: str) -> None:
         self._connection.ask(lambda client: client.indices.refresh(index=index), self._connection.deadline())
 
 

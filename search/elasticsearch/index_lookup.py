@@ -12,6 +12,7 @@ from models.errors import BadIndex
 from search.deadline import Deadline
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.failures import MissingIndex, readable
+from search.elasticsearch.index_call import IndexCall
 from search.elasticsearch.index_layout import Namespace, alias, namespace_from
 
 _T = TypeVar("_T")
@@ -27,14 +28,15 @@ class IndexLookup:
         self._connection = connection
         self._known: dict[str, Namespace] = {}
 
-    def using(self, name: str, deadline: Deadline, use: Callable[[Namespace], _T]) -> _T:
-        """What `use` returns for the namespace; repeated if the cached index is gone."""
+    def using(self, name: str, timeout_s: float, use: Callable[[IndexCall], _T]) -> _T:
+        """What `use` returns for a call on the namespace; repeated if the cached index is gone."""
+        deadline = self._connection.deadline(timeout_s)
         for look in range(_LOOKS):
             known = self._known.get(name)
             namespace = known or self.look_up(name, deadline)
             try:
                 with readable(self._connection.address):
-                    return use(namespace)
+                    return use(IndexCall(self._connection, namespace, deadline))
             except MissingIndex:
                 self._known.pop(name, None)
                 if look == _LOOKS - 1:

@@ -15,7 +15,8 @@ from search.deadline import Deadline
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.failures import failure, readable
 from search.elasticsearch.filter_conditions import Clause
-from search.elasticsearch.index_layout import Namespace, passage_key, vector_from
+from search.elasticsearch.index_call import IndexCall
+from search.elasticsearch.index_layout import passage_key, vector_from
 from search.elasticsearch.searching import MOST_HITS, msearch
 
 _AT_ONCE = 500
@@ -32,9 +33,7 @@ class Stored:
     digest: str
 
 
-def texts(
-    connection: Connection, namespace: Namespace, passage_ids: Sequence[str], deadline: Deadline
-) -> dict[str, PassageText]:
+def texts(call: IndexCall, passage_ids: Sequence[str]) -> dict[str, PassageText]:
     fields = ("passage_id", "document_id", "title", "heading", "body", "metadata")
     return {
         found["passage_id"]: PassageText(
@@ -45,39 +44,31 @@ def texts(
             found["body"],
             json.loads(found["metadata"]),
         )
-        for found in by_id(connection, namespace, passage_ids, fields, deadline)
+        for found in by_id(call, passage_ids, fields)
     }
 
 
-def vectors(
-    connection: Connection, namespace: Namespace, passage_ids: Sequence[str], deadline: Deadline
-) -> dict[str, Vector]:
+def vectors(call: IndexCall, passage_ids: Sequence[str]) -> dict[str, Vector]:
     return {
         found["passage_id"]: vector_from(found["vector_bytes"])
-        for found in by_id(connection, namespace, passage_ids, ("passage_id", "vector_bytes"), deadline)
+        for found in by_id(call, passage_ids, ("passage_id", "vector_bytes"))
         if "vector_bytes" in found
     }
 
 
-def revisions(
-    connection: Connection, namespace: Namespace, source: str | None, deadline: Deadline
-) -> dict[str, str]:
+def revisions(call: IndexCall, source: str | None) -> dict[str, str]:
     wanted: list[Clause] = [_DOCUMENTS]
     if source is not None:
         wanted.append({"term": {"source": source}})
-    found = scan(connection, namespace, wanted, ("document_id", "revision"), deadline)
+    found = scan(call, wanted, ("document_id", "revision"))
     return {fields["document_id"][0]: fields["revision"][0] for fields in found}
 
 
-def stored(
-    connection: Connection, namespace: Namespace, document_ids: Sequence[str], deadline: Deadline
-) -> Iterator[Stored]:
+def stored(call: IndexCall, document_ids: Sequence[str]) -> Iterator[Stored]:
     """All entries of some documents after a refresh, including those that a killed writer left."""
     for part in distinct_in_batches(document_ids, _AT_ONCE):
         of_documents: list[Clause] = [{"terms": {"document_id": part}}]
-        for fields in scan(
-            connection, namespace, of_documents, ("document_id", "passage_id", "digest"), deadline
-        ):
+        for fields in scan(call, of_documents, ("document_id", "passage_id", "digest")):
             yield Stored(fields["document_id"][0], fields.get("passage_id", [""])[0], fields["digest"][0])
 
 
@@ -102,37 +93,25 @@ def counts(connection: Connection, deadline: Deadline) -> dict[str, tuple[int, i
         }
 
 
-def by_id(
-    connection: Connection,
-    namespace: Namespace,
-    passage_ids: Sequence[str],
-    fields: Sequence[str],
-    deadline: Deadline,
-) -> Iterator[Mapping[str, Any]]:
+def by_id(call: IndexCall, passage_ids: Sequence[str], fields: Sequence[str]) -> Iterator[Mapping[str, Any]]:
     for part in list(distinct_in_batches(passage_ids, _AT_ONCE)) or [()]:
         # Even without ids the index is asked, so that an unknown namespace is a failure.
         keys = [passage_key(passage_id) for passage_id in part] or ["-"]
 
         def get(client: Elasticsearch, keys: list[str] = keys) -> Any:
-            answer = client.mget(index=namespace.index, ids=keys, source_includes=list(fields))
-            with readable(connection.address):
+            answer = client.mget(index=call.namespace.index, ids=keys, source_includes=list(fields))
+            with readable(call.address):
                 for one in answer["docs"]:
                     if "error" in one:
-                        raise failure(connection.address, 503, one)
+                        raise failure(call.address, 503, one)
             return answer
 
-        with readable(connection.address):
-            found = [one["_source"] for one in connection.ask(get, deadline)["docs"] if one.get("found")]
+        with readable(call.address):
+            found = [one["_source"] for one in call.ask(get)["docs"] if one.get("found")]
         yield from found
 
 
-def scan(
-    connection: Connection,
-    namespace: Namespace,
-    clauses: Sequence[Clause],
-    fields: Sequence[str],
-    deadline: Deadline,
-) -> Iterator[Mapping[str, Any]]:
+def scan(call: IndexCall, clauses: Sequence[Clause], fields: Sequence[str]) -> Iterator[Mapping[str, Any]]:
     """The fields of all matches, page by page, in the order of document and passage ids."""
     body: dict[str, Any] = {
         "_source": False,
@@ -144,7 +123,7 @@ def scan(
         "track_total_hits": False,
     }
     while True:
-        answer = msearch(connection, namespace, {0: body}, deadline)[0]
+        answer = msearch(call, {0: body})[0]
         hits = answer.get("hits", {}).get("hits", ())
         for hit in hits:
             yield hit["fields"]

@@ -13,7 +13,6 @@ from models.errors import PartlyWritten, StageFailure
 from search.analysis import analyser
 from search.checks import built_differently, check_manifest, checked_documents, same_manifest
 from search.elasticsearch.bulk import Action
-from search.elasticsearch.connection import Connection
 from search.elasticsearch.document_writer import DocumentWriter
 from search.elasticsearch.index_layout import (
     Namespace,
@@ -23,21 +22,11 @@ from search.elasticsearch.index_layout import (
     namespace_from,
     template,
 )
-from search.elasticsearch.index_lookup import IndexLookup
-from search.elasticsearch.namespace_records import NamespaceRecords
 
 _REBUILD_BATCH = 256
 
 
-class NamespaceLifecycle:
-    def __init__(
-        self, connection: Connection, lookup: IndexLookup, records: NamespaceRecords, writer: DocumentWriter
-    ) -> None:
-        self._connection = connection
-        self._lookup = lookup
-        self._records = records
-        self._writer = writer
-
+class NamespaceLifecycle(DocumentWriter):
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
         check_manifest(namespace, manifest)
         analyser(manifest.language)
@@ -86,8 +75,8 @@ class NamespaceLifecycle:
             )
             given = iter(documents)
             while batch := list(islice(given, _REBUILD_BATCH)):
-                refused |= self._writer.write(target, checked_documents(batch, manifest))
-            self._writer.refresh(index)
+                refused |= self._write(target, checked_documents(batch, manifest))
+            self._refresh(index)
         except BaseException:
             self._delete_index(index)
             raise

@@ -8,14 +8,13 @@ from typing import Any
 from elasticsearch import Elasticsearch
 
 from models.documents import Matrix
-from models.errors import InvalidAnswer, StoreTimeout
+from models.errors import InvalidAnswer
 from models.hits import Hit, Ranking
-from search.deadline import Deadline
-from search.elasticsearch.connection import Connection
 from search.elasticsearch.failures import Passing, failure, readable
-from search.elasticsearch.filter_conditions import Clause, Conditions, has_field_clause
-from search.elasticsearch.index_layout import Namespace
+from search.elasticsearch.filter_conditions import Clause, Conditions, conditions, has_field_clause
+from search.elasticsearch.index_call import IndexCall
 from search.filters import unknown_field_warning
+from search.protocol import Search
 from search.ranking_end import count_documents, cut, is_settled
 
 MOST_HITS = 10_000
@@ -25,8 +24,7 @@ TEXT_DECIMALS = 5
 COSINE_DECIMALS = 6
 """Scores are float32: further decimals depend on the order of summing."""
 
-_FIELDS = Hit._fields
-SHOWN = [name for name in _FIELDS if name != "score"]
+SHOWN = [name for name in Hit._fields if name != "score"]
 _ANSWERED = (
     ",".join(
         f"responses.{name}"
@@ -45,20 +43,13 @@ _ORDER = [{"_score": "desc"}, {"passage_id": "asc"}]
 Body = dict[str, Any]
 
 
-def search_text(
-    connection: Connection,
-    namespace: Namespace,
-    texts: Sequence[str],
-    *,
-    depth: int,
-    asked: Conditions,
-    deadline: Deadline,
-) -> list[Ranking]:
+def search_text(call: IndexCall, texts: Sequence[str], search: Search) -> list[Ranking]:
     """Two rounds at most: the second collapses each long document that filled the first to one hit."""
-    queries = {n: query for n, text in enumerate(texts) if (query := namespace.words.asked(text)) is not None}
-    first = {n: _text_body(asked.around(query), min(2 * depth, MOST_HITS)) for n, query in queries.items()}
-    found, warnings = first_round(connection, namespace, first, asked, deadline)
+    asked, words, depth = conditions(search), call.namespace.words, search.depth
     size = min(2 * depth, MOST_HITS)
+    queries = {n: query for n, text in enumerate(texts) if (query := words.asked(text)) is not None}
+    first = {n: _text_body(asked.around(query), size) for n, query in queries.items()}
+    found, warnings = first_round(call, first, asked)
     hits = {n: _text_hits(answer) for n, answer in found.items()}
     whole = {n for n, of_question in hits.items() if len(of_question) < size}
     short = [n for n, of_question in hits.items() if n not in whole and count_documents(of_question) < depth]
@@ -67,7 +58,7 @@ def search_text(
             n: _text_body(asked.around(queries[n]), depth) | {"collapse": {"field": "document_id"}}
             for n in short
         }
-        for n, answer in msearch(connection, namespace, collapsed, deadline).items():
+        for n, answer in msearch(call, collapsed).items():
             hits[n] = list({*hits[n], *_text_hits(answer)})
     return [
         Ranking(
@@ -79,20 +70,13 @@ def search_text(
     ]
 
 
-def search_vectors(
-    connection: Connection,
-    namespace: Namespace,
-    vectors: Matrix,
-    *,
-    depth: int,
-    asked: Conditions,
-    deadline: Deadline,
-) -> list[Ranking]:
+def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ranking]:
     """Asks for more passages (up to MOST_HITS) while a missing one could belong to the ranking."""
+    asked, depth = conditions(search), search.depth
     size = min(2 * depth, MOST_HITS)
-    least = connection.endpoint.candidates
+    least = call.connection.endpoint.candidates
     bodies = {n: _vector_body(vector.tolist(), size, least, asked) for n, vector in enumerate(vectors)}
-    answers, warnings = first_round(connection, namespace, bodies, asked, deadline)
+    answers, warnings = first_round(call, bodies, asked)
     hits: dict[int, list[Hit]] = {}
     while answers:
         again = {}
@@ -101,46 +85,40 @@ def search_vectors(
             if size < MOST_HITS and len(hits[n]) >= size and not is_settled(hits[n], depth):
                 again[n] = _vector_body(vectors[n].tolist(), min(4 * size, MOST_HITS), least, asked)
         size = min(4 * size, MOST_HITS)
-        answers = msearch(connection, namespace, again, deadline) if again else {}
+        answers = msearch(call, again) if again else {}
     return [Ranking(cut(hits.get(n, ()), depth), None, warnings) for n in range(len(vectors))]
 
 
-def msearch(
-    connection: Connection, namespace: Namespace, bodies: Mapping[int, Body], deadline: Deadline
-) -> dict[int, dict[str, Any]]:
+def msearch(call: IndexCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, Any]]:
     """Complete answers only: a timeout or a lost shard is a failure."""
     if not bodies:
         return {}
-    milliseconds = f"{max(1, int(deadline.check() * 1_000))}ms"
+    milliseconds = f"{max(1, int(call.deadline.check() * 1_000))}ms"
     # The index by name, never the alias: the cached namespace describes this index.
     lines: list[dict[str, Any]] = []
     for body in bodies.values():
-        head = {"index": namespace.index}
-        if namespace.shards > 1 and "knn" not in body:
+        head = {"index": call.namespace.index}
+        if call.namespace.shards > 1 and "knn" not in body:
             head["search_type"] = "dfs_query_then_fetch"
         lines += [head, {**body, "timeout": milliseconds}]
 
-    def search(client: Elasticsearch) -> Any:
+    def send(client: Elasticsearch) -> Any:
         answer = client.msearch(searches=lines, filter_path=_ANSWERED)
         # Inside the call, so that passing failures are retried: a moving shard, an index that a rebuild just
         # removed.
-        with readable(connection.address):
+        with readable(call.address):
             for one in answer["responses"]:
-                _check(connection, one, deadline)
+                _check(call, one)
         return answer
 
-    answers = connection.ask(search, deadline)["responses"]
+    answers = call.ask(send)["responses"]
     if len(answers) != len(bodies):
-        raise InvalidAnswer(f"Elasticsearch at {connection.address} left questions unanswered")
+        raise InvalidAnswer(f"Elasticsearch at {call.address} left questions unanswered")
     return dict(zip(bodies, answers, strict=True))
 
 
 def first_round(
-    connection: Connection,
-    namespace: Namespace,
-    bodies: Mapping[int, Body],
-    asked: Conditions,
-    deadline: Deadline,
+    call: IndexCall, bodies: Mapping[int, Body], asked: Conditions
 ) -> tuple[dict[int, dict[str, Any]], tuple[str, ...]]:
     """The answers and warnings; no answers if a condition is invalid or names an unknown field."""
     knows = {
@@ -148,7 +126,7 @@ def first_round(
         for n, field in enumerate(asked.fields, start=1)
     }
     # Ask even without terms, to learn whether the namespace exists and knows the fields.
-    answers = msearch(connection, namespace, {**knows, **bodies} or {0: {"size": 0}}, deadline)
+    answers = msearch(call, {**knows, **bodies} or {0: {"size": 0}})
     unknown = [
         unknown_field_warning(field)
         for n, field in enumerate(asked.fields, start=1)
@@ -199,11 +177,11 @@ def hit_of(fields: Mapping[str, list[str]], score: float) -> Hit:
     return Hit(score=score + 0.0, **shown)
 
 
-def _check(connection: Connection, answer: Mapping[str, Any], deadline: Deadline) -> None:
+def _check(call: IndexCall, answer: Mapping[str, Any]) -> None:
     if "error" in answer:
-        raise failure(connection.address, int(answer.get("status", 500)), answer)
+        raise failure(call.address, int(answer.get("status", 500)), answer)
     if answer.get("timed_out"):
-        raise StoreTimeout(str(deadline.over()))
+        raise call.deadline.over()
     if lost := answer.get("_shards", {}).get("failed"):
         reason = str(answer["_shards"].get("failures", ""))[:300]
-        raise Passing(f"Elasticsearch at {connection.address}: {lost} shards did not answer: {reason}")
+        raise Passing(f"Elasticsearch at {call.address}: {lost} shards did not answer: {reason}")

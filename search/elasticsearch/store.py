@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from models.documents import Document, Manifest, Matrix, NamespaceState, PassageText, Vector
+from models.documents import Matrix, NamespaceState, PassageText, Vector
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import NotConfigured
 from models.hits import Ranking
@@ -15,18 +15,14 @@ from search.checks import check_questions
 from search.deadline import Deadline
 from search.elasticsearch import lookups, searching
 from search.elasticsearch.connection import Connection
-from search.elasticsearch.document_writer import DocumentWriter
-from search.elasticsearch.filter_conditions import conditions
-from search.elasticsearch.index_layout import Namespace
-from search.elasticsearch.index_lookup import IndexLookup
+from search.elasticsearch.index_call import IndexCall
 from search.elasticsearch.listing import list_documents
 from search.elasticsearch.namespace_lifecycle import NamespaceLifecycle
-from search.elasticsearch.namespace_records import NamespaceRecords
 from search.protocol import Search
 
 
-class ElasticsearchStore:
-    """Implements `search.protocol.Store`; thread-safe.  Sends nothing before it is used.
+class ElasticsearchStore(NamespaceLifecycle):
+    """Implements `search.protocol.Store`, writing by inheritance; thread-safe.  Sends nothing before it is used.
 
     The generation rises after a batch is visible, so data read after reading a generation is never older than it.
     """
@@ -34,76 +30,43 @@ class ElasticsearchStore:
     def __init__(
         self, endpoint: ElasticsearchEndpoint, *, api_key: str | None = None, password: str | None = None
     ) -> None:
-        self._connection = Connection(endpoint, api_key=api_key, password=password)
-        self._lookup = IndexLookup(self._connection)
-        self._records = NamespaceRecords(self._connection)
-        self._documents = DocumentWriter(self._connection, self._lookup, self._records)
-        self._lifecycle = NamespaceLifecycle(self._connection, self._lookup, self._records, self._documents)
+        super().__init__(Connection(endpoint, api_key=api_key, password=password))
 
     def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
-        deadline = self._connection.deadline(search.timeout_s)
-        asked = conditions(search)
-
-        def work(target: Namespace) -> list[Ranking]:
-            return searching.search_text(
-                self._connection, target, texts, depth=search.depth, asked=asked, deadline=deadline
-            )
-
-        return self._lookup.using(namespace, deadline, work)
+        return self._lookup.using(
+            namespace, search.timeout_s, lambda call: searching.search_text(call, texts, search)
+        )
 
     def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
         """Approximate (HNSW).  Raises NotConfigured if the store is declared without `vectors`."""
-        deadline = self._connection.deadline(search.timeout_s)
-        asked = conditions(search)
         questions = np.ascontiguousarray(vectors, np.float32)
 
-        def work(target: Namespace) -> list[Ranking]:
-            if not target.has_vectors:
+        def work(call: IndexCall) -> list[Ranking]:
+            if not call.namespace.has_vectors:
                 raise NotConfigured(
                     f"namespace {namespace!r} in Elasticsearch has no vectors: declare the store with "
                     "`vectors = true` and build it again with `chorale index --rebuild`"
                 )
-            check_questions(namespace, questions, target.manifest.dimension)
-            return searching.search_vectors(
-                self._connection, target, questions, depth=search.depth, asked=asked, deadline=deadline
-            )
+            check_questions(namespace, questions, call.namespace.manifest.dimension)
+            return searching.search_vectors(call, questions, search)
 
-        return self._lookup.using(namespace, deadline, work)
+        return self._lookup.using(namespace, search.timeout_s, work)
 
     def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
-        deadline = self._connection.deadline(search.timeout_s)
-        asked = conditions(search)
+        def work(call: IndexCall) -> Ranking:
+            return list_documents(call, search, order_by=order_by, descending=descending)
 
-        def work(target: Namespace) -> Ranking:
-            return list_documents(
-                self._connection,
-                target,
-                order_by=order_by,
-                descending=descending,
-                depth=search.depth,
-                asked=asked,
-                deadline=deadline,
-            )
-
-        return self._lookup.using(namespace, deadline, work)
+        return self._lookup.using(namespace, search.timeout_s, work)
 
     def vectors(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
     ) -> dict[str, Vector]:
-        deadline = self._connection.deadline(timeout_s)
-        return self._lookup.using(
-            namespace,
-            deadline,
-            lambda target: lookups.vectors(self._connection, target, passage_ids, deadline),
-        )
+        return self._lookup.using(namespace, timeout_s, lambda call: lookups.vectors(call, passage_ids))
 
     def texts(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 0.5
     ) -> dict[str, PassageText]:
-        deadline = self._connection.deadline(timeout_s)
-        return self._lookup.using(
-            namespace, deadline, lambda target: lookups.texts(self._connection, target, passage_ids, deadline)
-        )
+        return self._lookup.using(namespace, timeout_s, lambda call: lookups.texts(call, passage_ids))
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
         return self._records.generation(namespace, self._connection.deadline(timeout_s))
@@ -113,21 +76,6 @@ class ElasticsearchStore:
         names = [state.name for state in self._lookup.all(deadline)] if namespace is None else [namespace]
         for name in names:
             self.search_text(name, ["warm"], Search(depth=1, timeout_s=max(0.001, deadline.left_s)))
-
-    def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        return self._lifecycle.create(namespace, manifest)
-
-    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-        return self._documents.upsert(namespace, documents)
-
-    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        return self._documents.delete(namespace, document_ids)
-
-    def drop(self, namespace: str) -> bool:
-        return self._lifecycle.drop(namespace)
-
-    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
-        return self._lifecycle.rebuild(namespace, manifest, documents)
 
     def raise_generation(self, namespace: str, least: int) -> None:
         self._records.change(
@@ -150,10 +98,8 @@ class ElasticsearchStore:
         ]
 
     def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
-        deadline = self._deadline()
-        return self._lookup.using(
-            namespace, deadline, lambda target: lookups.revisions(self._connection, target, source, deadline)
-        )
+        timeout_s = self._connection.endpoint.timeout_s
+        return self._lookup.using(namespace, timeout_s, lambda call: lookups.revisions(call, source))
 
     def _deadline(self) -> Deadline:
         """For calls without a time limit of their own."""

@@ -46,41 +46,41 @@ class DocumentWriter:
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
         """Raises PartlyWritten naming each document that Weaviate refused or no message can hold."""
-        found = self.known(namespace)
+        found = self._known(namespace)
         chosen = checked_documents(documents, found.manifest)
         if not chosen:
             return found.generation
         generation = found.generation + 1
-        failures = self.write(found.tenant, chosen, found.manifest)
-        self.set_generation(namespace, generation)
+        failures = self._write(found.tenant, chosen, found.manifest)
+        self._set_generation(namespace, generation)
         if failures:
             raise PartlyWritten(namespace, failures, generation)
         return generation
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        found = self.known(namespace)
+        found = self._known(namespace)
         deleted = 0
         for part in in_batches(sorted(set(document_ids)), _DOCUMENTS_AT_ONCE):
             mine = _of_documents(part)
             deleted += self._count(found.tenant, mine & Filter.by_property("is_head").equal(True))
             self._delete(found.tenant, mine)
         if deleted:
-            self.set_generation(namespace, found.generation + 1)
+            self._set_generation(namespace, found.generation + 1)
         return deleted
 
-    def known(self, namespace: str) -> Namespace:
+    def _known(self, namespace: str) -> Namespace:
         return self._connection.run(
             lambda client: records.known(client, self._endpoint, namespace), self._endpoint.timeout_s
         )
 
-    def set_generation(self, namespace: str, generation: int) -> None:
+    def _set_generation(self, namespace: str, generation: int) -> None:
         async def work(client: Client) -> None:
             entry = await records.entry(client, self._endpoint, namespace)
             await records.write(client, self._endpoint, replace(entry, generation=generation))
 
         self._connection.run(work, self._endpoint.timeout_s)
 
-    def write(self, tenant: str, documents: Sequence[Document], manifest: Manifest) -> dict[str, str]:
+    def _write(self, tenant: str, documents: Sequence[Document], manifest: Manifest) -> dict[str, str]:
         """Returns the reasons for refused documents, by id."""
         failures: dict[str, str] = {}
         # Unlike the generation it never repeats after an interrupted batch; numbers are sent as doubles.

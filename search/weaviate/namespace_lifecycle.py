@@ -15,20 +15,16 @@ from search.analysis import analyser
 from search.checks import check_manifest, checked_documents, same_manifest
 from search.weaviate import namespace_records as records
 from search.weaviate import schema
-from search.weaviate.connection import Client, Connection
+from search.weaviate.connection import Client
 from search.weaviate.document_writer import DocumentWriter
 from search.weaviate.namespace_records import Entry
 
 _REBUILD_BATCH = 1_000
 
 
-class NamespaceLifecycle:
-    def __init__(self, connection: Connection, writer: DocumentWriter) -> None:
-        self._connection = connection
-        self._endpoint = connection.endpoint
-        self._writer = writer
-
+class NamespaceLifecycle(DocumentWriter):
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
+        """Also raises BadIndex if the collection does not fit the declaration."""
         check_manifest(namespace, manifest)
         analyser(manifest.language)
 
@@ -91,7 +87,7 @@ class NamespaceLifecycle:
         generation, failures = old.generation + 1, dict[str, str]()
         given = iter(documents)
         while batch := list(islice(given, _REBUILD_BATCH)):
-            failures |= self._writer.write(tenant, checked_documents(batch, manifest), manifest)
+            failures |= self._write(tenant, checked_documents(batch, manifest), manifest)
         self._connection.run(finish, self._endpoint.timeout_s)
         if failures:
             raise PartlyWritten(namespace, failures, generation)
@@ -99,7 +95,7 @@ class NamespaceLifecycle:
 
     def deactivate(self, namespace: str) -> None:
         """Let Weaviate close the namespace's files and free its memory; the next request opens it again."""
-        tenant = self._writer.known(namespace).tenant
+        tenant = self._known(namespace).tenant
 
         async def work(client: Client) -> None:
             await schema.tenants(client, self._endpoint).tenants.deactivate(tenant)
@@ -107,8 +103,8 @@ class NamespaceLifecycle:
         self._connection.run(work, self._endpoint.timeout_s)
 
     def raise_generation(self, namespace: str, least: int) -> None:
-        found = self._writer.known(namespace)
-        self._writer.set_generation(namespace, max(least, found.generation))
+        found = self._known(namespace)
+        self._set_generation(namespace, max(least, found.generation))
 
     async def _remove(self, client: Client, tenant: str) -> None:
         """Remove the tenant if it exists."""

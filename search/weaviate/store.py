@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
 
-from models.documents import Document, Manifest, Matrix, NamespaceState, PassageText, Vector
+from models.documents import Matrix, NamespaceState, PassageText, Vector
 from models.errors import NotConfigured
 from models.hits import Ranking
 from models.weaviate_endpoint import WeaviateEndpoint
@@ -14,7 +14,6 @@ from search.protocol import Search
 from search.weaviate import listing, lookups, searching
 from search.weaviate import namespace_records as records
 from search.weaviate.connection import Client, Connection
-from search.weaviate.document_writer import DocumentWriter
 from search.weaviate.namespace_lifecycle import NamespaceLifecycle
 from search.weaviate.namespace_records import Entry, Namespace
 from search.weaviate.schema import Objects
@@ -24,18 +23,15 @@ from search.weaviate.wand_pruning import Pruning
 _Answer = TypeVar("_Answer")
 
 
-class WeaviateStore:
-    """Implements `search.protocol.Store` and `Fuses`; thread-safe.  Connects at first use.
+class WeaviateStore(NamespaceLifecycle):
+    """Implements `search.protocol.Store` and `Fuses`, writing by inheritance; thread-safe.  Connects at first use.
 
     `key` is the API key, if the server wants one.
     """
 
     def __init__(self, endpoint: WeaviateEndpoint, *, key: str | None = None) -> None:
-        self._endpoint = endpoint
-        self._connection = Connection(endpoint, key=key)
+        super().__init__(Connection(endpoint, key=key))
         self._pruning = Pruning(endpoint, key=key)
-        self._documents = DocumentWriter(self._connection)
-        self._lifecycle = NamespaceLifecycle(self._connection, self._documents)
 
     def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
         async def work(found: Namespace, held: Objects) -> list[Ranking]:
@@ -121,28 +117,6 @@ class WeaviateStore:
                     await records.using(client, self._endpoint, one.name, touch)
 
         self._connection.run(work, self._endpoint.timeout_s)
-
-    def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        """Also raises BadIndex if the collection does not fit the declaration."""
-        return self._lifecycle.create(namespace, manifest)
-
-    def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-        return self._documents.upsert(namespace, documents)
-
-    def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        return self._documents.delete(namespace, document_ids)
-
-    def drop(self, namespace: str) -> bool:
-        return self._lifecycle.drop(namespace)
-
-    def rebuild(self, namespace: str, manifest: Manifest, documents: Iterable[Document]) -> int:
-        return self._lifecycle.rebuild(namespace, manifest, documents)
-
-    def deactivate(self, namespace: str) -> None:
-        return self._lifecycle.deactivate(namespace)
-
-    def raise_generation(self, namespace: str, least: int) -> None:
-        self._lifecycle.raise_generation(namespace, least)
 
     def namespaces(self) -> list[NamespaceState]:
         """Counts are 0 for a deactivated namespace, which counting would open, and for one whose tenant is missing."""

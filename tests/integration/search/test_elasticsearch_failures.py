@@ -20,6 +20,7 @@ from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, S
 from search.elasticsearch.analysis import Words
 from search.elasticsearch.bulk import send
 from search.elasticsearch.connection import Connection
+from search.elasticsearch.index_call import IndexCall
 from search.elasticsearch.index_layout import Namespace
 from search.elasticsearch.lookups import by_id
 from search.elasticsearch.store import ElasticsearchStore
@@ -276,7 +277,7 @@ def test_texts_in_an_unknown_format_are_an_invalid_answer(said: bytes) -> None:
     with Impostor(lambda *_: (200, said, PRODUCT)) as server:
         connection = Connection(ElasticsearchEndpoint(url=server.url), api_key=None, password=None)
         with pytest.raises(InvalidAnswer, match="in an unknown format"):
-            list(by_id(connection, namespace, ["a#0"], ["text"], connection.deadline(5)))
+            list(by_id(IndexCall(connection, namespace, connection.deadline(5)), ["a#0"], ["text"]))
         connection.close()
 
 

@@ -249,7 +249,7 @@ def test_the_next_rebuild_or_drop_removes_what_a_killed_rebuild_left(
             raise InvalidAnswer("killed")
 
         with monkeypatch.context() as dead:
-            dead.setattr(store._lifecycle, "_delete_index", lambda index: None)
+            dead.setattr(store, "_delete_index", lambda index: None)
             with pytest.raises(InvalidAnswer, match="killed"):
                 store.rebuild(namespace, MANIFEST, documents())
 

@@ -192,7 +192,7 @@ class TestWriting:
         store.create("ns", MANIFEST)
         store.upsert("ns", [document("a", "pear")])
         with monkeypatch.context() as cut:
-            cut.setattr(store._documents, "_send", then_cut_off(store._documents._send))
+            cut.setattr(store, "_send", then_cut_off(store._send))
             with pytest.raises(StoreUnavailable):
                 store.upsert("ns", [document("a", *["plum"] * 6, revision="2")])
         # The passages were written, their head is still the old one.
