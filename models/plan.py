@@ -71,7 +71,7 @@ class Plan(_Resolved):
     namespace: str
     branches: tuple[BranchPlan, ...]
     method: str
-    """A name in `fusion.METHODS`."""
+    """The name of a fusion method."""
     k: float
     boosts: BoostPlan | None = None
     fold: bool = True
