@@ -46,7 +46,7 @@ from chorale_client.keys import (
 from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE
 
 from models.errors import WrongDeclaration
-from tasks.celery_surface.private_names import BINDINGS, KOMBU, UNACKED
+from tasks.celery_surface.kombu_keys import BINDINGS, KOMBU, UNACKED
 
 SHORTEST_PASSWORD = 16
 """Minimum characters.  The file contains hashes without salt, so a password that can be guessed can be found."""

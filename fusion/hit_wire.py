@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from fusion.fused_hits import FusedHit
+from fusion.fused_hits import BranchScore, FusedHit
 from fusion.question_terms import QuestionTerms
 from fusion.snippets import best_snippet
 from models.documents import PassageText
@@ -17,14 +17,7 @@ _ON_THE_HIT = ("source_type", "published_at", "language", "url")
 def _explanation(hit: FusedHit) -> dict[str, Any]:
     return {
         "branches": {
-            name: {
-                "rank": branch.rank,
-                "score": branch.score,
-                "normalised": branch.normalised,
-                "weight": branch.weight,
-                "contribution": branch.contribution,
-                "passage_id": branch.passage_id,
-            }
+            name: {field: getattr(branch, field) for field in BranchScore.__slots__}
             for name, branch in hit.branches.items()
         },
         "boosts": dict(hit.boosts),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from chorale_client.words import WIRE_VERSION, EnvelopeStatus, Reason, StageStatus
@@ -45,15 +45,7 @@ class StageNote:
 
     @classmethod
     def from_wire(cls, wire: dict[str, Any]) -> StageNote:
-        return cls(
-            wire["stage"],
-            wire["status"],
-            wire.get("ms", 0.0),
-            wire.get("n_in"),
-            wire.get("n_out"),
-            wire.get("start_ms"),
-            wire.get("detail"),
-        )
+        return cls(**{field.name: wire[field.name] for field in fields(cls) if field.name in wire})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from chorale_client.keys import PREFIX, RESULT
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation, NotRunning
-from tasks.celery_surface.private_names import KOMBU, UNACKED
+from tasks.celery_surface.kombu_keys import KOMBU, UNACKED
 
 OLDEST_VERSION = (6, 2)
 """The oldest with the commands that the ledger's scripts use."""

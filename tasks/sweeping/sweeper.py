@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 
 from redis.exceptions import RedisError, ResponseError
@@ -73,7 +72,7 @@ class Sweeper:
         for action in found.actions:
             log.info("swept", do=action.do, request_id=action.request_id, branch=action.branch)
             try:
-                _ACTIONS[action.do](self, action)
+                self._do(action)
             except ResponseError as error:
                 # A full Redis refuses this command, but not those that end requests, which may come next.
                 log.warning(
@@ -86,11 +85,13 @@ class Sweeper:
         next_s = self._interval_s if found.next_in_ms is None else found.next_in_ms / 1000
         return min(next_s, self._interval_s)
 
-    def _send_again(self, action: Action) -> None:
-        send_again(self._resources.ledger, self._fanout, action)
-
-    def _plan(self, action: Action) -> None:
-        self._to_plan.put(action.request_id)
+    def _do(self, action: Action) -> None:
+        if action.do == "end":
+            self._end(action.request_id)
+        elif action.do == "plan":
+            self._to_plan.put(action.request_id)
+        elif action.do != "fused":  # then the script has pushed the callback itself
+            send_again(self._resources.ledger, self._fanout, action)
 
     def _plan_all(self) -> None:
         """In a thread of its own: reading models' fingerprints, or a silent database, must not delay the ends."""
@@ -102,22 +103,8 @@ class Sweeper:
             except Exception:
                 log.exception("not planned", request_id=request_id)
 
-    def _pushed(self, action: Action) -> None:
-        pass  # the script has pushed the callback itself
-
-    def _end(self, action: Action) -> None:
+    def _end(self, request_id: str) -> None:
         asked_s = time.monotonic()
-        entry = self._resources.ledger.join(action.request_id, force=True)
+        entry = self._resources.ledger.join(request_id, force=True)
         if entry is not None:
             end_joined(self._resources, entry, by=SWEEPER, joined_s=asked_s)
-
-
-_ACTIONS: Mapping[str, Callable[[Sweeper, Action], None]] = {
-    "retrieve": Sweeper._send_again,
-    "plan": Sweeper._plan,
-    "part": Sweeper._send_again,
-    "hedge": Sweeper._send_again,
-    "fuse": Sweeper._send_again,
-    "fused": Sweeper._pushed,
-    "end": Sweeper._end,
-}

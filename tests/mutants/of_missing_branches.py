@@ -15,8 +15,8 @@ PROMISES = (
     Mutant(
         "Without a fusion worker the sweeper answers with what the branches found",
         "tasks/sweeping/sweeper.py",
-        '    "end": Sweeper._end,',
-        '    "end": Sweeper._pushed,',
+        '        if action.do == "end":',
+        "        if False:",
         "tests/integration/tasks/test_something_is_missing.py::test_without_a_fusion_worker_the_sweeper_answers",
     ),
     Mutant(
@@ -99,8 +99,8 @@ PROMISES = (
     Mutant(
         "A killed fusion worker costs no hit",
         "tasks/sweeping/sweeper.py",
-        '    "end": Sweeper._end,',
-        '    "end": Sweeper._pushed,',
+        '        if action.do == "end":',
+        "        if False:",
         "tests/faults/test_killed_processes.py::test_a_killed_fusion_worker_costs_no_hit",
     ),
     Mutant(
