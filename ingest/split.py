@@ -10,7 +10,7 @@ from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from ingest.heading_tree import Outline, outline_of
 from ingest.raw_documents import Markup, RawDocument
-from models.documents import Document, Passage
+from models.documents import Passage
 
 PASSAGE_PIECES = 256
 """Maximum size of a passage, even if the model reads more: a longer one answers many questions badly."""
@@ -29,9 +29,9 @@ def passage_pieces(max_pieces: int) -> int:
     return min(max_pieces, PASSAGE_PIECES)
 
 
-def splitter_name(max_pieces: int, overlap_pieces: int = 0) -> str:
+def splitter_name(max_pieces: int) -> str:
     """The splitter's entry in a manifest: name, version (raised when passages change) and size."""
-    return f"semantic-text-splitter/1 pieces={max_pieces} overlap={overlap_pieces}"
+    return f"semantic-text-splitter/1 pieces={max_pieces} overlap=0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +57,12 @@ class _Group:
 class Splitter:
     """Splits documents so that title, heading path and passage together fit the model, and nothing is cut."""
 
-    def __init__(
-        self, count_pieces: Callable[[str], int], *, max_pieces: int, overlap_pieces: int = 0
-    ) -> None:
-        """`count_pieces` is the embedder's (no truncation, no special tokens); `max_pieces` is at least 16.
-
-        `overlap_pieces`, at most a quarter of `max_pieces`, are repeated at the start of the next passage.
-        """
+    def __init__(self, count_pieces: Callable[[str], int], *, max_pieces: int) -> None:
+        """`count_pieces` is the embedder's (no truncation, no special tokens); `max_pieces` is at least 16."""
         if max_pieces < 16:
             raise ValueError(f"max_pieces: {max_pieces}; at least 16 are needed")
-        if not 0 <= overlap_pieces <= max_pieces // 4:
-            raise ValueError(f"overlap_pieces: {overlap_pieces}; allowed: 0 to {max_pieces // 4}")
         self._count_pieces = count_pieces
         self.max_pieces = max_pieces
-        self.overlap_pieces = overlap_pieces
-        self.name = splitter_name(max_pieces, overlap_pieces)
         # The passages of a document share the title and most headings.
         self._shortened = lru_cache(maxsize=64)(self._shorten)
 
@@ -90,16 +81,13 @@ class Splitter:
                     passages.append(Passage(passage_id, position, text[start:end], heading, start, end))
         return tuple(passages)
 
-    def passage_text_for_embedding(self, document: RawDocument | Document, passage: Passage) -> str:
-        """The embedder's input for a passage: title, heading path and text, a line each.
+    def texts_for_embedding(self, document: RawDocument, passages: Iterable[Passage]) -> list[str]:
+        """The embedder's input for each passage: title, heading path and text, a line each.
 
         A title or heading that the text starts with is not repeated.  Title and heading path are each shortened to a
         quarter of the word pieces, so at least half of them are left for the text.
         """
-        return self._embedded(document.title, passage.heading, passage.text)
-
-    def texts_for_embedding(self, document: RawDocument | Document, passages: Iterable[Passage]) -> list[str]:
-        return [self.passage_text_for_embedding(document, passage) for passage in passages]
+        return [self._embedded(document.title, passage.heading, passage.text) for passage in passages]
 
     def _embedded(self, title: str, heading: str, text: str) -> str:
         first_line = text.split("\n", 1)[0].lstrip("#").strip()
@@ -164,7 +152,7 @@ class Splitter:
 
     def _library(self, markup: Markup, capacity: int) -> MarkdownSplitter | TextSplitter:
         kind = MarkdownSplitter if markup == "markdown" else TextSplitter
-        return kind.from_callback(self._size, capacity, min(self.overlap_pieces, capacity // 2))
+        return kind.from_callback(self._size, capacity)
 
     def _excess(self, document: RawDocument, path: tuple[str, ...], start: int, end: int) -> int:
         """By how many pieces the embedder's input for this passage exceeds the limit."""

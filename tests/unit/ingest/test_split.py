@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from ingest.raw_documents import Markup, RawDocument
-from ingest.split import Splitter, passage_pieces, splitter_name
+from ingest.split import Splitter, passage_pieces
 from models.documents import Passage
 from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.services import need
@@ -39,7 +38,7 @@ def check(splitter: Splitter, document: RawDocument) -> tuple[Passage, ...]:
         assert passage.passage_id == f"{document.document_id}#{passage.position}"
         assert not document.text[position : passage.start].strip()
         position = passage.end
-        embedded = splitter.passage_text_for_embedding(document, passage)
+        (embedded,) = splitter.texts_for_embedding(document, [passage])
         assert embedded.endswith(passage.text)
         assert splitter._count_pieces(embedded) <= splitter.max_pieces
     assert not document.text[position:].strip()
@@ -104,7 +103,7 @@ def test_title_and_heading_come_before_the_text_and_never_twice() -> None:
     splitter = Splitter(words, max_pieces=32)
 
     def embedded(heading: str, text: str) -> str:
-        return splitter.passage_text_for_embedding(raw("", title="T"), Passage("p", 0, text, heading))
+        return splitter.texts_for_embedding(raw("", title="T"), [Passage("p", 0, text, heading)])[0]
 
     assert embedded("A > B", "body") == "T\nA > B\nbody"
     assert embedded("A > B", "## B\n\nbody") == "T\nA\n## B\n\nbody"
@@ -116,7 +115,7 @@ def test_a_very_long_title_leaves_half_of_the_pieces_to_the_text() -> None:
     document = raw("word " * 100, title="title " * 50, markup="plain")
     splitter = Splitter(words, max_pieces=32)
     passages = check(splitter, document)
-    embedded = splitter.passage_text_for_embedding(document, passages[0])
+    embedded = splitter.texts_for_embedding(document, passages)[0]
     assert embedded.split("\n")[0] == ("title " * 8).strip()
     assert words(passages[0].text) == 24
 
@@ -129,18 +128,9 @@ def test_nothing_is_cut_with_a_tokenizer_that_looks_across_spaces() -> None:
     check(Splitter(count, max_pieces=20), raw("word " * 100, title="Title", markup="plain"))
 
 
-def test_overlap_repeats_the_end_of_the_passage_before() -> None:
-    text = " ".join(f"w{n}." for n in range(60))
-    splitter = Splitter(words, max_pieces=20, overlap_pieces=4)
-    passages = check(splitter, raw(text, markup="plain"))
-    assert all(later.start < earlier.end for earlier, later in pairwise(passages))
-    assert splitter.name == "semantic-text-splitter/1 pieces=20 overlap=4" == splitter_name(20, 4)
-
-
-@pytest.mark.parametrize(("max_pieces", "overlap"), [(15, 0), (16, 5), (16, -1)])
-def test_sizes_that_cannot_work_are_refused(max_pieces: int, overlap: int) -> None:
+def test_fewer_than_16_pieces_are_refused() -> None:
     with pytest.raises(ValueError, match="pieces"):
-        Splitter(words, max_pieces=max_pieces, overlap_pieces=overlap)
+        Splitter(words, max_pieces=15)
 
 
 def test_passages_have_at_most_256_pieces() -> None:
