@@ -165,7 +165,7 @@ def test_nothing_stays_after_ctrl_c(terminal: Terminal, folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_it_leaves_the_redis_of_an_installation_alone(pipeline: RunningPipeline, folder: Path) -> None:
+def test_the_demo_leaves_the_redis_of_an_installation_alone(pipeline: RunningPipeline, folder: Path) -> None:
     found = subprocess.run(
         [sys.executable, "-m", "cli", "demo"],
         env={

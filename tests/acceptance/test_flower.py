@@ -117,7 +117,7 @@ def test_a_request_is_its_fusion_with_the_branches_as_children(
     assert sorted(names) == ["chorale.search.bm25", "chorale.search.hyde", "chorale.search.vector"]
 
 
-def test_it_asks_for_the_login(flower: Flower) -> None:
+def test_flower_asks_for_the_login(flower: Flower) -> None:
     assert flower.get("/workers", login=None)[0] == 401
     assert flower.get("/workers", login="watcher:wrong")[0] == 401
     assert flower.get("/workers")[0] == 200

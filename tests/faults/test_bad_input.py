@@ -125,7 +125,7 @@ def ended(pipeline: RunningPipeline, request_id: str, *, limit_s: float = 10) ->
 
 
 @pytest.mark.parametrize(("options", "said"), AS_JSON.values(), ids=AS_JSON)
-def test_called_by_name_it_ends_at_once_with_the_reason(
+def test_a_wrong_request_sent_by_task_name_ends_at_once_with_the_reason(
     faulty: RunningPipeline, options: dict[str, Any], said: tuple[str, ...]
 ) -> None:
     wrong_id = "request_id" in options

@@ -82,7 +82,7 @@ def test_with_every_process_hung_at_once_the_caller_ends_its_request(whole: Runn
     goes_on(whole, found, *whole.processes)
 
 
-def test_of_a_request_that_everybody_hung_upon_nothing_is_left_after_its_time_to_live(
+def test_a_request_whose_workers_all_hung_leaves_nothing_after_its_ttl(
     whole: RunningPipeline,
 ) -> None:
     request = make_request("ERR-4711", cache="bypass", timeout_s=1)

@@ -68,7 +68,7 @@ PROMISES = (
         "ledger/scripts/report.lua",
         "if e[1] ~= 'planned' or not e[2] then return 'closed' end",
         "if e[1] and e[1] ~= 'planned' then return 'closed' end",
-        "tests/faults/test_hung_processes.py::test_of_a_request_that_everybody_hung_upon_nothing_is_left_after_its_time_to_live",
+        "tests/faults/test_hung_processes.py::test_a_request_whose_workers_all_hung_leaves_nothing_after_its_ttl",
     ),
     Mutant(
         "If a caller is killed, whoever asks for its answer gets the whole answer",

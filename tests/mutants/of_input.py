@@ -21,7 +21,7 @@ PROMISES = (
         "tasks/request/retrieve.py",
         "                _answer_unread(resources, given, own_id, error)",
         "                pass",
-        "tests/faults/test_bad_input.py::test_called_by_name_it_ends_at_once_with_the_reason",
+        "tests/faults/test_bad_input.py::test_a_wrong_request_sent_by_task_name_ends_at_once_with_the_reason",
     ),
     Mutant(
         "The client refuses a wrong request and sends nothing",

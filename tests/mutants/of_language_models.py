@@ -31,7 +31,7 @@ PROMISES = (
         "branches/language_model.py",
         "        if rule is not None:",
         "        if False:",
-        "tests/integration/tasks/test_language_models.py::test_of_an_identifier_the_model_is_not_asked_and_nothing_is_missing",
+        "tests/integration/tasks/test_language_models.py::test_a_question_that_is_an_identifier_asks_no_model_and_misses_nothing",
     ),
     Mutant(
         "No language model's key stands in an error",

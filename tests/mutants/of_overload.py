@@ -17,7 +17,7 @@ PROMISES = (
         "ledger/scripts/outcomes.lua",
         "    if b[1] and b[2] == id or not b[1] and failures >= limit then",
         "    if b[1] and b[2] == id then",
-        "tests/integration/tasks/test_breaker_states.py::test_failures_in_a_row_open_it_and_the_last_reason_is_kept",
+        "tests/integration/tasks/test_breaker_states.py::test_failures_in_a_row_open_the_breaker_which_keeps_the_last_reason",
     ),
     Mutant(
         "The plan names a branch whose breaker is open",
@@ -31,7 +31,7 @@ PROMISES = (
         "ledger/scripts/probe.lua",
         "    if b[2] and now < tonumber(b[3]) then return 0 end",
         "",
-        "tests/integration/tasks/test_breaker_states.py::test_half_open_is_tried_by_exactly_one_of_many",
+        "tests/integration/tasks/test_breaker_states.py::test_exactly_one_of_many_probes_a_half_open_breaker",
     ),
     Mutant(
         "The probe's answer closes the breaker",
@@ -59,7 +59,7 @@ PROMISES = (
         "tasks/request/retrieve.py",
         "    if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):",
         "    if missing and len(missing) == len(plan.branches):",
-        "tests/integration/tasks/test_breakers.py::test_what_fails_without_the_branch_ends_at_once",
+        "tests/integration/tasks/test_breakers.py::test_a_request_that_requires_the_open_branch_fails_at_once",
     ),
     Mutant(
         "A caller with little time opens no breaker for others",

@@ -80,7 +80,7 @@ def order(answer: Answer) -> list[str]:
     return [hit.document_id for hit in answer.hits]
 
 
-def test_the_old_models_order_is_given_once_and_named_and_never_as_the_new_ones(
+def test_the_old_rerankers_order_is_given_once_with_its_name_and_never_as_the_new_ones(
     half_way: RunningPipeline, pipelines: dict[str, Path]
 ) -> None:
     old = ask(half_way)

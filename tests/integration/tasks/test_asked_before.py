@@ -166,7 +166,7 @@ def test_without_a_known_generation_the_request_goes_on_uncached(
     assert (answer.status, answer.cached) == ("complete", False)
 
 
-def test_of_a_list_only_the_questions_that_the_cache_does_not_know_are_searched(
+def test_only_the_uncached_questions_of_a_list_are_searched(
     pipeline: RunningPipeline, client: Chorale
 ) -> None:
     known, unknown = new_text(), new_text()

@@ -34,14 +34,14 @@ def test_the_row_says_who_asked_what_and_how_it_ended(audited: AuditedRequest) -
     assert audited.took_ms > 0
 
 
-def test_it_holds_each_branch_with_its_candidates(audited: AuditedRequest) -> None:
+def test_the_audit_row_holds_each_branch_with_its_candidates(audited: AuditedRequest) -> None:
     assert {branch.branch for branch in audited.branches} == {"bm25", "vector", "hyde"}
     for branch in audited.branches:
         assert branch.status == "ok"
         assert branch.envelope().rankings[0].hits
 
 
-def test_it_holds_the_hits_with_their_ranks(audited: AuditedRequest) -> None:
+def test_the_audit_row_holds_the_hits_with_their_ranks(audited: AuditedRequest) -> None:
     hits = [hit for question in audited.questions for hit in question.hits]
     assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
     assert hits[0].document_id == "error"

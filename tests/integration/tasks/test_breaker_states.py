@@ -50,7 +50,7 @@ def claims(breakers: Breakers, request_id: str, *, early: bool = False) -> bool:
     return breakers.claim(request_id, ["vector", "store:local"], timeout_s=2, early=early)
 
 
-def test_failures_in_a_row_open_it_and_the_last_reason_is_kept(breakers: Breakers) -> None:
+def test_failures_in_a_row_open_the_breaker_which_keeps_the_last_reason(breakers: Breakers) -> None:
     opened(breakers)
     (one,) = seen(breakers).values()
     assert (one.name, one.failures, one.reason, one.is_probed) == ("vector", 3, "timeout", False)
@@ -58,7 +58,9 @@ def test_failures_in_a_row_open_it_and_the_last_reason_is_kept(breakers: Breaker
     assert "3 failures in a row, the last: timeout" in str(one)
 
 
-def test_an_answer_in_between_begins_the_row_anew(breakers: Breakers, redis_client: redis.Redis) -> None:
+def test_an_answer_resets_the_count_of_failures_in_a_row(
+    breakers: Breakers, redis_client: redis.Redis
+) -> None:
     for _ in range(3):
         failed(breakers)
         failed(breakers)
@@ -67,19 +69,21 @@ def test_an_answer_in_between_begins_the_row_anew(breakers: Breakers, redis_clie
     assert not redis_client.exists("chorale:breaker:vector"), "one that counts nothing has no key"
 
 
-def test_with_no_number_of_failures_it_never_opens(redis_client: redis.Redis) -> None:
+def test_a_breaker_that_is_turned_off_never_opens(redis_client: redis.Redis) -> None:
     never = Breakers(redis_client, failures=0, open_s=OPEN_S)
     for _ in range(10):
         assert failed(never) == ()
     assert seen(never) == {}
 
 
-def test_while_it_is_open_nobody_may_try_it(breakers: Breakers) -> None:
+def test_nobody_may_probe_an_open_breaker(breakers: Breakers) -> None:
     opened(breakers)
     assert not claims(breakers, "a")
 
 
-def test_half_open_is_tried_by_exactly_one_of_many(breakers: Breakers, redis_client: redis.Redis) -> None:
+def test_exactly_one_of_many_probes_a_half_open_breaker(
+    breakers: Breakers, redis_client: redis.Redis
+) -> None:
     half_open(breakers, redis_client)
     found: list[bool] = []
     threads = [
@@ -146,7 +150,7 @@ def test_the_claim_of_a_probe_that_never_ended_runs_out(
     assert claims(breakers, "another")
 
 
-def test_early_one_may_try_before_the_time_is_over_and_only_one(breakers: Breakers) -> None:
+def test_exactly_one_request_may_probe_an_open_breaker_early(breakers: Breakers) -> None:
     opened(breakers)
     assert claims(breakers, "a", early=True)
     assert not claims(breakers, "b", early=True)
@@ -176,7 +180,7 @@ def looks(redis_client: redis.Redis) -> int:
     return int(redis_client.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0))
 
 
-def test_what_is_all_well_is_not_asked_again_for_a_moment(
+def test_closed_breakers_are_not_looked_up_again_for_a_moment(
     breakers: Breakers, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ALL_WELL_FOR_S", 60)
@@ -187,7 +191,7 @@ def test_what_is_all_well_is_not_asked_again_for_a_moment(
     assert looks(redis_client) == before
 
 
-def test_what_is_not_well_is_asked_each_time(breakers: Breakers, redis_client: redis.Redis) -> None:
+def test_open_breakers_are_looked_up_each_time(breakers: Breakers, redis_client: redis.Redis) -> None:
     """Nobody is left out for longer than need be."""
     seen(breakers)
     opened(breakers)

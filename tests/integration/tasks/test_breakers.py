@@ -185,7 +185,7 @@ def asked_at_once(moody: Moody, count: int, *branches: str) -> tuple[list[Answer
     return answers[:-1], answers[-1]
 
 
-def test_half_open_one_request_alone_asks_the_branch(moody: Moody) -> None:
+def test_one_request_alone_asks_a_half_open_branch(moody: Moody) -> None:
     moody.half_open()
     others, the_one = asked_at_once(moody, 6, "bm25", "moody")
 
@@ -213,7 +213,7 @@ def test_a_store_that_is_away_closes_the_door_for_its_other_branches_too(moody: 
 @pytest.mark.parametrize(
     "policy", [{"require": ["moody"]}, {"min_branches": 2}, {"on_missing": "fail"}], ids=str
 )
-def test_what_fails_without_the_branch_ends_at_once(moody: Moody, policy: dict[str, Any]) -> None:
+def test_a_request_that_requires_the_open_branch_fails_at_once(moody: Moody, policy: dict[str, Any]) -> None:
     moody.open_moody()
     moody.mood("waits")
     moody.pause("chorale.bm25")

@@ -162,7 +162,7 @@ def test_a_rebuild_brings_the_new_documents_into_both_stores_and_every_search_fi
     assert resources.generations.in_redis("anew") == report.generation > 1
 
 
-def test_what_cannot_be_is_said(running: RunningPipeline) -> None:
+def test_invalid_writes_are_refused_with_the_reason(running: RunningPipeline) -> None:
     client = running.client()
     with pytest.raises(InvalidRequest):
         client.upsert("No Name", WIKI)

@@ -54,7 +54,7 @@ def test_a_message_that_waits_for_another_writer_is_embedded_meanwhile_and_not_a
     assert vectors["hedge#0"] == pytest.approx(embedder.embed_questions(embedder.embedded)[0])
 
 
-def test_of_a_large_message_the_rest_is_embedded_as_it_is_written(
+def test_the_rest_of_a_large_message_is_embedded_while_it_is_written(
     resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedder = HashingEmbedder()

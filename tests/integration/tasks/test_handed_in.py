@@ -128,7 +128,7 @@ def _done(app: Celery, ticket: str) -> str:
     ],
     ids=lambda failure: type(failure).__name__,
 )
-def test_what_fails_for_now_is_tried_again_and_given_up_after_a_day_with_the_reason(
+def test_a_message_that_fails_for_now_is_retried_for_a_day_and_then_given_up_with_the_reason(
     app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -154,7 +154,7 @@ def test_what_fails_for_now_is_tried_again_and_given_up_after_a_day_with_the_rea
     assert client.wait_visible(ticket).added == 1
 
 
-def test_what_nobody_foresaw_is_told_and_ends_the_message(
+def test_an_unexpected_error_is_reported_and_ends_the_message(
     app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -165,7 +165,9 @@ def test_what_nobody_foresaw_is_told_and_ends_the_message(
     assert app.resources.redis.llen(QUEUE) == 0
 
 
-def test_what_was_handed_in_last_stands_in_whatever_order_it_is_done(app: Celery, client: Chorale) -> None:
+def test_the_last_write_handed_in_is_kept_in_whatever_order_the_messages_are_done(
+    app: Celery, client: Chorale
+) -> None:
     client.upsert("docs", [TEA, RENT])
     client.delete("docs", ["tea"])
     client.upsert("docs", [RENT | {"text": "The rent is due on the first."}])
@@ -381,7 +383,7 @@ def test_messages_that_wait_for_workers_keep_their_order_for_weeks(
     assert redis_client.ttl(NOT_DONE + "docs") > 4 * 7 * 86_400
 
 
-def test_of_what_is_not_done_the_waiting_says_why_and_of_what_nothing_is_known_that(
+def test_waiting_says_why_a_ticket_is_not_done_and_that_a_ticket_is_unknown(
     app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -407,7 +409,7 @@ def test_of_what_is_not_done_the_waiting_says_why_and_of_what_nothing_is_known_t
             client.wait_visible(of_others, wait_s=0)
 
 
-def test_what_may_not_have_been_sent_is_known_as_not_done_for_a_day(
+def test_a_message_that_may_not_have_been_sent_counts_as_not_done_for_a_day(
     client: Chorale, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def is_away(*_: object) -> None:
@@ -458,7 +460,7 @@ def test_a_document_is_deleted_by_the_id_that_it_was_handed_in_with(app: Celery,
     assert client.wait_visible(deleted).deleted == 3
 
 
-def test_what_is_no_id_costs_itself_alone(app: Celery, client: Chorale) -> None:
+def test_a_value_that_is_no_id_costs_only_itself(app: Celery, client: Chorale) -> None:
     client.upsert("docs", [TEA, RENT])
     deleted = client.wait_visible(_done(app, client.delete("docs", ["tea", "", "i" * 481])))
     assert (deleted.deleted, deleted.error, shown(app)) == (1, None, {"rent"})
@@ -466,7 +468,7 @@ def test_what_is_no_id_costs_itself_alone(app: Celery, client: Chorale) -> None:
     assert "at most 480 are allowed" in deleted.skipped[1]
 
 
-def test_of_documents_with_one_id_in_a_message_the_last_stands(app: Celery, client: Chorale) -> None:
+def test_of_the_documents_with_one_id_in_a_message_the_last_one_is_kept(app: Celery, client: Chorale) -> None:
     documents = [TEA, RENT, TEA | {"text": "Black tea is brewed at a hundred degrees."}]
     indexed = client.wait_visible(_done(app, client.upsert("docs", documents)))
     (found,) = app.resources.writing_store.texts("docs", ["tea#0"]).values()

@@ -181,7 +181,7 @@ def test_the_vector_is_that_of_what_the_model_wrote(server: ChatServer, client: 
     assert server.keys == [f"Bearer {SECRET}"] * 2
 
 
-def test_what_was_written_once_is_not_asked_for_again(server: ChatServer, client: Chorale) -> None:
+def test_a_model_is_not_asked_twice_for_the_same_question(server: ChatServer, client: Chorale) -> None:
     first_one = ask(client, "asked more than once", "hyde", cache="use")
     again = ask(client, "asked  more than once ", "hyde", cache="use", top_k=4)
     assert (first_one.cached, again.cached) == (False, False)
@@ -266,9 +266,7 @@ def test_a_model_that_refuses_our_key_is_an_error_in_the_log_and_its_store_is_no
     assert [(one["event"], one["branch"]) for one in errors] == [("language model refuses our key", branch)]
 
 
-def test_of_several_questions_only_those_without_documents_are_left_out(
-    server: ChatServer, client: Chorale
-) -> None:
+def test_only_the_questions_without_documents_are_left_out(server: ChatServer, client: Chorale) -> None:
     server.answer = _lucky
     answer = ask(client, ["what has a crust", "what has no luck"], "strict")
     assert [len(one.hits) > 0 for one in answer.questions] == [True, False]
@@ -283,7 +281,7 @@ def test_a_missing_key_is_named_by_its_variable(server: ChatServer, client: Chor
 
 
 @pytest.mark.parametrize(("branch", "status"), [("hyde", "ok"), ("strict", "skipped")])
-def test_of_an_identifier_the_model_is_not_asked_and_nothing_is_missing(
+def test_a_question_that_is_an_identifier_asks_no_model_and_misses_nothing(
     server: ChatServer, client: Chorale, branch: str, status: str
 ) -> None:
     answer = ask(client, "ERR-4711", "bm25", branch)

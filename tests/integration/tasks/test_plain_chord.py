@@ -47,7 +47,7 @@ def test_a_part_that_is_lost_is_sent_again_by_the_plain_way_too(plain: RunningPi
     assert plain.client().answer(request.request_id, wait_s=61).status == "complete"
 
 
-def test_without_its_branch_a_plain_chord_ends_in_time_as_well(plain: RunningPipeline) -> None:
+def test_a_plain_chord_without_a_branch_worker_ends_in_time(plain: RunningPipeline) -> None:
     plain.kill("chorale.vector")
     answer = plain.client().retrieve("ERR-4711", cache="bypass", timeout_s=1)
     assert [(one.where, one.reason) for one in answer.degraded] == [("search.vector", "not_started")]

@@ -138,7 +138,7 @@ class TestWatching:
         assert (loads[VECTOR].length, loads[FUSION]) == (1, Load(0))
         assert 0 < redis_client.pttl("chorale:overload") <= 2_000
 
-    def test_who_does_not_act_writes_nothing(self, redis_client: redis.Redis) -> None:
+    def test_a_sweeper_that_does_not_act_writes_nothing(self, redis_client: redis.Redis) -> None:
         redis_client.set("chorale:sweeper", "another")
         assert not Overload(redis_client).write("me", {VECTOR: Load(1)}, retry_after_ms=500)
         assert not redis_client.exists("chorale:overload")
@@ -168,7 +168,7 @@ class TestBacklog:
         for request_id in request_ids:
             client.delete(f"chorale:request:{request_id}")
 
-    def test_only_what_has_ended_goes_and_the_rest_keeps_its_order(
+    def test_only_messages_of_ended_requests_are_dropped_and_the_others_keep_their_order(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("tasks.worker.stale_messages.AT_ONCE", 3)
@@ -284,7 +284,7 @@ class TestRabbitMQ:
             found = queue_states(redis_client, [queue.name], broker_url=amqp_url)[queue.name]
             assert found.workers == 1
 
-    def test_its_age_is_how_long_it_has_neither_been_empty_nor_shrunk(
+    def test_the_age_of_a_queue_is_how_long_it_has_neither_been_empty_nor_shrunk(
         self, amqp_url: str, queue: Queue, redis_client: redis.Redis
     ) -> None:
         looking = open_queues(redis_client, [queue.name], broker_url=amqp_url)

@@ -128,7 +128,7 @@ def recovered(pipeline: RunningPipeline) -> Answer:
     raise AssertionError(f"after 40 requests still {rerank_line(answer)}")
 
 
-def test_fifty_are_ordered_by_the_blend_and_the_other_ten_stay_below(
+def test_fifty_hits_are_ordered_by_the_blend_and_the_other_ten_stay_below(
     pipeline: RunningPipeline, models: dict[str, Path], fused: Answer
 ) -> None:
     answer = recovered(pipeline)
@@ -176,7 +176,7 @@ def test_several_questions_share_the_time(pipeline: RunningPipeline) -> None:
     ]
 
 
-def test_off_leaves_the_fused_order_and_says_that_it_was_the_callers_wish(fused: Answer) -> None:
+def test_rerank_off_keeps_the_fused_order_and_says_that_the_caller_asked_for_it(fused: Answer) -> None:
     line = rerank_line(fused)
     assert (line.status, line.detail) == ("skipped", "rule")
     assert fused.status == "complete"
@@ -184,7 +184,7 @@ def test_off_leaves_the_fused_order_and_says_that_it_was_the_callers_wish(fused:
     assert {hit.rerank for hit in fused.hits} == {None}
 
 
-def test_on_without_a_declared_reranker_is_refused_with_the_configurations_that_have_one(
+def test_rerank_on_without_a_declared_reranker_is_refused_and_names_the_configurations_that_have_one(
     pipeline: RunningPipeline,
 ) -> None:
     answer = ask(pipeline, configuration="plain", rerank="on")
@@ -213,7 +213,7 @@ def test_a_reranked_answer_is_kept_and_a_fused_one_of_the_same_question_is_anoth
     assert not ask(pipeline, **options, rerank="off").cached
 
 
-def test_slowed_ten_times_and_more_it_falls_to_a_few_and_is_back_at_fifty_when_it_recovers(
+def test_a_reranker_slowed_ten_times_ranks_a_few_hits_and_fifty_again_once_it_recovers(
     pipeline: RunningPipeline,
 ) -> None:
     recovered(pipeline)
@@ -235,7 +235,7 @@ def test_slowed_ten_times_and_more_it_falls_to_a_few_and_is_back_at_fifty_when_i
     assert recovered(pipeline).status == "complete"
 
 
-def test_a_page_that_was_reranked_in_part_for_want_of_speed_is_not_kept_and_a_whole_one_is(
+def test_a_page_reranked_in_part_for_lack_of_time_is_not_cached_and_a_whole_one_is(
     pipeline: RunningPipeline,
 ) -> None:
     recovered(pipeline)
@@ -286,7 +286,7 @@ def test_a_reranker_that_hangs_costs_its_budget_and_the_next_request_does_not_wa
     recovered(pipeline)
 
 
-def test_what_is_no_cross_encoder_is_refused_and_the_fused_order_stands(
+def test_a_model_that_is_no_cross_encoder_is_refused_and_the_fused_order_is_kept(
     pipeline: RunningPipeline, fused: Answer
 ) -> None:
     answer = ask(pipeline, configuration="refused")
