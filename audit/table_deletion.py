@@ -18,7 +18,7 @@ def older_than(before_ms: int) -> ColumnElement[bool]:
     return RequestRow.accepted_at_ms < before_ms
 
 
-def of(
+def requests_of(
     *, request_id: str | None = None, correlation_id: str | None = None, namespace: str | None = None
 ) -> ColumnElement[bool]:
     """Requests with this value of the one given field."""
@@ -29,7 +29,7 @@ def of(
     return RequestRow.namespace == namespace
 
 
-def matching(engine: Engine, which: ColumnElement[bool]) -> int:
+def count_matching(engine: Engine, which: ColumnElement[bool]) -> int:
     with engine.connect() as connection:
         return connection.scalar(select(func.count()).select_from(RequestRow).where(which)) or 0
 

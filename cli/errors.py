@@ -10,7 +10,7 @@ from chorale_client.errors import ChoraleError, InvalidRequest
 from redis.exceptions import RedisError
 
 from cli.exit_codes import OTHER, WRONG_USAGE
-from config.redis_failures import trouble
+from config.redis_failures import explained
 from models.errors import ServiceError, WrongDeclaration
 
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -22,7 +22,7 @@ def exit_with(error: Exception) -> None:
     if isinstance(error, ServiceError | ChoraleError):
         sentence = str(error)
     elif isinstance(error, RedisError):
-        sentence = str(trouble(error))
+        sentence = str(explained(error))
     elif isinstance(error, OSError):
         sentence = _of_this_machine(error)
     else:

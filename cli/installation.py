@@ -78,9 +78,9 @@ class Installation:
         try:
             client.ping()
         except RedisError as error:
-            from config.redis_failures import trouble
+            from config.redis_failures import explained
 
-            found = trouble(error, self.redis_url)
+            found = explained(error, self.redis_url)
             return NotRunning(found.what, found.mend)
         return client
 

@@ -50,7 +50,7 @@ def check_database(url: str) -> str:
     return url
 
 
-def of_server(url: str) -> str:
+def server_of(url: str) -> str:
     """The server, database or virtual host of an address, to show and compare: without login, driver and TLS."""
     scheme, _, rest = url.partition("://")
     if scheme.startswith("sqlite"):

@@ -16,7 +16,7 @@ from redis.exceptions import (
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Explanation:
     """`what` is wrong, and how to `mend` it; together one sentence."""
 
     what: str
@@ -26,46 +26,46 @@ class Trouble:
         return f"{self.what}: {self.mend}"
 
 
-def trouble(error: RedisError, url: str | None = None) -> Trouble:
+def explained(error: RedisError, url: str | None = None) -> Explanation:
     """The explanation of an error; `url` is the address of Redis, if known."""
     server = f"the Redis at {without_password(url)}" if url else "Redis"
     is_tls = (url or "").startswith("rediss://")
     cause, said = _cause(error), str(error).removesuffix(".")
     if isinstance(error, AuthenticationError):
-        return Trouble(
+        return Explanation(
             f"{server} refuses the login ({said})", "correct user and password in CHORALE_REDIS_URL"
         )
     if isinstance(error, NoPermissionError) or "user executing the script can't" in said:
-        return Trouble(
+        return Explanation(
             f"{server} does not allow this login to do that ({said.partition(' script: ')[0]})",
             "put a login with that permission into CHORALE_REDIS_URL, such as the operator's",
         )
     if isinstance(error, ResponseError):
-        return Trouble(f"{server} refuses the command ({said})", "see its log, and CHORALE_REDIS_URL")
+        return Explanation(f"{server} refuses the command ({said})", "see its log, and CHORALE_REDIS_URL")
     if isinstance(error, BusyLoadingError):
-        return Trouble(f"{server} is still reading its data", "wait, or see its log")
+        return Explanation(f"{server} is still reading its data", "wait, or see its log")
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return Trouble(
+        return Explanation(
             f"the certificate of {server} is not trusted ({cause.verify_message.rstrip('. ')})",
             "name the authority that signed it in CHORALE_REDIS_URL (?ssl_ca_certs=…) or SSL_CERT_FILE, and use the host "
             "name of the certificate",
         )
     if isinstance(cause, ssl.SSLError) or (is_tls and isinstance(cause, FileNotFoundError)):
-        return Trouble(
+        return Explanation(
             f"TLS with {server} fails ({_reason(cause) or said})",
             "check that the files in CHORALE_REDIS_URL and SSL_CERT_FILE exist and contain certificates",
         )
     if isinstance(cause, ConnectionResetError) or "closed by server" in said:
-        return Trouble(
+        return Explanation(
             f"{server} closes the connection",
             "if it needs TLS, CHORALE_REDIS_URL must begin with rediss://; else see its log",
         )
     if is_tls and "handshake" in str(cause):
-        return Trouble(
+        return Explanation(
             f"{server} does not answer in TLS ({cause})",
             "check whether it is busy; if it has no TLS, CHORALE_REDIS_URL must begin with redis://",
         )
-    return Trouble(
+    return Explanation(
         f"{server} does not answer ({_reason(cause) or said})", "start it, or correct CHORALE_REDIS_URL"
     )
 

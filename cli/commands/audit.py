@@ -108,16 +108,16 @@ def prune(
     """
     import time
 
-    from audit import table_deletion as removing
+    from audit import table_deletion
     from cli.terminal import counted, print_json, stdout
 
     # Nothing is older than 1970, and no database counts as far back as a number can be written.
     before_ms = max(0, time.time_ns() // 1_000_000 - age_s(older_than) * 1000)
-    which, said = removing.older_than(before_ms), f"older than {older_than}"
+    which, said = table_deletion.older_than(before_ms), f"older than {older_than}"
     with trail() as engine:
         if not yes:
-            _confirm(removing.matching(engine, which), said, as_json=as_json)
-        removed = removing.remove(engine, which)
+            _confirm(table_deletion.count_matching(engine, which), said, as_json=as_json)
+        removed = table_deletion.remove(engine, which)
     if as_json:
         print_json({"removed": removed})
     else:
@@ -151,8 +151,7 @@ def erase(
 
         chorale audit erase --correlation customer-17 --yes
     """
-    from audit import outbox_deletion as erasing
-    from audit import table_deletion as removing
+    from audit import outbox_deletion, table_deletion
     from cli.exit_codes import PART_DONE
     from cli.terminal import counted, print_json, stdout
 
@@ -161,20 +160,21 @@ def erase(
     if not column or others:
         raise typer.BadParameter("give one of --request, --correlation, --namespace", param_hint="erase")
     with trail() as engine:
-        waiting = _ask_outbox(lambda redis: erasing.waiting(redis, column, value))
+        waiting = _ask_outbox(lambda redis: outbox_deletion.waiting(redis, column, value))
         in_outbox = 0 if isinstance(waiting, str) else waiting
         if column == "request_id" and not in_outbox:
             value = matching(engine, value) or value
-        which, said = removing.of(**{column: value}), f"of {column.removesuffix('_id')} {value}"
-        there = removing.matching(engine, which) + in_outbox
+        which = table_deletion.requests_of(**{column: value})
+        said = f"of {column.removesuffix('_id')} {value}"
+        there = table_deletion.count_matching(engine, which) + in_outbox
         if not there and not isinstance(waiting, str):
             raise NoTrail(f"nothing in the trail or on its way there is {said}")
         if not yes:
             _confirm(there, said, as_json=as_json)
         # In this order: see audit/outbox_deletion.py.
-        from_outbox = _ask_outbox(lambda redis: erasing.erase(redis, column, value))
-        removing.wait_for_drainers(engine)
-        removed = removing.remove(engine, which)
+        from_outbox = _ask_outbox(lambda redis: outbox_deletion.erase(redis, column, value))
+        table_deletion.wait_for_drainers(engine)
+        removed = table_deletion.remove(engine, which)
     is_reached = not isinstance(from_outbox, str)
     if as_json:
         print_json({"removed": removed, "removed_from_outbox": from_outbox if is_reached else None})
@@ -194,14 +194,14 @@ def _ask_outbox(do: Callable[[Redis], int]) -> int | str:
     from redis.exceptions import RedisError
 
     from cli.installation import NotRunning, find_installation
-    from config.redis_failures import trouble
+    from config.redis_failures import explained
 
     try:
         return do(find_installation().running_redis())
     except NotRunning as error:
         return str(error)
     except RedisError as error:
-        return str(trouble(error))
+        return str(explained(error))
 
 
 def _confirm(count: int, said: str, *, as_json: bool) -> None:

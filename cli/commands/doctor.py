@@ -120,7 +120,7 @@ def examine(installation: Installation, given: Mapping[str, Check]) -> list[Exam
     from redis import RedisError
 
     from cli.doctor.finding import Finding
-    from config.redis_failures import trouble
+    from config.redis_failures import explained
 
     examined = []
     for name, check in given.items():
@@ -131,7 +131,7 @@ def examine(installation: Installation, given: Mapping[str, Check]) -> list[Exam
         except ServiceError as error:
             skipped = str(error)
         except RedisError as error:
-            skipped = str(trouble(error))
+            skipped = str(explained(error))
         except Exception as error:  # of this one check
             said = f"{type(error).__name__}: {error}".partition("\n")[0][:LONGEST_ERROR]
             findings.append(

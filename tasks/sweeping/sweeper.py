@@ -15,7 +15,7 @@ from redis.exceptions import RedisError, ResponseError
 from structlog import get_logger
 
 from assembly.resources import Resources
-from config.redis_failures import trouble
+from config.redis_failures import explained
 from ledger.protocol import Action
 from tasks.request.ending import SWEEPER, end_joined
 from tasks.request.fanout import Fanout
@@ -55,7 +55,7 @@ class Sweeper:
                 is_away = False
             except RedisError as error:
                 if not is_away:
-                    log.warning("waits for Redis", error=str(trouble(error, self._resources.redis_url)))
+                    log.warning("waits for Redis", error=str(explained(error, self._resources.redis_url)))
                 is_away = True
                 stop.wait(0.2)
             except Exception:  # without a sweeper, requests would hang

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 from assembly.resources import Resources
-from config.addresses import of_server
+from config.addresses import server_of
 from config.declarations import BranchDeclaration, Pipeline, StoreDeclaration
 from config.settings import Settings
 
@@ -84,13 +84,13 @@ def shared_settings(settings: Settings) -> dict[str, Any]:
 def addresses(resources: Resources) -> dict[str, str]:
     """Addresses of databases, broker and stores, without logins, by what is there."""
     settings = resources.settings
-    found = {"the audit trail": of_server(settings.audit_database_url)}
+    found = {"the audit trail": server_of(settings.audit_database_url)}
     if resources.has_document_table:
-        found["the table of documents"] = of_server(settings.documents_database_url)
-    found["the broker"] = of_server(settings.broker_url) if settings.broker_url else "the ledger's Redis"
+        found["the table of documents"] = server_of(settings.documents_database_url)
+    found["the broker"] = server_of(settings.broker_url) if settings.broker_url else "the ledger's Redis"
     for name, declared in resources.pipeline.stores.items():
         if isinstance(url := declared.options.get("url"), str | list):
-            found[f"the store {name}"] = ", ".join(map(of_server, [url] if isinstance(url, str) else url))
+            found[f"the store {name}"] = ", ".join(map(server_of, [url] if isinstance(url, str) else url))
     return found
 
 

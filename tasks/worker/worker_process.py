@@ -23,7 +23,7 @@ from structlog import get_logger
 from assembly.kinds import BUILT_IN
 from assembly.resources import Resources
 from config.logging import set_up_logging
-from config.redis_failures import trouble
+from config.redis_failures import explained
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from models.extensions import Kinds
@@ -68,7 +68,7 @@ def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
         try:
             made = do()
         except RedisError as error:
-            if (found := str(trouble(error, url))) != wrong:
+            if (found := str(explained(error, url))) != wrong:
                 log.warning("waits for Redis", error=found)
             wrong = found
             time.sleep(wait_s)

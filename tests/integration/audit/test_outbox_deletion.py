@@ -11,8 +11,7 @@ import redis
 from chorale_client.keys import OUTBOX
 from sqlalchemy import Engine, event
 
-from audit import outbox_deletion as erasing
-from audit import table_deletion as removing
+from audit import outbox_deletion, table_deletion
 from audit.database import open_database
 from audit.drainer import Drainer
 from audit.outbox import UNREADABLE
@@ -56,12 +55,12 @@ def test_entries_that_wait_or_are_set_aside_are_deleted_by_one_field(
     redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, column: str, value: str, stays: list[str]
 ) -> None:
     """Also if there are several pages of entries."""
-    monkeypatch.setattr(erasing, "PAGE", 1)
+    monkeypatch.setattr(outbox_deletion, "PAGE", 1)
     for asked in ASKED:
         put(redis_client, entry_of(*asked))
         aside(redis_client, {**entry_of(*asked), "answer": "{"})
-    assert erasing.waiting(redis_client, column, value) == 2 * (4 - len(stays))
-    assert erasing.erase(redis_client, column, value) == 2 * (4 - len(stays))
+    assert outbox_deletion.waiting(redis_client, column, value) == 2 * (4 - len(stays))
+    assert outbox_deletion.erase(redis_client, column, value) == 2 * (4 - len(stays))
     assert (left(redis_client, OUTBOX), left(redis_client, UNREADABLE)) == (stays, stays)
 
 
@@ -75,14 +74,14 @@ def test_every_unreadable_entry_that_contains_the_value_is_deleted(
     torn = f'{{"v":1,"request_id":"a","correlation_id":"{value}","namespace":"law","questions":[{{"te'
     aside(redis_client, {"request": torn})
     aside(redis_client, {"id": "other", "request": '{"v":1,"request_id":"other","que'})
-    assert erasing.erase(redis_client, column, value) == 1
+    assert outbox_deletion.erase(redis_client, column, value) == 1
     assert left(redis_client, UNREADABLE) == ["other"]
 
 
 def erase_everywhere(client: redis.Redis, engine: Engine) -> None:
-    erasing.erase(client, "request_id", "a")
-    removing.wait_for_drainers(engine)
-    removing.remove(engine, removing.of(request_id="a"))
+    outbox_deletion.erase(client, "request_id", "a")
+    table_deletion.wait_for_drainers(engine)
+    table_deletion.remove(engine, table_deletion.requests_of(request_id="a"))
 
 
 def once(do: Callable[[], None]) -> Callable[..., None]:
@@ -128,7 +127,7 @@ def test_an_entry_deleted_while_a_drainer_finds_it_unreadable_is_not_set_aside(
 
     class Slow(Drainer):
         def _set_aside(self, wrong: Any) -> None:
-            erasing.erase(redis_client, "request_id", "a")
+            outbox_deletion.erase(redis_client, "request_id", "a")
             super()._set_aside(wrong)
 
     assert Slow(redis_client, engine, keep_texts=True).drain_once(1) == 2

@@ -6,7 +6,7 @@ import pytest
 import redis
 from sqlalchemy import Engine, func, select
 
-from audit import table_deletion as removing
+from audit import table_deletion
 from audit.drainer import Drainer
 from audit.queries import last
 from models.audit_tables import AuditTable
@@ -46,11 +46,11 @@ def rows(engine: Engine) -> dict[str, int]:
 
 
 def test_requests_older_than_the_limit_are_deleted_and_the_others_stay(trail: Engine) -> None:
-    which = removing.older_than(ACCEPTED_AT_MS + 2 * DAY_MS)
-    assert removing.matching(trail, which) == 2
-    assert removing.remove(trail, which) == 2
+    which = table_deletion.older_than(ACCEPTED_AT_MS + 2 * DAY_MS)
+    assert table_deletion.count_matching(trail, which) == 2
+    assert table_deletion.remove(trail, which) == 2
     assert left(trail) == ["c", "d"]
-    assert removing.remove(trail, which) == 0
+    assert table_deletion.remove(trail, which) == 0
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_requests_older_than_the_limit_are_deleted_and_the_others_stay(trail: En
     ],
 )
 def test_requests_are_deleted_by_one_field(trail: Engine, field: str, value: str, stays: list[str]) -> None:
-    assert removing.remove(trail, removing.of(**{field: value})) == 4 - len(stays)
+    assert table_deletion.remove(trail, table_deletion.requests_of(**{field: value})) == 4 - len(stays)
     assert left(trail) == stays
 
 
@@ -71,9 +71,9 @@ def test_a_deleted_request_leaves_nothing_in_any_table(
     trail: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if several transactions are needed."""
-    monkeypatch.setattr(removing, "AT_ONCE", 1)
+    monkeypatch.setattr(table_deletion, "AT_ONCE", 1)
     of_four = rows(trail)
-    assert removing.remove(trail, removing.of(namespace="law")) == 3
+    assert table_deletion.remove(trail, table_deletion.requests_of(namespace="law")) == 3
     of_one = {name: count // 4 for name, count in of_four.items()}
     assert of_one["chorale_hit"] > 0
     assert {name: count for name, count in rows(trail).items() if name in of_one and count} == {

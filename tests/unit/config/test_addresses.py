@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from config.addresses import of_server
+from config.addresses import server_of
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,4 @@ from config.addresses import of_server
     ],
 )
 def test_an_address_is_shown_and_compared_without_login_driver_and_tls(url: str, meant: str) -> None:
-    assert of_server(url) == meant
+    assert server_of(url) == meant
