@@ -145,8 +145,9 @@ class Connection:
         limit_s = self.endpoint.write_timeout_s if timeout_s is None else timeout_s
         return Deadline(limit_s, f"Elasticsearch at {self.address}")
 
-    def ask(self, call: Call, deadline: Deadline) -> Any:
-        """What `call` returns; retries passing failures while there is time."""
+    def ask(self, call: Call, deadline: Deadline | None = None) -> Any:
+        """What `call` returns; retries passing failures until the deadline, by default that of a write."""
+        deadline = deadline or self.deadline()
         pause_s = _FIRST_PAUSE_S
         for attempt in range(1, _ATTEMPTS + 1):
             try:

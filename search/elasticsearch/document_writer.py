@@ -43,10 +43,10 @@ class DocumentWriter:
         self._records = NamespaceRecords(connection)
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
-        target = self._lookup.look_up(namespace, self._connection.deadline())
+        target = self._lookup.look_up(namespace)
         chosen = checked_documents(documents, target.manifest)
         if not chosen:
-            return self._records.generation(namespace, self._connection.deadline())
+            return self._records.generation(namespace)
         self._refresh(target.index)
         refused = self._write(target, chosen)
         self._refresh(target.index)
@@ -56,7 +56,7 @@ class DocumentWriter:
         return generation
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
-        target = self._lookup.look_up(namespace, self._connection.deadline())
+        target = self._lookup.look_up(namespace)
         self._refresh(target.index)
         found = list(lookups.stored(self._call(target), list(document_ids)))
         if not found:
@@ -109,7 +109,7 @@ class DocumentWriter:
         return IndexCall(self._connection, namespace, self._connection.deadline())
 
     def _refresh(self, index: str) -> None:
-        self._connection.ask(lambda client: client.indices.refresh(index=index), self._connection.deadline())
+        self._connection.ask(lambda client: client.indices.refresh(index=index))
 
 
 def _impossible(document: Document) -> str | None:

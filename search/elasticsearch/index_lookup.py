@@ -43,7 +43,7 @@ class IndexLookup:
                     raise
         raise AssertionError("the last look returns or raises")
 
-    def look_up(self, name: str, deadline: Deadline) -> Namespace:
+    def look_up(self, name: str, deadline: Deadline | None = None) -> Namespace:
         """The present state; raises BadIndex if there is no such namespace."""
         namespace = self.find(name, deadline)
         if namespace is None:
@@ -53,7 +53,7 @@ class IndexLookup:
             )
         return namespace
 
-    def find(self, name: str, deadline: Deadline) -> Namespace | None:
+    def find(self, name: str, deadline: Deadline | None = None) -> Namespace | None:
         """Raises BadIndex if its index does not have our layout."""
         found = self._behind_alias(name, deadline)
         if found is None:
@@ -63,12 +63,14 @@ class IndexLookup:
             self._known[name] = namespace_from(name, index, mappings)
         return self._known[name]
 
-    def index_of(self, name: str, deadline: Deadline) -> str | None:
+    def index_of(self, name: str, deadline: Deadline | None = None) -> str | None:
         """The index, whatever its layout."""
         found = self._behind_alias(name, deadline)
         return None if found is None else found[0]
 
-    def _behind_alias(self, name: str, deadline: Deadline) -> tuple[str, Mapping[str, Any]] | None:
+    def _behind_alias(
+        self, name: str, deadline: Deadline | None = None
+    ) -> tuple[str, Mapping[str, Any]] | None:
         """The index and its mappings."""
         if not _can_be(name):
             return None
@@ -85,7 +87,7 @@ class IndexLookup:
             ((index, of_index),) = answer.items()
             return index, of_index["mappings"]
 
-    def without_alias(self, name: str, deadline: Deadline) -> list[str]:
+    def without_alias(self, name: str) -> list[str]:
         """Its indices that are being built or were left behind."""
         if not _can_be(name):
             return []
@@ -94,7 +96,7 @@ class IndexLookup:
         def get(client: Elasticsearch) -> object:
             return client.indices.get(index=f"{beginning}*", features=["aliases"])
 
-        answer = self._connection.ask(get, deadline)
+        answer = self._connection.ask(get)
         with readable(self._connection.address):
             return [
                 index

@@ -30,7 +30,7 @@ class NamespaceLifecycle(DocumentWriter):
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
         check_manifest(namespace, manifest)
         analyser(manifest.language)
-        found = self._lookup.find(namespace, self._connection.deadline())
+        found = self._lookup.find(namespace)
         if found is None:
             self._prepare()
             try:
@@ -38,14 +38,14 @@ class NamespaceLifecycle(DocumentWriter):
             except StageFailure:
                 # An alias has one write index: of two concurrent creations the second fails, and its manifest must
                 # agree.
-                if self._lookup.find(namespace, self._connection.deadline()) is None:
+                if self._lookup.find(namespace) is None:
                     raise
-            found = self._lookup.look_up(namespace, self._connection.deadline())
+            found = self._lookup.look_up(namespace)
         self._records.change(namespace, lambda record: replace(record, is_there=True))
         return self._same(found, manifest)
 
     def drop(self, namespace: str) -> bool:
-        found = self._lookup.find(namespace, self._connection.deadline())
+        found = self._lookup.find(namespace)
         self._delete_abandoned(namespace)
         if found is None:
             return False
@@ -65,7 +65,7 @@ class NamespaceLifecycle(DocumentWriter):
         check_manifest(namespace, manifest)
         analyser(manifest.language)
         self._prepare()
-        old = self._lookup.index_of(namespace, self._connection.deadline())
+        old = self._lookup.index_of(namespace)
         self._delete_abandoned(namespace)
         index = self._new_index(namespace, manifest, is_behind_alias=False)
         refused: dict[str, str] = {}
@@ -102,10 +102,10 @@ class NamespaceLifecycle(DocumentWriter):
         def put(client: Elasticsearch) -> object:
             return client.indices.put_index_template(name=name, **_arguments(wanted))
 
-        answer = self._connection.ask(is_there, self._connection.deadline())
+        answer = self._connection.ask(is_there)
         found = [one["index_template"].get("version") for one in answer.get("index_templates", ())]
         if found != [wanted["version"]]:
-            self._connection.ask(put, self._connection.deadline())
+            self._connection.ask(put)
         self._records.prepare()
 
     def _new_index(self, namespace: str, manifest: Manifest, *, is_behind_alias: bool) -> str:
@@ -116,9 +116,7 @@ class NamespaceLifecycle(DocumentWriter):
         body = index_body(self._connection.endpoint, manifest)
         if is_behind_alias:
             body["aliases"] = {alias(self._connection.endpoint.prefix, namespace): {"is_write_index": True}}
-        self._connection.ask(
-            lambda client: client.indices.create(index=index, **body), self._connection.deadline()
-        )
+        self._connection.ask(lambda client: client.indices.create(index=index, **body))
         return index
 
     def _point(self, namespace: str, index: str, *, old: str | None) -> None:
@@ -127,20 +125,18 @@ class NamespaceLifecycle(DocumentWriter):
         actions: list[Action] = [{"add": {"index": index, "alias": name, "is_write_index": True}}]
         if old is not None:
             actions.append({"remove": {"index": old, "alias": name}})
-        self._connection.ask(
-            lambda client: client.indices.update_aliases(actions=actions), self._connection.deadline()
-        )
+        self._connection.ask(lambda client: client.indices.update_aliases(actions=actions))
 
     def _delete_abandoned(self, namespace: str) -> None:
         """Delete what a killed rebuild left."""
-        for index in self._lookup.without_alias(namespace, self._connection.deadline()):
+        for index in self._lookup.without_alias(namespace):
             self._delete_index(index)
 
     def _delete_index(self, index: str) -> None:
         def delete(client: Elasticsearch) -> object:
             return client.options(ignore_status=404).indices.delete(index=index)
 
-        self._connection.ask(delete, self._connection.deadline())
+        self._connection.ask(delete)
 
     def _same(self, found: Namespace, manifest: Manifest) -> Manifest:
         options = self._connection.endpoint

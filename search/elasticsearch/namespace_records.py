@@ -33,7 +33,7 @@ class NamespaceRecords:
         self._connection = connection
         self._index = control_index(connection.endpoint.prefix)
 
-    def generation(self, namespace: str, deadline: Deadline) -> int:
+    def generation(self, namespace: str, deadline: Deadline | None = None) -> int:
         """Raises BadIndex if the namespace does not exist."""
         record, _ = self._read(namespace, deadline)
         if not record.is_there:
@@ -43,16 +43,14 @@ class NamespaceRecords:
     def generations(self, namespaces: list[str]) -> dict[str, int]:
         if not namespaces:
             return {}
-        answer = self._connection.ask(
-            lambda client: client.mget(index=self._index, ids=namespaces), self._connection.deadline()
-        )
+        answer = self._connection.ask(lambda client: client.mget(index=self._index, ids=namespaces))
         with readable(self._connection.address):
             return {one["_id"]: one["_source"]["generation"] for one in answer["docs"] if one.get("found")}
 
     def change(self, namespace: str, changed: Callable[[Record], Record]) -> Record:
         """Replace the record by `changed(record)`; with two writers no change is lost."""
         for _ in range(_LOST_RACES):
-            record, seen = self._read(namespace, self._connection.deadline())
+            record, seen = self._read(namespace)
             wanted = changed(record)
             if wanted == record or self._write(namespace, wanted, seen):
                 return wanted
@@ -71,10 +69,12 @@ class NamespaceRecords:
         def make(client: Elasticsearch) -> object:
             return client.options(ignore_status=400).indices.create(index=self._index, **control_body())
 
-        if not self._connection.ask(_exists(self._index), self._connection.deadline()):
-            self._connection.ask(make, self._connection.deadline())
+        if not self._connection.ask(_exists(self._index)):
+            self._connection.ask(make)
 
-    def _read(self, namespace: str, deadline: Deadline) -> tuple[Record, tuple[int, int] | None]:
+    def _read(
+        self, namespace: str, deadline: Deadline | None = None
+    ) -> tuple[Record, tuple[int, int] | None]:
         """The record and its position in the log, None if there is no record."""
 
         def get(client: Elasticsearch) -> object:
@@ -95,7 +95,7 @@ class NamespaceRecords:
                 index=self._index, id=namespace, document=asdict(record), **place
             )
 
-        return "result" in self._connection.ask(put, self._connection.deadline())
+        return "result" in self._connection.ask(put)
 
 
 def _exists(index: str) -> Callable[[Elasticsearch], object]:
