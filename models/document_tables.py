@@ -39,7 +39,7 @@ namespace_table = Table(
     documents_metadata,
     Column("namespace_id", _Key, primary_key=True, autoincrement=True),
     Column("name", Text, nullable=False),
-    Column("is_current", Boolean, nullable=False),  # False: being built anew beside the one that is searched
+    Column("is_current", Boolean, nullable=False),  # False: a rebuild beside the namespace that is searched
     Column("manifest", JSON, nullable=False),
     Column("sequence", BigInteger, nullable=False),
     UniqueConstraint("name", "is_current"),
@@ -83,7 +83,7 @@ state_table = Table(
 mark_table = Table(
     "chorale_stored_mark",
     documents_metadata,
-    # A store shows every document up to this sequence: nobody has to look through those for what it has not.
+    # The store shows every document up to this sequence, so these need not be checked again.
     Column("namespace_id", _Key, nullable=False),
     Column("store", Text, nullable=False),
     Column("sequence", BigInteger, nullable=False),
@@ -93,7 +93,7 @@ mark_table = Table(
 rebuild_table = Table(
     "chorale_stored_rebuild",
     documents_metadata,
-    # A store that still shows what the namespace was before it was built anew.
+    # Stores that still show the namespace as it was before its rebuild.
     Column("namespace_id", _Key, nullable=False),
     Column("store", Text, nullable=False),
     PrimaryKeyConstraint("namespace_id", "store"),
