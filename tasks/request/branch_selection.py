@@ -25,14 +25,14 @@ log = get_logger("chorale.plan")
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class Selection:
     missing: Mapping[str, Degradation] = field(default_factory=dict)
     """Why a branch is not asked, by branch name."""
     probes: tuple[str, ...] = ()
     """The half-open breakers that this request claimed."""
 
 
-def left_out(resources: Resources, request: Request, plan: Plan) -> LeftOut:
+def select_branches(resources: Resources, request: Request, plan: Plan) -> Selection:
     """The branches that this request does not ask.
 
     Only the one request that claims a half-open branch asks it.  If the breakers of all branches are open, one request
@@ -40,30 +40,30 @@ def left_out(resources: Resources, request: Request, plan: Plan) -> LeftOut:
     """
     breakers = resources.breakers
     try:
-        look = breakers.look(name for branch in plan.branches for name in names_of(branch))
+        look = breakers.look(name for branch in plan.branches for name in breakers_of(branch))
         if look.is_well:
-            return LeftOut()
+            return Selection()
         shut = _shut(breakers, request, plan, look)
         if len(shut) == len(plan.branches):
             shut = _shut(breakers, request, plan, look, early=True)
     except RedisError as error:
         log.warning("breakers not read", request_id=request.request_id, error=str(error)[:200])
-        return LeftOut()
+        return Selection()
     probes = tuple(
         name
         for branch in plan.branches
         if branch.name not in shut
-        for name in names_of(branch)
+        for name in breakers_of(branch)
         if name in look.breakers
     )
     missing = shut | _overloaded(plan, look)
     # The request was accepted: it waits for overloaded branches that it would fail without.
     if len(missing) == len(plan.branches) or fails_policy(request, plan, missing):
         missing = shut
-    return LeftOut(missing, probes)
+    return Selection(missing, probes)
 
 
-def names_of(branch: BranchPlan) -> tuple[str, str]:
+def breakers_of(branch: BranchPlan) -> tuple[str, str]:
     """The breakers that a branch depends on."""
     return branch.name, store_name(branch.store)
 
@@ -79,7 +79,7 @@ def fails_policy(request: Request, plan: Plan, missing: Iterable[str]) -> bool:
     return question_status(request, plan, others, ()) == Status.FAILED
 
 
-def without(plan: Plan, missing: Mapping[str, Degradation]) -> Plan:
+def without_branches(plan: Plan, missing: Mapping[str, Degradation]) -> Plan:
     """The plan without the missing branches, which names the reasons."""
     notes = (
         StageNote(one.where, StageStatus.SKIPPED, detail=one.reason).to_wire() for one in missing.values()
@@ -93,7 +93,7 @@ def without(plan: Plan, missing: Mapping[str, Degradation]) -> Plan:
     )
 
 
-def not_asked(plan: Plan, missing: Mapping[str, Degradation]) -> dict[str, Degradation]:
+def reasons_not_asked(plan: Plan, missing: Mapping[str, Degradation]) -> dict[str, Degradation]:
     """The reason of each branch, for a plan that is not carried out."""
     detail = f"not asked, since the request fails without {', '.join(missing)}"
     return {
@@ -103,7 +103,7 @@ def not_asked(plan: Plan, missing: Mapping[str, Degradation]) -> dict[str, Degra
     }
 
 
-def give_back(resources: Resources, request: Request, probes: Iterable[str]) -> None:
+def release_probes(resources: Resources, request: Request, probes: Iterable[str]) -> None:
     """Release the claimed breakers of a request that asked no branch after all."""
     try:
         resources.breakers.count(request.request_id, (Outcome(name, "says_nothing") for name in probes))
@@ -116,7 +116,7 @@ def _overloaded(plan: Plan, look: Look) -> dict[str, Degradation]:
     for branch in plan.branches:
         load = look.loads.get(branch.queue)
         # A branch whose limit is more than twice the wait is asked all the same.  An open breaker is a reason of its own.
-        if load is None or not load.over or any(name in look.breakers for name in names_of(branch)):
+        if load is None or not load.over or any(name in look.breakers for name in breakers_of(branch)):
             continue
         if load.over == "length" or (load.age_ms or 0) >= branch.limit_ms / 2:
             found[branch.name] = Degradation(branch_stage(branch.name), Reason.OVERLOAD, str(load))
@@ -129,11 +129,11 @@ def _shut(
     """The branches with an open breaker that this request may not try."""
     found = {}
     for branch in plan.branches:
-        open_ones = [look.breakers[name] for name in names_of(branch) if name in look.breakers]
+        open_ones = [look.breakers[name] for name in breakers_of(branch) if name in look.breakers]
         if not open_ones:
             continue
         may_try = early or not any(look.now_ms < one.open_until_ms for one in open_ones)
-        names = names_of(branch)
+        names = breakers_of(branch)
         if may_try and breakers.claim(request.request_id, names, timeout_s=request.timeout_s, early=early):
             log.info("breaker probed", request_id=request.request_id, branch=branch.name)
             continue

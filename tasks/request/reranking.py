@@ -44,7 +44,7 @@ class RerankedPages(NamedTuple):
     """Why hits were not reranked."""
 
 
-def marked(resources: Resources, plan: Plan) -> Plan:
+def with_reranker_fingerprint(resources: Resources, plan: Plan) -> Plan:
     """The plan with the reranker's fingerprint; if that is not known, the answers are not cached."""
     if plan.rerank is None:
         return plan

@@ -25,12 +25,18 @@ from models.envelope import Degradation, StageNote
 from models.errors import ModelMissing
 from models.plan import Plan
 from tasks.request.answer_cache import with_cached
-from tasks.request.branch_selection import fails_policy, give_back, left_out, not_asked, without
+from tasks.request.branch_selection import (
+    fails_policy,
+    reasons_not_asked,
+    release_probes,
+    select_branches,
+    without_branches,
+)
 from tasks.request.ending import end_failed
 from tasks.request.fanout import Fanout
 from tasks.request.hedging import with_hedges
 from tasks.request.planning import NotOffered, resolve
-from tasks.request.reranking import marked
+from tasks.request.reranking import with_reranker_fingerprint
 
 if TYPE_CHECKING:
     from assembly.resources import Resources
@@ -65,7 +71,9 @@ def plan_request(
             resources, request, Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error)), by="planner"
         )
         return
-    plan = marked(resources, plan.model_copy(update={"warnings": (*plan.warnings, *warnings)}))
+    plan = with_reranker_fingerprint(
+        resources, plan.model_copy(update={"warnings": (*plan.warnings, *warnings)})
+    )
     plan, flight = with_cached(resources, request, plan)
     plan = plan.model_copy(
         update={"stages": (*plan.stages, StageNote(Stage.PLAN, ms=(monotonic() - begun_s) * 1000).to_wire())}
@@ -86,21 +94,21 @@ def _end_unasked(resources: Resources, found: BranchAnswers, *, by: str, is_comp
 
 def _fan_out(resources: Resources, fanout: Fanout, request: Request, plan: Plan, flight: str | None) -> None:
     """Publish the chord of the branches that are asked, or end a request that has failed without the others."""
-    left = left_out(resources, request, plan)
+    left = select_branches(resources, request, plan)
     missing = left.missing
     if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):
-        found = BranchAnswers(request, plan, absent=not_asked(plan, missing))
+        found = BranchAnswers(request, plan, absent=reasons_not_asked(plan, missing))
         _end_unasked(resources, found, by="planner", is_complete=False)
         log.warning("not asked", request_id=request.request_id, missing=list(missing))
         outcome = "closed"
     else:
-        asking = without(plan, missing) if missing else plan
+        asking = without_branches(plan, missing) if missing else plan
         if request.hedge:
             asking = with_hedges(resources, asking)
         outcome = fanout.publish(request.request_id, asking, flight=flight)
     # After `known` (another planner was first) this request keeps its probe.
     if left.probes and outcome in ("follows", "closed"):
-        give_back(resources, request, left.probes)
+        release_probes(resources, request, left.probes)
 
 
 def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: tuple[str, ...] = ()) -> str:

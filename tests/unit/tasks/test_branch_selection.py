@@ -12,7 +12,7 @@ from redis.exceptions import ConnectionError as RedisAway
 from ledger.breakers import Breaker, Look
 from ledger.overload import Load
 from models.plan import Plan
-from tasks.request.branch_selection import fails_policy, left_out, not_asked, without
+from tasks.request.branch_selection import fails_policy, reasons_not_asked, select_branches, without_branches
 from tests.unit.tasks.test_planning import plan_of
 
 NOW_MS = 100_000
@@ -52,8 +52,12 @@ def asked(found: Known, **options: Any) -> tuple[dict[str, str], Plan, Request]:
     """The reasons by branch."""
     request = make_request("bread", **options)
     plan = plan_of(request)
-    left = left_out(cast(Any, found), request, plan)
-    return {name: one.reason for name, one in left.missing.items()}, without(plan, left.missing), request
+    left = select_branches(cast(Any, found), request, plan)
+    return (
+        {name: one.reason for name, one in left.missing.items()},
+        without_branches(plan, left.missing),
+        request,
+    )
 
 
 def test_every_branch_is_asked_if_no_breaker_is_open() -> None:
@@ -86,7 +90,7 @@ def test_the_request_that_claims_a_half_open_branch_and_its_store_asks_it() -> N
 def test_a_half_open_branch_on_an_open_store_is_left_out() -> None:
     found = known(opened("vector", half=True), opened("store:local"))
     request = make_request("bread", branches=["vector", "bm25"])
-    left = left_out(cast(Any, found), request, plan_of(request))
+    left = select_branches(cast(Any, found), request, plan_of(request))
     # Both branches use this store: one request tries it before its time is over.
     assert left.missing == {}
     assert {early for _, early in found.claimed} == {True}
@@ -162,8 +166,8 @@ def test_whether_a_request_fails_without_a_branch_follows_the_rules_of_the_answe
 def test_a_plan_that_is_not_carried_out_has_a_reason_for_every_branch() -> None:
     request = make_request("bread", require=["vector"])
     plan = plan_of(request)
-    left = left_out(cast(Any, known(opened("vector"))), request, plan)
-    assert {name: (one.where, one.reason) for name, one in not_asked(plan, left.missing).items()} == {
+    left = select_branches(cast(Any, known(opened("vector"))), request, plan)
+    assert {name: (one.where, one.reason) for name, one in reasons_not_asked(plan, left.missing).items()} == {
         "bm25": ("search.bm25", "cancelled"),
         "vector": ("search.vector", "breaker_open"),
         "hyde": ("search.hyde", "cancelled"),

@@ -19,7 +19,7 @@ from ledger.protocol import Callback, Part, Snapshot
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
 from tasks.request.ending import FUSION_WORKER, end_joined
-from tasks.request.reranking import Reranking, marked, passage_text, time_for_it_s
+from tasks.request.reranking import Reranking, passage_text, time_for_it_s, with_reranker_fingerprint
 from tests.support.ledger.stepped_ledgers import SteppedMemory
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.unit.fusion.builders import answered, branch, envelopes, fuse_question, hit, plan
@@ -190,13 +190,15 @@ def test_the_plan_names_the_models_fingerprint_and_without_it_nothing_is_cached(
     declare: Declare, tmp_path: Path
 ) -> None:
     resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
-    assert marked(resources, PLAN).models == {"reranker": resources.reranker("tiny").fingerprint}
-    assert marked(resources, PLAN).generation == PLAN.generation
-    missing: Plan = marked(declare(tmp_path / "no/such/model"), PLAN)
+    assert with_reranker_fingerprint(resources, PLAN).models == {
+        "reranker": resources.reranker("tiny").fingerprint
+    }
+    assert with_reranker_fingerprint(resources, PLAN).generation == PLAN.generation
+    missing: Plan = with_reranker_fingerprint(declare(tmp_path / "no/such/model"), PLAN)
     assert (missing.models, missing.generation) == ({}, None)
     assert missing.warnings[0].startswith("cache: model_missing: no model ")
     without = plan((branch("bm25"),))
-    assert marked(resources, without) is without
+    assert with_reranker_fingerprint(resources, without) is without
 
 
 def test_a_model_shares_the_cores_with_the_fusion_workers_that_rerank(
