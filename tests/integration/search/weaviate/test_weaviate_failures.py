@@ -37,7 +37,7 @@ from tests.support.servers.local_http import LocalHttp, QuietHandler
 from tests.support.servers.redis_server import free_port
 from tests.support.servers.weaviate_server import WeaviateServer, shared_weaviate
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 KEY = "the-administrators-key"
 
 

@@ -1,0 +1,134 @@
+"""Weaviate keeps every promise of a store; filters, vectors and hybrid search."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from search.filters import compile_filters
+from search.protocol import Fuses, Search
+from search.weaviate.store import WeaviateStore
+from tests.contracts.store import StoreContract
+from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
+from tests.support.servers.weaviate_server import shared_weaviate
+from tests.support.stores.weaviate_namespaces import found, normalised, vector_documents
+
+
+class TestWeaviateStore(StoreContract):
+    """The contract, on one pair of collections."""
+
+
+class TestFilters:
+    def test_any_filter_on_any_metadata_matches_as_in_other_stores(self, store: WeaviateStore) -> None:
+        store.create("ns", MANIFEST)
+        chance = random.Random(7)
+        values: list[Any] = [1, -1, 0, 2.5, 1e300, 2**53 + 1, True, False, "x", "X y ", " x", "a*b", "", "ß"]
+        values += ["2024-05-01", "2024-05-02", "2024-05-01T23:30:00Z", "2024-05-02T00:30:00+01:00", None, []]
+        values += [["x", "2024-05-03"], [1, 3], {"deep": 4}, "long " * 100]
+        held = [
+            document(
+                f"d{i:02}", "pear", metadata={name: chance.choice(values) for name in ("a", "b", "käse ?")}
+            )
+            for i in range(60)
+        ]
+        store.upsert("ns", held)
+        wanted = [value for value in values if value not in (None, {"deep": 4})]
+        operators = ["gt", "gte", "lt", "lte", "contains", "not", "exists"]
+        tried = 0
+        for _ in range(150):
+            name, operator = chance.choice(["a", "b", "käse ?", "a.deep"]), chance.choice(operators)
+            condition = chance.choice([chance.choice(wanted), {operator: chance.choice(wanted)}])
+            filters = {name: condition, "source": "docs"}
+            compiled = compile_filters(filters)
+            expected = [
+                f"{one.document_id}#0" for one in held if compiled.matches({"source": "docs", **one.metadata})
+            ]
+            assert found(store, "pear", depth=100, filters=filters) == expected, filters
+            tried += bool(expected)
+        assert tried > 40
+
+    def test_wildcards_in_a_part_are_ordinary_characters(self, store: WeaviateStore) -> None:
+        store.create("ns", MANIFEST)
+        store.upsert(
+            "ns", [document("a", "pear", metadata={"n": "a*b"}), document("b", "pear", metadata={"n": "acb"})]
+        )
+        assert found(store, "pear", filters={"n": {"contains": "A*"}}) == ["a#0"]
+        assert found(store, "pear", filters={"n": {"contains": "a?b"}}) == []
+
+
+class TestVectors:
+    def test_a_small_namespace_is_searched_exactly(self, store: WeaviateStore) -> None:
+        chance = np.random.default_rng(5)
+        vectors = normalised(chance.normal(size=(1_500, 32)).astype(np.float32))
+        asked = normalised(chance.normal(size=(20, 32)).astype(np.float32))
+        store.create("ns", replace(MANIFEST, dimension=32))
+        store.upsert("ns", vector_documents(vectors))
+        exact = np.argsort(-(asked @ vectors.T), axis=1)[:, :10]
+        for ranking, expected in zip(
+            store.search_vectors("ns", asked, Search(depth=10, timeout_s=30)), exact, strict=True
+        ):
+            assert [hit.document_id for hit in ranking.hits] == [f"d{i:05}" for i in expected]
+        half = np.argsort(-(asked @ vectors[1::2].T), axis=1)[:, :10] * 2 + 1
+        filtered = store.search_vectors("ns", asked, Search(depth=10, filters={"half": 1}, timeout_s=30))
+        for ranking, expected in zip(filtered, half, strict=True):
+            assert [hit.document_id for hit in ranking.hits] == [f"d{i:05}" for i in expected]
+
+    def test_hnsw_finds_nearly_all_in_a_large_namespace(self) -> None:
+        chance = np.random.default_rng(6)
+        vectors = normalised(chance.normal(size=(2_000, 32)).astype(np.float32))
+        asked = normalised(chance.normal(size=(50, 32)).astype(np.float32))
+        with shared_weaviate(flat_search_cutoff=0) as store:
+            store.create("ns", replace(MANIFEST, dimension=32))
+            store.upsert("ns", vector_documents(vectors))
+            exact = np.argsort(-(asked @ vectors.T), axis=1)[:, :10]
+            hits = sum(
+                len({hit.document_id for hit in ranking.hits} & {f"d{i:05}" for i in expected})
+                for ranking, expected in zip(
+                    store.search_vectors("ns", asked, Search(depth=10, timeout_s=30)), exact, strict=True
+                )
+            )
+        assert hits >= 0.95 * 500
+
+
+class TestHybrid:
+    def test_text_and_vector_are_fused_with_the_given_weight(self, store: WeaviateStore) -> None:
+        assert isinstance(store, Fuses)
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document("text", "pear", vectors=(NORTH,)), document("vector", "plum")])
+        # `text` has both ranks and one full score, `vector` only the other full score; by ranks a/61 + (1 - a)/60
+        # exceeds a/60 except for a = 1.
+        expected = {
+            "relative": {0.0: "text", 0.2: "text", 0.8: "vector", 1.0: "vector"},
+            "ranked": {0.0: "text", 0.2: "text", 0.8: "text", 1.0: "vector"},
+        }
+        fusions: tuple[Literal["relative", "ranked"], ...] = ("relative", "ranked")
+        for fusion in fusions:
+            for alpha, first in expected[fusion].items():
+                (ranking,) = store.search_hybrid(
+                    "ns", ["pear"], questions(EAST), Search(depth=5, timeout_s=30), alpha=alpha, fusion=fusion
+                )
+                assert ranking.hits[0].document_id == first, (fusion, alpha)
+
+    def test_alpha_0_gives_the_order_of_the_text_search(self, store: WeaviateStore) -> None:
+        chance = random.Random(11)
+        texts = [" ".join(f"w{chance.randrange(60)}" for _ in range(20)) for _ in range(1_000)]
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document(f"d{i:04}", text) for i, text in enumerate(texts)])
+        (deep,) = store.search_text("ns", ["w1 w2 w3"], Search(depth=1_000, timeout_s=30))
+        (ranking,) = store.search_hybrid(
+            "ns", ["w1 w2 w3"], questions(EAST), Search(depth=10, timeout_s=30), alpha=0.0, fusion="ranked"
+        )
+        scores = {hit.passage_id: hit.score for hit in deep.hits}
+        # Weaviate chooses the order of equal scores.
+        assert [scores[hit.passage_id] for hit in ranking.hits] == [hit.score for hit in deep.hits[:10]]
+
+    def test_a_question_without_a_term_uses_only_its_vector(self, store: WeaviateStore) -> None:
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document("a", "pear"), document("b", "pear", vectors=(NORTH,))])
+        (ranking,) = store.search_hybrid(
+            "ns", ["the of"], questions(NORTH), Search(depth=1, timeout_s=30), alpha=0.0, fusion="relative"
+        )
+        assert [hit.document_id for hit in ranking.hits] == ["b"]

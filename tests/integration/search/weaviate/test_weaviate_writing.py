@@ -1,0 +1,179 @@
+"""Writing documents to Weaviate and rebuilding a namespace, also after interruptions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from weaviate.collections.classes.batch import DeleteManyReturn
+
+from models.documents import Document
+from models.errors import InvalidAnswer, NotConfigured, PartlyWritten, StoreUnavailable
+from search.protocol import Search
+from search.weaviate.store import WeaviateStore
+from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
+from tests.support.servers.weaviate_server import shared_weaviate
+from tests.support.stores.weaviate_namespaces import found, normalised, tenants, vector_documents
+
+
+class TestWriting:
+    def test_a_document_that_cannot_be_written_is_named_and_the_others_are_written(
+        self, store: WeaviateStore
+    ) -> None:
+        store.create("ns", MANIFEST)
+        bad = [
+            document("bad metadata", "pear", metadata={"a": {1, 2}}),
+            document("bad text", "pear \ud800"),
+            document("not a number", "pear", metadata={"a": float("nan")}),
+        ]
+        with pytest.raises(PartlyWritten) as raised:
+            store.upsert("ns", [document("a", "pear"), *bad, document("b", "pear", "plum")])
+        assert set(raised.value.failures) == {"bad metadata", "bad text", "not a number"}
+        assert raised.value.generation == store.generation("ns")
+        assert found(store, "pear") == ["a#0", "b#0"]
+        assert store.revisions("ns", "docs") == {"a": "1", "b": "1"}
+
+    def test_writing_a_document_again_removes_what_an_interrupted_batch_left(
+        self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document("a", "pear")])
+        with monkeypatch.context() as cut:
+            cut.setattr(store, "_send", then_cut_off(store._send))
+            with pytest.raises(StoreUnavailable):
+                store.upsert("ns", [document("a", *["plum"] * 6, revision="2")])
+        # The passages were written, their head is still the old one.
+        assert store.revisions("ns", "docs") == {"a": "1"}
+        store.upsert("ns", [document("a", "cherry", "cherry", revision="3")])
+        assert found(store, "plum") == []
+        assert found(store, "cherry") == ["a#0", "a#1"]
+        assert [state.passages for state in store.namespaces()] == [2]
+
+    def test_a_rebuild_keeps_the_last_of_two_equal_ids(
+        self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("search.weaviate.namespace_lifecycle._REBUILD_BATCH", 1)
+        store.rebuild("ns", MANIFEST, [document("a", "pear", "pear", "pear"), document("a", "plum")])
+        assert found(store, "pear") == []
+        assert found(store, "plum") == ["a#0"]
+
+    def test_a_deletion_that_deletes_nothing_ends(
+        self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store.create("ns", MANIFEST)
+        asked: list[int] = []
+
+        async def delete_many(*_: Any, **__: Any) -> DeleteManyReturn[None]:
+            asked.append(1)
+            assert len(asked) < 3, "it goes on for ever"
+            return DeleteManyReturn(failed=10_000, matches=10_000, objects=None, successful=0)
+
+        monkeypatch.setattr(
+            "weaviate.collections.data.executor._DataCollectionExecutor.delete_many", delete_many
+        )
+        with pytest.raises(StoreUnavailable, match="deleted 0 of 10,000"):
+            store.delete("ns", ["a"])
+
+    def test_long_listings_are_complete(self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("search.weaviate.lookups._LISTED_AT_ONCE", 7)
+        monkeypatch.setattr("search.weaviate.lookups._LISTED_ABOUT", 100)
+        store.create("ns", MANIFEST)
+        store.upsert("ns", [document(f"d{i}", revision=str(i)) for i in range(60)])
+        assert store.revisions("ns", "docs") == {f"d{i}": str(i) for i in range(60)}
+
+    def test_a_store_without_texts_refuses_to_show_them(self) -> None:
+        with shared_weaviate(texts=False) as store:
+            store.create("ns", MANIFEST)
+            store.upsert("ns", [document("a", "pear")])
+            assert found(store, "pear") == ["a#0"]
+            with pytest.raises(NotConfigured, match="texts = true"):
+                store.texts("ns", ["a#0"])
+            with pytest.raises(NotConfigured, match="texts = true"):
+                store.list_documents("ns", Search(depth=1), order_by="year", descending=True)
+
+
+class TestRebuilding:
+    def test_searches_go_on_during_a_rebuild(self, store: WeaviateStore) -> None:
+        def version(first: int) -> list[Document]:
+            return [document(f"d{n:02}", "pear") for n in range(first, first + 40)]
+
+        store.create("ns", MANIFEST)
+        generation = store.upsert("ns", version(0))
+        seen: list[list[str]] = []
+        wrong: list[Exception] = []
+        ended = threading.Event()
+
+        def search() -> None:
+            while not ended.is_set():
+                try:
+                    (ranking,) = store.search_vectors("ns", questions(EAST), Search(depth=100, timeout_s=30))
+                    seen.append(found(store, "pear", depth=100))
+                    seen.append([hit.passage_id for hit in ranking.hits])
+                    listed = store.list_documents(
+                        "ns", Search(depth=100, timeout_s=30), order_by="n", descending=True
+                    )
+                    seen.append([hit.passage_id for hit in listed.hits])
+                    assert len(store.texts("ns", ["d10#0", "d39#0"], timeout_s=30)) == 2
+                except Exception as error:
+                    wrong.append(error)
+
+        searching = [threading.Thread(target=search) for _ in range(3)]
+        for thread in searching:
+            thread.start()
+        for n in range(1, 4):
+            assert store.rebuild("ns", replace(MANIFEST, language="it"), version(n)) == generation + n
+        last = found(store, "pear", depth=100)
+        ended.set()
+        for thread in searching:
+            thread.join(60)
+        assert wrong == []
+        versions = [[f"{one.document_id}#0" for one in version(n)] for n in range(4)]
+        assert last == versions[3]
+        # Each search saw one build whole.
+        assert [one for one in seen if one not in versions] == []
+        assert {versions.index(one) for one in seen} >= {0, 1, 2}
+        assert len(tenants(store)) == 1
+
+    def test_a_rebuild_may_change_the_dimension_or_create_the_namespace(self, store: WeaviateStore) -> None:
+        turned = normalised(np.ones((3, 7), np.float32))
+        generation = store.rebuild("ns", replace(MANIFEST, dimension=7), vector_documents(turned))
+        again = store.rebuild("ns", MANIFEST, [document("a", "pear", vectors=(NORTH,))])
+        (ranking,) = store.search_vectors("ns", questions(NORTH), Search(depth=5, timeout_s=30))
+        assert [hit.passage_id for hit in ranking.hits] == ["a#0"]
+        assert [state.passages for state in store.namespaces()] == [1]
+        assert again == store.generation("ns") == generation + 1
+
+    def test_a_failed_rebuild_changes_nothing_and_the_next_removes_its_tenant(
+        self, store: WeaviateStore
+    ) -> None:
+        store.create("ns", MANIFEST)
+        generation = store.upsert("ns", [document("a", "pear")])
+
+        def documents() -> Iterator[Document]:
+            yield document("b", "pear")
+            raise InvalidAnswer("the model is gone")
+
+        for _ in range(2):
+            with pytest.raises(InvalidAnswer, match="the model is gone"):
+                store.rebuild("ns", MANIFEST, documents())
+        assert (found(store, "pear"), store.generation("ns")) == (["a#0"], generation)
+        assert len(tenants(store)) == 2
+        with pytest.raises(PartlyWritten, match="bad"):
+            store.rebuild("ns", MANIFEST, [document("bad", "pear \ud800"), document("c", "pear")])
+        assert found(store, "pear") == ["c#0"]
+        assert len(tenants(store)) == 1
+        assert store.upsert("ns", [document("d", "pear")]) == generation + 2
+        assert store.drop("ns")
+        assert tenants(store) == []
+
+
+def then_cut_off(written: Callable[..., object]) -> Callable[..., None]:
+    def cut_off(*given: Any) -> None:
+        written(*given)
+        raise StoreUnavailable("cut off")
+
+    return cut_off
