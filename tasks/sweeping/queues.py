@@ -1,7 +1,6 @@
-"""What waits on each queue: one answer for `chorale status`, for admission and for whoever must slow down.
+"""What waits on each queue, for `chorale status`, admission and producers that must slow down.
 
-Where the broker is the ledger's Redis, lists are read; any other broker is asked by a passive declaration, as kombu
-has it for all of them.
+If the broker is the ledger's Redis, its lists are read.  Any other broker is asked by kombu's passive declaration.
 """
 
 from __future__ import annotations
@@ -33,34 +32,34 @@ class QueueState:
     """One queue at one moment."""
 
     length: int | None
-    """Messages that no worker has taken; None where the broker does not say."""
+    """Messages that no worker has taken; None if the broker does not tell."""
     age_s: float | None = None
-    """How long its oldest message has waited for a worker; None where it is empty or this cannot be known: the
-    message of a request that has ended says nothing.  Through a broker that shows no message, the time since the
-    queue was last seen empty or shrinking."""
+    """How long the oldest message has waited for a worker; None if the queue is empty, or if this is unknown because the
+    message's request has ended.  With a broker that shows no messages: the time since the queue was last seen empty or
+    shrinking."""
     workers: int | None = None
-    """Who consumes from it; None where the broker does not say."""
+    """Number of consumers; None if the broker does not tell."""
     oldest: str | None = None
-    """Which message is the oldest: while it stays, nobody serves the queue."""
+    """The tag of the oldest message: while it stays, nobody serves the queue."""
 
 
 class Queues(Protocol):
     def states(self) -> dict[str, QueueState]:
-        """By queue.  Raises RedisError, or where the broker is another server `chorale_client.publisher.BROKER_ERRORS`."""
+        """By queue.  Raises RedisError, or `chorale_client.publisher.BROKER_ERRORS` if the broker is another server."""
         ...
 
     def close(self) -> None: ...
 
 
 def open_queues(redis: Redis, queues: Sequence[str], *, broker_url: str | None = None) -> Queues:
-    """`broker_url` is Celery's broker where that is another server than `redis`."""
+    """`broker_url` is Celery's broker if that is another server than `redis`."""
     return ListedQueues(redis, queues) if broker_url is None else DeclaredQueues(broker_url, queues)
 
 
 def queue_states(
     redis: Redis, queues: Sequence[str], *, broker_url: str | None = None
 ) -> dict[str, QueueState]:
-    """One look; who looks again and again keeps what `open_queues` gives."""
+    """Look once.  For repeated looks, keep the object that `open_queues` returns."""
     opened = open_queues(redis, queues, broker_url=broker_url)
     try:
         return opened.states()
@@ -69,7 +68,7 @@ def queue_states(
 
 
 class ListedQueues:
-    """The lists of the ledger's own Redis: lengths and oldest messages in one trip, ages in a second one."""
+    """The lists of the ledger's Redis: lengths and oldest messages in one round trip, ages in a second one."""
 
     def __init__(self, redis: Redis, queues: Sequence[str]) -> None:
         self._redis = redis
@@ -90,7 +89,7 @@ class ListedQueues:
         return states
 
     def close(self) -> None:
-        """The client is the caller's."""
+        """Does nothing: the client is the caller's."""
 
     def _waiting_since_ms(self, messages: Sequence[Message], now_ms: int) -> dict[str, float | None]:
         if not messages:
@@ -116,7 +115,7 @@ class ListedQueues:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a queued message says of itself; `request_id` is empty where it belongs to no accepted request."""
+    """The ids in a queued message; `request_id` is empty if it belongs to no accepted request."""
 
     tag: str
     task: str
@@ -125,12 +124,12 @@ class Message:
 
 
 def read_message(raw: bytes) -> Message | None:
-    """From the JSON document on a list; None for what nobody of ours wrote."""
+    """Read the JSON document on a list; None if it is no message of this service."""
     try:
         message: dict[str, Any] = json.loads(raw)
         arguments, kwargs, _ = json.loads(b64decode(message["body"]))
         tag, task = str(message["properties"]["delivery_tag"]), str(message["headers"]["task"])
-        # A bare call by the task's name brings a whole request, which no entry knows yet.
+        # A call by task name brings a whole request, which the ledger does not know yet.
         is_part_of_one = task in (TASK_RETRIEVE, TASK_FUSE) or task.startswith(_SEARCHES)
         if arguments or kwargs.get("request") is not None or not is_part_of_one:
             return Message(tag, task, "")
@@ -142,7 +141,7 @@ def read_message(raw: bytes) -> Message | None:
 def _since_ms(
     one: Message, fields: Sequence[bytes | None], moment: float | None, now_ms: int
 ) -> float | None:
-    """When the message was put on its queue; None where its request no longer waits for it."""
+    """When the message was put on its queue; None if its request no longer waits for it."""
     state, accepted_at, fuse_sent, plan, limit, status = fields
     if one.task == TASK_RETRIEVE:
         return float(accepted_at) if state == b"accepted" and accepted_at else None
@@ -159,20 +158,20 @@ def _since_ms(
 
 
 def _published_ms(fuse_sent: int, moment: float | None, now_ms: int) -> float | None:
-    """The callback leaves no date, but each time it is published the request's next moment is a step away."""
+    """When the callback was published.  It has no date, but each publication moves the request's next moment a step."""
     if fuse_sent == 0 or moment is None:
         return None
     return min(moment, now_ms if fuse_sent >= PROTOCOL.fuses else moment) - PROTOCOL.fuse_every_ms * fuse_sent
 
 
 class DeclaredQueues:
-    """Any broker, through kombu; remembers what it saw, since a broker of this kind shows no message."""
+    """Any broker, through kombu.  Remembers earlier lengths, since such a broker shows no messages."""
 
     def __init__(self, broker_url: str, queues: Sequence[str]) -> None:
         self._connection = Connection(
             celery_url(broker_url), ssl=broker_tls(broker_url), connect_timeout=CONNECT_LIMIT_S
         )
-        # The virtual transports count no consumers.
+        # kombu's virtual transports do not count consumers.
         self._counts_workers = not is_redis(celery_url(broker_url))
         self._queues = list(queues)
         self._lengths: dict[str, int] = {}
@@ -185,7 +184,7 @@ class DeclaredQueues:
         self._connection.release()
 
     def _state(self, queue: str) -> QueueState:
-        # A channel is closed by its first error, here a queue that nobody declared yet.
+        # The first error closes a channel; here, the queue may not be declared yet.
         with self._connection.channel() as channel:
             try:
                 found = channel.queue_declare(queue, passive=True)

@@ -1,6 +1,6 @@
-"""A worker's sign of life in Redis, from which the supervisor and `chorale status` know it.
+"""A worker's heartbeat in Redis, which the supervisor and `chorale status` read.
 
-It stops when a task runs longer than it may, so that a hung worker looks like a dead one and is restarted.
+It stops when a task runs too long, so that a hung worker looks like a dead one and is restarted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tasks.celery_surface.in_hand import task_ids_in_hand
 EVERY_S = 1.0
 KEPT_S = 10
 HUNG_AFTER_S = 60.0
-"""A part of a request never takes so long: its own limits end it before."""
+"""No part of a request takes so long: its own limits end it before."""
 
 
 class Heartbeat:
@@ -56,7 +56,7 @@ class Heartbeat:
             self._client.delete(self._key)
 
     def beat(self) -> None:
-        """Once; a worker that is stuck in a task leaves no sign."""
+        """Write the heartbeat once, unless the worker is stuck in a task."""
         busy_s = time.monotonic() - self._busy_since_s if self._busy_since_s is not None else 0.0
         if self._hung_after_s is not None and busy_s > self._hung_after_s:
             return
@@ -67,7 +67,7 @@ class Heartbeat:
             "pid": os.getpid(),
             "queues": self._queues,
             "wire": WIRE_VERSION,
-            # What of its queues it has in hand.
+            # Ids of the messages that it has in hand.
             "tasks": task_ids_in_hand(),
             "about": self.about,
         }
