@@ -1,4 +1,4 @@
-"""Requests in flight: who is expected, who has answered, when to join, when to end, and the terminal write.
+"""Requests in flight: which branches are expected and have answered, when to join and to end, and the terminal write.
 
-Knows Redis and the words on the wire; no Celery and no settings.
+The ledger knows Redis and the words on the wire, but no Celery and no settings.  All Lua of the service is in `scripts/`.
 """

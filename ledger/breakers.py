@@ -1,11 +1,11 @@
-"""Breakers of branches and stores: what failed again and again is not asked for a while, then by one request alone.
+"""Breakers of branches and stores: after several failures in a row a branch is not asked for a while, then by one request.
 
     closed  --N failures in a row-->  open  --its time is over-->  half open: one probe
       ^ an answer, whoever brought it                                   |  its failure: open again
       +-----------------------------------------------------------------+
 
-Whoever ends a request counts its outcomes (`count`); whoever plans one looks (`look`) and claims the probe.  A breaker
-that is closed and has counted nothing has no key.
+The process that ends a request counts its outcomes (`count`); the process that plans a request reads the breakers (`look`)
+and claims the probe.  A closed breaker without failures has no key.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from ledger.outcomes import Outcome
 from ledger.overload import Load, read_loads, read_retry_after_ms
 
 ALL_WELL_FOR_S = 0.1
-"""How long a process that found every breaker closed and no overload need not look again."""
+"""How long a process reuses a look that found every breaker closed and no overload."""
 FORGOTTEN_AFTER_MS = 600_000
-"""Failures so far apart are not in a row; nor are durations so old of use."""
+"""Failures farther apart are not in a row; durations that are older are dropped."""
 DURATIONS_KEPT = 200
 FEWEST_DURATIONS = 20
-"""The 95th percentile of fewer would be one of the slowest two."""
+"""With fewer durations the 95th percentile would be one of the two slowest."""
 CLAIM_GRACE_MS = 1_000
-"""How long after its request's own time a probe that said nothing keeps the next one waiting."""
+"""A probe without a result blocks the next one until its request's time limit and this grace have passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """One that is not closed; times are milliseconds by the Redis server's clock."""
+    """A breaker that is not closed; times are milliseconds by the Redis server's clock."""
 
     name: str
     """A branch's name, or `store:<store>`."""
     opened_at_ms: int
     open_until_ms: int
     is_probed: bool
-    """A request is trying it at this moment."""
+    """A request is probing it at present."""
     failures: int
-    """In a row."""
+    """Failures in a row."""
     reason: str
-    """Of the last failure."""
+    """The reason of the last failure."""
 
     def state(self, now_ms: int) -> str:
         return "open" if now_ms < self.open_until_ms else "half_open"
@@ -63,15 +63,15 @@ class Breaker:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What planning must know, at one moment."""
+    """What a planner has to know, at one moment."""
 
     now_ms: int
     breakers: Mapping[str, Breaker] = field(default_factory=dict)
-    """Those that are not closed, by name."""
+    """Breakers that are not closed, by name."""
     loads: Mapping[str, Load] = field(default_factory=dict)
-    """By queue; empty where no sweeper looks."""
+    """By queue; empty if no sweeper measures them."""
     retry_after_ms: int | None = None
-    """New requests are refused for about so long; None: they are let in."""
+    """New requests are refused for about this time; None: they are accepted."""
 
     @property
     def is_well(self) -> bool:
@@ -80,7 +80,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A breaker that this call opened or closed."""
+    """A breaker that a call opened or closed."""
 
     name: str
     is_open: bool
@@ -89,7 +89,7 @@ class Turned:
 class Breakers:
     """Thread-safe.  The client must not decode responses; every method raises RedisError.
 
-    `failures` in a row open one (0: never) for `open_s` seconds.
+    `failures` in a row open a breaker (0: never) for `open_s` seconds.
     """
 
     def __init__(self, client: Redis, *, failures: int, open_s: float) -> None:
@@ -102,7 +102,7 @@ class Breakers:
         self._slowest: dict[str, tuple[float, int | None]] = {}
 
     def look(self, names: Iterable[str]) -> Look:
-        """The present state of these; one that was all well is given again for a moment."""
+        """The present state of these breakers; reused for ALL_WELL_FOR_S if all are closed and nothing is overloaded."""
         wanted = frozenset(names)
         with self._lock:
             if self._well is not None:
@@ -118,15 +118,15 @@ class Breakers:
         return look
 
     def claim(self, request_id: str, names: Sequence[str], *, timeout_s: float, early: bool = False) -> bool:
-        """Whether this request may try all of these that are open; then no other may until it has ended.
+        """Claim the open ones of these breakers for this request; no other request may try them until it has ended.
 
-        `early`: before their time is over.
+        `early`: also before `open_until`.  Returns whether the request may try them.
         """
         args = [request_id, round(timeout_s * 1000) + CLAIM_GRACE_MS, "1" if early else "", *names]
         return bool(self._scripts.run("probe", args=args))
 
     def count(self, request_id: str, outcomes: Iterable[Outcome]) -> tuple[Turned, ...]:
-        """Count what an ended request said, once a request."""
+        """Count the outcomes of an ended request; call it once for each request."""
         kept_ms = max(FORGOTTEN_AFTER_MS, 2 * self._open_ms)
         args: list[Any] = [request_id, self._failures, self._open_ms, kept_ms, DURATIONS_KEPT]
         for one in outcomes:
@@ -136,8 +136,8 @@ class Breakers:
         return tuple(Turned(name.decode(), word == b"opened") for name, word in turned)
 
     def p95_ms(self, branches: Sequence[str]) -> dict[str, int | None]:
-        """From a request's acceptance to the branch's answer, the 95th percentile of the last answers; None: too few
-        are known.  A second old at most."""
+        """By branch, the 95th percentile of the time from acceptance to answer; None: too few answers are known.  The
+        figures are at most a second old."""
         now_s = time.monotonic()
         with self._lock:
             old = [name for name in branches if self._slowest.get(name, (0.0, None))[0] < now_s]

@@ -1,6 +1,6 @@
-"""What the end of a request says about each branch and each store that it asked: what breakers count.
+"""What the end of a request says about each branch and store that it asked: the outcomes that breakers count.
 
-Pure: from a plan, the envelopes and the absences to outcomes.
+Pure functions of a plan, its envelopes and its absent branches.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from models.plan import BranchPlan, Plan
 Verdict = Literal["answered", "failed", "says_nothing"]
 
 SHORTEST_FAIR_MS = 500
-"""Who gives a request less than this says more about the time limit than about the branch that missed it."""
+"""A shorter time limit says more about itself than about the branch that missed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Against whom a reason counts; the others it says nothing about."""
+    """What a reason counts against."""
 
     branch: bool = False
     store: bool = False
     by_the_clock: bool = False
-    """It counts only where the branch was given a fair time."""
+    """The reason counts only if the branch had a fair time."""
     why: str = ""
 
 
@@ -47,29 +47,29 @@ COUNTS: Mapping[Reason, Counts] = {
     Reason.BREAKER_OPEN: Counts(why="not asked"),
     Reason.OVERLOAD: Counts(why="not asked"),
 }
-"""A reason that is not in here counts as `error`; those of a stage's `skipped` never reach a branch."""
+"""An unknown reason counts as `error`.  The reasons of skipped stages never reach a branch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of one branch (`vector`) or one store (`store:local`) in one request."""
+    """The outcome of one branch (`vector`) or one store (`store:local`) in one request."""
 
     name: str
     verdict: Verdict
     reason: str = ""
     answered_after_ms: int | None = None
-    """From acceptance to the branch's answer."""
+    """Milliseconds from acceptance to the branch's answer."""
 
 
 def store_name(store: str) -> str:
-    """A store among the breakers; a branch's name has no colon."""
+    """The breaker name of a store; a branch's name has no colon."""
     return f"store:{store}"
 
 
 def outcomes(
     plan: Plan, envelopes: Mapping[str, Envelope], absent: Mapping[str, Degradation], *, timeout_s: float
 ) -> tuple[Outcome, ...]:
-    """One for each branch of the plan, then one for each store; `absent`: why a branch left no envelope."""
+    """One outcome for each branch of the plan, then one for each store.  `absent`: why a branch left no envelope."""
     branches: list[Outcome] = []
     of_store: dict[str, list[Outcome]] = {}
     for branch in plan.branches:
@@ -91,7 +91,7 @@ def outcomes(
 
 
 def ended_before_its_store(envelope: Envelope) -> bool:
-    """A language model, which has a breaker of its own, failed or was not asked, and nothing was searched."""
+    """Whether a language model failed or was skipped before the search.  Language models have their own breakers."""
     return any(
         note.stage in (Stage.HYPOTHESIS, Stage.EXPAND)
         and note.status in (StageStatus.FAILED, StageStatus.SKIPPED)
@@ -107,14 +107,14 @@ def counts_of(reason: str) -> Counts:
 
 
 def _of_store(name: str, found: Iterable[Outcome]) -> Outcome:
-    """Once a request: an answer of any branch outweighs what the others say."""
+    """One outcome for the store: an answer of any of its branches outweighs the others."""
     by_verdict = {one.verdict: one for one in found}
     first = next(by_verdict[v] for v in ("answered", "failed", "says_nothing") if v in by_verdict)
     return Outcome(store_name(name), first.verdict, first.reason)
 
 
 def _was_fair(branch: BranchPlan, timeout_s: float) -> bool:
-    # A limit below the request's own was declared for this branch, so its maker holds it to be enough.
+    # A limit below the request's own was declared for this branch, and counts as enough.
     timeout_ms = timeout_s * 1000
     return branch.limit_ms < round(timeout_ms) or timeout_ms >= SHORTEST_FAIR_MS
 

@@ -1,5 +1,5 @@
-"""What waits on each queue and which queues are over their bounds: written by the acting sweeper, read when planning
-and by `accept`."""
+"""The load of each queue, and which queues are over their bounds.  The acting sweeper writes it; planners and `accept`
+read it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from redis import Redis
 from ledger.lua import ledger_scripts
 
 EXPIRES_MS = 2_000
-"""No refusal outlives its sweeper by more."""
+"""TTL of the loads: refusals end so soon after the last sweeper."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One queue."""
+    """The load of one queue."""
 
     length: int
     age_ms: int | None = None
-    """How long its oldest message has waited; None: it is empty, or not known."""
+    """How long its oldest message has waited; None: the queue is empty, or the age is unknown."""
     over: str = ""
-    """The bound it is over: `length` or `age`; empty: none."""
+    """The bound that it exceeds: `length`, `age`, or empty for none."""
 
     def __str__(self) -> str:
         age = "" if self.age_ms is None else f", the oldest for {self.age_ms / 1000:.1f} s"
@@ -31,13 +31,13 @@ class Load:
 
 
 class Overload:
-    """Raises RedisError."""
+    """Writes the loads.  Raises RedisError."""
 
     def __init__(self, client: Redis) -> None:
         self._scripts = ledger_scripts(client)
 
     def write(self, sweeper: str, loads: Mapping[str, Load], *, retry_after_ms: int | None) -> bool:
-        """Put this in place of what was there; False: another sweeper acts by now.
+        """Replace the loads; False: another sweeper acts by now.
 
         With `retry_after_ms` new requests are refused.
         """
@@ -55,7 +55,7 @@ class Overload:
 
 
 def read_loads(flat: Sequence[bytes]) -> dict[str, Load]:
-    """By queue, from what the hash holds."""
+    """The loads by queue, from the fields of the hash."""
     fields = _fields(flat)
     queues = [name.removeprefix("length:") for name in fields if name.startswith("length:")]
     return {
@@ -69,7 +69,7 @@ def read_loads(flat: Sequence[bytes]) -> dict[str, Load]:
 
 
 def read_retry_after_ms(flat: Sequence[bytes]) -> int | None:
-    """New requests are refused for about so long; None: they are let in."""
+    """New requests are refused for about this time; None: they are accepted."""
     found = _fields(flat).get("retry_after_ms")
     return None if found is None else int(found)
 

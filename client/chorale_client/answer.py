@@ -1,6 +1,6 @@
-"""What comes back.  Read tolerantly: words are open strings, fields of newer versions are left out.
+"""The answer to a request.  It is read tolerantly: words are open strings, and unknown fields are ignored.
 
-What the request did not include is empty here: None, "" or an empty collection.
+Fields that the request did not include are empty: None, "" or an empty collection.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class _Read(BaseModel):
 
 
 class Degradation(_Read):
-    """What was missing, and why."""
+    """A part of the answer that is missing, and why."""
 
     where: str
     """A stage, or `search.<branch>`."""
     reason: str
-    """A word of `chorale_client.words.Reason`, which says what follows from it."""
+    """A word of `chorale_client.words.Reason`; `chorale_client.words.REASONS` says what follows from it."""
     detail: str = ""
 
 
@@ -34,34 +34,34 @@ class StageLine(_Read):
     status: str = "ok"
     """`ok`, `partial`, `skipped` or `failed`."""
     ms: float = 0.0
-    """Milliseconds it took."""
+    """Duration in milliseconds."""
     n_in: int | None = None
-    """How many hits, passages or questions went in."""
+    """Number of hits, passages or questions that went in."""
     n_out: int | None = None
     start_ms: float | None = None
-    """When it began, in milliseconds from the acceptance of the request."""
+    """Start, in milliseconds after the acceptance of the request."""
     detail: str | None = None
 
 
 class Snippet(_Read):
-    """The part of the passage that answers to the question best."""
+    """The part of the passage that matches the question best."""
 
     text: str
     highlights: tuple[tuple[int, int], ...] = ()
-    """[start, end) in `text`, in characters."""
+    """Ranges [start, end) in `text`, in characters."""
 
 
 class BranchScore(_Read):
-    """What one branch said of a hit."""
+    """What one branch says about a hit."""
 
     rank: int
     """Among the branch's documents, from 1."""
     score: float | None = None
     """On the branch's own scale."""
     normalised: float
-    """What the fusion method made of rank or score."""
+    """The rank or score as the fusion method normalised it."""
     weight: float
-    """What the value counts: the branch's weight, or under `rrf-grouped` its share of its group's weight."""
+    """The branch's weight; with `rrf-grouped` the branch's share of its group's weight."""
     contribution: float
     """weight x normalised."""
     passage_id: str
@@ -69,35 +69,35 @@ class BranchScore(_Read):
 
 
 class Folded(_Read):
-    """A copy that gave way to the hit."""
+    """A copy of the hit that is not listed by itself."""
 
     document_id: str
     why: str
     """`exact_copy` or `near_duplicate`."""
     similarity: float | None = None
-    """1 for an exact copy; None where only the group is known."""
+    """1 for an exact copy; None if only the group is known."""
 
 
 class Rerank(_Read):
-    """What the reranker said of a hit."""
+    """What the reranker says about a hit."""
 
     score: float | None = None
     """Between 0 and 1 (the sigmoid of the cross-encoder's logit); comparable between questions."""
     stage: str
-    """`reranked`; `coarse_fallback`: it was to be, and time or model failed; `coarse_only`: it was not to be."""
+    """`reranked`; `coarse_fallback`: reranking failed or had no time; `coarse_only`: the hit was not to be reranked."""
     fused_score: float | None = None
-    """Sum of the contributions x product of the boosts, which the hit's score was before."""
+    """The hit's score before reranking: sum of the contributions x product of the boosts."""
 
 
 class Hit(_Read):
     """A document with its best passage; score = sum of its contributions x product of its boosts, unless reranked."""
 
     rank: int
-    """From 1, counted over the pages."""
+    """From 1, counted through all pages."""
     document_id: str
     passage_id: str
     score: float
-    """Falls with the rank; comparable within one answer."""
+    """Decreases with the rank; comparable within one answer."""
     score_kind: str = ""
     """The scale of `score`: the fusion method's name, or `rerank`."""
     title: str | None = None
@@ -112,11 +112,11 @@ class Hit(_Read):
     language: str | None = None
     url: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
-    """What was indexed with the document, without the fields above."""
+    """The metadata that was indexed with the document, without the fields above."""
     branches: dict[str, BranchScore] = Field(default_factory=dict)
     """By branch name."""
     boosts: dict[str, float] = Field(default_factory=dict)
-    """Factors by name: `authority`, `recency`, and `bound`, which holds a hit back; those that are not 1."""
+    """Factors by name, except those that are 1: `authority`, `recency`, and `bound`, which limits a hit's score."""
     rerank: Rerank | None = None
     folded: tuple[Folded, ...] = ()
     """Copies of the document that this hit stands for."""
@@ -130,11 +130,7 @@ class QuestionAnswer(_Read):
     hits: tuple[Hit, ...] = ()
     """Best first."""
     total_matches: int | None = None
-    """At least so many documents matched."""
-    confidence: float | None = None
-    """Probability that a relevant document is among the hits; None where it is not computed."""
-    context: Any = None
-    """The hits' texts in one piece for a language model, where the request asked for it."""
+    """At least this many documents matched."""
     ordered_by: str = "score"
     coverage: float = 0.0
     """Share of the hits that branches of several groups found."""
@@ -146,13 +142,13 @@ class Answer(_Read):
     """The end of a request; for `status` see `chorale_client.words.Status`."""
 
     v: int = WIRE_VERSION
-    """Version of the wire format that the service wrote."""
+    """Wire version that the service wrote."""
     request_id: str
     correlation_id: str | None = None
     status: str
     """The worst of the questions' statuses, or how the request ended without them."""
     degraded: tuple[Degradation, ...] = ()
-    """What was missing; empty when the answer is whole."""
+    """What is missing; empty if the answer is complete."""
     stages: tuple[StageLine, ...] = ()
     warnings: tuple[str, ...] = ()
     cached: bool = False
@@ -160,18 +156,18 @@ class Answer(_Read):
     took_ms: float = 0.0
     """Milliseconds from acceptance to end, by the Redis server's clock."""
     retry_after_s: float | None = None
-    """Of a refused request: in how many seconds it is worth asking again."""
+    """For a refused request: seconds after which it is worth asking again."""
     questions: tuple[QuestionAnswer, ...] = ()
-    """In the request's order; empty where the request ended before any was answered."""
+    """In the order of the request; empty if the request ended before any question was answered."""
 
     @property
     def hits(self) -> tuple[Hit, ...]:
-        """Of the first question."""
+        """The hits of the first question."""
         return self.questions[0].hits if self.questions else ()
 
     @classmethod
     def from_wire(cls, wire: str | bytes | Mapping[str, Any]) -> Answer:
-        """Read the JSON document, or what it was decoded to; raises pydantic's ValidationError."""
+        """Read a JSON document or its decoded form; raises pydantic's ValidationError."""
         if isinstance(wire, str | bytes):
             return cls.model_validate_json(wire)
         return cls.model_validate(wire)

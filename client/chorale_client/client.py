@@ -1,4 +1,4 @@
-"""The thin client: one line for the simple case, the same ledger as everybody for the rest."""
+"""The thin client: `Chorale` sends questions and documents to a running pipeline."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from chorale_client.time_limit import TimeLimit, keep_to
 from chorale_client.words import TASK_DELETE, TASK_INDEX, WIRE_VERSION
 
 ATTEMPTS_TO_ACCEPT = 2
-"""The first may meet a connection that a restarted server has closed."""
+"""The first attempt may use a connection that a restarted server has closed."""
 RECONNECT_S = 0.05
-"""Between attempts to go on with a request that was accepted."""
+"""Pause between attempts to reconnect for an accepted request."""
 LAST_WORD_S = 0.3
-"""How long a caller whose waiting is over may take to end its request; after that it is told that Redis is away."""
+"""Time to end a request after the wait for it is over; then the caller gets ServiceUnavailable."""
 
 LOOK_AGAIN_S = 0.05
-"""Between two looks at whether documents are indexed."""
+"""Pause between two checks whether documents are indexed."""
 
 MOST_CONNECTIONS = 2**31
-"""Each thread that waits has one of its own; the pool's own bound of 100 would turn the next one away."""
+"""Each waiting thread has its own connection; the pool's default limit of 100 would refuse further threads."""
 LOOKUP_S = 0.3
-"""How long a request without a time limit may wait to be told the installation's."""
+"""Maximum time to ask for the installation's time limit, for a request that has none."""
 
-_UNKNOWN_TICKET = "it was never handed in here, was lost, or ended more than an hour ago; hand in what the documents are now"
+_UNKNOWN_TICKET = "it was never handed in here, was lost, or ended more than an hour ago; hand in the documents as they are now"
 
 _PASSING = (ConnectionError, TimeoutError)
 
@@ -53,7 +53,7 @@ Questions = str | Question | Mapping[str, Any] | Sequence[str | Question | Mappi
 
 
 def make_request(questions: Questions, **options: Unpack[RequestOptions]) -> Request:
-    """A checked request from one question or several; raises InvalidRequest naming the field."""
+    """A checked request from one question or several.  Raises InvalidRequest, which names the field."""
     several = questions if isinstance(questions, Sequence) and not isinstance(questions, str) else [questions]
     try:
         request = Request(questions=several, **options)
@@ -69,8 +69,8 @@ def make_request(questions: Questions, **options: Unpack[RequestOptions]) -> Req
 class Chorale:
     """Sends questions to a running pipeline and reads answers.
 
-    `redis_url` is the Redis of the pipeline; `broker_url` Celery's broker where that is another server.  Threads may
-    share one client; each waits on a connection of its own.
+    `redis_url` is the Redis of the pipeline; `broker_url` is Celery's broker, if that is another server.  Threads may
+    share one client; each thread waits on its own connection.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Chorale:
         self._local = threading.local()
 
     def retrieve(self, questions: Questions, **options: Unpack[RequestOptions]) -> Answer:
-        """Ask and wait for the answer, which comes within `timeout_s`.
+        """Ask and wait for the answer, at most `timeout_s`.
 
         `options` are the fields of `Request`.  Raises InvalidRequest (nothing was enqueued), RequestIdConflict,
         ServiceUnavailable.
@@ -104,7 +104,7 @@ class Chorale:
         return self.ask(make_request(questions, **options))
 
     def ask(self, request: Request) -> Answer:
-        """Like `retrieve`, for a request that was made before."""
+        """Like `retrieve`, for a request of `make_request`."""
         begun_s = time.monotonic()
         request = self._in_its_time(request)
         ends_at_s = begun_s + request.timeout_s + GRACE_S
@@ -112,7 +112,7 @@ class Chorale:
             return read_answer(self._result_of(request, ends_at_s))
 
     def _result_of(self, request: Request, ends_at_s: float) -> bytes:
-        """Accept, wait, end; a connection that is lost meanwhile is made again while there is time."""
+        """Accept the request, wait for its end, and end it after the wait.  Reconnects while there is time."""
         request_id, accepted, attempts = request.request_id, None, 0
         while True:
             attempts += 1
@@ -145,8 +145,10 @@ class Chorale:
             return self._enqueue(request).request_id
 
     def answer(self, request_id: str, *, wait_s: float = 0) -> Answer:
-        """The answer of a request that was sent; raises NotEnded where it has none after `wait_s` seconds,
-        UnknownRequest where nothing is known of it then."""
+        """The answer of a request that was sent.
+
+        Raises NotEnded if there is none after `wait_s` seconds, and UnknownRequest for an unknown id.
+        """
         ends_at_s = time.monotonic() + wait_s
         with self._limit.until(ends_at_s + self._patience_s), _said_as_ours():
             while True:
@@ -162,7 +164,7 @@ class Chorale:
                     time.sleep(RECONNECT_S)
             state = None if result is not None else self._ledger.state(request_id)
             if result is None and state is None:
-                # It may have ended between the two looks.
+                # The request may have ended between the two reads.
                 result = self._ledger.result(request_id)
         if result is not None:
             return read_answer(result)
@@ -171,9 +173,9 @@ class Chorale:
         raise NotEnded(f"{request_id} is {status_in_flight(state)}; ask again")
 
     def cancel(self, request_id: str) -> Answer:
-        """End a request: whoever waits for it gets an answer without hits, whose status is `cancelled`.
+        """End a request: its waiting callers get an answer without hits, with status `cancelled`.
 
-        Returns the answer that the request has; one that had ended before keeps it.  Raises UnknownRequest,
+        Returns the answer of the request.  A request that had ended before keeps its answer.  Raises UnknownRequest,
         ServiceUnavailable.
         """
         with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
@@ -183,29 +185,29 @@ class Chorale:
         return read_answer(result)
 
     def upsert(self, namespace: str, documents: Sequence[Mapping[str, Any]], *, source: str = "task") -> str:
-        """Hand in documents (`{"id", "title", "text", "metadata"}` each), which replace those of their ids.
+        """Hand in documents, each `{"id", "title", "text", "metadata"}`; they replace documents with the same ids.
 
-        `markup` beside them says `plain` or `markdown`, where headings in the text are not to decide.
-        Returns the ticket that `wait_visible` takes, when the broker has them; a few hundred at a time make good
-        messages.  Of what is handed in about one document, `upsert` or `delete`, the last stands.  Raises
-        InvalidRequest, ServiceUnavailable: then hand them in again, which does no harm where they were taken; and
-        NoRoom, which is one, where too much waits for the index workers.
+        A document may have `markup`, `plain` or `markdown`; otherwise headings in its text decide.  Returns, when the
+        broker has the documents, a ticket for `wait_visible`.  A few hundred documents make a good message.  The last
+        `upsert` or `delete` of a document wins.
+
+        Raises InvalidRequest; ServiceUnavailable: hand the documents in again, which does no harm if the broker took
+        them; and its subclass NoRoom: too many documents wait for the index workers.
         """
         return self._hand_in(TASK_INDEX, namespace, documents=checked_documents(documents), source=source)
 
     def delete(self, namespace: str, ids: Sequence[str]) -> str:
-        """Let documents be deleted, from every store; the ticket is for `wait_visible`.
+        """Delete documents from every store.  Returns a ticket for `wait_visible`.
 
         Raises InvalidRequest, ServiceUnavailable, NoRoom.
         """
         return self._hand_in(TASK_DELETE, namespace, ids=checked_list("ids", ids))
 
     def wait_visible(self, ticket: str, *, wait_s: float = 30) -> Indexed:
-        """What became of what was handed in, as soon as every store shows it or has said why not.
+        """Wait until every store shows the documents or has refused them, and return the outcome, which is kept for an hour.
 
-        It can be asked for an hour.  Where that is not so after `wait_s` seconds, raises NotEnded, with the reason
-        where a worker has tried; UnknownRequest where nothing is known of the ticket.  Then hand in what the documents
-        are now: what was handed in before may have been overtaken since.
+        Raises NotEnded after `wait_s` seconds, with the reason if a worker has tried.  Raises UnknownRequest for an
+        unknown ticket: then hand in the documents as they are now, since the old ones may be outdated.
         """
         ends_at_s = time.monotonic() + wait_s
         with self._limit.until(ends_at_s + self._patience_s), _said_as_ours():
@@ -220,12 +222,12 @@ class Chorale:
         with self._redis.pipeline(transaction=False) as trip:
             trip.zscore(NOT_DONE + namespace, ticket)
             trip.get(waiting_key(ticket))
-            # Last: what was done meanwhile has been told.
+            # Read last: a message that ended meanwhile has its outcome by now.
             trip.get(INDEXED + ticket)
             handed_in, waiting, told = trip.execute()
         if told is not None:
             return cast("bytes", told)
-        # Of an id that is not ours nobody knows the namespace.
+        # A ticket of another program names no namespace, so it cannot be looked up.
         if namespace and handed_in is None and waiting is None:
             raise UnknownRequest(ticket, _UNKNOWN_TICKET)
         why = f": {from_json(waiting)['waiting']}" if waiting is not None else ""
@@ -250,7 +252,7 @@ class Chorale:
             raise InvalidRequest(f"documents are JSON values: {error}") from None
         except (KombuError, RedisError, OSError) as error:
             doubt_message(self._redis, namespace, ticket)
-            raise ServiceUnavailable(f"the broker has not taken it: {error}") from error
+            raise ServiceUnavailable(f"the broker has not taken the documents: {error}") from error
         return ticket
 
     def _in_its_time(self, request: Request) -> Request:
@@ -260,12 +262,12 @@ class Chorale:
     def _enqueue(self, request: Request, within_s: float | None = None) -> Accepted:
         accepted = self._ledger.accept(request, within_s=within_s)
         if accepted.is_new:
-            # It is accepted: what cannot be published now, the sweeper sends in a moment.
+            # If this message cannot be published, the sweeper sends another one soon.
             self._publisher.send(request.request_id, within_s=request.timeout_s)
         return accepted
 
-    # One subscription connection a thread: making a new one for each request would cost more than the request.  A
-    # child process makes its own: of a socket that two read from, each gets some of the other's answers.
+    # Each thread keeps one subscription connection: a new one for each request would cost more than the request.  A
+    # child process opens its own: two processes that read one socket get parts of each other's answers.
     @contextmanager
     def _listening(self, request_id: str) -> Iterator[PubSub]:
         channel = cast("PubSub | None", getattr(self._local, "channel", None))
@@ -276,7 +278,7 @@ class Chorale:
         try:
             channel.subscribe(result_key(request_id))
             if is_new:
-                # Connects for the commands, too: what that takes is known before the request is accepted.
+                # Connects for commands too, so that this time is spent before the request is accepted.
                 self._redis.ping()
             yield channel
         except RedisError:

@@ -1,6 +1,6 @@
-"""The time of a request that gives none: its configuration's own, where the pipeline declares one.
+"""The default time limit of a request: its configuration's own, if the pipeline declares one.
 
-A caller has no pipeline file, so the workers publish what it declares.
+Callers have no pipeline file, so the workers publish its time limits in Redis.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ KNOWN_FOR_S = 5.0
 
 
 def in_its_time(request: Request, timeouts_s: Mapping[str, float]) -> Request:
-    """The request with its `timeout_s`; `timeouts_s` is by configuration, `""` the default one."""
+    """The request with its `timeout_s`.  `timeouts_s` is by configuration; `""` is the default configuration."""
     own_s = timeouts_s.get(request.configuration or "")
     if own_s is None or "timeout_s" in request.model_fields_set:
         return request
     filled = request.model_copy(update={"timeout_s": own_s})
-    # Not the caller's own word: sent again it is an equal request, whatever the pipeline declares by then.
+    # The caller did not set it: the same request sent again stays equal, even if the pipeline changed its default.
     filled.model_fields_set.discard("timeout_s")
     return filled
 
 
 def publish_timeouts(client: Redis, timeouts_s: Mapping[str, float]) -> None:
-    """What this pipeline declares, in place of what another one did.  Raises RedisError."""
+    """Replace the published time limits with those of this pipeline.  Raises RedisError."""
     with client.pipeline() as trip:
         trip.delete(TIMEOUTS)
         if timeouts_s:
@@ -40,7 +40,7 @@ def publish_timeouts(client: Redis, timeouts_s: Mapping[str, float]) -> None:
 
 
 class DefaultTimes:
-    """Thread-safe; asks Redis once in a while.  Where it does not answer, what was known before holds."""
+    """Thread-safe.  Reads Redis every KNOWN_FOR_S seconds; without an answer the last known values hold."""
 
     def __init__(self, client: Redis) -> None:
         self._client = client

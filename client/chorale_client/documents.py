@@ -1,4 +1,4 @@
-"""What a caller may hand in: lists, and documents of a size that is split and embedded in minutes."""
+"""Checks of what a caller hands in: lists, and documents that can be split and embedded in minutes."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 from chorale_client.errors import InvalidRequest
 
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
-"""Of one document as a line of JSON; a few minutes of an index worker."""
+"""Maximum size of one document as a line of JSON; it takes an index worker a few minutes."""
 
 
 def document_bytes(document: object) -> int:
-    """Of its JSON in UTF-8.  Raises RecursionError, TypeError, ValueError for what is no JSON."""
+    """Size of the document as JSON in UTF-8.  Raises RecursionError, TypeError, ValueError if it is no JSON."""
     return len(json.dumps(document, ensure_ascii=False, default=str).encode("utf-8", "surrogatepass"))
 
 
 def checked_list(name: str, given: Any) -> list[Any]:
-    """Raises InvalidRequest for one text or one object, which Python takes for a list of its parts."""
+    """The items as a list.  Raises InvalidRequest for a single text or object, which Python could iterate too."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise InvalidRequest(f"{name}: a list, even of one; not a {type(given).__name__}")
     return list(given)
 
 
 def checked_documents(given: Any) -> list[Any]:
-    """Raises InvalidRequest, with the place of the document that is no JSON, or too large."""
+    """The documents as a list.  Raises InvalidRequest with the number of a document that is no JSON or too large."""
     documents = checked_list("documents", given)
     for number, document in enumerate(documents, start=1):
         try:

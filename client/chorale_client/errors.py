@@ -1,10 +1,10 @@
-"""What the client raises.
+"""The errors that the client raises.
 
 * ChoraleError
   x InvalidRequest        a field is wrong; nothing was enqueued
   x RequestIdConflict     this id was already used for a different request
-  x NotEnded              the waiting stopped before the request ended (`wait_s` was shorter)
-  x UnknownRequest        nothing is known of this id
+  x NotEnded              the request had not ended after `wait_s`
+  x UnknownRequest        the id is unknown
   * ServiceUnavailable    Redis or the broker cannot be reached
     x NoRoom              too many documents wait for the index workers
 """
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 
 class ChoraleError(Exception):
-    """The base of everything that the client raises."""
+    """Base class of the client's errors."""
 
 
 class InvalidRequest(ChoraleError, ValueError):
@@ -23,12 +23,12 @@ class InvalidRequest(ChoraleError, ValueError):
 
     @classmethod
     def from_validation(cls, error: ValidationError) -> InvalidRequest:
-        """One line a field: its path, what is wrong, what is allowed."""
+        """The message has for each field its path, what is wrong, and what is allowed."""
         lines = []
         faults = error.errors(include_url=False)
         for found in faults:
             loc = found["loc"]
-            # A list whose items are wrong counts as one without them.
+            # pydantic drops wrong items and then calls the list too short.
             if found["type"] == "too_short" and any(
                 one["loc"][: len(loc)] == loc != one["loc"] for one in faults
             ):
@@ -45,11 +45,11 @@ class RequestIdConflict(ChoraleError):
 
 
 class NotEnded(ChoraleError):
-    """The request has not ended yet; ask again with its id, it goes on."""
+    """The request has not ended yet and goes on; ask again with its id."""
 
 
 class UnknownRequest(ChoraleError):
-    """Nothing is known of this id: it was never sent, or its answer is kept no longer."""
+    """The id is unknown: the request was never sent, or its answer has expired."""
 
     def __init__(
         self, request_id: str, why: str = "it was never sent here, or its answer is kept no longer"
@@ -58,11 +58,11 @@ class UnknownRequest(ChoraleError):
 
 
 class ServiceUnavailable(ChoraleError):
-    """Redis or the broker cannot be reached; the text says so where the request was accepted all the same."""
+    """Redis or the broker cannot be reached.  The message says whether the request was accepted before."""
 
 
 class NoRoom(ServiceUnavailable):
-    """Documents were not taken, since their broker, a Redis, keeps the rest of its memory for requests."""
+    """Documents were refused: the broker, a Redis, reserves the rest of its memory for requests."""
 
     def __init__(self, percent: int, waiting: int) -> None:
         super().__init__(

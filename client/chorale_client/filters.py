@@ -1,4 +1,4 @@
-"""What a request may say of its documents' fields: `{field: value | [values] | {operator: operand}}`."""
+"""Filters on document fields: `{field: value | [values] | {operator: operand}}`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VALUES = "a text, a finite number, true or false"
 
 
 def is_deeper(value: object, levels: int) -> bool:
-    """Whether lists and objects are nested deeper than this in a JSON value; says so of one without an end too."""
+    """Whether lists and objects in a JSON value are nested deeper than `levels`; true for an endless value too."""
     inside = [value]
     for _ in range(levels + 1):
         inside = [
@@ -35,7 +35,7 @@ def check_filters(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complaint(condition: Any) -> str | None:
-    """What is wrong with the condition of a filter."""
+    """The fault of a filter's condition; None if it is valid."""
     operators = ", ".join(FILTER_OPERATORS)
     if not isinstance(condition, dict):
         wanted = f"takes {_VALUES}, a list of these, or {{{operators}}}"

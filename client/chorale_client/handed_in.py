@@ -1,4 +1,4 @@
-"""Tickets and stamps of documents that are handed in: what was handed in last stands, in whatever order it is done."""
+"""Tickets and stamps of handed-in documents: the last version of a document wins, in whatever order messages are done."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from chorale_client.keys import HANDED_IN, NOT_DONE
 from chorale_client.scripts import Scripts
 
 KEPT_S = 86_400
-"""Beyond that a message that fails for now is given up."""
+"""After this time a message that fails temporarily is given up."""
 NOT_DONE_FOR_S = 30 * 86_400
-"""Messages wait in their queue however long there are no workers; beyond that they are done in any order.  Some 100
-bytes a message."""
+"""Messages wait in their queue as long as there are no workers; after this time their order is lost.  About 100 bytes a
+message."""
 
 _TICKET = re.compile(r"(.+)\.[0-9a-f]{32}")
 
 
 def new_ticket(namespace: str) -> str:
-    """It names the namespace, in which it is known as long as it is not done."""
+    """An unused ticket.  It names the namespace, under which unfinished tickets are kept."""
     return f"{namespace}.{uuid.uuid4().hex}"
 
 
 def namespace_of(ticket: str) -> str:
-    """None, as the empty text, in an id that another program, or an older client, made up."""
+    """The namespace in a ticket; empty for an id that another program made up."""
     return found[1] if (found := _TICKET.fullmatch(ticket)) else ""
 
 
 def next_stamp(client: Redis) -> int:
-    """Microseconds by the Redis server's clock, and always later than the last.  Raises RedisError."""
+    """Microseconds by the Redis server's clock, always later than every stamp before.  Raises RedisError."""
     return cast("int", Scripts(client).run("stamp", keys=[HANDED_IN]))
 
 
 def stamp_of_message(client: Redis, namespace: str, ticket: str) -> int:
-    """The same for a message, which is noted as not done: what is written meanwhile is kept for it to know."""
+    """A stamp for a message.  The message is noted as not done, so that later writes of its documents are remembered."""
     keys = [HANDED_IN, NOT_DONE + namespace]
     return cast("int", Scripts(client).run("stamp", keys=keys, args=[ticket, NOT_DONE_FOR_S]))
 
 
 def forget_message(client: Redis, namespace: str, ticket: str) -> None:
-    """It was not sent.  Where Redis does not answer, time does it."""
+    """Remove the note of a message that was not sent.  If Redis does not answer, the note expires."""
     with suppress(RedisError):
         client.zrem(NOT_DONE + namespace, ticket)
 
 
 def doubt_message(client: Redis, namespace: str, ticket: str) -> None:
-    """It may not have been sent: it is known as not done for a day, in which its sender may send it again."""
+    """Keep the note of a message that may not have been sent for one day, in which its sender may send it again."""
     with suppress(RedisError):
         client.zincrby(NOT_DONE + namespace, (KEPT_S - NOT_DONE_FOR_S) * 1_000_000, ticket)

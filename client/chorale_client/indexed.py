@@ -1,4 +1,4 @@
-"""What became of documents that were handed in."""
+"""The outcome of handed-in documents."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """The end of one `upsert` or `delete`: what is not named here as skipped or unwritten can be found."""
+    """The outcome of one `upsert` or `delete`.  Documents that are not in `skipped` or `unwritten` can be found."""
 
     namespace: str
     generation: int = 0
-    """Of the corpus: a search that saw this one, or a later one, saw the documents."""
+    """Generation of the corpus: a search of this generation or a later one sees the documents."""
     added: int = 0
     replaced: int = 0
     unchanged: int = 0
     deleted: int = 0
     passages: int = 0
-    """Embedded for it."""
+    """Number of passages that were embedded."""
     skipped: list[str] = field(default_factory=list)
-    """What was left out, each with its reason."""
+    """The documents that were left out, each with its reason."""
     unwritten: dict[str, str] = field(default_factory=dict)
-    """Why documents are not in every store yet, by their ids; they are kept, and written again."""
+    """By id, why a document is not in every store yet; it is kept and written again."""
     error: str | None = None
-    """Why nothing was done."""
+    """Why nothing was done; None if something was."""
 
     @property
     def is_whole(self) -> bool:
-        """Every store shows all of it."""
+        """Whether every store shows every document."""
         return self.error is None and not self.skipped and not self.unwritten
 
     @classmethod

@@ -1,4 +1,4 @@
-"""A caller's side of the ledger: accept a request, wait for its answer, end it when nobody else did."""
+"""The caller's side of the ledger: accept a request, wait for its answer, and end it if nobody else did."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from chorale_client.unanswered import (
 from chorale_client.words import Status
 
 KEPT_AFTER_DEADLINE_S = 3_600
-"""How long the entry of a request that nobody ended is kept; every end deletes it at once."""
+"""TTL of the entry of a request that nobody ends, after its deadline; every end deletes the entry."""
 
 SHORTEST_S = 0.05
-"""No request ends sooner, however long its caller took to reach Redis."""
+"""Shortest time limit of a request, however long its caller took to reach Redis."""
 
 GRACE_S = 0.09
-"""How long after the deadline a caller goes on waiting before it ends the request itself.
+"""How long after the deadline a caller waits before it ends the request itself.
 
-A sweeper in the place of one that died may be 60 ms late, and has more to say.
+A sweeper that replaces a dead one may be 60 ms late, and its answer says more.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What `accept` found: the request is in flight, had ended before, or was refused."""
+    """The result of `accept`: the request is in flight, had ended before, or is refused."""
 
     request_id: str
     state: str
@@ -48,11 +48,11 @@ class Accepted:
     accepted_at_ms: int
     deadline_ms: int
     result: bytes | None = None
-    """Celery's result document, where the request has ended."""
+    """Celery's result document, if the request has ended."""
 
 
 def fingerprint(request: Request) -> str:
-    """Equal for equal requests; tells an id that is used again for something else."""
+    """A hash that is equal for equal requests; it detects an id that is used again for another request."""
     not_said = set() if "timeout_s" in request.model_fields_set else {"timeout_s"}
     return hashlib.sha256(request.model_dump_json(exclude=not_said).encode()).hexdigest()[:32]
 
@@ -64,19 +64,19 @@ def head(request: Request) -> str:
 
 
 def is_refused(result: bytes) -> bool:
-    """Whether a request was not let in: then its id may be used again for the same request."""
+    """Whether the request was refused; then the same request may use its id again."""
     return bool(from_json(result)["result"].get("status") == Status.REFUSED)
 
 
 def status_in_flight(state: str) -> Status:
-    """What callers are told of a request that has not ended: beyond `accepted`, the states are the ledger's own."""
+    """The public status of a request that has not ended; only `accepted` is public, the other states are `running`."""
     return Status.ACCEPTED if state == Status.ACCEPTED else Status.RUNNING
 
 
 class CallersLedger:
-    """`accept`, `wait`, `result`, `cancel` and `finish_failed`.  The Redis client must not decode responses.
+    """Every method raises RedisError.  The Redis client must not decode responses.
 
-    `prelude` stands in front of every script; another one brings another clock.
+    Tests give another `prelude` to bring another clock.
     """
 
     def __init__(self, client: Redis, *, answer_ttl_s: float = 600, prelude: str = PRELUDE) -> None:
@@ -85,12 +85,11 @@ class CallersLedger:
         self._run = Scripts(client, prelude=prelude).run
 
     def accept(self, request: Request, *, within_s: float | None = None) -> Accepted:
-        """Enter the request; a known id answers with its state.  Under overload, or where no more ended requests may wait
-        for the audit, it ends at once, as `refused`.
+        """Enter the request; a known id returns its state.  Under overload, and while the outbox is full, the request
+        ends immediately as `refused`.
 
-        `within_s` is what its caller has left of `timeout_s`, where that is less.
-
-        Raises RequestIdConflict where the id belongs to a different request.
+        `within_s` is the rest of `timeout_s` that the caller has left, if that is less.  Raises RequestIdConflict if the
+        id belongs to a different request.
         """
         mark = fingerprint(request)
         timeout_ms = round(1000 * (request.timeout_s if within_s is None else max(within_s, SHORTEST_S)))
@@ -132,11 +131,11 @@ class CallersLedger:
         )
 
     def result(self, request_id: str) -> bytes | None:
-        """Celery's result document of an ended request, while it is kept."""
+        """Celery's result document of an ended request; None if there is none, or its TTL is over."""
         return cast("bytes | None", self._client.get(result_key(request_id)))
 
     def state(self, request_id: str) -> str | None:
-        """The ledger's word for a request in flight; None where it has none."""
+        """The ledger's state of a request in flight; None if the request is not in flight."""
         found = cast("bytes | None", self._client.hget(entry_key(request_id), "state"))
         return found.decode() if found else None
 
@@ -154,7 +153,7 @@ class CallersLedger:
         return None
 
     def finish_failed(self, request: Request, accepted_at_ms: int) -> bytes:
-        """End a request that nobody ended; returns the result document, whoever wrote it."""
+        """End a request that nobody ended, even if its entry was lost.  Returns the result document, whoever wrote it."""
         request_id = request.request_id
         keys = [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX]
         args = [
@@ -169,7 +168,7 @@ class CallersLedger:
         return cast(bytes, self._run("finish_failed", keys, args))
 
     def cancel(self, request_id: str) -> bytes | None:
-        """End a request as `cancelled`; the result it ended with, now or before, or None: nothing is known of it."""
+        """End a request as `cancelled`.  Returns the result it ended with, now or before; None if the request is unknown."""
         keys = [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX]
         args = [request_id, CANCELLED_UNTIL_QUESTIONS, CANCELLED_QUESTION]
         return cast("bytes | None", self._run("cancel", keys, args))

@@ -1,6 +1,6 @@
-"""Sends `chorale.retrieve` for accepted requests, from a thread of its own: no caller waits for the broker.
+"""Sends `chorale.retrieve` for accepted requests from its own thread: no caller waits for the broker.
 
-Documents, which stand in no ledger, are handed in by their caller's own thread.
+Documents are not in the ledger, so the caller's own thread hands them in.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
 log = logging.getLogger(__name__)
 
 BROKER_ERRORS = (KombuError, RedisError, OSError, AMQPConnectionError, ChannelError)
-"""What sending raises where the broker is away, or refuses us."""
+"""Errors of sending when the broker is away or refuses us."""
 
 
 class Publisher:
-    """Thread-safe.  A process that ends waits for what it has been given."""
+    """Thread-safe.  A process that exits waits until its messages are sent."""
 
     def __init__(self, broker_url: str) -> None:
         self._app = _sending_app(broker_url)
@@ -37,16 +37,16 @@ class Publisher:
         self._pid = os.getpid()
 
     def send(self, request_id: str, *, within_s: float) -> None:
-        """Publish soon, or not at all where that takes longer than `within_s`: the sweeper sends it then."""
+        """Publish soon; after `within_s` not at all, since the sweeper sends the message by then."""
         if self._pid != os.getpid():
             # A thread does not survive a fork.
             self._thread, self._pid = _new_thread(), os.getpid()
         self._thread.submit(self._send, request_id, time.monotonic() + within_s)
 
     def hand_in(self, task: str, ticket: str, work: dict[str, Any]) -> None:
-        """Send work to the index workers, and return when the broker has it; the ticket is the task's id.
+        """Send work to the index workers and return when the broker has it.  The ticket is the task's id.
 
-        Raises NoRoom where documents would fill the broker, which RabbitMQ itself sees to; KombuError, RedisError, OSError.
+        Raises NoRoom if the documents would fill a Redis broker (RabbitMQ limits itself); KombuError, RedisError, OSError.
         """
         if self._is_redis:
             with self._app.producer_or_acquire() as producer:
@@ -75,11 +75,11 @@ class Publisher:
                 kwargsrepr="{}",
             )
         except BROKER_ERRORS as error:
-            log.warning("not published, which the sweeper makes good: %s: %s", request_id, error)
+            log.warning("not published, the sweeper will send it: %s: %s", request_id, error)
 
 
 def _new_thread() -> ThreadPoolExecutor:
-    # One, so that messages keep their order.
+    # One thread keeps the messages in order.
     return ThreadPoolExecutor(1, thread_name_prefix="chorale-publisher")
 
 

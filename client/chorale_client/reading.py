@@ -1,6 +1,6 @@
-"""Requests of several wire versions: this one is read strictly, the next one tolerantly, any other is refused by name.
+"""Reads requests: this wire version strictly, the next one tolerantly; other versions are refused.
 
-So a client may be updated before the workers are: what they do not know is left out, and named in the answer's warnings.
+A client may be updated before the workers: they ignore unknown fields and name them in the answer's warnings.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def read_request(given: bytes | str | Mapping[str, Any]) -> ReadRequest:
 
 
 def refusal(version: object) -> str | None:
-    """Why a document or message of this wire version cannot be read; None where it can."""
+    """Why a document or message of this wire version cannot be read; None if it can."""
     if isinstance(version, int) and WIRE_VERSION <= version <= NEXT_VERSION:
         return None
     return f"wire version {version!r}, where versions {WIRE_VERSION} and {NEXT_VERSION} are read: update the older side"
 
 
 def stand_in(request_id: str, given: bytes | str | Mapping[str, Any]) -> Request:
-    """A request in place of one that cannot be read, so that it can be ended: its id, and as many empty questions."""
+    """A stand-in for an unreadable request, so that it can be ended: the same id and number of questions, all empty."""
     questions = (given if isinstance(given, Mapping) else _object(given)).get("questions")
     count = len(questions) if isinstance(questions, list | tuple) else 1
     return Request(request_id=request_id, questions=(Question(text=""),) * min(max(1, count), MAX_QUESTIONS))
@@ -68,7 +68,7 @@ def _tolerantly(fields: dict[str, Any]) -> ReadRequest:
         except ValidationError as error:
             found = error.errors(include_url=False)
             unknown = [one["loc"] for one in found if one["type"] == "extra_forbidden"]
-            # Besides them only what follows from them may be wrong, which the next round shows.
+            # Other errors may only follow from unknown fields; the next round shows it.
             if not unknown:
                 raise InvalidRequest.from_validation(error) from None
         for path in unknown:

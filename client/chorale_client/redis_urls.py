@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 _OF_BROKERS = {"ssl_ca_certs": "ca_certs", "ssl_certfile": "certfile", "ssl_keyfile": "keyfile"}
-"""What an address of RabbitMQ may name, in redis-py's words and in py-amqp's."""
+"""TLS options of RabbitMQ addresses: redis-py's name to py-amqp's name."""
 
 
 def socket_url(socket: Path) -> str:
@@ -20,8 +20,8 @@ def celery_url(url: str) -> str:
     """The address that Celery takes (`broker_url`, `result_backend`) for ours; `broker_tls` goes with it.
 
     `unix://[user:password@]/path?db=1` becomes `redis+socket://[user:password@]/path?virtual_host=1`, a
-    password among the parameters moves before the path.  Over `rediss://` Celery wants to be told whether the
-    certificate is looked at, and where it is not told kombu does without.
+    password among the parameters moves before the path.  For `rediss://` Celery requires an explicit statement whether
+    the certificate is verified; without one kombu does not verify it.
     """
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
@@ -42,8 +42,11 @@ def celery_url(url: str) -> str:
 
 
 def broker_tls(url: str) -> dict[str, Any] | bool:
-    """What kombu must be given beside the address (`broker_use_ssl`, `Connection(ssl=…)`): of RabbitMQ's certificate
-    it would look at no name, and Flower reads nothing else, what stands in a Redis' address neither."""
+    """The TLS options for kombu (`broker_use_ssl`, `Connection(ssl=…)`).
+
+    Without them kombu would not verify the host name of RabbitMQ's certificate, and Flower reads no TLS options from
+    addresses.
+    """
     parts = urlsplit(url)
     if parts.scheme == "rediss":
         from kombu.utils.url import parse_url
@@ -56,7 +59,7 @@ def broker_tls(url: str) -> dict[str, Any] | bool:
 
 
 def without_password(url: str) -> str:
-    """The address as it may be shown."""
+    """The address without its password, for display."""
     parts = urlsplit(url)
     if not parts.password and "password=" not in parts.query:
         return url

@@ -1,4 +1,4 @@
-"""What a caller submits.  Every option is named from the start, so that adding its work changes no wire."""
+"""A request as its caller submits it.  Options whose work is not done yet have their names already."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_identifier(value: str) -> str:
 
 
 def _whole_characters(value: Any) -> Any:
-    """Lone surrogates, which no encoding can carry, become U+FFFD."""
+    """Replace lone surrogates, which no encoding can represent, by U+FFFD."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return value
@@ -59,20 +59,20 @@ class _Wire(BaseModel):
 
 
 class Variant(_Wire):
-    """A rewrite of the question that only some branches take."""
+    """A rewrite of the question for some of the branches."""
 
     kind: Literal["keyword", "semantic", "entity"]
     """`keyword` goes to BM25, `semantic` to the dense branches, `entity` to BM25."""
     text: Text
     replace: bool = False
-    """Search with this instead of the question's own text, rather than beside it."""
+    """Search with this rewrite instead of the question's text; otherwise with both."""
 
 
 _EXPANSION_KINDS = {"bm25_query": "keyword", "vector_query": "semantic", "entity_query": "entity"}
 
 
 class Question(_Wire):
-    """One question: a text of up to 8,192 characters, and what the caller already made of it."""
+    """One question: a text of up to 8,192 characters, and rewrites that the caller already has."""
 
     text: Text
     variants: tuple[Variant, ...] = Field((), max_length=8, strict=False)
@@ -82,14 +82,14 @@ class Question(_Wire):
     @model_validator(mode="before")
     @classmethod
     def _plain_shapes(cls, value: Any) -> Any:
-        """A string is a question; the plain dicts of a query-expansion step are taken as they are."""
+        """Accept a string as a question, and the plain dict of a query-expansion step."""
         if isinstance(value, str):
             return {"text": value}
         if isinstance(value, Mapping) and ({*_EXPANSION_KINDS, "hypothetical_document"} & value.keys()):
             plain = dict(value)
             lists = [plain.pop(name, ()) for name in ("variants", "hypothetical_documents")]
             if not all(isinstance(one, list | tuple) for one in lists):
-                return value  # which says what is wrong with it
+                return value  # the validation of its fields reports the error
             variants, documents = map(list, lists)
             for name, kind in _EXPANSION_KINDS.items():
                 if text := plain.pop(name, None):
@@ -111,7 +111,7 @@ def _check_now(value: str) -> str:
 class Request(_Wire):
     """A namespace and 1-64 questions that share all options; one question is a list of one.
 
-    Times are seconds, dates ISO 8601.  An option whose work this version does not do is refused by name.
+    Times are seconds, dates ISO 8601.  Options that this version does not support are refused by name.
     """
 
     v: Literal[1] = WIRE_VERSION
@@ -119,11 +119,11 @@ class Request(_Wire):
     request_id: Identifier = Field(default_factory=lambda: str(uuid.uuid4()))
     """Also the id of the Celery task `chorale.fuse`, so `AsyncResult(request_id)` is the answer.
 
-    While the request is in flight, and for `CHORALE_ANSWER_TTL_S` (600) seconds after its end, an equal request under
-    this id gets the state or the answer of the first; a different one is an error (RequestIdConflict).  A request that
-    was refused may be sent again under its id."""
+    While the request is in flight, and for `CHORALE_ANSWER_TTL_S` (600) seconds after its end, an equal request with
+    this id gets the state or the answer of the first; a different one raises RequestIdConflict.  A refused request may
+    be sent again with its id."""
     correlation_id: Label | None = None
-    """The caller's own id; it is on every log line and audit row of the request."""
+    """The caller's own id; every log line and audit row of the request has it."""
     tags: dict[str, Label] = Field(default_factory=dict, max_length=16)
     """Kept with the audit rows."""
     namespace: Namespace = "default"
@@ -131,24 +131,24 @@ class Request(_Wire):
     questions: tuple[Question, ...] = Field(min_length=1, max_length=MAX_QUESTIONS, strict=False)
     """1-64 questions."""
     top_k: int = Field(5, ge=1, le=1_000)
-    """How many hits a question gets, counted in documents."""
+    """Number of hits for each question, counted in documents."""
     offset: int = Field(0, ge=0, le=1_000)
-    """How many of the best hits to leave out (paging)."""
+    """Number of best hits to skip (paging)."""
     depth: int = Field(100, ge=1, le=1_000)
-    """How many documents each branch contributes; at least 2 x (offset + top_k) are taken."""
+    """Number of documents that each branch contributes; at least 2 x (offset + top_k)."""
     branches: tuple[str, ...] | None = Field(None, min_length=1, strict=False)
-    """Only these branches of the configuration; all when not given."""
+    """Only these branches of the configuration; all by default."""
     weights: dict[str, Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False, strict=False)]] | None = (
         None
     )
-    """Weight by branch name, in place of the configuration's; one of those that are asked must be above 0."""
+    """Weight by branch name, instead of the configuration's; at least one of the branches asked must have more than 0."""
     fusion: str | None = None
-    """A fusion method by name, in place of the configuration's."""
+    """Name of a fusion method, instead of the configuration's."""
     filters: Annotated[dict[str, Any], AfterValidator(check_filters)] = Field(default_factory=dict)
     """`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains}}`; all must hold.  Values are texts, finite
     numbers, true and false; `exists` takes true or false."""
     exclude_ids: tuple[str, ...] = Field((), max_length=1_000, strict=False)
-    """Documents that are not wanted."""
+    """Ids of documents to leave out."""
     boosts: Literal["off"] | None = None
     """`off`: without the configuration's authority and recency."""
     thresholds: dict[str, Any] | None = None
@@ -157,34 +157,34 @@ class Request(_Wire):
     """What is ranked: documents with their best passage, or passages."""
     group_by: str | None = None
     rerank: Literal["on", "off"] | None = None
-    """`off`: leave the fused order; `on`: fail if the configuration declares no reranker. Without it a declared one
+    """`off`: keep the fused order; `on`: fail if the configuration declares no reranker.  By default a declared reranker
     reranks."""
     diversity: float | None = Field(None, ge=0, le=1)
     snippet_chars: int = Field(240, ge=40, le=2_000)
     """Length of a snippet in characters."""
     include: tuple[Include, ...] = Field(("ids", "metadata", "snippets"), strict=False)
-    """What each hit carries.  An answer over CHORALE_ANSWER_LIMIT_MB (16 MB) comes with ids and scores alone, as
-    `degraded {fetch, budget}`."""
+    """The parts of each hit.  An answer over CHORALE_ANSWER_LIMIT_MB (16 MB) has ids and scores only, and is degraded with
+    `{fetch, budget}`."""
     context_tokens: int | None = Field(None, ge=1)
     configuration: str | None = None
-    """A named set of ranking choices of the pipeline; its default when not given."""
+    """Name of a configuration of the pipeline; its default configuration by default."""
     needs_retrieval: bool = True
-    """False: the request ends as `skipped` at once, without hits."""
+    """False: the request ends immediately as `skipped`, without hits."""
     require: tuple[str, ...] = Field((), strict=False)
-    """Branches without which the request is `failed`."""
+    """The request fails without an answer of each of these branches."""
     min_branches: int = Field(1, ge=0)
-    """With fewer answering branches the request is `failed`; at most as many as are asked."""
+    """The request fails if fewer branches answer; at most the number of branches asked."""
     on_missing: Literal["degrade", "fail", "empty"] = "degrade"
-    """What a missing branch does to the answer."""
+    """The effect of a missing branch on the answer."""
     hedge: bool = False
-    """Send a branch that has not answered within its usual time (its own p95) a second time; the first answer wins."""
+    """Send a branch a second time if it has not answered within its own p95; the first answer wins."""
     timeout_s: float = Field(2.0, ge=0.05, le=60, allow_inf_nan=False, strict=False)
-    """The request ends within this time by the Redis server's clock.  Not given: the configuration's own where it
-    declares one, which those with a language model do."""
+    """The request ends within this time by the Redis server's clock.  By default the configuration's own time limit, if it
+    declares one; configurations with a language model do."""
     cache: Literal["use", "refresh", "bypass"] = "use"
     """`refresh`: compute and store; `bypass`: neither read nor store."""
     now: Annotated[str, AfterValidator(_check_now)] | None = None
-    """The moment that recency counts from, ISO 8601; the time of acceptance when not given."""
+    """The moment from which recency counts, ISO 8601; the time of acceptance by default."""
 
     @model_validator(mode="after")
     def _bounded(self) -> Request:
@@ -208,11 +208,11 @@ NOT_YET: dict[str, str] = {
     "diversity": "diversity (MMR)",
     "context_tokens": "context assembly",
 }
-"""Options that are named on the wire and whose work this version does not do, refused by name."""
+"""Options of the wire format that this version does not support and refuses by name."""
 
 
 def refuse_unfinished(request: Request) -> None:
-    """Raise ValueError naming the option when the request asks for work that this version does not do."""
+    """Raise ValueError, which names the option, if the request uses an option that this version does not support."""
     for field, work in NOT_YET.items():
         if getattr(request, field) != type(request).model_fields[field].get_default():
             raise ValueError(f"{field}: {work} is not available in this version; leave it out")

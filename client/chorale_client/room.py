@@ -1,4 +1,4 @@
-"""Documents wait in the Redis that requests live in, where that is the broker: they may not fill it."""
+"""With a Redis broker, documents wait in the Redis of the requests: they may not fill it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from chorale_client.errors import NoRoom
 from chorale_client.scripts import Scripts
 
 BYTES_A_BYTE = 3
-"""Of memory for one of JSON: a message is base64, and in Redis twice while it is written."""
+"""Bytes of memory for one byte of JSON: a message is base64, and Redis holds it twice while it is written."""
 
 
 def check_room(client: Redis, queue: str, work: dict[str, Any]) -> None:
-    """Raises NoRoom, RedisError, and EncodeError for what is no JSON."""
+    """Raises NoRoom, RedisError, and EncodeError if the work is no JSON."""
     size = len(dumps(work, serializer="json")[2])
     if found := Scripts(client).run("room", keys=[queue], args=[BYTES_A_BYTE * size]):
         raise NoRoom(*found)

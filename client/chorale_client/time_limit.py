@@ -1,6 +1,6 @@
-"""Connections to Redis on which nobody waits longer than the time that is left.
+"""Connections to Redis whose waits end with the caller's time limit.
 
-A socket's timeout counts for each command anew; a caller has one limit for all that it does.
+A socket timeout starts anew with each command; a caller has one limit for all of its commands.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _SHORTEST_S = 0.001
 
 
 class TimeLimit(threading.local):
-    """The moment at which this thread's caller must have its answer; none outside of `until`."""
+    """The moment at which the caller of this thread must have its answer; no limit outside of `until`."""
 
     _ends_at_s: float | None = None
 
     @contextmanager
     def until(self, moment_s: float) -> Iterator[None]:
-        """`moment_s` is by the monotonic clock; the earlier of two limits holds."""
+        """`moment_s` is by the monotonic clock; of nested limits the earliest holds."""
         before = self._ends_at_s
         self._ends_at_s = moment_s if before is None else min(before, moment_s)
         try:
@@ -33,7 +33,7 @@ class TimeLimit(threading.local):
             self._ends_at_s = before
 
     def shorten(self, timeout_s: float | None) -> float | None:
-        """This timeout, or what is left where that is less; None is no timeout."""
+        """The timeout, or the time left if that is less; None is no timeout."""
         if self._ends_at_s is None:
             return timeout_s
         left_s = max(_SHORTEST_S, self._ends_at_s - time.monotonic())
@@ -41,12 +41,12 @@ class TimeLimit(threading.local):
 
 
 def keep_to(limit: TimeLimit, client: Redis) -> None:
-    """Make connecting, sending and reading of this client end with `limit`; to be called before its first use."""
+    """Make connecting, sending and reading of this client end with `limit`.  Call it before the client's first use."""
     kind: Any = client.connection_pool.connection_class
 
     class Limited(kind):  # type: ignore[misc]  # TCP, TLS or unix socket, as the address says
         def _connect(self) -> Any:
-            # The second one is that of a TLS handshake.
+            # The socket timeout also limits the TLS handshake.
             own_s: tuple[float | None, float | None] = super().socket_connect_timeout, super().socket_timeout
             self.socket_connect_timeout, self.socket_timeout = map(limit.shorten, own_s)
             try:

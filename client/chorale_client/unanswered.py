@@ -1,6 +1,6 @@
-"""What the answer says of a request that ends without hits.
+"""The answers of requests that end without hits.
 
-Each text here is the rest of an answer, as JSON after its head (`chorale_client.ledger.head`).
+A tail is an answer's JSON text after its head (`chorale_client.ledger.head`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def question_text(status: Status) -> str:
 
 
 def until_questions(status: Status, *, where: str, reason: Reason, detail: str) -> str:
-    """As far as the questions, which are to follow, and `]}`."""
+    """A tail up to its list of questions; the questions and `]}` follow."""
     fields = {
         "v": WIRE_VERSION,
         "status": str(status),
@@ -46,12 +46,12 @@ def _tail(status: Status, questions: int, *, where: str, reason: Reason, detail:
 
 
 def failed_tail(request: Request, *, where: str, reason: Reason, detail: str) -> str:
-    """Of a request that came to nothing."""
+    """The tail of a failed request."""
     return _tail(Status.FAILED, len(request.questions), where=where, reason=reason, detail=detail)
 
 
 UNAUDITED_RETRY_AFTER_S = 5.0
-"""About what a database needs to start again; the drainer tries every ten seconds at the latest."""
+"""About the time that a database needs to restart; the drainer retries at least every ten seconds."""
 
 _NOT_ENDED = {
     "planned": (Stage.FUSE, Reason.NOT_STARTED),
@@ -60,7 +60,7 @@ _NOT_ENDED = {
 
 
 def not_ended_tail(request: Request, state: str | None = None) -> str:
-    """Of a request that its caller ended, having waited in vain, by the state it was in."""
+    """The tail of a request that its caller ended after waiting in vain, by the state of the request."""
     where, reason = _NOT_ENDED.get(state or "", (Stage.PLAN, Reason.NOT_STARTED))
     detail = "nothing ended the request by its deadline; are workers and a sweeper running?"
     return failed_tail(request, where=where, reason=reason, detail=detail)
@@ -68,14 +68,14 @@ def not_ended_tail(request: Request, state: str | None = None) -> str:
 
 @lru_cache
 def refused_tail(questions: int) -> str:
-    """Of a request that was not let in; `retry_after_s` comes from the ledger."""
+    """The tail of a request that is refused under overload; the ledger adds `retry_after_s`."""
     detail = "too much is waiting already; ask again after `retry_after_s` seconds"
     return _tail(Status.REFUSED, questions, where=Stage.PLAN, reason=Reason.OVERLOAD, detail=detail)
 
 
 @lru_cache
 def unaudited_tail(questions: int) -> str:
-    """Of a request that was not let in since its end could not be audited."""
+    """The tail of a request that is refused because the outbox is full."""
     detail = (
         "as many ended requests wait for the audit tables as may (CHORALE_OUTBOX_LIMIT); "
         "ask again after `retry_after_s` seconds"
@@ -91,5 +91,5 @@ CANCELLED_QUESTION = question_text(Status.CANCELLED)
 
 
 def cancelled_tail(questions: int) -> str:
-    """Of a request that its caller wants no answer to any more."""
+    """The tail of a cancelled request."""
     return CANCELLED_UNTIL_QUESTIONS + ",".join([CANCELLED_QUESTION] * questions) + "]}"

@@ -1,7 +1,7 @@
-"""Every word that crosses the wire: statuses, stages, reasons, task names and queues.
+"""The words on the wire: statuses, stages, reasons, task names and queues.
 
-Words are *read* as open strings, so that an old client survives a new reason; these enums are what this
-version *writes*.
+These enums are what this version writes.  Words are read as open strings, so that a client accepts words that it does
+not know.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ WIRE_VERSION: Final = 1
 
 
 class Status(StrEnum):
-    """Where a request, or one of its questions, stands."""
+    """The status of a request, or of one of its questions."""
 
     ACCEPTED = "accepted"
     RUNNING = "running"
@@ -29,7 +29,7 @@ class Status(StrEnum):
 ENDED = frozenset(
     {Status.COMPLETE, Status.DEGRADED, Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.REFUSED}
 )
-"""The statuses that never change any more."""
+"""The final statuses."""
 
 WORST_FIRST = (
     Status.CANCELLED,
@@ -39,11 +39,11 @@ WORST_FIRST = (
     Status.COMPLETE,
     Status.SKIPPED,
 )
-"""A request has the first of these that one of its questions has."""
+"""The status of a request is the first of these that one of its questions has."""
 
 
 class EnvelopeStatus(StrEnum):
-    """What one branch came to: `ok` and `empty` are answers, `failed` is not."""
+    """The result of one branch: `ok` and `empty` are answers, `failed` is not."""
 
     OK = "ok"
     EMPTY = "empty"
@@ -76,7 +76,7 @@ class StageStatus(StrEnum):
 
 
 class RerankStage(StrEnum):
-    """How far a hit came where a reranker is declared."""
+    """How far a hit came if a reranker is declared."""
 
     RERANKED = "reranked"
     COARSE_FALLBACK = "coarse_fallback"
@@ -84,7 +84,7 @@ class RerankStage(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why something is missing; `REASONS` says what follows from each."""
+    """Why something is missing; `REASONS` says what each reason means."""
 
     NOT_DECLARED = "not_declared"
     RULE = "rule"
@@ -108,7 +108,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
-    """What a reason means for the answer that carries it."""
+    """The consequences of a reason for its answer."""
 
     degrades: bool
     cacheable: bool
@@ -141,14 +141,14 @@ REASONS: dict[Reason, Consequence] = {
 
 
 def consequence(reason: str) -> Consequence:
-    """What follows from `reason`; a reason that this version does not know counts as `error`."""
+    """The consequences of `reason`; an unknown reason counts as `error`."""
     try:
         return REASONS[Reason(reason)]
     except ValueError:
         return REASONS[Reason.ERROR]
 
 
-# Task names are written out, never derived from modules: moving a file changes nothing on the wire.
+# Task names do not depend on module names: moving a file changes nothing on the wire.
 TASK_RETRIEVE = "chorale.retrieve"
 TASK_FUSE = "chorale.fuse"
 TASK_INDEX = "chorale.index"
@@ -161,4 +161,4 @@ QUEUE_INDEX = "chorale.index"
 QUEUE_BRANCH = "chorale.{branch}"
 
 RESERVED_BRANCH_NAMES = frozenset({"retrieve", "fusion", "index"})
-"""Names of queues that are not a branch's."""
+"""Branches cannot have these names, which are queues of the pipeline."""

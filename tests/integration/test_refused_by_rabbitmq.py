@@ -23,6 +23,6 @@ def test_a_question_is_accepted_and_the_log_says_why_it_was_not_published(
         while not caplog.messages:
             assert time.monotonic() < until
             time.sleep(0.02)
-    assert caplog.messages[0].startswith(f"not published, which the sweeper makes good: {request_id}: ")
+    assert caplog.messages[0].startswith(f"not published, the sweeper will send it: {request_id}: ")
     assert "ACCESS_REFUSED" in caplog.messages[0]
     assert "opensesame" not in caplog.text

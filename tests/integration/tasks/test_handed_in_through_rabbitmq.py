@@ -119,7 +119,7 @@ def test_a_network_that_falls_silent_is_told_to_who_hands_in(
     client.upsert("docs", [TEA])
     proxy.stalls_at = b"yardstick"
     begun_s = time.monotonic()
-    with pytest.raises(ServiceUnavailable, match="the broker has not taken it: timed out"):
+    with pytest.raises(ServiceUnavailable, match="the broker has not taken the documents: timed out"):
         client.upsert("docs", [{"id": "inches", "text": "A yardstick has 36 inches."}])
     assert time.monotonic() - begun_s < ANSWERS_WITHIN_S + 2
     lost_on_the_way(proxy)
