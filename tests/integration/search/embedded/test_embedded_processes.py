@@ -17,9 +17,9 @@ import pytest
 from search.embedded.store import EmbeddedStore
 from search.protocol import Search
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
-from tests.integration.search.embedded_writer import POINTS
+from tests.integration.search.embedded.embedded_writer import POINTS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def writing(folder: Path, first: int, *dies: str) -> Iterator[subprocess.Popen[s
     command = [
         sys.executable,
         "-m",
-        "tests.integration.search.embedded_writer",
+        "tests.integration.search.embedded.embedded_writer",
         str(folder),
         str(first),
         *dies,

@@ -1,0 +1,97 @@
+"""Damaged, unusable and newer files of the embedded store."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from models.errors import (
+    BadIndex,
+    StoreUnavailable,
+)
+from search.embedded.connections import CORPUS_FORMAT
+from search.embedded.lexical_index import LexicalIndex, create_index, write_index
+from search.embedded.store import EmbeddedStore
+from tests.contracts.store_documents import document
+from tests.support.stores.embedded_searches import names, near
+
+
+def damage(folder: Path, how: str) -> None:
+    (index,) = (folder / "lexical").iterdir()
+    largest = max(index.glob("*.term"), key=lambda path: path.stat().st_size)
+    if how == "folder gone":
+        shutil.rmtree(index)
+    elif how == "file gone":
+        largest.unlink()
+    elif how == "file cut":
+        os.truncate(largest, largest.stat().st_size // 2)
+    else:
+        (index / "meta.json").write_text("{nonsense")
+
+
+@pytest.mark.parametrize("how", ["folder gone", "file gone", "file cut", "meta nonsense"])
+def test_a_damaged_lexical_index_is_reported_and_can_be_rebuilt(
+    store: EmbeddedStore, folder: Path, how: str
+) -> None:
+    store.upsert("ns", [document("a", "pear"), document("b", "plum")])
+    store.close()
+    damage(folder, how)
+    with pytest.raises(BadIndex, match=r"'ns' is missing or damaged .*chorale index --rebuild"):
+        names(store, "pear")
+    with pytest.raises(BadIndex):
+        store.upsert("ns", [document("c", "pear")])
+    assert near(store) == ["a", "b"]  # the other branch works
+    generation = store.generation("ns")
+    assert store.rebuild_lexical("ns") == generation + 1
+    assert names(store, "pear") == ["a"]
+    assert len(list((folder / "lexical").iterdir())) == 1
+
+
+def test_a_lexical_commit_can_be_repeated_after_a_crash(tmp_path: Path) -> None:
+    """A killed commit leaves files that no index knows, under names that the next commit uses."""
+    index, whole = tmp_path / "ns.1.0", tmp_path / "ns.2.0"
+    create_index(index)
+    write_index(index, "en", delete=[], add=[(rid, "pear") for rid in range(5)])
+    write_index(index, "en", delete=[0], add=[])
+    shutil.copytree(index, whole)
+    known = {path.name for path in index.iterdir()}
+    write_index(whole, "en", delete=[1], add=[(9, "plum")])
+    left = [path for path in whole.glob("*.del") if path.name not in known]
+    assert len(left) == 1
+    shutil.copy(left[0], index)
+    managed = json.loads((index / ".managed.json").read_text())
+    (index / ".managed.json").write_text(json.dumps([*managed, left[0].name]))
+    write_index(index, "en", delete=[1], add=[(9, "plum")])
+    searcher = LexicalIndex(index).reloaded()
+    assert [rid for rid in range(10) if searcher.has(rid)] == [2, 3, 4, 9]
+
+
+def test_a_damaged_database_is_reported(store: EmbeddedStore, folder: Path) -> None:
+    store.upsert("ns", [document("a", "pear")])
+    store.close()
+    for side in ("corpus.db-wal", "corpus.db-shm"):
+        (folder / side).unlink(missing_ok=True)
+    (folder / "corpus.db").write_bytes(b"no database at all" * 1_000)
+    with pytest.raises(BadIndex, match="damaged"):
+        names(store, "pear")
+
+
+def test_an_unusable_folder_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    store = EmbeddedStore(tmp_path / "file" / "corpus")
+    with pytest.raises(StoreUnavailable, match="cannot be used"):
+        store.namespaces()
+
+
+def test_a_newer_format_is_refused(store: EmbeddedStore, folder: Path) -> None:
+    store.close()
+    with sqlite3.connect(folder / "corpus.db") as connection:
+        connection.execute(f"PRAGMA user_version = {CORPUS_FORMAT + 1}")
+    connection.close()
+    with pytest.raises(BadIndex, match=f"format {CORPUS_FORMAT + 1}.*newer program"):
+        store.generation("ns")

@@ -1,0 +1,131 @@
+"""Readers of the embedded store beside writers."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from search.embedded import namespace_reader as reader
+from search.embedded import passage_rows as rows
+from search.embedded import writer
+from search.embedded.growing_array import Growing
+from search.embedded.store import EmbeddedStore
+from tests.contracts.store_documents import MANIFEST, NORTH, document
+from tests.support.stores.embedded_searches import names, near
+
+
+def test_a_reader_sees_a_rebuilt_and_a_recreated_namespace(store: EmbeddedStore, folder: Path) -> None:
+    other = EmbeddedStore(folder)
+    store.upsert("ns", [document("a", "pear")])
+    assert names(other, "pear") == ["a"]
+    store.rebuild_lexical("ns")
+    assert names(other, "pear") == ["a"]
+    store.drop("ns")
+    store.create("ns", replace(MANIFEST, language="none"))
+    store.upsert("ns", [document("b", "pears"), document("c", "plum", vectors=(NORTH,))])
+    assert (names(other, "pear"), names(other, "pears")) == ([], ["b"])
+    assert near(other) == ["b", "c"]
+    other.close()
+
+
+def test_a_reader_far_behind_or_with_many_dead_rows_reloads(
+    store: EmbeddedStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "_DEAD_ROWS", 2)
+    monkeypatch.setattr(rows, "TOMBSTONE_BATCHES", 4)
+    monkeypatch.setattr("search.embedded.writer.TOMBSTONE_BATCHES", 4)
+    other = EmbeddedStore(folder)
+    for batch in (1, 3, 9):
+        for _ in range(batch):
+            store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear", vectors=(NORTH,))])
+        store.upsert("ns", [document("c", f"word{batch}")])
+        assert sorted(names(other, "pear")) == ["a", "a", "b"]
+        assert names(other, f"word{batch}") == ["c"]
+        assert sorted(near(other)) == ["a", "a", "b", "c"]
+    with sqlite3.connect(folder / "corpus.db") as connection:
+        (remembered,) = connection.execute("SELECT count(*) FROM chorale_passage WHERE ended > 0").fetchone()
+    connection.close()
+    assert remembered == 3 + 3 + 3 + 1  # what the last four of sixteen batches replaced
+    other.close()
+
+
+def test_a_reader_between_the_two_commits_of_a_batch_waits_for_the_second(
+    store: EmbeddedStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.upsert("ns", [document("a", "pear"), document("b", "pear")])
+    late = EmbeddedStore(folder)
+    found: list[list[str]] = []
+    reading = threading.Thread(target=lambda: found.append(names(late, "pear")))
+    looks: list[float] = []
+    looked_twice = threading.Event()
+
+    def look_again(pause_s: float) -> None:
+        looks.append(pause_s)
+        if len(looks) == 2:
+            looked_twice.set()
+        looked_twice.wait(pause_s)
+
+    def show(*arguments: Any) -> None:
+        reading.start()
+        assert looked_twice.wait(30)
+        really_show(*arguments)
+
+    really_show = writer._show
+    monkeypatch.setattr(reader, "_LOOKS", 100_000)
+    monkeypatch.setattr("search.embedded.namespace_reader.time.sleep", look_again)
+    monkeypatch.setattr(writer, "_show", show)
+    store.upsert("ns", [document("a", "pear", "pear"), document("b", "pear")])
+    reading.join(30)
+    assert found == [["a", "a", "b"]]
+    late.close()
+
+
+def test_threads_may_search_while_another_writes(store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "pear 0"), document("b", "pear 0")])
+    problems: list[object] = []
+    done = threading.Event()
+
+    def search() -> None:
+        try:
+            while not done.is_set():
+                if (found := sorted(names(store, "pear"))) != ["a", "b"]:
+                    problems.append(found)
+                if (found := sorted(near(store))) != ["a", "b"]:
+                    problems.append(found)
+        except Exception as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=search) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for n in range(12):
+        store.upsert("ns", [document("a", f"pear {n}"), document("b", f"pear {n}")])
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
+def test_a_view_of_a_growing_array_never_changes() -> None:
+    growing = Growing(np.float32, width=2)
+    views = []
+    for n in range(200):
+        growing.append(np.full((n % 3, 2), n, np.float32))
+        views.append(growing.view)
+    expected = [n for n in range(200) for _ in range(n % 3)]
+    for n, view in enumerate(views):
+        assert view[:, 0].tolist() == expected[: sum(i % 3 for i in range(n + 1))]
+        assert view.flags.c_contiguous
+
+
+def test_reading_the_generation_reads_no_document(store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "x")])
+    store.close()
+    assert store.generation("ns") == 1
+    assert store._readers == {}

@@ -1,0 +1,100 @@
+"""Ranking in the embedded store."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.documents import Document, Passage
+from models.errors import (
+    StoreTimeout,
+)
+from search.embedded.store import EmbeddedStore
+from search.protocol import Search
+from tests.contracts.store_documents import EAST, MANIFEST, document, questions, unit
+from tests.support.stores.embedded_searches import names, near
+
+
+def test_bm25_is_robertsons_with_k1_1_2_and_b_75(store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "pear pear plum fig"), document("b", "pear"), document("c", "fig")])
+    idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    average = (4 + 1 + 1) / 3
+    a = idf * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 4 / average))
+    b = idf * 1 * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 1 / average))
+    (ranking,) = store.search_text("ns", ["pear"], Search(depth=5))
+    assert {hit.document_id: hit.score for hit in ranking.hits} == pytest.approx({"a": a, "b": b}, abs=1e-4)
+    assert ranking.total_matches == 2
+
+
+def test_naming_allowed_passages_and_filtering_hits_give_the_same(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.upsert(
+        "ns",
+        [
+            document(f"d{i:03}", "pear " * (1 + i % 7) + "plum " * (i % 11), metadata={"n": i % 4})
+            for i in range(300)
+        ],
+    )
+    named = store.search_text("ns", ["pear plum plum"], Search(depth=20, filters={"n": 2}))
+    monkeypatch.setattr("search.embedded.lexical_index._SET_BELOW", 0)
+    sifted = store.search_text("ns", ["pear plum plum"], Search(depth=20, filters={"n": 2}))
+    assert named[0].hits == sifted[0].hits
+    assert len(named[0].hits) == 20
+
+
+def test_one_long_document_does_not_hide_the_others(store: EmbeddedStore) -> None:
+    long = document("long", *["pear"] * 500)
+    others = [document(f"d{i}", "pear and much else", vectors=(unit(1, 1, 0, 0),)) for i in range(3)]
+    store.upsert("ns", [long, *others])
+    assert set(names(store, "pear", depth=4)) == {"long", "d0", "d1", "d2"}
+    assert set(near(store, depth=4)) == {"long", "d0", "d1", "d2"}
+
+
+def test_vector_search_equals_sorting_every_cosine(store: EmbeddedStore) -> None:
+    random = np.random.default_rng(7)
+    store.drop("ns")
+    store.create("ns", replace(MANIFEST, dimension=16))
+    vectors = random.standard_normal((400, 16)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    for first in range(0, 400, 150):
+        batch = range(first, min(400, first + 150))
+        store.upsert("ns", [document(f"d{i:03}", "x", vectors=(vectors[i],)) for i in batch])
+    asked = vectors[:20]
+    rankings = store.search_vectors("ns", asked, Search(depth=25))
+    for question, ranking in zip(asked, rankings, strict=True):
+        cosines = vectors.astype(np.float64) @ question.astype(np.float64)
+        expected = np.argsort(-cosines, kind="stable")[:25].tolist()
+        assert [int(hit.document_id[1:]) for hit in ranking.hits] == expected
+
+
+def test_a_passage_without_a_vector_is_found_only_by_its_words(store: EmbeddedStore) -> None:
+    store.upsert("ns", [Document("a", "docs", "", (Passage("a#0", 0, "pear"),)), document("b", "plum")])
+    assert names(store, "pear") == ["a"]
+    assert near(store) == ["b"]
+    assert store.vectors("ns", ["a#0", "b#0"]).keys() == {"b#0"}
+
+
+def test_a_search_after_its_deadline_is_a_timeout(store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "pear")])
+    with pytest.raises(StoreTimeout):
+        store.search_text("ns", ["pear"], Search(depth=1, timeout_s=-1))
+    with pytest.raises(StoreTimeout):
+        store.search_vectors("ns", questions(EAST), Search(depth=1, timeout_s=-1))
+    with pytest.raises(StoreTimeout):
+        store.texts("ns", ["a#0"], timeout_s=-1)
+
+
+def test_warming_for_text_loads_no_matrix(folder: Path, store: EmbeddedStore) -> None:
+    store.upsert("ns", [document("a", "pear")])
+    text_only = EmbeddedStore(folder, warm_vectors=False)
+    text_only.warm()
+    view = text_only._view("ns")
+    assert view.searcher is not None
+    assert view.vectors is None
+    assert near(text_only) == ["a"]  # a vector search still loads it
+    text_only.close()
