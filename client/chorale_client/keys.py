@@ -1,17 +1,17 @@
-"""Every Redis key of the product, its type and its meaning.
+"""Every Redis key of the product, its type and its meaning.  Lua scripts get the names from here too.
 
 | key                          | type       | meaning                                                        |
 |------------------------------|------------|----------------------------------------------------------------|
 | chorale:request:<id>         | hash       | a request in flight (fields below); deleted by its end         |
-| chorale:moments              | sorted set | for each request in flight the next moment (ms) to act on it   |
+| chorale:moments              | sorted set | for each request in flight the next moment to act on it (ms)   |
 | celery-task-meta-<id>        | string     | the answer, as Celery's result; published on the same channel  |
 | chorale:outbox               | stream     | ended requests on their way to the audit tables                |
 | chorale:outbox:unreadable    | stream     | ended requests that the audit could not read; capped           |
-| chorale:outbox:limit         | string     | how many entries may wait in the outbox, where it was said     |
-| chorale:outbox:refused       | string     | how many requests were refused since so many waited            |
+| chorale:outbox:limit         | string     | how many entries may wait in the outbox, as workers published  |
+| chorale:outbox:refused       | string     | how many requests were refused because the outbox was full     |
 | chorale:flight:<fingerprint> | string     | the request that leads a question in flight; expires with it   |
 | chorale:generation:<ns>      | string     | the corpus generation (SQL is the truth)                       |
-| chorale:indexed:<task id>    | string     | what became of documents that were handed in (JSON); expires   |
+| chorale:indexed:<task id>    | string     | the outcome of handed-in documents (JSON); expires             |
 | chorale:indexed:<task id>:waiting | string | why documents that were put back are not indexed yet (JSON);  |
 |                              |            | expires                                                        |
 | chorale:sent:<ns>:<source>   | set        | messages of a source whose outcome `chorale index` has not     |
@@ -23,12 +23,12 @@
 |                              |            | was not done, by when they were handed in (µs); expires        |
 | chorale:cache:<key>          | string     | answers of single questions, and vectors                       |
 | chorale:heartbeat:<worker>   | string     | a worker's sign of life (JSON); expires                        |
-| chorale:sweeper              | string     | which sweeper acts at present; expires after 80 ms             |
-| chorale:overload             | hash       | what waits on each queue, the bound it passed, and             |
+| chorale:sweeper              | string     | which sweeper acts at present; expires (`sweeper_lease_ms`)    |
+| chorale:overload             | hash       | the load of each queue, the bound that it exceeds, and         |
 |                              |            | `retry_after_ms` while new requests are refused; expires       |
 | chorale:breaker:<branch>     | hash       | failures in a row; since and until when open; probe; expires   |
-| chorale:breaker:store:<name> | hash       | the same of a store                                            |
-| chorale:breaker:generator:<branch> | hash | the same of a branch's language model                          |
+| chorale:breaker:store:<name> | hash       | the same for a store                                           |
+| chorale:breaker:generator:<branch> | hash | the same for a branch's language model                         |
 | chorale:durations:<branch>   | list       | milliseconds of its last answers, for hedges; expires          |
 | chorale:timeouts             | hash       | seconds by configuration, where one declares its own time;     |
 |                              |            | the empty name is the default configuration's                  |
@@ -41,7 +41,7 @@ Fields of a request's hash; times are milliseconds by the Redis server's clock:
 | field                | meaning                                                                        |
 |----------------------|--------------------------------------------------------------------------------|
 | state                | accepted, planned, following, fusing                                           |
-| request, fingerprint | the request (JSON); what tells whether an id is used again for something else  |
+| request, fingerprint | the request (JSON); its hash, which detects another request with the same id   |
 | head                 | the answer's first fields, as JSON text                                        |
 | accepted_at, deadline, answer_ttl | when it came, when it ends, how long the answer is kept (ms)      |
 | retrieve_sent, fuse_sent | how often `chorale.retrieve` and `chorale.fuse` were sent                  |
@@ -49,9 +49,9 @@ Fields of a request's hash; times are milliseconds by the Redis server's clock:
 | join_at, finish_reserve, fusion_reserve, fusing_until | the moments of ledger and sweeper             |
 | callback, callback_queue | the message of `chorale.fuse`, ready to be pushed                          |
 | flight, leader, follower:<id> | equal questions in flight                                             |
-| decided              | the branch whose failure ended the waiting (`on_missing: fail`)                |
+| decided              | the branch whose failure ended the wait (`on_missing: fail`)                   |
 | queue:, limit:, resend:, resent:, started:, status:, envelope: | + branch: one part each              |
-| decisive:            | + branch, 1: its failure ends the waiting                                      |
+| decisive:            | + branch, 1: its failure ends the wait                                         |
 | hedge:, hedged:      | + branch: when attempt 2 is due, when it was sent                              |
 | failed:              | + branch: the attempt that failed while the other is out                       |
 """
@@ -86,10 +86,10 @@ def entry_key(request_id: str) -> str:
 
 
 def waiting_key(ticket: str) -> str:
-    """Another key than the outcome's, which ends a waiting."""
+    """A key of its own: the outcome's key ends the wait of `wait_visible`."""
     return f"{INDEXED}{ticket}:waiting"
 
 
 def result_key(request_id: str) -> str:
-    """Key of the answer, and name of the channel that announces it."""
+    """Key of the answer, and channel that announces it."""
     return RESULT + request_id

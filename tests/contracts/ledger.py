@@ -1,4 +1,4 @@
-"""What every ledger promises.  Inherit, provide a `stepped` fixture, and the promises are tested, to the millisecond."""
+"""The promises of the ledger, tested to the millisecond.  A subclass provides a `stepped` fixture."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def the_result(stepped: SteppedLedger, request: Request) -> dict[str, Any]:
 
 
 def actions_within(stepped: SteppedLedger, ms: int) -> dict[int, tuple[Action, ...]]:
-    """What a sweeper that comes at each next moment finds due within this time, by milliseconds from now."""
+    """The actions of a sweeper that runs at each next moment within this time, by milliseconds from now."""
     found = {}
     begin_ms = stepped.now_ms()
     while (at_ms := stepped.now_ms() - begin_ms) <= ms:
@@ -118,14 +118,12 @@ class AcceptingContract(LedgerContract):
         assert (again.is_new, again.state) == (False, "accepted")
         assert (again.accepted_at_ms, again.deadline_ms) == (first.accepted_at_ms, first.deadline_ms)
 
-    def test_of_a_caller_who_took_long_to_come_it_ends_in_the_time_that_is_left(
-        self, stepped: SteppedLedger
-    ) -> None:
+    def test_a_late_callers_request_ends_within_the_time_it_has_left(self, stepped: SteppedLedger) -> None:
         for left_s, ends_after_ms in ((7.5, 7_500), (0.01, 50), (-3, 50)):
             accepted = stepped.callers.accept(a_request(), within_s=left_s)
             assert accepted.deadline_ms - accepted.accepted_at_ms == ends_after_ms
 
-    def test_an_id_used_for_something_else_is_refused_also_after_the_end(
+    def test_an_id_of_a_different_request_is_refused_even_after_its_end(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         request = a_request()
@@ -138,7 +136,7 @@ class AcceptingContract(LedgerContract):
             stepped.callers.accept(other)
         assert stepped.callers.accept(request).result is not None
 
-    def test_an_id_is_free_again_when_its_answer_is_kept_no_longer(
+    def test_an_id_is_free_again_after_its_answers_ttl(
         self, stepped: SteppedLedger, planned: Request
     ) -> None:
         stepped.ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True)
@@ -147,17 +145,17 @@ class AcceptingContract(LedgerContract):
         stepped.step(1)
         assert stepped.callers.accept(planned).is_new
 
-    def test_nobody_plans_it_so_the_sweeper_sends_it_twice_again_and_then_plans_it(
+    def test_the_sweeper_resends_an_unplanned_request_twice_and_then_plans_it(
         self, stepped: SteppedLedger
     ) -> None:
-        """And once more, in case that sweeper died meanwhile."""
+        """The second plan is for a sweeper that died after the first."""
         request = a_request(timeout_s=3)
         stepped.callers.accept(request)
         again, by_itself = (Action("retrieve", request.request_id),), (Action("plan", request.request_id),)
         # After 100 ms, then 100, 200 and 300 ms later.
         assert actions_within(stepped, 2_900) == {100: again, 200: again, 400: by_itself, 700: by_itself}
 
-    def test_the_shortest_request_is_ended_before_its_deadline_too(self, stepped: SteppedLedger) -> None:
+    def test_the_shortest_request_is_ended_before_its_deadline(self, stepped: SteppedLedger) -> None:
         request = a_request(timeout_s=0.05)
         stepped.callers.accept(request)
         # A fifth of the 50 ms is kept for the terminal write.
@@ -182,7 +180,7 @@ class PlanningContract(LedgerContract):
         assert stepped.queue("queue.bm25") == [b"message of bm25"]
         assert stepped.queue("queue.vector") == [b"message of vector"]
 
-    def test_a_request_that_ended_is_not_planned(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+    def test_an_ended_request_is_not_planned(self, stepped: SteppedLedger, ledger: Ledger) -> None:
         assert plan(ledger, a_request(), "bm25") == "closed"
         assert stepped.queue("queue.bm25") == []
 
@@ -195,7 +193,7 @@ class PlanningContract(LedgerContract):
         # join_at is the deadline less the fusion reserve: 10,000 - 160 ms.
         assert (started.left_ms, started.since_accepted_ms) == (9_800, 40)
 
-    def test_a_branch_that_is_not_expected_is_turned_away(self, ledger: Ledger, planned: Request) -> None:
+    def test_an_unexpected_branch_is_turned_away(self, ledger: Ledger, planned: Request) -> None:
         assert ledger.start(planned.request_id, "hyde") is None
         assert ledger.report(planned.request_id, "hyde", ok("hyde")) == "closed"
 
@@ -209,7 +207,7 @@ class PlanningContract(LedgerContract):
 
 
 class ReportingContract(LedgerContract):
-    def test_the_last_report_pushes_the_callback_and_no_other_does(
+    def test_only_the_last_report_pushes_the_callback(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
         assert ledger.report(planned.request_id, "bm25", ok("bm25")) == "counted"
@@ -229,7 +227,7 @@ class ReportingContract(LedgerContract):
             ledger.report(planned.request_id, "bm25", ok("bm25"))
         assert ledger.join(planned.request_id) is None, "vector has not answered yet"
 
-    def test_an_answer_replaces_a_failure_and_never_the_other_way_round(
+    def test_an_answer_replaces_a_failure_and_a_failure_replaces_no_answer(
         self, ledger: Ledger, planned: Request
     ) -> None:
         failed = Envelope.failed("bm25", "error")
@@ -240,7 +238,7 @@ class ReportingContract(LedgerContract):
         assert entry is not None
         assert json.loads(entry.envelopes["bm25"])["status"] == "ok"
 
-    def test_what_comes_after_the_snapshot_changes_nothing(self, ledger: Ledger, planned: Request) -> None:
+    def test_a_report_after_the_snapshot_changes_nothing(self, ledger: Ledger, planned: Request) -> None:
         ledger.report(planned.request_id, "bm25", ok("bm25"))
         snapshot = ledger.join(planned.request_id, force=True)
         assert snapshot is not None
@@ -249,10 +247,10 @@ class ReportingContract(LedgerContract):
         assert again is not None
         assert again.envelopes.keys() == snapshot.envelopes.keys() == {"bm25"}
 
-    def test_what_was_found_for_an_earlier_request_of_the_id_is_turned_away(
+    def test_a_report_for_an_earlier_request_with_the_same_id_is_turned_away(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
-        """As of a worker that hung from before the earlier one was lost."""
+        """For example of a worker that hung since before the earlier request was lost."""
         started = ledger.start(planned.request_id, "bm25")
         assert started is not None
         stepped.lose(planned.request_id)
@@ -265,7 +263,7 @@ class ReportingContract(LedgerContract):
 
         assert report(started.accepted_at_ms) == "closed"
         assert report(accepted.accepted_at_ms) == "counted"
-        assert report(None) == "duplicate", "what does not say for whom it worked is taken"
+        assert report(None) == "duplicate", "a report without accepted_at is taken"
 
 
 class JoiningContract(LedgerContract):
@@ -279,7 +277,9 @@ class JoiningContract(LedgerContract):
         assert ledger.join(planned.request_id) is not None
         assert ledger.join(planned.request_id) is None
 
-    def test_at_join_at_the_fusion_takes_what_is_there(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+    def test_at_join_at_the_fusion_takes_the_reports_it_has(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", "vector", limit_ms=50)
@@ -301,7 +301,7 @@ class EndingContract(LedgerContract):
         assert ledger.finish(planned.request_id, by="sweeper", tail=OTHER_TAIL, is_complete=False) is None
         assert the_result(stepped, planned)["result"]["status"] == "complete"
 
-    def test_the_outbox_has_all_that_the_audit_wants(
+    def test_the_outbox_entry_has_every_field_for_the_audit(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
         ledger.report(planned.request_id, "bm25", ok("bm25"))
@@ -319,7 +319,7 @@ class EndingContract(LedgerContract):
             b"envelope:bm25": ok("bm25").to_wire(),
         }
 
-    def test_a_caller_that_waited_in_vain_ends_it_even_where_the_entry_was_lost(
+    def test_a_caller_that_waited_in_vain_ends_a_request_whose_entry_was_lost(
         self, stepped: SteppedLedger
     ) -> None:
         request = a_request(correlation_id='quoted "id"')
@@ -337,7 +337,7 @@ class EndingContract(LedgerContract):
         ("is_joined", "missing"),
         [(False, {"where": "fuse", "reason": "not_started"}), (True, {"where": "fuse", "reason": "timeout"})],
     )
-    def test_a_caller_that_waited_in_vain_says_how_far_it_came(
+    def test_a_caller_that_waited_in_vain_reports_the_state_of_the_request(
         self,
         stepped: SteppedLedger,
         ledger: Ledger,

@@ -1,4 +1,4 @@
-"""What every ledger promises of requests that ended while nobody takes them to the audit tables."""
+"""The promises of the ledger for ended requests that nobody moves to the audit tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOUND = Envelope("bm25", "ok", rankings=(Ranking((Hit("a#0", "a", 1.0),)),), ms=
 
 
 def end(stepped: SteppedLedger, ledger: Ledger) -> Request:
-    """A request with a branch that found something, one that found nothing and one that failed."""
+    """An ended request: one branch found something, one found nothing, one failed."""
     request = a_request()
     assert stepped.callers.accept(request).is_new
     plan(ledger, request, "bm25", "vector", "hyde")
@@ -29,7 +29,7 @@ def end(stepped: SteppedLedger, ledger: Ledger) -> Request:
 
 
 def envelopes(stepped: SteppedLedger) -> list[dict[str, Any]]:
-    """By branch, of each entry of the outbox."""
+    """The envelopes of each entry of the outbox, by branch."""
     return [
         {
             name.decode().removeprefix("envelope:"): json.loads(value)
@@ -41,7 +41,7 @@ def envelopes(stepped: SteppedLedger) -> list[dict[str, Any]]:
 
 
 class OutboxContract(LedgerContract):
-    def test_from_half_of_what_may_wait_the_candidates_are_left_out_and_nothing_else(
+    def test_a_half_full_outbox_leaves_out_the_candidates_only(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         stepped.bound_outbox(4)
@@ -54,7 +54,7 @@ class OutboxContract(LedgerContract):
         assert third == fourth == {**first, "bm25": brief}
         assert Envelope.from_wire("bm25", json.dumps(brief)).status == "ok"
 
-    def test_where_as_many_wait_as_may_a_request_is_refused_and_only_counted(
+    def test_a_full_outbox_refuses_and_only_counts_requests(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         stepped.bound_outbox(2)
@@ -70,9 +70,9 @@ class OutboxContract(LedgerContract):
         assert "CHORALE_OUTBOX_LIMIT" in why["detail"]
         assert (len(stepped.outbox()), stepped.only_counted()) == (2, 1)
         assert (stepped.moments(), stepped.view().entries) == ({}, {})
-        assert stepped.callers.accept(ended[0]).state == "ended", "what has ended is known"
+        assert stepped.callers.accept(ended[0]).state == "ended", "an ended request is known"
 
-    def test_what_was_let_in_before_is_audited_all_the_same(
+    def test_a_request_accepted_before_the_outbox_was_full_is_audited(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         stepped.bound_outbox(1)
@@ -84,14 +84,14 @@ class OutboxContract(LedgerContract):
         assert len(stepped.outbox()) == 2
         assert stepped.only_counted() == 0
 
-    def test_under_overload_a_refusal_fills_the_outbox_no_further(self, stepped: SteppedLedger) -> None:
+    def test_refusals_under_overload_do_not_overfill_the_outbox(self, stepped: SteppedLedger) -> None:
         stepped.bound_outbox(2)
         stepped.overload(1_500)
         for _ in range(5):
             assert stepped.callers.accept(a_request()).state == "refused"
         assert (len(stepped.outbox()), stepped.only_counted()) == (2, 3)
 
-    def test_once_there_is_room_the_same_request_is_let_in(
+    def test_a_request_refused_by_a_full_outbox_is_accepted_once_there_is_room(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         stepped.bound_outbox(1)
@@ -102,7 +102,7 @@ class OutboxContract(LedgerContract):
         assert stepped.callers.accept(request).is_new
 
     @pytest.mark.parametrize("limit", [0, None])
-    def test_without_a_bound_and_far_below_the_default_one_nothing_is_left_out(
+    def test_far_below_the_outbox_limit_nothing_is_left_out(
         self, stepped: SteppedLedger, ledger: Ledger, limit: int | None
     ) -> None:
         if limit is not None:

@@ -1,4 +1,4 @@
-"""What every ledger promises where a request ends otherwise: cancelled, decided by a failure, hedged, refused."""
+"""The promises of the ledger for requests that are cancelled, decided by a failure, hedged or refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CancellingContract(LedgerContract):
         assert (fields[b"by"], b"envelope:bm25" in fields) == (b"client", True)
         assert stepped.moments() == {}
 
-    def test_nothing_of_a_cancelled_request_goes_on(
+    def test_no_step_of_a_cancelled_request_goes_on(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
         ledger.start(planned.request_id, "bm25")
@@ -54,14 +54,14 @@ class CancellingContract(LedgerContract):
         assert every(actions_within(stepped, 500)) == []
         assert len(stepped.outbox()) == 1
 
-    def test_every_question_of_it_is_cancelled(self, stepped: SteppedLedger) -> None:
+    def test_every_question_of_a_cancelled_request_is_cancelled(self, stepped: SteppedLedger) -> None:
         request = a_request().model_copy(update={"questions": a_request().questions * 3})
         stepped.callers.accept(request)
         stepped.callers.cancel(request.request_id)
         questions = the_result(stepped, request)["result"]["questions"]
         assert [one["status"] for one in questions] == ["cancelled"] * 3
 
-    def test_what_had_ended_keeps_its_answer(
+    def test_cancelling_an_ended_request_keeps_its_answer(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
         ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True)
@@ -69,7 +69,7 @@ class CancellingContract(LedgerContract):
         assert stepped.callers.cancel(planned.request_id) == before
         assert len(stepped.outbox()) == 1
 
-    def test_of_an_unknown_id_there_is_nothing_to_cancel(self, stepped: SteppedLedger) -> None:
+    def test_cancelling_an_unknown_id_does_nothing(self, stepped: SteppedLedger) -> None:
         assert stepped.callers.cancel("never-sent") is None
         assert stepped.outbox() == []
 
@@ -103,7 +103,7 @@ class CancellingContract(LedgerContract):
 class DecidingContract(LedgerContract):
     @pytest.fixture
     def strict(self, stepped: SteppedLedger, ledger: Ledger) -> Request:
-        """A request with three branches that comes to nothing without `vector`."""
+        """A request with three branches that fails without `vector`."""
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", "hyde", "vector", decisive=["vector"])
@@ -119,7 +119,9 @@ class DecidingContract(LedgerContract):
         assert snapshot.decided_by == "vector"
         assert snapshot.envelopes.keys() == {"vector"}
 
-    def test_after_it_nobody_waits_for_the_others(self, ledger: Ledger, strict: Request) -> None:
+    def test_after_a_decisive_failure_no_other_branch_is_waited_for(
+        self, ledger: Ledger, strict: Request
+    ) -> None:
         ledger.start(strict.request_id, "hyde")
         ledger.report(strict.request_id, "vector", failed("vector"))
         assert ledger.start(strict.request_id, "bm25") is None
@@ -152,7 +154,7 @@ class DecidingContract(LedgerContract):
 class HedgingContract(LedgerContract):
     @pytest.fixture
     def hedged(self, stepped: SteppedLedger, ledger: Ledger) -> Request:
-        """A request with two branches, of which `bm25` has answered and the hedge of `vector` is out."""
+        """A request with two branches: `bm25` has answered, and `vector` was sent a second time."""
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", "vector", hedge_ms=80)
@@ -161,18 +163,16 @@ class HedgingContract(LedgerContract):
         assert actions_within(stepped, 100) == {80: (Action("hedge", request.request_id, "vector"),)}
         return request
 
-    def test_what_has_not_answered_is_sent_a_second_time_once(
-        self, stepped: SteppedLedger, ledger: Ledger
-    ) -> None:
+    def test_a_part_without_an_answer_is_hedged_once(self, stepped: SteppedLedger, ledger: Ledger) -> None:
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", resend_ms=200, hedge_ms=80)
         stepped.drop("queue.bm25")
         hedge, again = (Action(do, request.request_id, "bm25") for do in ("hedge", "part"))
-        # Whether its message was lost is another matter: that is looked at after 200 ms, and 500 ms later.
+        # The resend of a lost message comes besides, after 200 ms, and again 500 ms later.
         assert actions_within(stepped, 2_000) == {80: (hedge,), 200: (again,), 700: (again,)}
 
-    def test_what_still_waits_in_its_queue_is_hedged_too(
+    def test_a_part_that_still_waits_in_its_queue_is_hedged(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         request = a_request()
@@ -188,7 +188,7 @@ class HedgingContract(LedgerContract):
         plan(ledger, request, "bm25", limit_ms=80, hedge_ms=80)
         assert actions_within(stepped, 100) == {80: (Action("fused", request.request_id),)}
 
-    def test_the_first_answer_wins_whichever_attempt_it_is_of(self, ledger: Ledger, hedged: Request) -> None:
+    def test_the_first_answer_of_either_attempt_wins(self, ledger: Ledger, hedged: Request) -> None:
         assert ledger.start(hedged.request_id, "vector") is not None, "the second attempt begins"
         assert ledger.report(hedged.request_id, "vector", ok("vector", attempt=2)) == "joined"
         assert ledger.report(hedged.request_id, "vector", ok("vector")) == "duplicate"
@@ -211,7 +211,7 @@ class HedgingContract(LedgerContract):
         assert ledger.report(hedged.request_id, "vector", ok("vector", attempt=2)) == "joined"
         assert envelope_of(ledger, hedged)["status"] == "ok"
 
-    def test_a_failure_is_named_where_the_other_attempt_never_reports(
+    def test_a_failure_is_named_if_the_other_attempt_never_reports(
         self, stepped: SteppedLedger, ledger: Ledger, hedged: Request
     ) -> None:
         ledger.report(hedged.request_id, "vector", failed("vector", "bad_index"))
@@ -260,7 +260,7 @@ class RefusingContract(LedgerContract):
         assert (fields[b"id"], fields[b"by"]) == (request.request_id.encode(), b"admission")
         assert (stepped.moments(), stepped.view().entries) == ({}, {})
 
-    def test_what_was_let_in_before_goes_on(
+    def test_a_request_accepted_before_the_overload_goes_on(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
         stepped.overload(1_500)
@@ -283,7 +283,7 @@ class RefusingContract(LedgerContract):
         ledger.finish(request.request_id, by="fusion", tail=TAIL, is_complete=True)
         assert the_result(stepped, request)["result"]["status"] == "complete"
 
-    def test_its_id_is_not_free_for_anything_else(self, stepped: SteppedLedger) -> None:
+    def test_the_id_of_a_refused_request_cannot_name_a_different_one(self, stepped: SteppedLedger) -> None:
         stepped.overload(1_500)
         request = a_request()
         stepped.callers.accept(request)

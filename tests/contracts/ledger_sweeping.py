@@ -1,4 +1,4 @@
-"""What every ledger promises of its sweepers, and of equal questions in flight."""
+"""The promises of the ledger for its sweepers, and for equal questions in flight."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SweepingContract(LedgerContract):
         stepped.step(1)
         assert ledger.sweep("second").is_acting, "the first one's lease is over"
 
-    def test_a_part_that_nobody_took_is_sent_again_twice_at_most(
+    def test_a_part_that_nobody_took_is_resent_at_most_twice(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         request = a_request()
@@ -51,9 +51,7 @@ class SweepingContract(LedgerContract):
         plan(ledger, request, "bm25", resend_ms=50)
         assert actions_within(stepped, 700) == {}
 
-    def test_at_join_at_the_callback_is_published_for_what_is_there(
-        self, stepped: SteppedLedger, ledger: Ledger
-    ) -> None:
+    def test_the_callback_is_published_at_join_at(self, stepped: SteppedLedger, ledger: Ledger) -> None:
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", "vector", limit_ms=50)
@@ -63,17 +61,17 @@ class SweepingContract(LedgerContract):
     def test_a_callback_that_still_waits_in_its_queue_is_not_sent_again(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
-        """However long: a fusion that takes it in the end has its attempts before it."""
+        """However long it waits, the fusion that takes it still has all its attempts."""
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25")
         ledger.report(request.request_id, "bm25", ok("bm25"))
         assert actions_within(stepped, 2_000) == {}
         assert stepped.take("queue.fusion") == b"message of fuse"
-        # It is looked for every 250 ms, and this is such a moment.
+        # The sweeper checks every 250 ms, and one of these moments is now.
         assert actions_within(stepped, 240) == {0: (Action("fused", request.request_id),)}
 
-    def test_a_fusion_that_died_is_called_again_and_then_the_sweeper_ends_it(
+    def test_a_dead_fusion_is_called_again_and_then_the_sweeper_ends_the_request(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         request = a_request(timeout_s=1)
@@ -86,7 +84,7 @@ class SweepingContract(LedgerContract):
         assert actions_within(stepped, 940) == {
             160: (again,),
             410: (again,),
-            # And whenever the lease of the one that should is over.
+            # Again whenever the lease of the sweeper that should end the request is over.
             660: (end,),
             740: (end,),
             820: (end,),
@@ -117,7 +115,7 @@ class SweepingContract(LedgerContract):
         assert stepped.moments() == {}
 
     @pytest.mark.parametrize("state", ["accepted", "following"])
-    def test_what_was_joined_without_a_plan_stops_no_sweeper(
+    def test_a_request_joined_without_a_plan_stops_no_sweeper(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request, state: str
     ) -> None:
         request = a_request(20)
@@ -131,7 +129,7 @@ class SweepingContract(LedgerContract):
         ledger.hasten(request.request_id)
         assert ledger.sweep("sweeper").actions == (Action("end", request.request_id),)
 
-    def test_what_was_lost_is_swept_away(
+    def test_a_lost_entry_is_removed_from_the_moments(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
         stepped.lose(planned.request_id)
@@ -141,9 +139,7 @@ class SweepingContract(LedgerContract):
 
 
 class FollowingContract(LedgerContract):
-    def test_a_flight_has_one_leader_and_is_over_with_its_end(
-        self, stepped: SteppedLedger, ledger: Ledger
-    ) -> None:
+    def test_a_flight_has_one_leader_and_ends_with_it(self, stepped: SteppedLedger, ledger: Ledger) -> None:
         leader, follower = a_request(), a_request()
         accept(stepped, (leader, follower))
         assert plan(ledger, leader, "bm25", flight=FLIGHT + "x") == "planned"
@@ -165,7 +161,7 @@ class FollowingContract(LedgerContract):
     def test_only_a_leader_whose_end_is_not_later_is_followed(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
-        """What counts is when the sweeper ends each: the deadline less the finish reserve."""
+        """A request's end is its deadline less its finish reserve."""
         leader, early, same = a_request(10), a_request(10.04), a_request(10.05)
         accept(stepped, (leader, early, same))
         plan(ledger, leader, "bm25", finish_ms=10, flight=FLIGHT + "x")
@@ -183,7 +179,7 @@ class FollowingContract(LedgerContract):
         # 50 ms after the leader's deadline.
         assert actions_within(stepped, 360)[350] == (Action("retrieve", follower.request_id),)
 
-    def test_a_follower_of_an_answer_that_is_not_whole_is_planned_anew_while_there_is_time(
+    def test_a_follower_of_an_incomplete_answer_is_planned_anew_while_there_is_time(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         leader, early, late = a_request(), a_request(30), a_request(15)
@@ -191,13 +187,13 @@ class FollowingContract(LedgerContract):
         for request in (leader, early, late):
             plan(ledger, request, "bm25", flight=FLIGHT + "x")
         stepped.step(7_501)
-        # 22.5 of 30 s are left to the one, just under a half to the other.
+        # One has 22.5 of 30 s left, the other just under half its time.
         ledger.finish(leader.request_id, by="sweeper", tail=OTHER_TAIL, is_complete=False)
         assert the_result(stepped, late)["result"]["status"] == "degraded"
         assert ledger.sweep("sweeper").actions == (Action("retrieve", early.request_id),)
         assert plan(ledger, early, "bm25", flight=FLIGHT + "x") == "planned", "now it leads"
 
-    def test_a_follower_that_is_planned_anew_is_sent_as_often_as_a_new_request(
+    def test_a_follower_that_is_planned_anew_is_resent_like_a_new_request(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         leader, follower = a_request(), a_request(30)
@@ -210,7 +206,7 @@ class FollowingContract(LedgerContract):
         ledger.finish(leader.request_id, by="sweeper", tail=OTHER_TAIL, is_complete=False)
         assert every(actions_within(stepped, 5_000)) == sent
 
-    def test_an_id_that_was_lost_and_used_again_leads_nothing(
+    def test_an_id_that_was_lost_and_used_again_does_not_lead_its_old_flight(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         leader, follower = a_request(9), a_request()

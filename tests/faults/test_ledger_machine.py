@@ -351,7 +351,7 @@ def test_the_scripts_do_what_the_model_does(redis_client: Redis) -> None:
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(ProtocolConstants)])
-def test_a_constant_of_the_scripts_that_differs_from_the_models_is_found(
+def test_the_machine_finds_a_script_constant_that_differs_from_the_model(
     redis_client: Redis, name: str
 ) -> None:
     class Differs(LedgerMachine):

@@ -46,7 +46,7 @@ PROMISES = (
         "tasks/request/retrieve.py",
         "                _answer_unread(resources, given, own_id, error)",
         "                pass",
-        "tests/wire/test_stored_messages.py::test_what_no_version_knows_is_answered_with_that_and_ends_no_worker",
+        "tests/wire/test_stored_messages.py::test_a_message_of_an_unknown_version_is_refused_and_ends_no_worker",
     ),
     Promise(
         "If a schema change is killed, the next start completes it, on SQLite and PostgreSQL",

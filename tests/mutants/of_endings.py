@@ -25,7 +25,7 @@ PROMISES = (
         "ledger/scripts/sweep.lua",
         "sent <= RETRIEVES and 'retrieve' or 'plan'",
         "'retrieve'",
-        "tests/integration/ledger/test_scripts.py::TestAccepting::test_nobody_plans_it_so_the_sweeper_sends_it_twice_again_and_then_plans_it",
+        "tests/integration/ledger/test_scripts.py::TestAccepting::test_the_sweeper_resends_an_unplanned_request_twice_and_then_plans_it",
         shown_by="tests/integration/tasks/test_something_is_missing.py::test_without_a_worker_to_plan_it_the_sweeper_plans_the_request",
     ),
     Mutant(

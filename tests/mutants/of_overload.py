@@ -101,7 +101,7 @@ PROMISES = (
         "client/chorale_client/scripts/accept.lua",
         "if result and result ~= ARGV[9] then return { 'ended', result } end",
         "if result and result ~= ARGV[9] and redis.call('EXISTS', KEYS[5]) == 0 then return { 'ended', result } end",
-        "tests/integration/ledger/test_scripts.py::TestRefusing::test_what_was_let_in_before_goes_on",
+        "tests/integration/ledger/test_scripts.py::TestRefusing::test_a_request_accepted_before_the_overload_goes_on",
     ),
     Mutant(
         "A refused request may be sent again under its id",
@@ -122,14 +122,14 @@ PROMISES = (
         "client/chorale_client/scripts/accept.lua",
         "local is_unaudited = outbox_share() >= 1",
         "local is_unaudited = false",
-        "tests/integration/ledger/test_scripts.py::TestOutbox::test_where_as_many_wait_as_may_a_request_is_refused_and_only_counted",
+        "tests/integration/ledger/test_scripts.py::TestOutbox::test_a_full_outbox_refuses_and_only_counts_requests",
     ),
     Mutant(
         "From half of the outbox's bound on, only the candidates are missing from the audit",
         "client/chorale_client/scripts/prelude.lua",
         "  local is_filling = outbox_share() >= BRIEF_FROM_SHARE",
         "  local is_filling = false",
-        "tests/integration/ledger/test_scripts.py::TestOutbox::test_from_half_of_what_may_wait_the_candidates_are_left_out_and_nothing_else",
+        "tests/integration/ledger/test_scripts.py::TestOutbox::test_a_half_full_outbox_leaves_out_the_candidates_only",
     ),
     Promise(
         "When the audit database is back, everything is as before",

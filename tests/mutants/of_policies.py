@@ -24,7 +24,7 @@ PROMISES = (
         "ledger/scripts/start.lua",
         "if e[1] ~= 'planned' or not e[2] or (e[4] and e[4] ~= 'failed') or e[8] then return false end",
         "if e[1] ~= 'planned' or not e[2] or (e[4] and e[4] ~= 'failed') then return false end",
-        "tests/integration/ledger/test_scripts.py::TestDeciding::test_after_it_nobody_waits_for_the_others",
+        "tests/integration/ledger/test_scripts.py::TestDeciding::test_after_a_decisive_failure_no_other_branch_is_waited_for",
     ),
     Mutant(
         "A branch that is cancelled because a required one failed is named as `cancelled`",
@@ -38,7 +38,7 @@ PROMISES = (
         "client/chorale_client/scripts/cancel.lua",
         "local result, entry = end_request(ARGV[1], 'client', tail, now)",
         "local result, entry = 'x', as_table(redis.call('HGETALL', KEYS[1]))",
-        "tests/integration/ledger/test_scripts.py::TestCancelling::test_nothing_of_a_cancelled_request_goes_on",
+        "tests/integration/ledger/test_scripts.py::TestCancelling::test_no_step_of_a_cancelled_request_goes_on",
     ),
     Mutant(
         "Followers of a cancelled request are planned anew, however late it is",
@@ -59,7 +59,7 @@ PROMISES = (
         "ledger/scripts/sweep.lua",
         "                redis.call('HSET', key, 'hedged:' .. b, now)",
         "",
-        "tests/integration/ledger/test_scripts.py::TestHedging::test_what_has_not_answered_is_sent_a_second_time_once",
+        "tests/integration/ledger/test_scripts.py::TestHedging::test_a_part_without_an_answer_is_hedged_once",
     ),
     Mutant(
         "While two attempts are out, a failure counts only when both have failed",
@@ -80,7 +80,7 @@ PROMISES = (
         "ledger/scripts/report.lua",
         "    redis.call('HSET', KEYS[1], 'failed:' .. b, attempt, 'envelope:' .. b, envelope)",
         "    redis.call('HSET', KEYS[1], 'failed:' .. b, attempt)",
-        "tests/integration/ledger/test_scripts.py::TestHedging::test_a_failure_is_named_where_the_other_attempt_never_reports",
+        "tests/integration/ledger/test_scripts.py::TestHedging::test_a_failure_is_named_if_the_other_attempt_never_reports",
     ),
     Mutant(
         "A hedged branch can be answered by its second attempt",

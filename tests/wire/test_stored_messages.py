@@ -1,7 +1,7 @@
-"""Messages of this wire version, of the next one and of one that nobody knows, as they lay in the queues.
+"""Stored messages of this wire version, of the next one, and of an unknown one.
 
 `stored_messages/v1` was taken from the queues of version 1 and never changes.  `v2` is the same with fields that version
-1 does not have, as the next version may add them; `v99` renames some besides.
+1 does not have, as the next version may add; `v99` also renames some fields.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def deliver(pipeline: RunningPipeline, v: int, name: str) -> None:
 
 
 def answered(pipeline: RunningPipeline, request_id: str) -> Answer:
-    """The answer as soon as there is one; nobody waits who would end the request himself."""
+    """The answer as soon as there is one; no caller waits that would end the request itself."""
     result = until(lambda: pipeline.redis.get(f"celery-task-meta-{request_id}"), 10)
     return Answer.model_validate(json.loads(result or b"")["result"])
 
 
 def accepted(pipeline: RunningPipeline, v: int, request_id: str, **options: Any) -> None:
-    """An entry as a client of that version wrote it."""
+    """Accept a request whose entry a client of that version wrote."""
     request = {**document(v, "request"), "request_id": request_id, **options}
     stands_in = stand_in(request_id, {}).model_copy(update={"timeout_s": 20.0})
     pipeline.resources.callers_ledger.accept(stands_in)
@@ -129,7 +129,7 @@ def test_stored_documents_to_index_are_indexed(pipeline: RunningPipeline, v: int
     assert found(answer) == ["tea"]
 
 
-def test_what_no_version_knows_is_answered_with_that_and_ends_no_worker(pipeline: RunningPipeline) -> None:
+def test_a_message_of_an_unknown_version_is_refused_and_ends_no_worker(pipeline: RunningPipeline) -> None:
     accepted(pipeline, 99, "stored-v99-by-id")
     for name in ("retrieve-by-id", "retrieve-whole", "index"):
         deliver(pipeline, 99, name)
@@ -146,7 +146,7 @@ def test_what_no_version_knows_is_answered_with_that_and_ends_no_worker(pipeline
     assert [name for name, process in pipeline.processes.items() if process.poll() is not None] == []
 
 
-def test_a_plan_or_a_request_in_the_ledger_that_cannot_be_read_has_an_end_that_says_so(
+def test_an_unreadable_plan_or_request_ends_with_an_answer_that_says_so(
     pipeline: RunningPipeline,
 ) -> None:
     for request_id, request_of, plan_of in (("odd-plan", 1, 99), ("odd-request", 99, 1)):
@@ -194,7 +194,7 @@ def test_a_stored_end_is_audited(redis_client: Redis, tmp_path: Path, v: int) ->
     )
 
 
-def test_a_request_of_the_next_version_is_read_without_what_is_new() -> None:
+def test_a_request_of_the_next_version_is_read_without_its_new_fields() -> None:
     read = read_request(stored(2, "request"))
     assert read.warnings == IGNORED
     assert read.request == read_request({**document(1, "request"), "request_id": "stored-v2-parts"}).request
@@ -211,8 +211,6 @@ def test_a_request_of_the_next_version_is_read_without_what_is_new() -> None:
     ],
     ids=str,
 )
-def test_tolerance_goes_no_further_than_unknown_names_of_the_next_version(
-    changed: dict[str, Any], said: str
-) -> None:
+def test_only_unknown_fields_of_the_next_version_are_tolerated(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         read_request({**document(2, "request"), **changed})

@@ -1,4 +1,4 @@
-"""A caller and a Redis, with nobody who works: what the client does by itself, and what the audit makes of it."""
+"""A caller and a Redis without workers: what the client does by itself, and what the audit writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def client(redis_server: RedisServer, redis_client: Redis) -> Chorale:
 
 
 def accept(redis_client: Redis, question: str = "bread") -> str:
-    """Accepted and never published: the client publishes from a thread, which another test might see."""
+    """Accept a request without publishing it, since the client publishes from a thread that outlives the test."""
     return CallersLedger(redis_client).accept(make_request(question)).request_id
 
 
@@ -38,7 +38,9 @@ def audited(redis_client: Redis) -> list[Rows]:
 
 
 class TestCancelling:
-    def test_whoever_waits_is_told_at_once(self, client: Chorale, redis_client: Redis) -> None:
+    def test_a_waiting_caller_gets_the_cancelled_answer_immediately(
+        self, client: Chorale, redis_client: Redis
+    ) -> None:
         request = make_request(["bread", "salt"], timeout_s=30)
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(client.ask, request)
@@ -61,7 +63,7 @@ class TestCancelling:
         assert (rows.request["status"], rows.request["ended_by"]) == ("cancelled", "client")
         assert [question["status"] for question in rows.questions] == ["cancelled"]
 
-    def test_cancelled_again_it_has_the_same_answer_and_one_entry_for_the_audit(
+    def test_a_request_cancelled_twice_has_one_answer_and_one_audit_entry(
         self, client: Chorale, redis_client: Redis
     ) -> None:
         request_id = accept(redis_client)
@@ -77,10 +79,8 @@ class TestCancelling:
         with pytest.raises(UnknownRequest, match="nothing is known of 'never-sent'"):
             client.cancel("never-sent")
 
-    def test_a_request_that_cannot_be_read_is_cancelled_all_the_same(
-        self, client: Chorale, redis_client: Redis
-    ) -> None:
-        """As by a server whose JSON reader gives up on what ours had read: deeper than 1,000 levels."""
+    def test_an_unreadable_request_can_be_cancelled(self, client: Chorale, redis_client: Redis) -> None:
+        """The server's JSON reader refuses more than 1,000 levels, which ours reads."""
         request_id = accept(redis_client)
         redis_client.hset(entry_key(request_id), "request", "[" * 2_000 + "]" * 2_000)
         answer = client.cancel(request_id)
@@ -113,8 +113,8 @@ class TestAskingTooEarly:
 
 
 class TestManyCallers:
-    def test_threads_that_asked_and_live_on_keep_nobody_from_asking(self, redis_server: RedisServer) -> None:
-        """Each keeps its connection; a pool of redis-py has 100 unless told otherwise."""
+    def test_150_threads_that_stay_alive_can_all_ask(self, redis_server: RedisServer) -> None:
+        """Each thread keeps its connection; a pool of redis-py has 100 by default."""
         client = Chorale(redis_server.url, socket_timeout_s=30)
         all_have_asked = threading.Barrier(150)
 
@@ -130,10 +130,8 @@ class TestManyCallers:
         with ThreadPoolExecutor(150) as threads:
             assert list(threads.map(ask, range(150))) == ["asked"] * 150
 
-    def test_a_child_process_reads_no_answer_of_its_parent(
-        self, client: Chorale, redis_client: Redis
-    ) -> None:
-        """As a web server's that loads the application before it forks."""
+    def test_a_child_process_opens_its_own_subscription(self, client: Chorale, redis_client: Redis) -> None:
+        """For example a web server that loads the application before it forks."""
         client.retrieve("bread", timeout_s=0.3)
         mine = client._local.channel
         with client._listening("the-parents") as channel:
@@ -148,7 +146,7 @@ class TestManyCallers:
         for end in (read, write):
             os.close(end)
 
-    def test_an_answer_that_comes_between_two_looks_is_found(
+    def test_an_answer_that_comes_between_two_reads_is_found(
         self, client: Chorale, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         request_id = accept(redis_client)
@@ -181,7 +179,7 @@ class TestRefusing:
         assert (rows.request["status"], rows.request["ended_by"]) == ("refused", "admission")
         assert [question["status"] for question in rows.questions] == ["refused"]
 
-    def test_queues_that_are_long_and_not_too_long_refuse_nobody(self, redis_client: Redis) -> None:
+    def test_long_queues_below_their_bound_refuse_no_request(self, redis_client: Redis) -> None:
         redis_client.hset(OVERLOAD, "length:chorale.bm25", 17)
         assert redis_client.zscore(MOMENTS, accept(redis_client)) is not None
 

@@ -1,6 +1,6 @@
-"""The ledger's scripts on a real Redis: each promise by itself, without workers.
+"""The ledger's scripts on a real Redis, without workers.
 
-What every ledger promises runs on a stepped clock (`stepped`); what is Redis' own, on the server's (`in_flight`).
+The promises of the contract run on a stepped clock (`stepped`), tests of Redis itself on the server's (`in_flight`).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class TestEnding(EndingContract):
     def test_the_end_and_its_outbox_entry_are_one(
         self, redis_client: Redis, real: RedisLedger, in_flight: Request
     ) -> None:
-        """Whoever sees the answer finds the entry for the audit: there is no moment between them."""
+        """A reader that sees the answer also finds the entry for the audit."""
         real.report(in_flight.request_id, "bm25", ok("bm25"))
         with redis_client.monitor() as monitor:
             real.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True)
@@ -117,7 +117,7 @@ class TestEnding(EndingContract):
         assert b"envelope:bm25" in fields
         assert json.loads(fields[b"answer"])["status"] == "complete"
 
-    def test_nothing_but_answer_and_outbox_is_left(
+    def test_an_end_leaves_only_answer_and_outbox(
         self, redis_client: Redis, real: RedisLedger, in_flight: Request
     ) -> None:
         real.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True)
@@ -139,7 +139,7 @@ class TestEnding(EndingContract):
         finally:
             redis_client.config_set("maxmemory", "0")
 
-    def test_whoever_waits_is_woken_with_the_result(
+    def test_a_waiting_caller_receives_the_result(
         self, redis_client: Redis, real: RedisLedger, callers: CallersLedger, in_flight: Request
     ) -> None:
         with redis_client.pubsub(ignore_subscribe_messages=True) as channel:
@@ -169,7 +169,7 @@ class TestEnding(EndingContract):
 
 
 class TestSweeping(SweepingContract):
-    def test_the_servers_own_clock_brings_the_end_too(
+    def test_a_request_ends_by_the_servers_own_clock(
         self, redis_client: Redis, callers: CallersLedger
     ) -> None:
         accepted = callers.accept(a_request(timeout_s=0.05))

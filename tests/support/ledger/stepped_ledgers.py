@@ -1,7 +1,7 @@
-"""Each ledger with a clock that only a test moves: time in them is exact, and nothing sleeps.
+"""Both ledgers with a clock that only the test moves: times are exact, and nothing sleeps.
 
-The scripts run as they are.  What stands before their prelude hands them the stepped time for `TIME`, and notes when
-keys expire instead of leaving that to the server's own clock.
+The scripts run unchanged.  The text before their prelude answers `TIME` with the stepped time, and notes when keys expire
+instead of letting the server's clock expire them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ end }
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that can be seen of a ledger, in an order of its own: of followers that end together none is the first."""
+    """The visible state of a ledger.  The outbox is sorted, since followers that end together have no order."""
 
     entries: dict[str, Entry]
     results: dict[str, bytes]
@@ -63,7 +63,7 @@ class View:
     moments: dict[str, float]
     outbox: list[dict[bytes, bytes]]
     fields: list[tuple[bytes, bytes]] = field(default_factory=list, compare=False)
-    """Of every entry's hash, as they are written."""
+    """The raw fields of every entry's hash."""
 
 
 class SteppedLedger(Protocol):
@@ -75,7 +75,7 @@ class SteppedLedger(Protocol):
     def now_ms(self) -> int: ...
 
     def step(self, ms: int) -> None:
-        """Time passes, and what has expired is gone."""
+        """Time passes, and expired values are gone."""
         ...
 
     def queue(self, name: str) -> list[bytes]:
@@ -89,7 +89,7 @@ class SteppedLedger(Protocol):
         ...
 
     def drop(self, *names: str) -> None:
-        """These queues lose what waits in them."""
+        """These queues lose their messages."""
         ...
 
     def lose(self, request_id: str) -> None:
@@ -101,7 +101,7 @@ class SteppedLedger(Protocol):
         ...
 
     def bound_outbox(self, entries: int) -> None:
-        """So many may wait for the audit."""
+        """Set the limit of the outbox."""
         ...
 
     def take_outbox(self) -> None:
@@ -109,7 +109,7 @@ class SteppedLedger(Protocol):
         ...
 
     def only_counted(self) -> int:
-        """Requests that were refused since so many waited."""
+        """Number of requests that were refused because the outbox was full."""
         ...
 
     def moments(self) -> dict[str, float]: ...
@@ -131,7 +131,7 @@ class SteppedMemory:
 
     def step(self, ms: int) -> None:
         self._now_ms += ms
-        self.ledger.state("anything")  # every look drops what has expired
+        self.ledger.state("anything")  # every call drops expired values
 
     def queue(self, name: str) -> list[bytes]:
         return list(self.ledger.queues[name])

@@ -19,11 +19,11 @@ def test_the_configurations_time_or_the_default_ones() -> None:
     assert in_its_time(make_request("q", configuration="quick"), DECLARED).timeout_s == 2
 
 
-def test_what_the_request_says_itself_stands_though_it_is_the_usual_time() -> None:
+def test_an_explicit_time_limit_stays_even_if_it_is_the_usual_one() -> None:
     assert in_its_time(make_request("q", configuration="late", timeout_s=2), DECLARED).timeout_s == 2
 
 
-def test_sent_again_under_another_default_it_is_an_equal_request() -> None:
+def test_a_request_sent_again_under_another_default_is_equal() -> None:
     request = make_request("q", request_id="one")
     now, then = in_its_time(request, {"": 5.0}), in_its_time(request, {"": 8.0})
     assert (now.timeout_s, then.timeout_s) == (5, 8)
@@ -41,13 +41,13 @@ def test_a_caller_without_the_pipeline_reads_what_the_workers_published(redis_cl
     assert times.applied(make_request("q")).timeout_s == 5
 
 
-def test_where_nothing_is_declared_nothing_is_left_in_redis(redis_client: redis.Redis) -> None:
+def test_without_declared_time_limits_redis_has_no_key(redis_client: redis.Redis) -> None:
     publish_timeouts(redis_client, DECLARED)
     publish_timeouts(redis_client, {})
     assert redis_client.exists(TIMEOUTS) == 0
 
 
-def test_without_redis_the_usual_time_holds() -> None:
+def test_without_redis_the_usual_time_limit_applies() -> None:
     nobody = redis.Redis(port=9, retry=Retry(NoBackoff(), 0))
     assert DefaultTimes(nobody).applied(make_request("q")).timeout_s == 2
     nobody.close()

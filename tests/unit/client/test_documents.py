@@ -31,7 +31,7 @@ def test_one_document_is_no_list_of_documents(client: Chorale, documents: Any) -
         client.upsert("docs", documents)
 
 
-def test_a_document_that_is_too_large_is_named_by_its_place(client: Chorale) -> None:
+def test_the_error_for_a_too_large_document_gives_its_number(client: Chorale) -> None:
     large = {"id": "book", "text": "é" * (MAX_DOCUMENT_BYTES // 2)}
     with pytest.raises(
         InvalidRequest, match=r"^documents: number 2 has 16,777,\d+ bytes; at most 16,777,216 are"
@@ -39,7 +39,7 @@ def test_a_document_that_is_too_large_is_named_by_its_place(client: Chorale) -> 
         client.upsert("docs", [TEA, large, TEA])
 
 
-def test_a_document_that_holds_itself_is_named_by_its_place(client: Chorale) -> None:
+def test_the_error_for_a_recursive_document_gives_its_number(client: Chorale) -> None:
     endless: dict[str, Any] = {"id": "endless"}
     endless["metadata"] = {"again": endless}
     with pytest.raises(InvalidRequest, match=r"^documents: number 2 is no JSON: "):

@@ -30,7 +30,7 @@ def test_celery_gets_its_own_spelling(redis_url: str, expected: str) -> None:
     assert celery_url(redis_url) == expected
 
 
-def test_celery_takes_the_address_of_a_redis_over_tls_as_it_is_documented() -> None:
+def test_celery_takes_a_rediss_address_in_its_documented_form() -> None:
     url = celery_url("rediss://worker:secret@redis.example:6379/0")
     backend = Celery(backend=url, broker=url).backend
     assert backend.connparams["ssl_cert_reqs"] == ssl.CERT_REQUIRED
@@ -68,7 +68,7 @@ def test_celery_takes_the_address_of_a_redis_over_tls_as_it_is_documented() -> N
         ),
     ],
 )
-def test_kombu_is_told_how_a_broker_s_certificate_is_looked_at(url: str, expected: object) -> None:
+def test_kombu_gets_the_options_to_verify_a_brokers_certificate(url: str, expected: object) -> None:
     assert broker_tls(url) == expected
 
 

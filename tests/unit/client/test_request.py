@@ -66,7 +66,7 @@ def test_a_number_that_no_store_can_hold_is_no_filter() -> None:
     ],
     ids=str,
 )
-def test_every_filter_that_means_something_is_taken_as_it_is(condition: Any) -> None:
+def test_every_valid_filter_is_taken_unchanged(condition: Any) -> None:
     assert make_request("bread", filters={"a": condition}).filters == {"a": condition}
 
 
@@ -82,7 +82,7 @@ def test_every_filter_that_means_something_is_taken_as_it_is(condition: Any) -> 
         ),
     ],
 )
-def test_a_fault_inside_a_question_is_that_fault_alone(question: Any, says: str) -> None:
+def test_a_fault_inside_a_question_is_reported_once(question: Any, says: str) -> None:
     assert complaint(question) == says
 
 

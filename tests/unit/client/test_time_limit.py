@@ -14,12 +14,12 @@ from redis.exceptions import TimeoutError as RedisTimeout
 from tests.support.servers.redis_server import RedisServer
 
 
-def test_outside_of_a_limit_a_timeout_is_what_it_is() -> None:
+def test_outside_of_a_limit_a_timeout_is_unchanged() -> None:
     limit = TimeLimit()
     assert (limit.shorten(5.0), limit.shorten(None)) == (5.0, None)
 
 
-def test_within_a_limit_what_is_left_counts_where_it_is_less() -> None:
+def test_within_a_limit_the_smaller_of_timeout_and_time_left_applies() -> None:
     limit = TimeLimit()
     with limit.until(time.monotonic() + 100):
         assert limit.shorten(5.0) == 5.0
@@ -29,7 +29,7 @@ def test_within_a_limit_what_is_left_counts_where_it_is_less() -> None:
     assert limit.shorten(None) is None
 
 
-def test_of_two_limits_the_earlier_holds() -> None:
+def test_the_earlier_of_two_limits_applies() -> None:
     limit = TimeLimit()
     now_s = time.monotonic()
     with limit.until(now_s + 10), limit.until(now_s + 100):
@@ -38,7 +38,7 @@ def test_of_two_limits_the_earlier_holds() -> None:
         assert left_s <= 10
 
 
-def test_a_limit_that_is_over_leaves_a_moment_and_never_none() -> None:
+def test_a_limit_that_is_over_leaves_a_positive_timeout() -> None:
     """A timeout of zero would mean: do not block."""
     limit = TimeLimit()
     with limit.until(time.monotonic() - 1):
@@ -47,7 +47,7 @@ def test_a_limit_that_is_over_leaves_a_moment_and_never_none() -> None:
     assert 0 < left_s < 0.01
 
 
-def test_a_limit_is_that_of_one_thread() -> None:
+def test_a_limit_applies_to_one_thread() -> None:
     limit, found = TimeLimit(), []
     with limit.until(time.monotonic() + 1):
         thread = threading.Thread(target=lambda: found.append(limit.shorten(5.0)))
@@ -56,7 +56,7 @@ def test_a_limit_is_that_of_one_thread() -> None:
     assert found == [5.0]
 
 
-def test_a_tls_handshake_that_nobody_answers_ends_with_the_limit() -> None:
+def test_an_unanswered_tls_handshake_ends_with_the_limit() -> None:
     limit = TimeLimit()
     with socket.create_server(("localhost", 0)) as silent:
         url = f"rediss://localhost:{silent.getsockname()[1]}"
@@ -68,7 +68,7 @@ def test_a_tls_handshake_that_nobody_answers_ends_with_the_limit() -> None:
     assert time.monotonic() - begun_s < 1.1
 
 
-def test_a_command_on_a_server_that_is_held_still_ends_with_the_limit(own_redis_server: RedisServer) -> None:
+def test_a_command_on_a_stopped_server_ends_with_the_limit(own_redis_server: RedisServer) -> None:
     limit = TimeLimit()
     with Redis.from_url(own_redis_server.url, socket_timeout=30) as client:
         keep_to(limit, client)

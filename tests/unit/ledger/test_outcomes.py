@@ -39,7 +39,7 @@ def plan(*branches: BranchPlan) -> Plan:
 
 
 def verdicts(envelope: Envelope | None, *, timeout_s: float = 2, limit_ms: int = 2_000) -> list[str]:
-    """Of a branch that left this envelope, and of its store; without one it was not started."""
+    """The verdicts on a branch with this envelope and on its store; None: the branch was not started."""
     one = branch("bm25", limit_ms=limit_ms)
     absent = {} if envelope else {"bm25": Degradation("search.bm25", Reason.NOT_STARTED)}
     found = outcomes(plan(one), {"bm25": envelope} if envelope else {}, absent, timeout_s=timeout_s)
@@ -53,19 +53,19 @@ def test_an_answer_counts_for_the_branch_and_for_its_store(status: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["unavailable", "unauthorised"])
-def test_a_server_that_does_not_let_us_in_counts_against_its_store_too(reason: str) -> None:
+def test_an_unreachable_server_counts_against_branch_and_store(reason: str) -> None:
     assert verdicts(Envelope.failed("bm25", reason)) == ["failed", "failed"]
 
 
 @pytest.mark.parametrize(
     "reason", ["timeout", "late", "error", "invalid_answer", "model_missing", "next_year"]
 )
-def test_what_may_come_again_counts_against_the_branch_alone(reason: str) -> None:
+def test_a_repeatable_failure_counts_against_the_branch_alone(reason: str) -> None:
     assert verdicts(Envelope.failed("bm25", reason)) == ["failed", "says_nothing"]
 
 
 @pytest.mark.parametrize("reason", ["bad_index", "cancelled", "budget", "not_configured", "breaker_open"])
-def test_what_is_this_request_s_own_says_nothing(reason: str) -> None:
+def test_a_reason_of_the_request_itself_counts_against_nothing(reason: str) -> None:
     assert verdicts(Envelope.failed("bm25", reason)) == ["says_nothing", "says_nothing"]
 
 
@@ -73,11 +73,11 @@ def test_a_branch_that_nobody_started_has_failed() -> None:
     assert verdicts(None) == ["failed", "says_nothing"]
 
 
-def test_who_gives_too_little_time_says_nothing_about_the_branch() -> None:
+def test_a_timeout_after_too_short_a_time_counts_against_nothing() -> None:
     assert verdicts(None, timeout_s=0.3, limit_ms=300) == ["says_nothing", "says_nothing"]
-    # A limit of the branch's own was declared to be enough.
+    # A limit that was declared for the branch counts as enough.
     assert verdicts(None, timeout_s=2, limit_ms=300) == ["failed", "says_nothing"]
-    # What failed by itself failed, however little time there was.
+    # A failure other than a timeout counts, however short the time was.
     assert verdicts(Envelope.failed("bm25", "error"), timeout_s=0.3, limit_ms=300)[0] == "failed"
 
 
@@ -124,5 +124,5 @@ def test_a_language_model_counts_neither_for_nor_against_the_branch_and_its_stor
     assert verdicts(failed) == verdicts(empty) == ["says_nothing", "says_nothing"]
 
 
-def test_what_was_searched_without_the_model_counts() -> None:
+def test_a_search_without_its_language_model_counts() -> None:
     assert verdicts(Envelope("bm25", "ok", stages=(StageNote("expand", "partial"),))) == ["answered"] * 2
