@@ -1,0 +1,129 @@
+"""One message of `chorale.index`: its place in the order of writes, its outcome for the caller, its return to the queue."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from celery.exceptions import Reject
+from chorale_client.confirmed import send_confirmed
+from chorale_client.handed_in import KEPT_S, stamp_of_message
+from chorale_client.keys import INDEXED, NOT_DONE, waiting_key
+from chorale_client.words import QUEUE_INDEX, WIRE_VERSION
+from kombu.exceptions import KombuError
+from pydantic_core import from_json, to_json
+from redis.exceptions import RedisError
+from structlog import get_logger
+
+from ledger.lua import ledger_scripts
+from models.errors import ModelMissing, StoreTimeout, StoreUnavailable, WriterBusy
+from tasks.indexing.write_order import TOLD_FOR_S, WriteOrder
+
+if TYPE_CHECKING:
+    from assembly.resources import Resources
+    from tasks.indexing.report import IndexReport
+
+log = get_logger("chorale.index")
+
+PASSING = (WriterBusy, StoreUnavailable, StoreTimeout, ModelMissing, RedisError, OSError)
+"""Failures after which a message is tried again, for KEPT_S.  OSError: a full disk, for example, is no fault of the
+documents."""
+
+
+@dataclass(slots=True)
+class IndexMessage:
+    """One message of `chorale.index`, and who is told what became of it."""
+
+    task: Any
+    namespace: str
+    handed_in: int | None
+
+    @property
+    def id(self) -> str:
+        """The task id, which is the caller's ticket."""
+        return str(self.task.request.id)
+
+    @property
+    def resources(self) -> Resources:
+        return cast("Resources", self.task.app.resources)
+
+    @property
+    def context(self) -> dict[str, str]:
+        return {"task_id": self.id, "namespace": str(self.namespace)[:80]}
+
+    def write_order(self) -> WriteOrder | None:
+        """None for a message that was delivered twice and is done.  Raises RedisError."""
+        redis = self.resources.redis
+        ticket: str | None = None
+        if self.handed_in is None:
+            self.handed_in = stamp_of_message(redis, self.namespace, self.id)
+        else:
+            # In this order: one script writes the outcome and removes the note.
+            if redis.zscore(NOT_DONE + self.namespace, self.id) is not None:
+                ticket = self.id
+            if self._has_outcome():
+                return None
+        return WriteOrder(redis, self.namespace, int(self.handed_in), ticket=ticket)
+
+    def _has_outcome(self) -> bool:
+        # The stamp is compared too: a program without our client may use an id again.
+        told = self.resources.redis.get(INDEXED + self.id)
+        return told is not None and from_json(cast("bytes", told)).get("handed_in") == self.handed_in
+
+    def failed(self, error: Exception) -> None:
+        """Put the message back if waiting helps; else the caller is told the error."""
+        said = str(error)[:500] or type(error).__name__
+        if isinstance(error, PASSING) and not self._is_old():
+            log.warning("not indexed yet", **self.context, error=said)
+            # First, since another worker may have the message at once.
+            with suppress(RedisError):
+                why = to_json({"v": WIRE_VERSION, "waiting": said})
+                self.resources.redis.set(waiting_key(self.id), why, ex=KEPT_S)
+            self._put_back()
+            return
+        log.error("not indexed", **self.context, error=said, kind=type(error).__name__)
+        self._tell(self.context["namespace"], {"error": said})
+
+    def done(self, report: IndexReport) -> None:
+        for skipped in report.skipped:
+            log.warning("document skipped", **self.context, why=str(skipped))
+        for document_id, why in report.unwritten.items():
+            log.warning("document not in every store", **self.context, document_id=document_id, why=why[:500])
+        self._tell(self.namespace, report.to_wire())
+
+    def _is_old(self) -> bool:
+        try:
+            now_s, _ = self.resources.redis.time()
+        except RedisError:
+            return False
+        return self.handed_in is not None and now_s - self.handed_in / 1_000_000 > KEPT_S
+
+    def _put_back(self) -> None:
+        """To the end of its queue.
+
+        The broker has the new message before this one is acknowledged: a message may come twice, and is never lost.
+        """
+        try:
+            send_confirmed(
+                self.task.app,
+                self.task.name,
+                args=self.task.request.args,
+                kwargs={**self.task.request.kwargs, "handed_in": self.handed_in},
+                task_id=self.id,
+                queue=QUEUE_INDEX,
+                ignore_result=True,
+                argsrepr="()",
+                kwargsrepr="{}",
+            )
+        except (KombuError, RedisError, OSError) as error:
+            raise Reject(str(error), requeue=True) from error
+
+    def _tell(self, namespace: str, outcome: dict[str, Any]) -> None:
+        told = {"v": WIRE_VERSION, "namespace": namespace, "handed_in": self.handed_in, **outcome}
+        keys = [waiting_key(self.id), NOT_DONE + namespace, INDEXED + self.id]
+        args = [self.id, str(self.handed_in), to_json(told), TOLD_FOR_S]
+        try:
+            ledger_scripts(self.resources.redis).run("tell_indexed", keys, args)
+        except RedisError as error:
+            log.warning("nobody is told what was indexed", task_id=self.id, error=str(error)[:200])
