@@ -6,12 +6,12 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
 from chorale_client import Chorale, make_request
 from chorale_client.ledger import CallersLedger
-from chorale_client.request_options import RequestOptions
 from kombu import Connection, Exchange, Queue
 
 from assembly.pipeline import load_pipeline
@@ -42,7 +42,7 @@ def _without_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def planned(resources: Resources, request_id: str = "", *, timeout_s: float = 60) -> str:
     """A request whose parts wait on their queues, where nobody takes them."""
-    options: RequestOptions = {"request_id": request_id} if request_id else {}
+    options: dict[str, Any] = {"request_id": request_id} if request_id else {}
     request = make_request("bread", cache="bypass", timeout_s=timeout_s, **options)
     return submit(resources, make_app(resources).fanout, request)
 
