@@ -140,36 +140,47 @@ class ForkServer:
     def _close(self) -> None:
         if self._socket is not None and self._process is not None:
             self._socket.close()
-            self._process.kill()
             self._process.wait()
             self._socket = None
 
 
 def serve(fd: int) -> None:
-    """The server's whole life: fork and tell exit codes until the socket is closed; a child returns as itself."""
+    """The server's whole life: fork and tell exit codes until the socket is closed, then kill who still runs.
+
+    A child returns as itself.
+    """
     limit_threads()
     for name in IMPORTED:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
     client = socket.socket(fileno=fd)
-    while head := client.recvmsg(4, socket.CMSG_SPACE(8)):
-        if not head[0]:
-            return
-        asked = json.loads(_received(client, int.from_bytes(head[0], "big")))
-        if "pid" in asked:
-            answer: int | None = _ended(asked["pid"])
-        else:
-            out, error = _fds(head[1])
-            answer = os.fork()
-            if not answer:
-                client.close()
-                _become(asked, out, error)
+    running: set[int] = set()
+    try:
+        while head := client.recvmsg(4, socket.CMSG_SPACE(8)):
+            if not head[0]:
                 return
-            os.close(out)
-            os.close(error)
-        told = json.dumps(answer).encode()
-        client.sendall(len(told).to_bytes(4, "big") + told)
+            asked = json.loads(_received(client, int.from_bytes(head[0], "big")))
+            if "pid" in asked:
+                answer: int | None = _ended(asked["pid"])
+                if answer is not None:
+                    running.discard(asked["pid"])
+            else:
+                out, error = _fds(head[1])
+                answer = os.fork()
+                if not answer:
+                    running.clear()
+                    client.close()
+                    _become(asked, out, error)
+                    return
+                running.add(answer)
+                os.close(out)
+                os.close(error)
+            told = json.dumps(answer).encode()
+            client.sendall(len(told).to_bytes(4, "big") + told)
+    finally:
+        for pid in running:
+            os.kill(pid, signal.SIGKILL)
 
 
 def _become(asked: dict[str, Any], out: int, error: int) -> None:
