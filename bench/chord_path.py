@@ -1,4 +1,4 @@
-"""The product's own path, planned in the caller's process and waited for as the client waits."""
+"""The product's own path: planned in the caller's process, and awaited as the client does."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tasks.request.retrieve import submit
 
 
 class NotWhole(ServiceError):
-    """An answer was degraded, or none came: its time says nothing."""
+    """An answer was not complete, or none came: its time must not be measured."""
 
 
 class ChordPath:
-    """Asks one question a request; threads may share it, each with a connection of its own for waiting."""
+    """Sends one question in each request.  Threads may share it; each waits on a connection of its own."""
 
     def __init__(self, app: Celery, resources: Resources, options: Mapping[str, Any]) -> None:
         """`options` are those of every request."""

@@ -69,7 +69,7 @@ def fuse(
 
 
 def fetch(resources: Resources, plan: Plan, hits: Sequence[FusedHit]) -> dict[str, PassageText]:
-    """Each from the store that found it."""
+    """The texts of the hits, each from the store that found it."""
     texts: dict[str, PassageText] = {}
     for store, passage_ids in texts_to_fetch(plan, hits, ()).items():
         texts |= resources.store(store).texts(plan.namespace, passage_ids)
@@ -83,7 +83,7 @@ def rerank(
     declared: RerankPlan,
     fused: Mapping[int, FusedQuestion],
 ) -> dict[int, FusedQuestion]:
-    """As the fusion worker would, within the same budget."""
+    """Rerank as the fusion worker does, within the same budget."""
     reranker = resources.reranker(declared.name)
     reranker.fetch()
     reranker.warm()
@@ -95,7 +95,7 @@ def rerank(
 
 
 def answer(resources: Resources, request: Request) -> dict[str, Any]:
-    """All of it, one step after another; threads take turns, which carried four times what they did at once."""
+    """All steps of a request, one after another.  Threads take turns: that gave four times the throughput."""
     with _TURN:
         plan = plan_of(resources, request)
         envelopes = {branch.name: search(resources, request, branch) for branch in plan.branches}

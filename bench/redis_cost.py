@@ -1,4 +1,4 @@
-"""What requests cost a Redis server: commands that clients send, and bytes that stay."""
+"""Measures what requests cost Redis: commands that clients send, and bytes that stay."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from models.errors import ServiceError
 AUDIT_LIMIT_S = 30.0
 _END = "the measured requests have ended"
 _NOT_COUNTED = frozenset(
-    # What workers send whether or not there is a request, and what the measurement itself asks.
+    # Commands that workers send without any request, and those of the measurement itself.
     {"BRPOP", "TIME", "PING", "HELLO", "XLEN", "XREAD", "ECHO", "MONITOR"}
 )
 _LOOK_AT_QUEUES = re.compile(r"EVALSHA \w+ \d+ chorale\.")
 
 
 class NotAudited(ServiceError):
-    """Ended requests did not leave the outbox: no drainer runs."""
+    """Ended requests stay in the outbox: no drainer runs."""
 
 
 def is_counted(seen: Mapping[str, Any]) -> bool:
@@ -43,7 +43,7 @@ def is_counted(seen: Mapping[str, Any]) -> bool:
 
 
 def count_commands(client: Redis, work: Callable[[], object]) -> Counter[str]:
-    """The counted commands by verb while `work` runs and until the audit is written."""
+    """The number of counted commands by verb, while `work` runs and until its audit is written."""
     found: Counter[str] = Counter()
     listening = threading.Event()
 
@@ -67,14 +67,14 @@ def count_commands(client: Redis, work: Callable[[], object]) -> Counter[str]:
 
 
 def bytes_held(client: Redis) -> int:
-    """The bytes of all keys (MEMORY USAGE, every element counted)."""
+    """Bytes of all keys, by MEMORY USAGE with every element sampled."""
     keys = list(client.scan_iter(count=1_000))
     sizes = (client.memory_usage(key, samples=0) for key in keys)
     return sum(size or 0 for size in sizes)
 
 
 def wait_for_audit(client: Redis) -> None:
-    """Until every ended request is written to the audit tables; raises NotAudited."""
+    """Wait until every ended request is in the audit tables; raises NotAudited."""
     until = time.monotonic() + AUDIT_LIMIT_S
     while client.xlen(OUTBOX):
         if time.monotonic() > until:

@@ -1,4 +1,4 @@
-"""Asking many questions with some in flight, and what is said of the time it took."""
+"""Asks many questions with several in flight, and computes percentiles of their times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Hung(Exception):
 
 @dataclass(slots=True)
 class Timing:
-    """All rounds of one variant."""
+    """The times of all rounds of one variant."""
 
     latencies_ms: list[float] = field(default_factory=list)
     """Of the requests that were answered."""

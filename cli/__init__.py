@@ -1,4 +1,4 @@
-"""What an operator types: one command a file, and the processes that `chorale up` looks after.
+"""The command line: one file for each command, and the processes that `chorale up` looks after.
 
-It composes everything below it, and nothing below it knows that there is a terminal.
+Only this package knows that there is a terminal.
 """

@@ -1,4 +1,4 @@
-"""What a command's exit code says."""
+"""Exit codes of the commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OTHER: Final = 1
 """Anything that is not listed here."""
 WRONG_USAGE: Final = 2
 PART_DONE: Final = 8
-"""Of what was to be done, such as documents to index, not all could be."""
+"""Part of the work was done, such as some of the documents to index."""
 
 BY_STATUS: Mapping[str, int] = {
     Status.COMPLETE: 0,
@@ -21,4 +21,4 @@ BY_STATUS: Mapping[str, int] = {
     Status.CANCELLED: 6,
     Status.REFUSED: 7,
 }
-"""Of a command that asked, by the status of the answer; read with `.get(status, OTHER)`."""
+"""Exit code of a command that asked, by the status of the answer; read it with `.get(status, OTHER)`."""

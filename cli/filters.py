@@ -1,4 +1,4 @@
-"""The filters of the command line, `year>=2020`, as the filters of the wire, `{"year": {"gte": 2020}}`."""
+"""Parses the filters of the command line, `year>=2020`, into those of a request, `{"year": {"gte": 2020}}`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPERATORS = {
     "~": "contains",
     "=": "",
 }
-"""What stands between field and value; `=` is the value itself on the wire."""
+"""The operator of the request by the sign on the command line; `=` has none, the request has the bare value."""
 
 SYNTAX = """\
 FIELD=VALUE, FIELD=A,B (any of them), FIELD!=VALUE, FIELD>=VALUE (also > <= <), FIELD~PART (part of a text),
@@ -31,10 +31,10 @@ class WrongFilter(ValueError):
 
 
 def parse_filters(given: Iterable[str]) -> dict[str, Any]:
-    """All conditions together; several on one field must all hold.  Raises WrongFilter.
+    """The filters of a request; all conditions must hold, also several on one field.  Raises WrongFilter.
 
-    What looks like a number or a truth value is compared as both that and text where equality is asked, since
-    a collection may hold either (`year=2020` is `[2020, "2020"]`).
+    For equality a value that looks like a number or a truth value is compared as such and as text: a collection may
+    hold either (`year=2020` becomes `[2020, "2020"]`).
     """
     filters: dict[str, Any] = {}
     for text in given:
@@ -54,7 +54,7 @@ def parse_filters(given: Iterable[str]) -> dict[str, Any]:
 
 
 def _parse(text: str) -> tuple[str, str, Any]:
-    """Field, operator of the wire (empty for equality) and operand."""
+    """Field, operator of the request (empty for equality) and operand."""
     found = _FILTER.fullmatch(text)
     if found is None:
         raise WrongFilter(f"filter {text!r} is none of: {SYNTAX}")
@@ -92,7 +92,7 @@ def _values(text: str, value: str) -> list[tuple[str, bool]]:
 
 
 def _meanings(value: str, is_quoted: bool) -> list[Any]:
-    """What a value may be, the likeliest first."""
+    """The values that a text may stand for, the likeliest first."""
     if not is_quoted:
         if found := _NUMBER.fullmatch(value):
             return [float(value) if found[2] else int(value), value]

@@ -1,4 +1,4 @@
-"""Queue names as an operator types them, `bm25`, and as Celery has them, `chorale.bm25`."""
+"""Queue names: short as an operator types them, `bm25`, and full as Celery has them, `chorale.bm25`."""
 
 from __future__ import annotations
 

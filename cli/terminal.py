@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 PIPED_WIDTH = 100
-"""Columns where nobody looks at a terminal."""
+"""Width in columns of output that goes to no terminal."""
 
 
 def stdout() -> Console:
@@ -30,7 +30,7 @@ def _console(*, stderr: bool) -> Console:
 
 
 def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """A table without lines, its heads dim; the columns in `right` are right-aligned."""
+    """A table without lines and with dim headings; the columns in `right` are right-aligned."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
     for name in columns:
         table.add_column(name, justify="right" if name in right else "left", overflow="fold")

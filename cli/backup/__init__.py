@@ -1,1 +1,1 @@
-"""What a backup holds, and how it is copied there and back."""
+"""Backups: their content, and copying the data of an installation into one and back."""

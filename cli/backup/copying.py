@@ -1,4 +1,4 @@
-"""What an installation keeps in files into a backup's folder, and back."""
+"""Copies the files of an installation into a backup's folder, and back."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from search.several_stores.snapshot import copy_table, still, table_from, table_
 
 
 class NotWritten(ServiceError):
-    """The backup's folder does not take it."""
+    """The backup's folder cannot be written."""
 
 
 class DataIsThere(ServiceError):
-    """Something would be overwritten that nobody said may be."""
+    """Data would be overwritten, and `--force` was not given."""
 
 
 def back_up(installation: Installation, target: Path, *, force: bool) -> Backup:
-    """Write a backup into `target`, whole or not at all, while everything runs.
+    """Write a whole backup into `target`, or nothing; everything may run meanwhile.
 
     Raises DataIsThere, NotWritten, BadIndex where a database is damaged, StoreUnavailable, WrongDeclaration.
     """
@@ -82,7 +82,10 @@ def back_up(installation: Installation, target: Path, *, force: bool) -> Backup:
 
 
 def _copy_databases(kept: KeptFiles, draft: Path) -> list[NamespaceState]:
-    """All of one moment; the states of their namespaces, as the table of documents has them where it is copied."""
+    """Copy the databases as of one moment; returns the states of their namespaces.
+
+    The states are those of the table of documents, where there is one.
+    """
     states: dict[str, NamespaceState] = {}
     with ExitStack() as opened:
         table = None
@@ -141,7 +144,7 @@ def put_back(installation: Installation, folder: Path, *, force: bool) -> Backup
 def _prepare(
     replacement: _Replacement, kept: KeptFiles, backup: Path, known: Mapping[str, int]
 ) -> dict[str, int]:
-    """Write what answers are made from; the generations of its namespaces, all beyond those that are known."""
+    """Write the new databases; returns the generations of their namespaces, all higher than the known ones."""
     made: dict[str, int] = {}
     for name, folder in kept.corpora.items():
         made = _highest(made, corpus_from(backup / name, replacement.of(folder), after=known))
@@ -157,13 +160,13 @@ def _named(files: Collection[str]) -> str:
 
 
 class _Replacement:
-    """New files and folders beside those whose place they take, all of them at the end."""
+    """Writes new files and folders beside the old ones; `finish` puts all of them in place."""
 
     def __init__(self) -> None:
         self.new: dict[Path, Path] = {}
 
     def of(self, target: Path) -> Path:
-        """Where to write the new one; its folder is there, it is not."""
+        """The path for the new file or folder; its parent exists, the path itself does not."""
         new = self.new[target] = _beside(target, "restoring")
         new.parent.mkdir(parents=True, exist_ok=True)
         return new
@@ -173,7 +176,7 @@ class _Replacement:
             old = _beside(target, "replaced")
             if target.exists():
                 target.replace(old)
-            # What was written ahead for the old file would be taken for the new one's.
+            # SQLite would read the write-ahead log of the old file as that of the new one.
             for suffix in ("-wal", "-shm"):
                 target.with_name(target.name + suffix).unlink(missing_ok=True)
             new.replace(target)
@@ -186,7 +189,7 @@ class _Replacement:
 
 
 def _beside(target: Path, what: str) -> Path:
-    """On the same file system; nothing is there any more."""
+    """A path on the same file system, where anything that was there is deleted."""
     path = target.with_name(f"{target.name}.{what}")
     for one in (path, path.with_name(f"{path.name}.locks")):
         if one.is_dir():
@@ -198,7 +201,7 @@ def _beside(target: Path, what: str) -> Path:
 
 @contextmanager
 def _alone(installation: Installation, kept: KeptFiles) -> Iterator[None]:
-    """No worker runs and nobody indexes; raises AlreadyRunning, WriterBusy."""
+    """Hold every namespace, so that nobody indexes; raises AlreadyRunning where workers run, WriterBusy."""
     if installation.redis is not None and (workers := read_heartbeats(installation.redis)):
         raise AlreadyRunning(
             f"{len(workers)} processes work here ({', '.join(worker.name for worker in workers)}): stop them first"
@@ -213,7 +216,7 @@ def _alone(installation: Installation, kept: KeptFiles) -> Iterator[None]:
     with ExitStack() as held:
         for one in written:
             held.callback(one.close)
-            # A damaged database is just what a backup is for.
+            # A damaged database is replaced as well.
             with suppress(BadIndex, StoreUnavailable):
                 for state in one.namespaces():
                     held.enter_context(one.exclusive(state.name))
@@ -221,8 +224,7 @@ def _alone(installation: Installation, kept: KeptFiles) -> Iterator[None]:
 
 
 def _known_generations(installation: Installation, kept: KeptFiles, backup: Path) -> dict[str, int]:
-    """The newest generation that somebody may have cached an answer under, by namespace; that of the backup where it
-    is newer."""
+    """The newest generation with which an answer may have been cached, by namespace: in the data, the backup or Redis."""
     known: dict[str, int] = {}
     for folder in kept.corpora.values():
         with suppress(BadIndex):
@@ -242,7 +244,7 @@ def _highest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]
 
 
 def _tell(installation: Installation, made: dict[str, int], *, gone: set[str]) -> None:
-    """Without a Redis, the workers do it when they start."""
+    """Write the generations into Redis; where none answers, the workers do so when they start."""
     if installation.redis is not None:
         with suppress(RedisError):
             for name in gone:

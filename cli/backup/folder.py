@@ -1,4 +1,4 @@
-"""What a backup is: a folder with the files and `manifest.json`, which says what they are and how each must read."""
+"""The folder of a backup: the copied files, and `manifest.json` with their names and checksums."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ STORES = "stores"
 
 
 class NoBackup(ServiceError):
-    """The folder is no backup, a damaged one, or a newer program's; the message says which."""
+    """The folder is no backup, or a damaged one, or one of a newer program; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """`manifest.json`."""
+    """The content of `manifest.json`."""
 
     format: int
-    """Of the installation's folder (`config.home_format`)."""
+    """Format of the installation's folder (`config.home_format`)."""
     program: str
-    """Version that wrote it."""
+    """Version of the program that wrote it."""
     created: str
     """ISO 8601."""
     namespaces: Sequence[Mapping[str, Any]]
-    """`{name, documents, passages, generation}` each."""
+    """`{name, documents, passages, generation}` for each namespace."""
     files: Mapping[str, str]
-    """SHA-256 by path inside the folder."""
+    """SHA-256 of each file, by its path inside the folder."""
 
     @property
     def databases(self) -> set[str]:
-        """What answers are made from."""
+        """The files with documents, from which answers are made."""
         return {name for name in self.files if name in (CORPUS, DOCUMENTS) or name.startswith(f"{STORES}/")}
 
     def write(self, folder: Path) -> None:
@@ -49,7 +49,7 @@ class Backup:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Of every file in the folder but the manifest."""
+    """SHA-256 of every file in the folder but the manifest."""
     found = {}
     for file in sorted(folder.rglob("*")):
         if file.is_file() and file.name != MANIFEST:
@@ -59,7 +59,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def read_backup(folder: Path) -> Backup:
-    """The manifest, after every file was found to be what it says; raises NoBackup."""
+    """The manifest, once the checksum of every file is compared; raises NoBackup."""
     try:
         said = json.loads((folder / MANIFEST).read_text())
         backup = Backup(**{name: said[name] for name in Backup.__dataclass_fields__})

@@ -1,4 +1,4 @@
-"""`chorale audit`: what was asked and answered, from the audit tables, and taking it out of them."""
+"""`chorale audit`: show requests and answers of the audit tables, and delete them there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNITS_S = {"m": 60, "h": 3_600, "d": 86_400}
 
 
 class NoTrail(ServiceError):
-    """There is no audit trail to read, or not one of this version."""
+    """There is no audit trail, or it has the schema of another version."""
 
 
 @audit.command()
@@ -111,7 +111,7 @@ def prune(
     from audit import table_deletion
     from cli.terminal import counted, print_json, stdout
 
-    # Nothing is older than 1970, and no database counts as far back as a number can be written.
+    # No request is older than 1970, and a longer time may exceed the numbers of a database.
     before_ms = max(0, time.time_ns() // 1_000_000 - age_s(older_than) * 1000)
     which, said = table_deletion.older_than(before_ms), f"older than {older_than}"
     with trail() as engine:
@@ -138,12 +138,11 @@ def erase(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete what somebody wants forgotten: questions, candidates and answers of these requests, also those that wait in
-    Redis for the trail.
+    """Delete the questions, candidates and answers of these requests, also those that wait in Redis for the trail.
 
-    Exit code 8: Redis could not be asked, and what waits there still comes into the trail.  Requests that run meanwhile
-    come too, once they have ended.  What has not come into the trail yet is known by its whole id alone.  Answers stand in Redis until they expire (`CHORALE_ANSWER_TTL_S`,
-    `CHORALE_CACHE_TTL_S`), and in backups.
+    Exit code 8: Redis could not be asked, and requests that wait there still enter the trail. Requests that are still
+    running enter it when they have ended. A request that has not entered it yet is found by its whole id alone. Answers
+    stay in Redis until they expire (`CHORALE_ANSWER_TTL_S`, `CHORALE_CACHE_TTL_S`), and in backups.
 
     Examples:
 
@@ -190,7 +189,7 @@ def erase(
 
 
 def _ask_outbox(do: Callable[[Redis], int]) -> int | str:
-    """How many entries `do` found; a sentence where Redis cannot be asked."""
+    """The number of entries that `do` returns, or a sentence why Redis cannot be asked."""
     from redis.exceptions import RedisError
 
     from cli.installation import NotRunning, find_installation
@@ -214,7 +213,7 @@ def _confirm(count: int, said: str, *, as_json: bool) -> None:
 
 
 def age_s(text: str) -> int:
-    """Seconds; raises BadParameter naming the units."""
+    """Seconds of a time such as `90d`; raises BadParameter, which names the units."""
     number, unit = text[:-1], text[-1:]
     if unit not in UNITS_S or not (number.isascii() and number.isdigit() and len(number) <= 18):
         units = ", ".join(f"{unit} ({seconds:,} s)" for unit, seconds in UNITS_S.items())
@@ -225,7 +224,7 @@ def age_s(text: str) -> int:
 
 
 def matching(engine: Engine, begins: str) -> str | None:
-    """The one id that is this, or begins so; raises NoTrail where several do."""
+    """The id that is `begins` or starts with it; None where there is none, raises NoTrail where there are several."""
     from sqlalchemy import select
 
     from models.audit_tables import RequestRow
@@ -236,7 +235,7 @@ def matching(engine: Engine, begins: str) -> str | None:
     )
     with engine.connect() as connection:
         ids = list(connection.scalars(alike))
-    # The shortest comes first, so an id that begins another one is found too.
+    # The shortest id comes first: an id that another one starts with is found too.
     if len(ids) > 1 and ids[0] != begins:
         raise NoTrail(f"several ids begin with {begins!r}: {', '.join(ids)}; say more of it")
     return ids[0] if ids else None
@@ -244,7 +243,7 @@ def matching(engine: Engine, begins: str) -> str | None:
 
 @contextmanager
 def trail() -> Iterator[Engine]:
-    """The audit database, if it is there and of this version; raises NoTrail."""
+    """The audit database; raises NoTrail where there is none of this version's schema."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from audit.database import database_url, open_database
@@ -254,7 +253,7 @@ def trail() -> Iterator[Engine]:
 
     url = database_url(find_installation().settings.audit_database_url)
     shown = url.render_as_string()
-    # Opening a file that is not there would make it.
+    # Opening a missing file would create it.
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
         raise NoTrail(f"there is no audit trail {shown} yet: `chorale up` makes and fills it")
     engine = open_database(url)

@@ -1,4 +1,4 @@
-"""`chorale backup` and `chorale restore`: what an installation keeps in files, copied while it runs."""
+"""`chorale backup` and `chorale restore`: copy the files of an installation while it runs, and put them back."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def backup(
 ) -> None:
     """Copy documents, vectors and audit trail into a folder; searches and indexing go on meanwhile.
 
-    Every embedded store and the table of documents beside them are copied as they are at one moment.
-    Requests in flight and cached answers are Redis's and not part of it; what is in PostgreSQL has its
-    own tools (pg_dump), and what servers hold is built anew from the table of documents.
+    Every embedded store and the table of documents are copied as of one moment. Requests in flight and
+    cached answers are in Redis and not part of a backup. PostgreSQL has its own tools (pg_dump), and the
+    indexes of servers are built again from the table of documents.
 
     Examples:
 
@@ -48,8 +48,8 @@ def restore(
 ) -> None:
     """Put a backup into CHORALE_HOME, where nothing may run meanwhile.
 
-    Every file is checked first, and what is there is replaced when the new data is whole. The lexical
-    indexes are built anew, and answers that were cached before do not count any more. Elasticsearch,
+    Every file is checked first, and the old data is replaced once the new data is complete. The lexical
+    indexes are built again, and answers that were cached before are no longer served. Elasticsearch,
     Weaviate and other servers show the restored documents after `chorale verify`.
 
     Examples:

@@ -1,4 +1,4 @@
-"""`chorale cancel`: end a request that goes on."""
+"""`chorale cancel`: end a request that has not ended yet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cancel(
     A request that had ended before keeps its answer, and its status is shown.
 
     Exit code, by how the request has ended: 6 cancelled, 0 complete, 3 degraded, 4 failed, 5 skipped, 7 refused;
-    1 where nothing is known of the id, and for anything else.
+    1 for an unknown id, and for anything else.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""`chorale demo`: why hybrid, shown on the documentation of this very Python."""
+"""`chorale demo`: shows why hybrid retrieval is worth it, on the documentation of the running Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLIENT = Path(__file__).resolve().parents[2] / "examples" / "client.py"
 
 
 class NotShown(ServiceError):
-    """Some screen did not show what it claims."""
+    """A screen did not show what it claims."""
 
 
 def demo() -> None:
@@ -70,7 +70,7 @@ def demo() -> None:
 
 
 def _prepare(console: Console, installation: DemoInstallation) -> None:
-    """Index while the workers warm up, and let each open its index."""
+    """Index while the workers warm up, then ask once, so that each worker opens its index."""
     from cli.demo.python_docs import SOURCE, python_docs
     from cli.views.indexing_bar import IndexingBar
     from tasks.indexing.namespace_writer import index_corpus
@@ -105,7 +105,7 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
 
 
 def _tour(screens: Screens) -> None:
-    """Raises NotShown with what did not hold."""
+    """Show all screens; raises NotShown with the claims that did not hold."""
     from cli.demo.questions import QUESTIONS
 
     broken = [screens.question(question) for question in QUESTIONS]
@@ -143,11 +143,11 @@ def _farewell(console: Console) -> None:
 
 
 def _take_questions(screens: Screens) -> None:
-    """Until an empty line or the end of the input."""
+    """Answer questions until an empty line or the end of the input."""
     from cli.views.answer import show_answer
 
     with suppress(ImportError):
-        import_module("readline")  # from then on `input` edits its line
+        import_module("readline")  # with it `input` can edit its line
     console = screens.console
     console.print("  Ask the documentation yourself; an empty line ends.\n", style="dim")
     while True:

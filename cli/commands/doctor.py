@@ -1,4 +1,4 @@
-"""`chorale doctor`: what is wrong with an installation, and how to mend it."""
+"""`chorale doctor`: finds what is wrong with an installation, and says how to mend it."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 FINDINGS = 1
 """Exit code."""
 LONGEST_ERROR = 300
-"""Characters of an error that nobody foresaw."""
+"""Characters of an unexpected error that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """One check and what it came to."""
+    """One check and its result."""
 
     name: str
     findings: tuple[Finding, ...] = ()
     skipped: str | None = None
-    """Why it could not look."""
+    """Why the check could not be made; None where it was."""
 
 
 def checks() -> Mapping[str, Check]:
-    """All of them, by what they are about."""
+    """All checks, by subject."""
     from cli.doctor import (
         addresses,
         audit_trail,
@@ -116,7 +116,7 @@ def doctor(
 
 
 def examine(installation: Installation, given: Mapping[str, Check]) -> list[Examined]:
-    """Every check, whatever the others come to."""
+    """Make every check, whatever the others find."""
     from redis import RedisError
 
     from cli.doctor.finding import Finding
@@ -132,7 +132,7 @@ def examine(installation: Installation, given: Mapping[str, Check]) -> list[Exam
             skipped = str(error)
         except RedisError as error:
             skipped = str(explained(error))
-        except Exception as error:  # of this one check
+        except Exception as error:  # costs this one check alone
             said = f"{type(error).__name__}: {error}".partition("\n")[0][:LONGEST_ERROR]
             findings.append(
                 Finding(
@@ -144,7 +144,7 @@ def examine(installation: Installation, given: Mapping[str, Check]) -> list[Exam
 
 
 def show(console: Console, found: list[Examined], capabilities: Sequence[str]) -> None:
-    """What was found, and what may be done with the stores; of a healthy installation a single line."""
+    """Print the findings and the capabilities of the stores; a single line for a healthy installation."""
     from rich.padding import Padding
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""`chorale eval`: how good the rankings are on a judged collection."""
+"""`chorale eval`: measures how good the rankings are on a judged collection."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def evaluate(
 ) -> None:
     """Index a judged collection and measure every branch and configuration on its questions.
 
-    The questions go through the running pipeline, or through one that is started for the time. The corpus
-    stays in a namespace of its own (`eval-<folder>`), so that the next run embeds only what changed.
+    The questions go through the running pipeline; where none runs, one is started for this command. The
+    corpus stays in a namespace of its own (`eval-<folder>`), so that the next run embeds only what changed.
 
     Exit code: 0 measured, 3 some answer was degraded and the figures are too low, 2 wrong usage, 1 anything else.
 
@@ -81,7 +81,7 @@ def evaluate(
 
 
 def _index(collection: Collection, resources: Resources, console: Console) -> int:
-    """Returns how many documents there are."""
+    """Index the collection; returns its number of documents."""
     from cli.views.indexing_bar import IndexingBar
     from ingest.read import read_documents
     from tasks.indexing.namespace_writer import index_corpus

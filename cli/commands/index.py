@@ -1,4 +1,4 @@
-"""`chorale index`: files and folders into a namespace, as its one writer."""
+"""`chorale index`: index files and folders into a namespace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OtherSources(ServiceError):
-    """A rebuild would lose documents that this run does not bring back."""
+    """A rebuild would delete documents of other sources."""
 
 
 def index(
@@ -29,11 +29,12 @@ def index(
     source: Annotated[
         str | None,
         typer.Option(
-            help="Name of where they come from, the first part of their ids; the folder's or file's own."
+            help="Name of the documents' source, the first part of their ids; by default the folder's or file's name."
         ),
     ] = None,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Delete this source's documents that are not there any more.")
+        bool,
+        typer.Option("--prune", help="Delete the documents of this source that are no longer in the files."),
     ] = False,
     rebuild: Annotated[
         bool,
@@ -50,8 +51,8 @@ def index(
     where: Annotated[
         Literal["workers", "here"] | None,
         typer.Option(
-            help="Who splits, embeds and writes: the workers of chorale.index, or this process. By default the workers "
-            "where documents go into servers, and this process for --rebuild and on one machine."
+            help="Which processes split, embed and write: the workers of chorale.index, or this one. By default the "
+            "workers where documents go into servers, and this process for --rebuild and on one machine."
         ),
     ] = None,
     yes: Annotated[
@@ -61,8 +62,9 @@ def index(
 ) -> None:
     """Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (and PDF, with `make pdf`).
 
-    What has not changed is skipped, what has is replaced whole. It may be interrupted at any moment and
-    repeated. Readers see every batch as soon as it is committed. On one machine nothing else has to run.
+    Unchanged documents are skipped, changed ones replaced whole. The command may be interrupted at any
+    moment and repeated. Readers see every batch as soon as it is committed. On one machine nothing else
+    has to run.
 
     Fields that `--map` takes: id, title, text, source_type, published_at, language, url, parent.
 

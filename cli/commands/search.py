@@ -1,4 +1,4 @@
-"""`chorale search`: ask a running installation."""
+"""`chorale search`: ask a running installation a question."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def search(
     timeout_s: Annotated[
         float | None,
         typer.Option(
-            help="The answer comes within so many seconds, 0.05 to 60; else the configuration's time, or 2."
+            help="Seconds within which the answer comes, 0.05 to 60; by default the configuration's time, or 2."
         ),
     ] = None,
     snippet_chars: Annotated[int, typer.Option(help="Length of a snippet, 40 to 2,000 characters.")] = 240,
@@ -91,7 +91,7 @@ def search(
         options["timeout_s"] = timeout_s
     answer = _ask(find_installation(is_client=True), make_request(question, **options))
     if as_json:
-        # Only what the service wrote: a field that was not asked for is not there, rather than null.
+        # A field that was not asked for is left out, not null.
         sys.stdout.write(answer.model_dump_json(exclude_unset=True) + "\n")
     else:
         from cli.terminal import stdout

@@ -1,4 +1,4 @@
-"""`chorale status`: what runs, what waits, what there is to search."""
+"""`chorale status`: shows the workers, the queues, the outbox and the namespaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`chorale sweeper`: ends requests that nobody else ended, and moves ended ones into the audit tables."""
+"""`chorale sweeper`: ends requests whose worker did not, and moves ended requests into the audit tables."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Duty(StrEnum):
 def sweeper(
     only: Annotated[
         Duty | None,
-        typer.Option(help="Do one of its two duties alone: end requests, or fill the audit tables."),
+        typer.Option(help="Do only one of the two duties: end requests, or fill the audit tables."),
     ] = None,
     name: Annotated[str, typer.Option(help="Name of this process in its heartbeat and logs.")] = "sweeper",
 ) -> None:
     """Join and end requests from the ledger, and drain the outbox; `chorale up` starts one by itself.
 
-    Any number may run: a request is handled by one of them at a time.
+    Several may run: one of them handles a request at a time.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""`chorale up`: the whole pipeline in the foreground, looked after."""
+"""`chorale up`: runs the whole pipeline in the foreground, and restarts processes that die or hang."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def up(
             "--processes",
             "-p",
             metavar="QUEUE=N,...",
-            help="Processes for a queue, in place of CHORALE_WORKER_PROCESSES; one where nothing is said.",
+            help="Processes for a queue, in place of CHORALE_WORKER_PROCESSES; one for a queue that is not named.",
         ),
     ] = None,
     as_json: Annotated[
@@ -30,8 +30,8 @@ def up(
 ) -> None:
     """Start the server and the workers, and look after them until Ctrl-C.
 
-    Data is kept in CHORALE_HOME. Without CHORALE_REDIS_URL a Redis server is started on a socket in
-    there, and other terminals find it by themselves. A dead or hung process is started again.
+    Data is kept in CHORALE_HOME. Without CHORALE_REDIS_URL a Redis server is started on a socket in that
+    folder, where commands in other terminals find it. A dead or hung process is started again.
 
     Examples:
 

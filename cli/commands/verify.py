@@ -1,4 +1,4 @@
-"""`chorale verify`: what the stores show, compared with the table of documents, and mended."""
+"""`chorale verify`: compares the stores with the table of documents, and mends the differences."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def verify(
 ) -> None:
     """Compare what every store shows with the table of documents, and mend what differs.
 
-    What a store lacks is written again from the table; what the table does not know is deleted from the store, of
-    whatever source. An embedded store alone keeps documents and index in one place and mends itself.
+    A document that a store lacks is written again from the table. A document that the table lacks is deleted from the
+    store, whatever its source. An installation with one embedded store has no such table, and the store mends itself.
 
-    Exit code: 0 every store shows every document, 8 not all of it (it is listed), 2 wrong usage, 1 anything else.
+    Exit code: 0 every store shows every document, 8 some do not (they are listed), 2 wrong usage, 1 anything else.
 
     Examples:
 
@@ -51,7 +51,7 @@ def verify(
         unwritten = store.unwritten(namespace)
         publish(installation.resources, namespace)
     else:
-        # Raises what is wrong with it.
+        # Raises BadIndex where the store is damaged.
         store.warm(namespace)
     if as_json:
         told = {name: asdict(one) for name, one in found.items()}

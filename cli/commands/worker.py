@@ -1,4 +1,4 @@
-"""`chorale worker`: one process that works on queues."""
+"""`chorale worker`: runs one process that works on queues."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from cli.queue_names import full_name, short_name
 def worker(
     queues: Annotated[
         list[str],
-        typer.Argument(metavar="QUEUE...", help="What to work on: `bm25` or, in full, `chorale.bm25`."),
+        typer.Argument(metavar="QUEUE...", help="Queues to work on: `bm25` or, in full, `chorale.bm25`."),
     ],
     name: Annotated[
         str | None,
         typer.Option(
-            help="Name of this process in its heartbeat and logs; the first queue's, and its number."
+            help="Name of this process in its heartbeat and logs; by default the first queue and the process id."
         ),
     ] = None,
 ) -> None:
     """Work on one or more queues until stopped; `chorale up` starts one for each queue by itself.
 
-    It takes no work before its model is warm. Ctrl-C or SIGTERM stops it: what it has
-    begun it ends first.
+    It takes no work before its model is warm. Ctrl-C or SIGTERM stops it after the work that it has begun.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""What each screen of the demo claims, checked on the answer it shows: the sentence of what does not hold, or None."""
+"""Checks the claim of each demo screen on its answer; returns a sentence for a claim that does not hold, else None."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEXICAL, DENSE = "bm25", "vector"
 
 
 def broken_question(question: DemoQuestion, answer: Answer) -> str | None:
-    """For an answer that was asked for with its explanation."""
+    """`answer` includes its explanation."""
     if not_whole := broken_whole(answer):
         return not_whole
     outside = [
@@ -44,7 +44,7 @@ def broken_whole(answer: Answer) -> str | None:
 
 
 def broken_degraded(answer: Answer, *, timeout_s: float) -> str | None:
-    """Answered in time, by all but the branch that is held still, and it says so."""
+    """The answer came in time, from all branches but the stopped one, which it names."""
     where = f"{Stage.SEARCH}.{DENSE}"
     said = [(one.where, one.reason) for one in answer.degraded]
     if answer.status != Status.DEGRADED or said != [(where, Reason.NOT_STARTED)]:
@@ -57,7 +57,7 @@ def broken_degraded(answer: Answer, *, timeout_s: float) -> str | None:
 
 
 def broken_resumed(answer: Answer) -> str | None:
-    """Whole again, and worked out anew."""
+    """The answer is complete again, and not from the cache."""
     if answer.cached:
         return "the degraded answer was kept in the cache"
     if found_by(DENSE, answer) == 0:
@@ -66,7 +66,7 @@ def broken_resumed(answer: Answer) -> str | None:
 
 
 def broken_cached(answer: Answer, before: Answer) -> str | None:
-    """The same hits, from the cache."""
+    """The answer has the same hits, from the cache."""
     if not answer.cached:
         return "the answer was not in the cache"
     if [hit.document_id for hit in answer.hits] != [hit.document_id for hit in before.hits]:
@@ -75,17 +75,17 @@ def broken_cached(answer: Answer, before: Answer) -> str | None:
 
 
 def ranks_of(document_id: str | None, answer: Answer) -> dict[str, int]:
-    """The ranks that the branches gave to a document, by branch; empty if it is not among the hits."""
+    """The rank of a document in each branch; empty if it is not among the hits."""
     found: Hit | None = next((hit for hit in answer.hits if hit.document_id == document_id), None)
     return {name: branch.rank for name, branch in found.branches.items()} if found else {}
 
 
 def found_by(branch: str, answer: Answer) -> int:
-    """How many documents the branch found."""
+    """The number of documents that the branch found."""
     return next((line.n_out or 0 for line in answer.stages if line.stage == f"{Stage.SEARCH}.{branch}"), 0)
 
 
 def best_cosine(answer: Answer) -> float:
-    """Of the hits: the best of the branch itself wherever no word matches, since it alone ranks then."""
+    """The best cosine among the hits.  Where no word matches, vectors alone rank, and it is the best of the branch."""
     scores = [hit.branches[DENSE].score or 0.0 for hit in answer.hits if DENSE in hit.branches]
     return max(scores, default=0.0)

@@ -1,4 +1,4 @@
-"""The demo's own installation: a folder, a server and workers that end with it."""
+"""The demo's own installation: a temporary folder, a Redis and workers, which end with the demo."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _OURS = {
 
 
 class RedisInUse(ServiceError):
-    """The configured Redis belongs to an installation, whose requests the demo's workers would take."""
+    """The configured Redis belongs to an installation; the demo's workers would take its requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoInstallation:
-    """Started, and perhaps not ready yet."""
+    """A started installation, which may not be ready yet."""
 
     resources: Resources
     supervisor: Supervisor
@@ -54,9 +54,9 @@ class DemoInstallation:
 
 @contextmanager
 def demo_installation(lines: LastLines) -> Iterator[DemoInstallation]:
-    """Everything in a temporary folder, with the settings as they are shipped; `lines` takes what workers write.
+    """An installation in a temporary folder, with the default settings; `lines` takes the output of the workers.
 
-    It ends with the block, with SIGTERM and with the terminal; the processes end with this one however it ends.
+    It ends with the block, on SIGTERM, and when the terminal closes; its processes end with this one in any case.
     Raises RedisInUse, RedisMissing, RedisUnreachable.
     """
     from assembly.pipeline import load_pipeline
@@ -77,18 +77,18 @@ def demo_installation(lines: LastLines) -> Iterator[DemoInstallation]:
         namespace = NAMESPACE
         if settings.redis_url is not None:
             _check_unused(settings.redis_url)
-            # Answers of an earlier demo may still be in its cache.
+            # The cache of that Redis may still have answers of an earlier demo.
             namespace = f"{NAMESPACE}-{os.getpid()}"
         with running(settings, pipeline, lines) as started:
             resources = Resources(settings, pipeline, started.redis_url)
             try:
                 yield DemoInstallation(resources, started.supervisor, Chorale(started.redis_url), namespace)
             finally:
-                # Twice is at once: nothing in a folder that goes away is worth an orderly end.
+                # A second request kills at once: the folder is deleted, so nothing needs an orderly end.
                 started.supervisor.request_stop()
                 started.supervisor.request_stop()
                 if settings.redis_url is not None:
-                    resources.redis.delete(GENERATION + namespace)  # all else in there expires
+                    resources.redis.delete(GENERATION + namespace)  # everything else expires
 
 
 def _end(number: int, _: object) -> None:
@@ -104,7 +104,7 @@ def _check_unused(redis_url: str) -> None:
         try:
             is_used = bool(read_heartbeats(client)) or bool(client.xlen(OUTBOX))
         except RedisError:
-            return  # whoever starts the workers says so
+            return  # starting the workers reports it
     if is_used:
         raise RedisInUse(
             "the Redis of CHORALE_REDIS_URL belongs to an installation, and the demo's workers would take its "

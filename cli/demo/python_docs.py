@@ -1,7 +1,7 @@
-"""The documentation inside this very Python: what the demo searches, always at hand and without a download.
+"""Reads the documentation inside the running Python, which the demo searches: no download is needed.
 
-Docstrings of the standard library are read with `ast`, and no module is ever imported for them; the builtins
-come from `inspect`, and the language reference from the topics of `pydoc`.
+Docstrings of the standard library are read with `ast`, without importing a module.  The builtins come from `inspect`,
+the language reference from the topics of `pydoc`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ MODULES = (
     "string", "subprocess", "tempfile", "textwrap", "threading", "timeit", "tomllib", "types", "uuid",
     "warnings", "weakref", "zipfile", "zoneinfo",
 )  # fmt: skip
-"""The modules that are read, packages with all that is in them: much used ones, and so few that two cores embed
-them, the builtins and the topics in less than half a minute."""
+"""Modules and whole packages to read: often used ones, few enough that two cores embed everything in half a minute."""
 
 MIN_WORDS = 8
-"""Shorter texts say no more than their title."""
+"""Shorter texts add nothing to their title."""
 LONGEST_SIGNATURE = 160
 _COPIED = 0.9
-"""A section of a topic is a copy when this share of its words stands in shorter topics."""
+"""A section of a topic counts as a copy when this share of its words is in shorter topics."""
 
 _LEFT_OUT = frozenset({"test", "tests", "idlelib", "lib2to3", "__pycache__", "site-packages"})
 _UNDERLINES = ("*", "=", "-", "~", '"', "^")
@@ -42,7 +41,7 @@ _HEADING = re.compile(r"^(?P<title>\S.*)\n(?P<line>([*=\-~\"^])\3{2,})$", re.MUL
 
 
 def python_docs(modules: Iterable[str] = MODULES) -> Iterator[RawDocument]:
-    """Everything, in the same order each time, without copies and without what is too short.
+    """All documents, always in the same order, without copies and short texts.
 
     Ids are `python/json.dumps`, `python/builtins.str.join`, `python/topics/assert`; titles the qualified name
     and the signature.  Metadata: `source_type` (module, class, function, method, builtin, topic), `parent` (the
@@ -59,7 +58,7 @@ def python_docs(modules: Iterable[str] = MODULES) -> Iterator[RawDocument]:
 
 def _all(modules: Iterable[str]) -> Iterator[RawDocument]:
     library = Path(ast.__file__).parent
-    # The builtins come first: of a text that stands twice, theirs is the one people look for.
+    # The builtins come first: of two equal texts people look for theirs.
     yield from _builtins()
     yield from _topics()
     for name in sorted(modules):
@@ -83,7 +82,7 @@ def _module_docs(module: str, file: Path) -> Iterator[RawDocument]:
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
-        return  # some files of the library are broken on purpose
+        return  # some files of the library are invalid on purpose
     metadata = {"parent": module, "url": f"library/{module.partition('.')[0]}.html"}
     if text := ast.get_docstring(tree):
         yield _raw(module, module, text, {"source_type": "module", **metadata})
@@ -162,7 +161,7 @@ def _builtin_signature(value: object) -> str:
     try:
         signature = str(inspect.signature(value))  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        return ""  # written in C without one; the text then begins with it
+        return ""  # C functions have none; their text begins with it
     return _shortened(re.sub(r"\((self|type)(, /)?(, )?", "(", signature))
 
 
@@ -171,7 +170,7 @@ def _topics() -> Iterator[RawDocument]:
 
     shorter: set[str] = set()
     originals: dict[str, str] = {}
-    # A section of the reference stands alone and again inside its chapter; the short topic is the useful one.
+    # The reference has a section alone and again in its chapter; the short topic is kept.
     for name, text in sorted(topics.items(), key=lambda topic: (len(topic[1]), topic[0])):
         sections = [section for section in _sections(text) if not _is_copy(section, shorter)]
         originals[name] = "".join(sections)
@@ -199,7 +198,7 @@ def _is_copy(section: str, known: Collection[str]) -> bool:
 
 
 def as_markdown(text: str) -> str:
-    """Headings that are underlined, as in plain reStructuredText, in the way of Markdown."""
+    """Turn the underlined headings of reStructuredText into those of Markdown."""
     return _HEADING.sub(
         lambda found: f"{'#' * (_UNDERLINES.index(found['line'][0]) + 1)} {found['title']}", text.strip()
     )

@@ -1,4 +1,4 @@
-"""The demo's questions: each shows one reason for asking several branches, over `cli.demo.python_docs`."""
+"""The demo's questions about `cli.demo.python_docs`; each shows one reason for asking several branches."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 LOW_COSINE = 0.25
-"""Below this the nearest passage of this model is about something else; answered questions reach .34 and more."""
+"""With this model, a lower cosine means that the passage is about something else; good answers reach .34."""
 UNSEEN_RANK = 10
-"""A document further down than this was not found, for somebody who reads one screen."""
+"""A lower-ranked document is not on the first screen and counts as not found."""
 
 
 class Shows(StrEnum):
-    """What a question is there to show."""
+    """What a question shows."""
 
     ONLY_BM25 = "only BM25 finds it"
     ONLY_VECTORS = "only vectors find it"
@@ -27,9 +27,9 @@ class DemoQuestion:
     shows: Shows
     text: str
     why: str
-    """Said on the screen before the answer."""
+    """Shown before the answer."""
     expected: str | None
-    """The document that comes first; None where nothing answers."""
+    """The document that should come first; None where no document answers."""
     filters: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -76,7 +76,7 @@ def broken_claim(
     has_lexical_hits: bool,
     best_cosine: float,
 ) -> str | None:
-    """What the question does not show although it claims to; None when it does.
+    """A sentence if the question does not show what it claims, else None.
 
     `first` is the best fused document, `ranks` the expected one's rank in `bm25` and `vector` where they
     found it, `best_cosine` the vector branch's best score.

@@ -1,4 +1,4 @@
-"""The demo's screens: each asks, shows the answer, and returns what it claims and does not hold."""
+"""The demo's screens: each asks, shows the answer, and returns a sentence if its claim does not hold."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PAUSED_WORKER = "vector-1"
 PATIENT_S = 20.0
-"""For questions that are not about time: a slow machine shows the same as a fast one."""
+"""Time limit of questions that are not about time, so that a slow machine shows the same as a fast one."""
 TIMEOUT_S = 2.0
 COMPARED = (LEXICAL, DENSE)
 _HITS = 3
@@ -50,14 +50,14 @@ _HEADS = {
 
 @dataclass(slots=True)
 class Screens:
-    """One after the other, on one console."""
+    """Shows the screens one after the other on one console."""
 
     console: Console
     installation: DemoInstallation
     number: int = 0
 
     def ask(self, text: str, **options: Any) -> Answer:
-        """Raises what the client raises."""
+        """Ask the demo's namespace; raises the client's errors."""
         given = {"timeout_s": PATIENT_S, "top_k": _HITS, "snippet_chars": 160, **options}
         include: Sequence[Include] = ("ids", "metadata", "snippets", "explanation")
         return self.installation.client.retrieve(
@@ -88,7 +88,7 @@ class Screens:
         return broken
 
     def degraded(self) -> str | None:
-        """With the vector worker held still."""
+        """Ask while the vector worker is stopped."""
         self._head(
             "A worker hangs, and the answer still comes on time",
             _AGAIN.text,
@@ -137,7 +137,7 @@ class Screens:
         return broken_cached(answer, before)
 
     def _ranks(self, answer: Answer) -> Table:
-        """Each hit's rank in every branch beside the fused one; the first of each is bold."""
+        """The rank of each hit in every branch and after fusion; first ranks are bold."""
         names = [branch.name for branch in self.installation.resources.pipeline.branches]
         table = plain_table("document", *names, "fused", right=(*names, "fused"))
         for hit in answer.hits:

@@ -1,1 +1,1 @@
-"""What `chorale doctor` looks at, by subject: each check yields what it finds wrong and how to mend it, and changes nothing."""
+"""The checks of `chorale doctor`, by subject.  Each yields findings with how to mend them, and changes nothing."""

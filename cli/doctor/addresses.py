@@ -1,4 +1,4 @@
-"""Whether every process means the same databases, the same broker and the same stores."""
+"""Whether all processes use the same databases, the same broker and the same stores."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ _VARIABLES = {**_DATABASES, "the broker": "CHORALE_BROKER_URL"}
 
 
 def same(installation: Installation) -> Iterator[Finding]:
-    """Among the processes in full.  Where this program runs servers may have other names: it is compared by kind and
-    name of database and virtual host alone, and its stores' addresses not at all."""
+    """Compare the whole addresses of the processes.
+
+    Servers may have other names where this program runs: of its own addresses only the kind and the name of database
+    or virtual host are compared, and those of its stores not at all.
+    """
     reports = [report for report in read_reports(installation.running_redis()) if "addresses" in report.about]
     own = addresses(installation.resources)
     is_near = any(report.about["host"] == socket.gethostname() for report in reports)
@@ -27,7 +30,7 @@ def same(installation: Installation) -> Iterator[Finding]:
         for report in reports:
             if address := report.about["addresses"].get(what):
                 meant.setdefault(address, []).append(report.name)
-        # The table of documents is mostly in the database of the audit trail.
+        # The table of documents is usually in the database of the audit trail, which is reported once.
         if meant in told:
             continue
         told.append(meant)
@@ -35,20 +38,20 @@ def same(installation: Installation) -> Iterator[Finding]:
         if others:
             each = "; ".join(f"{', '.join(names)}: {address}" for address, names in meant.items())
             yield Finding(
-                f"not every process means the same by {what}: {each}",
+                f"not every process uses the same address for {what}: {each}",
                 f"give all of them the same {_VARIABLES.get(what, 'pipeline file')}, and restart those that differ",
             )
         elif what in _VARIABLES and (is_near or not first.startswith("sqlite:")):
             here = own.get(what, "nothing")
             if _named(here) != _named(first):
                 yield Finding(
-                    f"this program means {here} by {what}, and the processes {first}",
+                    f"this program uses {here} for {what}, and the processes use {first}",
                     f"set {_VARIABLES[what]} in this shell to what they have",
                 )
 
 
 def shared(installation: Installation) -> Iterator[Finding]:
-    """A file is another one on every host."""
+    """Find a database in a file where processes run on several hosts: each host has a file of its own."""
     reports = read_reports(installation.running_redis())
     hosts = sorted({str(report.about["host"]) for report in reports if "host" in report.about})
     if len(hosts) < 2:
@@ -65,6 +68,6 @@ def shared(installation: Installation) -> Iterator[Finding]:
 
 
 def _named(address: str) -> tuple[str, str, str]:
-    """Kind, with TLS or without, and name."""
+    """Kind of the server, name of the database or virtual host, and options of the address."""
     parts = urlsplit(address)
     return parts.scheme.removeprefix("py")[:4], unquote(parts.path.removeprefix("/")) or "/", parts.query

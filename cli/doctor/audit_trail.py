@@ -1,4 +1,4 @@
-"""The audit trail: its database, and what is on its way there."""
+"""The audit trail: its database, and the outbox of ended requests that are not written yet."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ TAKE_A_LOCK = {
     "sqlite": "BEGIN IMMEDIATE",
     "postgresql": f"LOCK TABLE {RequestRow.__tablename__} IN ROW EXCLUSIVE MODE",
 }
-"""What the drainer takes before it writes; given back at once, and nothing is written."""
+"""The lock that the drainer takes before it writes; this check releases it at once and writes nothing."""
 
 OLD_S = 30.0
-"""An ended request is in the tables within a second, unless somebody holds them."""
+"""An ended request is usually in the tables within a second."""
 
 
 def schema(installation: Installation) -> Iterator[Finding]:
     url = database_url(installation.settings.audit_database_url)
     shown = url.render_as_string()
     mend = "start `chorale sweeper` (or `chorale up`) of this version: it brings the database up to date"
-    # Opening a file that is not there would make it.
+    # Opening a missing file would create it.
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
         yield Finding(f"there is no audit database {shown} yet", mend)
         return
@@ -61,7 +61,7 @@ def schema(installation: Installation) -> Iterator[Finding]:
 
 
 def _writing(url: URL, shown: str) -> Iterator[Finding]:
-    """Waits for whoever holds it as long as the drainer does."""
+    """Waits for a locked database as long as the drainer does."""
     engine = open_database(url)
     try:
         with engine.connect() as connection:
@@ -70,7 +70,7 @@ def _writing(url: URL, shown: str) -> Iterator[Finding]:
     except SQLAlchemyError as error:
         yield Finding(
             f"the audit database {shown} cannot be written: {cause(error)}",
-            "end whoever holds it, or let it be written; ended requests wait in the outbox until then",
+            "end the process that locks it, or allow writing; ended requests wait in the outbox until then",
         )
     finally:
         engine.dispose()
@@ -83,10 +83,14 @@ def outbox(installation: Installation) -> Iterator[Finding]:
     is_filling = 0 < bound.entries <= 2 * entries
     if age_s > OLD_S or is_filling:
         most = f" of at most {bound.entries:,}" if bound.entries else ""
-        without = "; more come without their candidates, and then requests are refused" if is_filling else ""
+        without = (
+            "; further ones wait without their candidates, and then requests are refused"
+            if is_filling
+            else ""
+        )
         yield Finding(
             f"{entries:,}{most} ended requests wait for the audit tables, the oldest for {age_s:,.0f} s{without}",
-            "see the log of `chorale sweeper`: mostly its database is locked or away",
+            "see the log of `chorale sweeper`: usually its database is locked or away",
         )
     if aside := int(redis.xlen(UNREADABLE)):
         yield Finding(

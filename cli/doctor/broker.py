@@ -29,7 +29,7 @@ def reachable(installation: Installation) -> Iterator[Finding]:
 
 
 def consumers(installation: Installation) -> Iterator[Finding]:
-    """Where the broker counts them: workers on another broker give their signs of life to Redis all the same."""
+    """Find queues without a consumer, where the broker counts them: workers on another broker have heartbeats in Redis, too."""
     from chorale_client.publisher import BROKER_ERRORS
     from chorale_client.redis_urls import without_password
 
@@ -44,7 +44,7 @@ def consumers(installation: Installation) -> Iterator[Finding]:
     try:
         states = queue_states(redis, served, broker_url=url)
     except BROKER_ERRORS:
-        return  # `reachable` finds it
+        return  # which `reachable` finds
     if idle := [queue for queue in served if not states[queue].workers]:
         yield Finding(
             f"nobody takes messages of {', '.join(idle)} from the broker at {without_password(url)}, though their "

@@ -1,4 +1,4 @@
-"""Celery's settings as the workers that run have them: the join, and what a stopped worker leaves, rest on these."""
+"""Celery's settings in the running workers.  The join and the work of a stopped worker depend on them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Rule:
     setting: str
     expected: Any
     why: str
-    """What happens otherwise."""
+    """What happens with another value."""
     holds: Callable[[Any], bool] | None = None
-    """Where more than the expected value is right."""
+    """Tells whether a value is right, where more than the expected one is."""
     applies: Callable[[Heartbeat], bool] = lambda _: True
 
     def is_kept(self, value: Any) -> bool:
@@ -97,7 +97,7 @@ def workers(installation: Installation) -> Iterator[Finding]:
 
 
 def chords(installation: Installation) -> Iterator[Finding]:
-    """Several times slower, and on purpose only where the broker is no Redis."""
+    """Plain chords are several times slower; they are intended only where the broker is no Redis."""
     from tasks.registration import make_app
 
     why = make_app(installation.resources).fanout.why_plain
@@ -111,7 +111,7 @@ def chords(installation: Installation) -> Iterator[Finding]:
 
 def events(installation: Installation) -> Iterator[Finding]:
     redis = installation.running_redis()
-    # Who says that they are off has chosen: Flower shows workers and queues then.
+    # An operator who turned them off has chosen so: Flower then shows workers and queues alone.
     is_chosen = "task_events" in installation.settings.model_fields_set
     if is_chosen or not redis.exists(f"{BINDINGS}.celeryev"):
         return

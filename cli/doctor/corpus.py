@@ -1,4 +1,4 @@
-"""The documents, the model they were embedded with, and what readers are told of them."""
+"""The documents, the model they were embedded with, and their generations in Redis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.errors import ServiceError, StageFailure
 from search.several_stores.database import DatabaseUnavailable
 
 _SETTLE_S = 0.5
-"""A batch that was just committed is announced within this."""
+"""The generation of a committed batch is in Redis within this time."""
 
 
 def store_is_readable(installation: Installation) -> Iterator[Finding]:
@@ -34,7 +34,7 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
         return
     for state in states:
         try:
-            # What every search worker does when it starts.
+            # As every search worker does when it starts.
             store.warm(state.name)
         except StageFailure as failure:
             what, mend = _split(failure)
@@ -101,6 +101,6 @@ def _namespaces(installation: Installation) -> list[NamespaceState]:
 
 
 def _split(failure: StageFailure) -> tuple[str, str]:
-    """What is wrong and what mends it, where the store says both in one sentence."""
+    """What is wrong and how to mend it: a store says both in one sentence."""
     what, semicolon, mend = failure.detail.rpartition("; ")
     return (what, mend) if semicolon else (failure.detail, "see the store's log")

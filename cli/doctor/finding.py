@@ -1,4 +1,4 @@
-"""What a check finds."""
+"""What a check of `chorale doctor` yields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cli.installation import Installation
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong."""
+    """One thing that is wrong."""
 
     what: str
     mend: str
@@ -19,4 +19,4 @@ class Finding:
 
 
 Check: TypeAlias = Callable[[Installation], Iterator[Finding]]
-"""Raises ServiceError where it cannot look, for a reason that is another check's to find."""
+"""Raises ServiceError where the check cannot be made for a reason that another check finds."""

@@ -1,5 +1,7 @@
-"""The language models that branches ask: each endpoint is asked for one short text, past every cache; and whether the
-configurations leave them their time."""
+"""The language models of branches: asks each endpoint for one short text, without any cache.
+
+Also checks that the configurations leave the models enough time.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _MENDS = {
 
 
 def have_time(installation: Installation) -> Iterator[Finding]:
-    """Of configurations that declare no time: who declares one, or gives one with each request, knows what it is."""
+    """Find configurations without timeout_s whose default time is too short for a branch's language model."""
     from chorale_client.request import Request
 
     from branches.language_model import AFTER_S
@@ -55,7 +57,7 @@ def answer(installation: Installation) -> Iterator[Finding]:
     for branch in installation.pipeline.branches:
         options = generators.options(branch.name)
         if options is not None and options.asks_a_model:
-            # A package's generator knows by itself whom to ask.
+            # The generator of a package has an endpoint of its own.
             key = (branch.name,) if options.is_foreign else (options.url, options.model, options.api_key_env)
             endpoints.setdefault(key, (options, []))[1].append(branch.name)
     for options, branches in endpoints.values():
@@ -69,7 +71,7 @@ def answer(installation: Installation) -> Iterator[Finding]:
 
 
 def _ask(options: Endpoint) -> None:
-    """Raises the StageFailure that a request's branch would have."""
+    """Ask the endpoint; raises the StageFailure that the branch of a request would have."""
     from branches.kinds.hyde import HydeOptions, open_generator
 
     said: object

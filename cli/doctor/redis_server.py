@@ -1,4 +1,4 @@
-"""The Redis server: without it nothing is asked, and what it forgets or refuses is lost."""
+"""The Redis server: whether it answers, keeps what it is given, and has room."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from cli.installation import Installation, NotRunning
 from tasks.celery_surface.kombu_keys import KOMBU, UNACKED
 
 OLDEST_VERSION = (6, 2)
-"""The oldest with the commands that the ledger's scripts use."""
+"""The oldest version with the commands that the ledger's scripts use."""
 APART_S = 5.0
-"""More than a slow answer explains."""
+"""A difference of clocks that no slow answer explains."""
 OURS = (PREFIX, "chorale.", RESULT, KOMBU, UNACKED, "celeryev")
-"""Beginnings of our own keys, Celery's and kombu's (`chorale_client.keys`)."""
+"""Prefixes of our own keys (`chorale_client.keys`), of Celery's and of kombu's."""
 LOOKED_AT = 10_000
-"""Keys; a database of millions is not read for this."""
+"""Most keys that are read; a database may have millions."""
 FULL = 0.9
-"""Share of `maxmemory` from which writes will soon be refused."""
+"""Share of `maxmemory` beyond which Redis will soon refuse writes."""
 
 
 def reachable(installation: Installation) -> Iterator[Finding]:
@@ -64,7 +64,7 @@ def evictions(installation: Installation) -> Iterator[Finding]:
 def clock(installation: Installation) -> Iterator[Finding]:
     before_s = time.time()
     seconds, microseconds = installation.running_redis().time()
-    # Somewhere between the two looks at our own clock is the moment of Redis's.
+    # Redis read its clock between our two looks at ours.
     apart_s = abs((before_s + time.time()) / 2 - (seconds + microseconds / 1e6))
     if apart_s > APART_S:
         yield Finding(
@@ -93,7 +93,7 @@ def durability(installation: Installation) -> Iterator[Finding]:
             "set `appendonly yes` in redis.conf, and now: redis-cli CONFIG SET appendonly yes",
         )
     elif info.get("aof_last_write_status", "ok") != "ok":
-        yield Finding("Redis cannot write its append-only file", "see its log; mostly the disk is full")
+        yield Finding("Redis cannot write its append-only file", "see its log; usually the disk is full")
 
 
 def _info(installation: Installation) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the running processes say of themselves (`tasks.worker.self_report`), beside what this program has."""
+"""Compares the self-reports of the running processes (`tasks.worker.self_report`) with this program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cli.monitoring.heartbeats import Heartbeat, read_heartbeats
 
 
 def read_reports(redis: Redis) -> list[Heartbeat]:
-    """The heartbeats of the processes that are ready: only those say what they run with."""
+    """The heartbeats of the processes that are ready; only those contain a self-report."""
     return [beat for beat in read_heartbeats(redis) if beat.is_ready]
 
 
@@ -89,7 +89,7 @@ def models(installation: Installation) -> Iterator[Finding]:
         return
     own = installation.resources.fingerprints
     for report in reports:
-        # What else answers depend on are settings and the pipeline file, compared above.
+        # Answers also depend on settings and the pipeline file, which other checks compare.
         if any(report.about["models"].get(name) != own.get(name) for name in ("embedder", "questions")):
             yield Finding(
                 f"{report.name} has other weights than {installation.settings.embedder} has here",

@@ -1,4 +1,4 @@
-"""The stores that the pipeline declares: each is asked once, as a search would ask it."""
+"""The stores that the pipeline declares: asks each once, as a search would."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MENDS = {
     Reason.UNAVAILABLE: "start that server, or correct the store's address in the pipeline",
     Reason.TIMEOUT: "see what that server is busy with",
 }
-"""Where the store's own sentence says no more."""
+"""How to mend a failure whose own message does not say it."""
 
 
 def answer(installation: Installation) -> Iterator[Finding]:

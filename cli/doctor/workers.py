@@ -1,4 +1,4 @@
-"""The processes, and what waits for them."""
+"""The worker and sweeper processes, and the messages that wait for them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cli.monitoring.heartbeats import read_heartbeats
 from cli.monitoring.queues import read_queues
 
 STALE_S = 5.0
-"""A worker beats every second, and its key expires after ten."""
+"""A worker writes its heartbeat every second; the key expires after ten."""
 LONG_QUEUE = 100
-"""Messages that wait on one queue; a process takes some hundred in a second."""
+"""Waiting messages; a process takes some hundred in a second."""
 _LOOKS, _LOOK_EVERY_S = 20, 0.05
 
 
@@ -50,7 +50,7 @@ def sweeper(installation: Installation) -> Iterator[Finding]:
             "no sweeper process runs: nobody fills the audit tables",
             "start `chorale sweeper`, or all of it: `chorale up`",
         )
-    # Between two leases there is a moment without one.
+    # Between two leases of sweepers there is a moment without one.
     for _ in range(_LOOKS):
         if redis.exists(SWEEPER):
             return

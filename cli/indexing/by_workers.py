@@ -1,4 +1,4 @@
-"""`chorale index` by the workers of `chorale.index`: files are read here; split, embedded and written there."""
+"""`chorale index` through workers: this process reads the files; the workers of `chorale.index` embed and write."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 IDS_A_MESSAGE = 1_000
 AT_ONCE = 16
-"""Messages that are with the workers at a time: enough for several of them, and little is left behind by Ctrl-C."""
+"""Messages that are with the workers at a time: enough for several workers, few enough that Ctrl-C leaves little."""
 BYTES_AT_ONCE = 64 * 1024 * 1024
-"""Of them, in the broker's memory; a single message may be 45 MB."""
+"""Bytes of those messages in the broker's memory; a single message may have 45 MB."""
 
 FOR_ROOM_S = 1.0
-"""Between attempts to send while others' documents fill the broker."""
+"""Pause between attempts to send while the documents of others fill the broker."""
 
 
 class NotIndexed(ServiceError):
-    """The workers refused what was sent, and say why, or it was lost."""
+    """The workers refused a message, with their reason, or it was lost."""
 
 
 def index_by_workers(
@@ -46,11 +46,11 @@ def index_by_workers(
     progress: Callable[[Progress], None],
     say: Callable[[str], None],
 ) -> IndexReport:
-    """Send what is new or changed, wait until every store shows it, and report.
+    """Send new and changed documents, wait until every store shows them, and report.
 
-    What was sent stays in the queue whatever becomes of this process; what an earlier run has sent is waited for, since
-    it will be in the table that this one compares with.  Raises NotRunning where no worker of `chorale.index` is alive,
-    NotIndexed, RedisError, and what the client raises.
+    Sent messages stay in the queue if this process ends.  The messages of an earlier run are waited for first: this run
+    compares its documents with the table that they change.  Raises NotRunning where no worker of `chorale.index` is
+    alive, NotIndexed, RedisError, and the client's errors.
     """
     redis = installation.running_redis()
     if (trouble := index_queue(installation, redis).trouble) is not None:
@@ -73,7 +73,7 @@ def index_by_workers(
 
 
 class _Sending:
-    """Sends what one run has for the workers, and adds up what they say."""
+    """Sends the documents of one run, and adds up the outcomes."""
 
     def __init__(
         self, installation: Installation, namespace: str, run: IndexingRun, sent: SentMessages
@@ -103,7 +103,7 @@ class _Sending:
             self._hand_in(partial(self._client.delete, self._namespace, part))
 
     def _hand_in(self, send: Callable[[], str], size_bytes: int = 0) -> None:
-        """As soon as there is room for it."""
+        """Send as soon as the broker has room."""
         while True:
             try:
                 return self._sent.add(send(), size_bytes)
@@ -119,7 +119,7 @@ class _Sending:
                     raise
 
     def wait_for(self, messages: int, size_bytes: int = BYTES_AT_ONCE) -> None:
-        """Until no more than so many messages, of so many bytes, are with the workers; an only one may be larger."""
+        """Wait until at most so many messages, of so many bytes, are with the workers; a single one may be larger."""
         while len(self._sent) > messages or (len(self._sent) and self._sent.bytes > size_bytes):
             for told in self._sent.wait():
                 self._add(told)
@@ -127,8 +127,8 @@ class _Sending:
     def _add(self, told: Told | None) -> None:
         if told is None:
             raise NotIndexed(
-                f"a message was lost: it is not in {QUEUE_INDEX} any more, no worker has it in hand, and none told what "
-                "became of it; the same command sends it again"
+                f"a message was lost: it is not in {QUEUE_INDEX} any more, no worker has it in hand, and none told "
+                "its outcome; the same command sends it again"
             )
         if (error := told.get("error")) is not None:
             raise NotIndexed(error)
@@ -137,7 +137,7 @@ class _Sending:
 
 
 def _message_bytes(rows: Sequence[dict[str, Any]]) -> int:
-    """About: JSON in ASCII, in Base64."""
+    """The approximate size of the message: JSON in ASCII, in Base64."""
     return len(json.dumps(rows, default=str)) * 4 // 3
 
 

@@ -1,4 +1,4 @@
-"""Messages of `chorale index` that are with the workers of `chorale.index`: what came of each, and what if nothing does."""
+"""The messages that `chorale index` has sent to the workers of `chorale.index`: waits for the outcome of each."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 LOOK_AGAIN_S = 0.05
 LOOK_FOR_WORKERS_S = 5.0
 GIVE_UP_S = 60.0
-"""Without a worker; one that is started anew takes a quarter of it."""
+"""How long to wait for a worker; a restarted one is ready after a quarter of it."""
 LOST_AFTER_S = 180.0
-"""With workers, and the message neither in the queue nor in the hands of one: after a minute, what a worker that was
-killed had in hand is in the queue again."""
+"""A message counts as lost after so long in neither the queue nor the hands of a worker, while workers are alive.
+
+The message of a killed worker is in the queue again after a minute."""
 
 Told = Mapping[str, Any]
 
@@ -41,15 +42,16 @@ class IndexQueue:
     """The queue that this process sends to, at one moment."""
 
     is_alive: bool
-    """Some worker of it gives signs of life in Redis."""
+    """A worker of the queue has a heartbeat in Redis."""
     is_consumed: bool
-    """As far as the broker counts consumers; Redis does not."""
+    """The broker counts a consumer.  Always true for Redis, which counts none."""
     is_empty: bool
     in_hand: frozenset[str]
-    """Messages that some worker is busy with."""
+    """Messages that workers are busy with."""
 
     @property
     def trouble(self) -> NotRunning | None:
+        """Why no worker takes the messages; None where one does."""
         if not self.is_alive:
             return NotRunning(
                 f"no worker of {QUEUE_INDEX} is alive",
@@ -73,17 +75,17 @@ def index_queue(installation: Installation, redis: Redis) -> IndexQueue:
     except BROKER_ERRORS:
         if broker_url is None:
             raise
-        # It says nothing.  Whoever sends is told why.
+        # The broker does not answer; whoever sends the next message gets its error.
         return IndexQueue(bool(workers), is_consumed=True, is_empty=False, in_hand=in_hand)
-    # A worker that is busy for long is disconnected by RabbitMQ, and comes back.
+    # RabbitMQ disconnects a worker that is busy for long; the worker connects again.
     is_consumed = broker_url is None or is_redis(celery_url(broker_url)) or bool(state.workers or in_hand)
     return IndexQueue(bool(workers), is_consumed, is_empty=not state.length, in_hand=in_hand)
 
 
 class SentMessages:
-    """Those of one source whose outcome was not read yet; Redis knows them for a day, for the next run.
+    """The sent messages of one source whose outcome this command has not read yet.
 
-    `say` takes what somebody should know who waits.
+    Redis keeps the list for a day, for the next run.  `say` takes lines for the user who waits.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class SentMessages:
         return sum(self._bytes.values())
 
     def wait_for_earlier(self) -> None:
-        """Until what an earlier run has sent is done, or lost; what came of it stands in the table of documents.
+        """Wait until every message of an earlier run has ended or is lost; the table of documents has the outcome.
 
         Raises NotRunning, RedisError.
         """
@@ -126,9 +128,9 @@ class SentMessages:
         self._bytes[ticket] = size_bytes
 
     def wait(self) -> list[Told | None]:
-        """What the workers told of messages that ended, as soon as one has; None of each that is lost.
+        """Wait until a message has ended; returns the outcome of each ended message, None for a lost one.
 
-        Raises NotRunning where no worker has been there for a minute, RedisError.
+        Raises NotRunning where no worker has been alive for a minute, RedisError.
         """
         served_s = known_s = looked_s = time.monotonic()
         while not (ended := self._ended()):
@@ -147,14 +149,14 @@ class SentMessages:
             if trouble is not None or not queue.is_empty or queue.in_hand & self._bytes.keys():
                 known_s = now_s
             elif now_s > known_s + LOST_AFTER_S:
-                # What is written from now on is not kept for them to know.
+                # Later writes need not be recorded for the lost messages any more.
                 self._redis.zrem(self._not_done, *self._bytes)
                 return self._forget(dict.fromkeys(self._bytes))
         return ended
 
     def _ended(self) -> list[Told | None]:
-        """At once.  Of one that is done and has no outcome, that has expired."""
-        # Redis over `maxmemory` takes no transaction; asked in this order, one that ends meanwhile does not look lost.
+        """Returns without waiting.  A finished ticket whose outcome has expired yields None."""
+        # Redis over `maxmemory` refuses transactions.  In this order a message that ends meanwhile does not look lost.
         with self._redis.pipeline(transaction=False) as trip:
             for ticket in self._bytes:
                 trip.zscore(self._not_done, ticket)

@@ -19,22 +19,22 @@ LOOK_EVERY_S = 0.25
 def run_until_parent_ends(parent: int, command: list[str]) -> None:
     """Become the command, to be killed with the parent.
 
-    The kernel's parent is the *thread* that started this process: the supervisor starts every child from the
-    one thread that lives as long as it does.
+    To the kernel the parent is the *thread* that started this process: the supervisor starts every child from one
+    thread, which lives as long as the supervisor.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    # The parent may have ended before the line above; then no signal will ever come.
+    # If the parent ended before the call above, no signal will ever come.
     if os.getppid() == parent:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        os.execvp(command[0], command)  # noqa: S606 - a shell is just what is not wanted
+        os.execvp(command[0], command)  # noqa: S606 - no shell is wanted
 
 
 def watch_parent(parent: int, command: list[str]) -> int:
     """Run the command as a child in this process's group; kill the whole group once the parent has ended."""
     process = subprocess.Popen(command)
-    # The supervisor signals the whole group, so the command has its SIGTERM already.
+    # The supervisor signals the whole group, so the command gets SIGTERM by itself.
     signal.signal(signal.SIGTERM, lambda *_: None)
     while os.getppid() == parent:
         try:

@@ -1,4 +1,4 @@
-"""The lines of several processes on one stream, told apart."""
+"""Writes the lines of several processes to one stream, each marked with its process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import TextIO
 
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
-"""ANSI: cyan, yellow, magenta, green, blue, and their bright ones; red is left for errors."""
+"""ANSI colours: cyan, yellow, magenta, green, blue, then the bright ones; red is reserved for errors."""
 
 
 class PrefixedLines:
-    """Each line behind its process's name, coloured on a terminal."""
+    """Writes the name of the process before each line, in colour on a terminal."""
 
     def __init__(self, stream: TextIO, names: Sequence[str]) -> None:
         self._stream = stream
@@ -29,7 +29,7 @@ class PrefixedLines:
 
 
 class JsonLines:
-    """Each line as a JSON object with `process`: a child's own object as it is, anything else as `line`."""
+    """Writes each line as a JSON object with `process`: the child's own JSON object, or any other text as `line`."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -51,5 +51,5 @@ def _write(stream: TextIO, lock: threading.Lock, text: str) -> None:
             stream.write(text)
             stream.flush()
         except (OSError, ValueError):
-            # The terminal was closed, or the pipe's reader has gone; the processes go on.
+            # The terminal or the reader of the pipe is gone; the processes go on.
             pass

@@ -1,4 +1,4 @@
-"""A child of the supervisor, and its process: a session of its own, dead once the supervisor is."""
+"""A child of the supervisor and its process, which has a session of its own and dies with the supervisor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 Output = Callable[[str, bytes], None]
-"""Takes a child's name and one line that it wrote, without its end; empty ones are left out."""
+"""Takes a child's name and one line of its output, without the newline; empty lines are left out."""
 
 _LINE_LIMIT = 65_536
 _LAST_LINES_S = 1.0
@@ -24,19 +24,19 @@ _MODE = "exec" if sys.platform == "linux" else "watch"
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """What to run; `env` is added to the supervisor's own environment."""
+    """A command to run; `env` is added to the supervisor's own environment."""
 
     name: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     level: int = 1
-    """Levels start upwards, each once those below are ready, and stop downwards."""
+    """A level starts when the levels below it are ready; the highest level stops first."""
     beats: bool = True
-    """Whether it has a heartbeat; one without counts as ready once it runs, and as hung never."""
+    """Whether it has a heartbeat; a child without one is ready as soon as it runs, and never counts as hung."""
 
 
 class ChildProcess:
-    """One run of a child.  Make it in the thread that lives as long as the supervisor (see child.py)."""
+    """One run of a child.  Only the supervisor's own thread may make it (see child.py)."""
 
     def __init__(self, child: Child, output: Output, *, mode: str = _MODE) -> None:
         self._process = subprocess.Popen(
@@ -56,22 +56,22 @@ class ChildProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; minus the signal's number if one ended it."""
+        """None while the process runs; minus the signal's number if a signal ended it."""
         return self._process.poll()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process and all that it started itself."""
-        # macOS answers EPERM for a group of which only zombies are left.
+        """Send a signal to the process and to the processes that it started."""
+        # macOS answers EPERM for a group of zombies.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def ask_to_end(self) -> None:
-        """SIGTERM, which a stopped process takes once it goes on."""
+        """Send SIGTERM; a stopped process is continued, so that it gets the signal."""
         self.signal(signal.SIGTERM)
         self.signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it and what it left behind, and read its last lines."""
+        """Kill the process and those that it started, and read their last lines."""
         self.signal(signal.SIGKILL)
         self._process.wait()
         self._reader.join(_LAST_LINES_S)

@@ -1,4 +1,4 @@
-"""One `up` a home: two servers on one append-only file would destroy it."""
+"""Allows one `chorale up` for each home: two Redis servers would destroy the append-only file that they share."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from models.errors import ServiceError, WrongHome
 
 
 class AlreadyRunning(ServiceError):
-    """Another process looks after this home."""
+    """Another `chorale up` runs on this home."""
 
 
 @contextmanager
 def hold_home(home: Path) -> Iterator[None]:
-    """Hold the home's lock; the kernel lets it go with the process, however that ends.
+    """Hold the lock of the home; the kernel releases it when the process ends.
 
-    Raises AlreadyRunning with the number of the process that holds it, WrongHome where nothing can be kept there.
+    Raises AlreadyRunning with the id of the process that holds it, WrongHome where the folder cannot be used.
     """
     with _opened(home) as file:
         try:

@@ -1,4 +1,4 @@
-"""The pipeline that a command measures: the one that runs, or one for as long as the command takes."""
+"""The pipeline that a command measures: the running one, or one that is started for the command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LastLines:
-    """Takes what processes write, and shows the last of it where something went wrong."""
+    """Keeps the last lines that processes wrote, to show them after an error."""
 
     def __init__(self, keep: int = 40) -> None:
         self._lines: deque[tuple[str, bytes]] = deque(maxlen=keep)
@@ -41,15 +41,15 @@ class LastLines:
 
 
 class NotReady(ServiceError):
-    """Some worker did not become ready."""
+    """A worker did not become ready."""
 
 
 @contextmanager
 def measured_pipeline(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[Resources]:
-    """The running installation of these settings; without one it is started, and stopped at the end.
+    """The running installation of these settings; where none runs, one is started and stopped with the block.
 
-    `output` takes the lines of processes that are started here.  Raises what `cli.local.processes.running` raises, and
-    NotReady.
+    `output` takes the lines of the processes that are started here.  Raises NotReady, and the errors of
+    `cli.local.processes.running`.
     """
     from assembly.resources import Resources
 

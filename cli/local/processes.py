@@ -1,4 +1,4 @@
-"""Starts Redis, where none is configured, and every worker, and stops all of it."""
+"""Starts and stops the processes of a pipeline: Redis, where none is configured, and every worker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 REDIS = "redis"
 SWEEPER = "sweeper"
 READY_LIMIT_S = 150.0
-"""A little more than the supervisor gives one worker: then a restart has been tried."""
+"""Longer than the supervisor gives one worker to start, so that one restart has been tried."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,14 +40,14 @@ class RedisUnreachable(ServiceError):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A pipeline that was started; it stops with the `with` block it came from."""
+    """A started pipeline; it stops with its `with` block."""
 
     supervisor: Supervisor
     redis_url: str
 
 
 def worker_children(settings: Settings, pipeline: Pipeline, environment: Mapping[str, str]) -> list[Child]:
-    """As many processes for each queue as the settings say, and one sweeper; all get `environment`.
+    """The worker processes for each queue, as many as the settings say, and one sweeper; all get `environment`.
 
     Raises WrongDeclaration for a queue that the pipeline does not have.
     """
@@ -70,7 +70,7 @@ def worker_children(settings: Settings, pipeline: Pipeline, environment: Mapping
 
 
 def worker_environment(redis_url: str, home: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """What a worker's environment has beside the `given` one of this process."""
+    """The variables that workers get beside those of this process, which are `given`."""
     paths = [str(_ROOT), *filter(None, [given.get("PYTHONPATH")])]
     return {
         "CHORALE_REDIS_URL": redis_url,
@@ -83,9 +83,9 @@ def worker_environment(redis_url: str, home: Path, given: Mapping[str, str]) -> 
 
 @contextmanager
 def running(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[Running]:
-    """Start Redis, where none is configured, and every worker; stop all of it when the block ends.
+    """Start Redis, where none is configured, and every worker; stop all of them with the block.
 
-    Raises AlreadyRunning (this home has its `up`), WrongHome, RedisMissing, RedisUnreachable.
+    Raises AlreadyRunning, WrongHome, RedisMissing, RedisUnreachable.
     """
     home = settings.home
     with hold_home(home):

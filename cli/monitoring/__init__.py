@@ -1,1 +1,1 @@
-"""Who is alive and what waits, read from Redis; the probes of containers and autoscalers."""
+"""Heartbeats and queues as Redis has them; the health checks of containers and the figures for autoscalers."""

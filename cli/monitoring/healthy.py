@@ -1,7 +1,7 @@
-"""`python -m cli.monitoring.healthy alive NAME`: does the worker NAME live?  `ready NAME`: and does it take work?
+"""Health checks of containers: `python -m cli.monitoring.healthy alive NAME`, and `ready NAME`.
 
-For the health checks of containers.  Who does not live is started anew; that would help nobody while Redis is away or
-a model is missing, so then a worker is not ready, and lives.
+`alive` asks whether the worker NAME lives, `ready` whether it takes work.  A container whose worker does not live is
+restarted.  While Redis is away or a model is missing a restart does not help: then a worker lives and is not ready.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ QUESTIONS = ("alive", "ready")
 
 
 def complaint(question: str, name: str) -> str | None:
-    """Why the worker `name` is not what is asked, one of QUESTIONS; None when it is, or nobody can tell that it is not
-    alive."""
+    """Why the worker `name` is not alive, or not ready; None where it is, or where `alive` cannot be told.
+
+    `question` is one of QUESTIONS.
+    """
     settings = load_settings()
     url = settings.redis_url or find_redis_url(settings.home)
     if url is None:

@@ -1,9 +1,8 @@
-"""`python -m cli.monitoring.queue_figures`: how much waits on each queue, over HTTP, for what starts and stops workers (KEDA).
+"""`python -m cli.monitoring.queue_figures`: serves the lengths of the queues over HTTP, for an autoscaler (KEDA).
 
-`GET /chorale.bm25` answers `{"length": 3, "age_s": 0.42}`, whatever the broker; 404 for a queue that the pipeline does
-not have, 503 while the broker does not answer.  RabbitMQ shows nobody its oldest message: there `age_s` is for how
-long the queue was seen neither empty nor shorter than before.  It shows nothing else, and asks for no login: keep it
-inside.
+`GET /chorale.bm25` answers `{"length": 3, "age_s": 0.42}` with any broker; 404 for a queue that the pipeline does not
+have, 503 while the broker does not answer.  RabbitMQ shows no message: with it `age_s` is the time since the queue was
+last seen empty or shrinking.  The server asks for no login: keep it inside your network.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Look = Callable[[], Mapping[str, QueueState]]
 
 LOOK_EVERY_S = 1.0
 OLD_S = 5.0
-"""What was seen before that is not told any more."""
+"""Figures that are older than this are not served."""
 
 
 def figures_server(look: Look, address: tuple[str, int]) -> ThreadingHTTPServer:
@@ -46,7 +45,7 @@ def figures_server(look: Look, address: tuple[str, int]) -> ThreadingHTTPServer:
                 if state is None:
                     self._say(404, {"error": "no such queue"})
                 else:
-                    # What nobody declared yet, or nobody can tell, needs no further worker.
+                    # A queue that is not declared yet, or of unknown length, needs no further worker.
                     self._say(200, {"length": state.length or 0, "age_s": round(state.age_s or 0.0, 3)})
 
         def _say(self, status: int, what: Mapping[str, Any]) -> None:
@@ -58,14 +57,16 @@ def figures_server(look: Look, address: tuple[str, int]) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: it is asked every few seconds."""
+            """Log nothing: a request comes every few seconds."""
 
     return ThreadingHTTPServer(address, Handler)
 
 
 class Watch:
-    """Looks each second in a thread of its own, whoever asks: a broker that hangs holds nobody up.  Opens it anew after
-    it was away."""
+    """Looks at the queues each second in a thread of its own, so that a hung broker delays no request.
+
+    After an error it opens the connection again.
+    """
 
     def __init__(self, open_: Callable[[], Queues]) -> None:
         self._open = open_
@@ -80,7 +81,7 @@ class Watch:
         return seen
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`."""
+        """Look until `stop` is set."""
         queues: Queues | None = None
         while True:
             try:
@@ -101,7 +102,7 @@ def main() -> int | str:
     arguments.add_argument("--address", default="127.0.0.1")
     arguments.add_argument("--port", type=int, default=9100)
     given = arguments.parse_args()
-    # Nobody does it for the first process of a container.
+    # The first process of a container has no default handler for SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         resources = Resources.from_environment()

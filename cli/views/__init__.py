@@ -1,1 +1,1 @@
-"""Answers, audit rows and progress on a terminal."""
+"""Results of commands on a terminal."""

@@ -1,4 +1,4 @@
-"""An answer on a terminal: hits with their snippets and branches, what was missing, the stages over time."""
+"""An answer on a terminal: hits with snippets and branches, missing parts, and the stages over time."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ STAGE_STYLES: Mapping[str, str] = {
 WATERFALL_COLUMNS = 28
 _EIGHTHS = "▏▎▍▌▋▊▉█"
 _STEPS = frozenset({Stage.EMBED, Stage.SEARCH, Stage.HYPOTHESIS})
-"""What a branch is made of."""
+"""The steps of a branch."""
 
 
 def show_answer(console: Console, answer: Answer, *, explain: bool = False) -> None:
-    """Everything about an answer; with `explain` how the scores came about, and the stages."""
+    """Print an answer; with `explain` also how its scores were computed, and the stages."""
     for question in answer.questions:
         if question.hits:
             console.print(hits_table(question.hits, explain=explain))
@@ -52,7 +52,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False) -> N
 
 
 def summary(answer: Answer) -> Text:
-    """One line: status, how many hits of how many, milliseconds, the id for `chorale audit show`."""
+    """One line: status, number of hits and of matches, milliseconds, and the id for `chorale audit show`."""
     shown = sum(len(question.hits) for question in answer.questions)
     parts = [Text(answer.status, STATUS_STYLES.get(answer.status, ""))]
     parts.append(Text(_count_line(answer.questions, shown), "dim"))
@@ -72,7 +72,7 @@ def _count_line(questions: Sequence[QuestionAnswer], shown: int) -> str:
 
 
 def missing_lines(degraded: Iterable[Degradation]) -> list[Text]:
-    """What was missing, in words: a line for each reason, with all the places it was missing from."""
+    """What was missing: a line for each reason, with all the places where it applies."""
     places: dict[tuple[str, str], list[str]] = {}
     for one in degraded:
         places.setdefault((one.reason, one.detail), []).append(one.where)
@@ -88,7 +88,7 @@ def missing_lines(degraded: Iterable[Degradation]) -> list[Text]:
 
 
 def hits_table(hits: Sequence[Hit], *, explain: bool = False) -> Table:
-    """A row for each hit: rank, title and snippet, and by which branches it was found at which rank and score."""
+    """A row for each hit: rank, title and snippet, and its rank and score in each branch that found it."""
     table = plain_table("", "document", "found by", right=("",))
     table.columns[1].ratio = 1
     table.columns[2].no_wrap = True
@@ -112,8 +112,8 @@ def _document(hit: Hit) -> Text:
 
 
 def highlighted(snippet: Snippet) -> Text:
-    """The snippet on one line, the words of the question underlined."""
-    # One white space for each one, so that the offsets stay.
+    """The snippet on one line, with the words of the question highlighted."""
+    # Each white space becomes one blank, so that the offsets stay valid.
     text = Text("".join(" " if character.isspace() else character for character in snippet.text))
     for start, end in snippet.highlights:
         text.stylize("bold yellow", start, end)
@@ -138,7 +138,7 @@ def _found_by(hit: Hit, *, explain: bool) -> Table:
 
 
 def waterfall(stages: Sequence[StageLine]) -> Table:
-    """Each stage with a bar where it lay in time, the steps of a branch below it."""
+    """Each stage with a bar at its place in time; the steps of a branch are below it."""
     table = plain_table("stage", "", "ms", "in → out", "", right=("ms",))
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     placed = placed_stages(stages)
@@ -159,10 +159,10 @@ def waterfall(stages: Sequence[StageLine]) -> Table:
 
 
 def placed_stages(stages: Iterable[StageLine]) -> list[tuple[StageLine, float, bool]]:
-    """Each stage with the millisecond where it began, and whether it is a step of the branch above it.
+    """Each stage with the millisecond when it began, and whether it is a step of the branch above it.
 
-    A branch's steps stand before it in the answer and do not say when they began: one followed the other from
-    its beginning on.  Plan and cache followed each other from the acceptance on.
+    In the answer the steps of a branch come before it, without their beginnings: each begins when the one before it
+    ends, the first one with the branch.  So do plan and cache, from the acceptance on.
     """
     placed: list[tuple[StageLine, float, bool]] = []
     steps: list[StageLine] = []

@@ -25,7 +25,7 @@ UNKEPT = "(text not kept)"
 
 
 def lines_table(lines: Sequence[AuditedLine]) -> Table:
-    """A row a request; where the terminal is narrow, the question is shortened."""
+    """A row for each request; on a narrow terminal the question is shortened."""
     table = plain_table("id", "accepted (UTC)", "namespace", "", "ms", "question", right=("ms",))
     for column in table.columns[:-1]:
         column.no_wrap = True
@@ -37,7 +37,7 @@ def lines_table(lines: Sequence[AuditedLine]) -> Table:
             line.namespace,
             Text(line.status, STATUS_STYLES.get(line.status, "")),
             f"{line.took_ms:,.0f}",
-            # Not the column, whose width would then be cut no sooner than that of the others.
+            # Set on the text: on the column, Rich would shorten all columns alike.
             Text(
                 f"{UNKEPT if line.text is None else ' '.join(line.text.split())}{more}",
                 no_wrap=True,
@@ -48,7 +48,7 @@ def lines_table(lines: Sequence[AuditedLine]) -> Table:
 
 
 def show_request(console: Console, found: AuditedRequest) -> None:
-    """Request, branches, then each question with its hits."""
+    """Print the request, its branches, and each question with its hits."""
     console.print(_facts(found))
     for line in missing_lines(Degradation.model_validate(one) for one in found.degraded):
         console.print(line)
@@ -89,7 +89,7 @@ def _facts(found: AuditedRequest) -> Table:
 
 
 def branches_table(branches: Sequence[AuditedBranch]) -> Table:
-    """What each branch came to, with how many candidates it brought."""
+    """The result of each branch, with its number of candidates."""
     table = plain_table(
         "branch",
         "",
@@ -118,7 +118,7 @@ def branches_table(branches: Sequence[AuditedBranch]) -> Table:
 
 
 def hits_table(hits: Sequence[AuditedHit]) -> Table:
-    """Rank, document, fused score, and rank and score in each branch where the answer had them."""
+    """Rank, document, fused score, and the rank and score in each branch, where the answer included them."""
     table = plain_table("", "document", "score", "found by", right=("", "score"))
     for hit in hits:
         scores: Mapping[str, Mapping[str, Any]] = hit.explanation.get("branches") or {}
@@ -146,5 +146,5 @@ def _question_line(question: AuditedQuestion) -> Text:
 
 
 def moment(at_ms: int) -> str:
-    """A moment in UTC to the second."""
+    """Date and time in UTC, to the second."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class IndexingBar:
-    """Shows nothing where nobody looks; disappears at the end."""
+    """A progress bar that is shown on terminals alone and disappears at the end."""
 
     def __init__(self, console: Console) -> None:
         self._bar = Bar(
@@ -40,22 +40,22 @@ class IndexingBar:
         self._bar.stop()
 
     def say(self, what: str, *, total: int | None = None) -> None:
-        """What is being done, and about how many documents there are of it."""
+        """Show what is being done; `total` is the approximate number of documents."""
         self._bar.update(self._task, description=what, total=total)
 
     def tell(self, what: str) -> None:
-        """A line that stays, also where nobody looks."""
+        """Print a line that stays, also where no terminal is."""
         self._bar.console.print(Text(what), soft_wrap=True)
 
     def show(self, so_far: Progress, total: int) -> None:
-        # The number of documents is an estimate, and a bar does not go beyond its end.
+        # The number of documents is an estimate; the bar must not exceed its end.
         self._bar.update(
             self._task, total=max(total, so_far.documents), completed=so_far.documents, note=note(so_far)
         )
 
 
 def note(so_far: Progress) -> str:
-    """Rate and time left in words."""
+    """Rate and remaining time as text."""
     left = "" if so_far.remaining_s is None else f" · {duration(so_far.remaining_s)} left"
     return f"{so_far.passages_per_s:,.0f} passages/s{left}"
 

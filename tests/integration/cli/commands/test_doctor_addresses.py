@@ -65,7 +65,7 @@ def test_an_index_worker_on_another_database_is_found_once_with_both(start: Star
     start("index", **{**INSIDE, "audit_url": "postgresql+psycopg://chorale:opensesame@postgresql/other"})
     (found,) = findings(start(**INSIDE), *NAMES)
     assert found.what == (
-        "not every process means the same by the audit trail: "
+        "not every process uses the same address for the audit trail: "
         "bm25, fusion: postgresql://postgresql/chorale; index: postgresql://postgresql/other"
     )
     assert found.mend.startswith("give all of them the same CHORALE_AUDIT_URL")
@@ -76,7 +76,7 @@ def test_a_worker_with_a_table_of_documents_of_its_own_is_found(start: Start) ->
     start("index", **INSIDE, documents_url="sqlite:////var/documents.db")
     (found,) = findings(start(**INSIDE), *NAMES)
     assert found.what == (
-        "not every process means the same by the table of documents: "
+        "not every process uses the same address for the table of documents: "
         "bm25: postgresql://postgresql/chorale; index: sqlite:////var/documents.db"
     )
     assert "CHORALE_DOCUMENTS_URL" in found.mend
@@ -88,7 +88,7 @@ def test_workers_on_several_brokers_are_found(start: Start) -> None:
     start("retrieve", **{**INSIDE, "broker_url": "amqp://chorale:opensesame@rabbitmq/other"})
     (found,) = findings(start(**INSIDE), *NAMES)
     assert found.what == (
-        "not every process means the same by the broker: bm25: amqp://rabbitmq/chorale; "
+        "not every process uses the same address for the broker: bm25: amqp://rabbitmq/chorale; "
         "index: the ledger's Redis; retrieve: amqp://rabbitmq/other"
     )
     assert "CHORALE_BROKER_URL" in found.mend
@@ -99,7 +99,7 @@ def test_a_worker_with_another_elasticsearch_is_found(start: Start) -> None:
     start("index", **INSIDE, pipeline=PIPELINE.replace("//elasticsearch:", "//another:"))
     (found,) = findings(start(**INSIDE), *NAMES)
     assert found.what == (
-        "not every process means the same by the store texts: "
+        "not every process uses the same address for the store texts: "
         "bm25: http://elasticsearch:9200; index: http://another:9200"
     )
 
@@ -131,13 +131,13 @@ def test_from_outside_where_the_servers_have_other_names_nothing_is_found(start:
     [
         (
             {"audit_url": "postgresql://ada:opensesame@db.example/other"},
-            "this program means postgresql://db.example/other by the audit trail, "
-            "and the processes postgresql://postgresql/chorale",
+            "this program uses postgresql://db.example/other for the audit trail, "
+            "and the processes use postgresql://postgresql/chorale",
         ),
         (
             {"broker_url": "amqp://ada:opensesame@mq.example/other"},
-            "this program means amqp://mq.example/other by the broker, "
-            "and the processes amqp://rabbitmq/chorale",
+            "this program uses amqp://mq.example/other for the broker, "
+            "and the processes use amqp://rabbitmq/chorale",
         ),
     ],
 )
