@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from pydantic_core import from_json, to_json
 
 from cache.answer_key import normalised_text
-from cache.protocol import Cache
-from cache.tiers import Tiers
+from cache.protocol import Cache, CacheUnavailable
 from models.written_texts import Written
 
 TTL_S = 604_800.0
@@ -26,7 +26,8 @@ class Write(Protocol):
 class CachedTexts:
     """Caches the texts of `write` by question and `fingerprint` (model, prompt and everything else that matters).
 
-    Only results for which `is_whole` holds are stored, never failures or partial results.
+    `caches` are asked in order, the nearest first; one that is down is skipped.  Only results for which `is_whole` holds
+    are stored, never failures or partial results.
     """
 
     def __init__(
@@ -40,25 +41,33 @@ class CachedTexts:
     ) -> None:
         self._write = write
         self._fingerprint = fingerprint
-        self._caches = Tiers(caches, ttl_s=ttl_s)
+        self._caches = tuple(caches)
         self._is_whole = is_whole
+        self._ttl_s = ttl_s
 
     def known(self, texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Cached results by text."""
         key_of = {text: self._key(text) for text in texts}
-        found = self._caches.get_many(list(dict.fromkeys(key_of.values())), self._read)
-        return {text: found[key] for text, key in key_of.items() if key in found}
+        found: dict[str, tuple[str, ...]] = {}
+        for at, cache in enumerate(self._caches):
+            if not (wanted := [text for text in key_of if text not in found]):
+                break
+            with suppress(CacheUnavailable):
+                values = cache.get_many([key_of[text] for text in wanted])
+                read = {text: _read(values.get(key_of[text])) for text in wanted}
+                whole = {text: one for text, one in read.items() if one is not None and self._is_whole(one)}
+                self._store(whole, self._caches[:at])
+                found.update(whole)
+        return found
 
     def write(self, texts: Sequence[str], *, timeout_s: float, keep: bool = True) -> list[Written]:
         """Write new texts in one call; returns one result for each text, and caches whole results."""
         written = list(self._write(texts, timeout_s=timeout_s))
         if keep:
-            self._caches.put_many(
-                {
-                    self._key(text): to_json(one)
-                    for text, one in zip(texts, written, strict=True)
-                    if isinstance(one, tuple) and self._is_whole(one)
-                }
+            fresh = zip(texts, written, strict=True)
+            self._store(
+                {text: one for text, one in fresh if isinstance(one, tuple) and self._is_whole(one)},
+                self._caches,
             )
         return written
 
@@ -66,10 +75,20 @@ class CachedTexts:
         hashed = hashlib.sha256(normalised_text(text).encode("utf-8", "surrogatepass")).hexdigest()
         return f"hypothesis:{self._fingerprint}:{hashed}"
 
-    def _read(self, value: bytes) -> tuple[str, ...] | None:
-        try:
-            found = from_json(value)
-        except ValueError:
-            return None
-        is_texts = isinstance(found, list) and all(isinstance(one, str) for one in found)
-        return tuple(found) if is_texts and self._is_whole(tuple(found)) else None
+    def _store(self, written: dict[str, tuple[str, ...]], caches: Sequence[Cache]) -> None:
+        values = {self._key(text): to_json(one) for text, one in written.items()}
+        for cache in caches:
+            with suppress(CacheUnavailable):
+                cache.put_many(values, ttl_s=self._ttl_s)
+
+
+def _read(value: bytes | None) -> tuple[str, ...] | None:
+    """The cached texts; None for a missing or malformed value."""
+    if value is None:
+        return None
+    try:
+        found = from_json(value)
+    except ValueError:
+        return None
+    is_texts = isinstance(found, list) and all(isinstance(one, str) for one in found)
+    return tuple(found) if is_texts else None

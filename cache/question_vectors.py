@@ -1,4 +1,4 @@
-"""A cache of question vectors."""
+"""A cache of question vectors in this process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Protocol
 import numpy as np
 
 from cache.memory import MemoryCache
-from cache.protocol import Cache
-from cache.tiers import Tiers
 from models.documents import Matrix
 
 MAX_ENTRIES = 10_000
@@ -22,46 +20,27 @@ class QuestionEmbedder(Protocol):
     """The cached part of an embedder."""
 
     @property
-    def fingerprint(self) -> str: ...
-
-    @property
     def dimension(self) -> int: ...
 
     def embed_questions(self, texts: Sequence[str]) -> Matrix: ...
 
 
 class CachedQuestions:
-    """Caches an embedder's `embed_questions` by fingerprint and text.
+    """Caches an embedder's `embed_questions` by text."""
 
-    `caches`: the nearest first; by default only this process's memory.
-    """
-
-    def __init__(
-        self, embedder: QuestionEmbedder, *, caches: Sequence[Cache] | None = None, ttl_s: float = TTL_S
-    ) -> None:
+    def __init__(self, embedder: QuestionEmbedder) -> None:
         self._embedder = embedder
-        self._caches = Tiers(
-            (MemoryCache(max_entries=MAX_ENTRIES),) if caches is None else caches, ttl_s=ttl_s
-        )
+        self._cache = MemoryCache(max_entries=MAX_ENTRIES)
 
     def embed_questions(self, texts: Sequence[str]) -> Matrix:
         """Shape (len(texts), dimension); embeds all distinct missing texts in one call."""
-        keys = [self._key(text) for text in texts]
-        known = self._caches.get_many(list(dict.fromkeys(keys)), self._read)
+        keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts]
+        known = self._cache.get_many(list(dict.fromkeys(keys)))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if missing:
             vectors = self._embedder.embed_questions(list(missing.values()))
-            fresh = {
-                key: vector.astype("<f4").tobytes() for key, vector in zip(missing, vectors, strict=True)
-            }
-            self._caches.put_many(fresh)
+            fresh = {key: vector.tobytes() for key, vector in zip(missing, vectors, strict=True)}
+            self._cache.put_many(fresh, ttl_s=TTL_S)
             known.update(fresh)
-        rows = np.frombuffer(b"".join(known[key] for key in keys), "<f4")
-        return rows.reshape(len(texts), self._embedder.dimension).astype(np.float32)
-
-    def _key(self, text: str) -> str:
-        hashed = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        return f"vector:{self._embedder.fingerprint}:{hashed}"
-
-    def _read(self, value: bytes) -> bytes | None:
-        return value if len(value) == 4 * self._embedder.dimension else None
+        rows = np.frombuffer(b"".join(known[key] for key in keys), np.float32)
+        return rows.reshape(len(texts), self._embedder.dimension).copy()

@@ -21,7 +21,7 @@
 |                              |            | handed in (µs); expires                                        |
 | chorale:written:<ns>         | sorted set | documents that were written or deleted while an older message  |
 |                              |            | was not done, by when they were handed in (µs); expires        |
-| chorale:cache:<key>          | string     | answers of single questions, and vectors                       |
+| chorale:cache:<key>          | string     | answers of single questions, and hypotheses                    |
 | chorale:heartbeat:<worker>   | string     | a worker's sign of life (JSON); expires                        |
 | chorale:sweeper              | string     | which sweeper acts at present; expires (`sweeper_lease_ms`)    |
 | chorale:overload             | hash       | the load of each queue, the bound that it exceeds, and         |
