@@ -70,7 +70,7 @@ def read_backup(folder: Path) -> Backup:
         raise NoBackup(f"{folder / MANIFEST} cannot be read: {type(error).__name__}: {error}") from None
     if newest > HOME_FORMAT:
         raise NoBackup(
-            f"{folder} has format {newest}, and this program knows none after {HOME_FORMAT}: restore it with "
+            f"{folder} has format {newest}, but the newest that this program knows is {HOME_FORMAT}: restore it with "
             f"version {backup.program} or newer"
         )
     found = digests(folder)

@@ -53,7 +53,7 @@ def schema(installation: Installation) -> Iterator[Finding]:
         )
     elif found > SCHEMA.newest:
         yield Finding(
-            f"the audit database {shown} has schema {found}, and this version knows none after {SCHEMA.newest}",
+            f"the audit database {shown} has schema {found}, but the newest that this version knows is {SCHEMA.newest}",
             "use the newer version that wrote it, or another database",
         )
     else:

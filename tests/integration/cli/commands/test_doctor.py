@@ -122,7 +122,7 @@ def test_findings_are_shown_with_what_mends_them_and_exit_code_1(chorale: Run) -
     assert f"2 to mend · {len(checks()) - 1} of {len(checks())} checks are well" in called.stdout
 
 
-def test_without_a_redis_only_that_is_found_and_the_rest_is_not_looked_at(tmp_path: Path) -> None:
+def test_without_a_redis_the_checks_that_need_one_are_skipped(tmp_path: Path) -> None:
     installation = Installation(Settings(home=tmp_path), None)
     examined = found(installation, "redis answers", "redis memory", "workers", "generations")
     assert [one.what for one in examined["redis answers"].findings] == [f"nothing runs on {tmp_path}"]
@@ -138,7 +138,7 @@ def test_without_a_redis_only_that_is_found_and_the_rest_is_not_looked_at(tmp_pa
     )
 
 
-def test_a_check_that_fails_unforeseen_is_found_by_its_name_and_costs_no_other(bare: Installation) -> None:
+def test_an_unexpected_error_of_a_check_is_reported_and_the_other_checks_are_made(bare: Installation) -> None:
     def fails(_: Installation) -> Iterator[Finding]:
         yield Finding("seen before", "do it")
         raise LookupError("no such thing\nand more")
@@ -262,7 +262,10 @@ def test_an_audit_database_that_is_missing_old_new_or_none_is_found(
     upgrade(audit_url)
     assert findings(bare, "audit database") == ()
     engine = open_database(audit_url)
-    for revision, said in (("0000", "has schema 0000 instead of"), ("9999", "knows none after")):
+    for revision, said in (
+        ("0000", "has schema 0000 instead of"),
+        ("9999", "the newest that this version knows"),
+    ):
         with engine.begin() as connection:
             connection.exec_driver_sql(f"UPDATE {SCHEMA.version_table} SET version_num = '{revision}'")
         assert said in the_finding(bare, "audit database").what
@@ -272,7 +275,7 @@ def test_an_audit_database_that_is_missing_old_new_or_none_is_found(
     assert "cannot be read" in the_finding(bare, "audit database").what
 
 
-def test_another_model_and_generations_that_nobody_published_are_found(
+def test_another_model_and_unpublished_generations_are_found(
     bare: Installation, own_redis_server: RedisServer
 ) -> None:
     EmbeddedStore(bare.settings.corpus_dir).create("law", OTHER)
@@ -336,7 +339,7 @@ def beside(odd: RunningPipeline) -> Installation:
     return Installation(settings, odd.server.url)
 
 
-def test_every_rule_of_celery_s_settings_but_those_of_the_code_is_made_wrong_here() -> None:
+def test_this_module_breaks_every_rule_of_celery_s_settings_that_settings_can_break() -> None:
     assert {rule.setting for rule in RULES} - WRONG.keys() == {"result_backend", "pool"}
 
 
@@ -381,7 +384,7 @@ def test_a_worker_on_other_versions_settings_pipeline_or_weights_is_found(
     assert findings(beside, "same folder") == ()
 
 
-def test_workers_that_are_silent_where_somebody_watches_events_are_found(
+def test_workers_that_send_no_events_while_flower_watches_are_found(
     beside: Installation, odd: RunningPipeline
 ) -> None:
     assert findings(beside, "task events") == ()
