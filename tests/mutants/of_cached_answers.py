@@ -38,7 +38,7 @@ PROMISES = (
         "search/embedded/snapshot.py",
         "                writing.exec_driver_sql(_BEYOND, (name, generation + 1))",
         "                pass",
-        "tests/integration/cli/commands/test_backup.py::test_no_answer_that_was_cached_before_a_restore_counts_after_it",
+        "tests/integration/cli/commands/test_backup.py::test_no_answer_cached_before_a_restore_is_served_after_it",
     ),
     Mutant(
         "If Redis was away during a restore, its cached answers of the newer corpus do not count",

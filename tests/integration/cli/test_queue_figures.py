@@ -24,7 +24,7 @@ def redis() -> Iterator[RedisServer]:
         yield server
 
 
-def test_it_tells_of_every_queue_and_ends_when_it_is_told_to(redis: RedisServer, tmp_path: Path) -> None:
+def test_it_serves_every_queue_and_ends_on_sigterm(redis: RedisServer, tmp_path: Path) -> None:
     port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "cli.monitoring.queue_figures", f"--port={port}"],

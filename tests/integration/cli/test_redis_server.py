@@ -105,7 +105,7 @@ def test_a_server_that_was_left_behind_is_ended_before_another_starts(tmp_path: 
         assert left_behind.wait(5) == 0
 
 
-def test_a_process_that_reused_the_number_is_neither_found_nor_ended(tmp_path: Path) -> None:
+def test_another_program_with_the_reused_process_id_is_left_alone(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as stranger:
         announce_redis(tmp_path, f"unix://{tmp_path}/redis.sock", stranger.pid)
         assert find_redis_url(tmp_path) is None

@@ -120,7 +120,7 @@ def shown(app: Celery) -> set[str]:
     return set(app.resources.writing_store.revisions("docs", SOURCE))
 
 
-def test_what_is_no_fault_for_the_workers_is_none_for_the_command(
+def test_a_document_that_workers_skip_without_fault_is_no_fault_of_the_command(
     app: Celery, index: Index, installation: Installation, redis_client: redis.Redis
 ) -> None:
     running = index([page("a: b")])
@@ -191,7 +191,7 @@ def test_a_message_that_is_lost_ends_the_command(index: Index, redis_client: red
     assert list(redis_client.scan_iter(f"{NOT_DONE}*")) == []
 
 
-def test_a_message_that_a_worker_has_in_hand_is_not_lost(
+def test_a_message_that_a_worker_works_on_does_not_count_as_lost(
     app: Celery, index: Index, redis_client: redis.Redis
 ) -> None:
     running = index([page("a")])
@@ -215,7 +215,7 @@ def full(client: redis.Redis) -> Iterator[None]:
         client.config_set("maxmemory", 0)
 
 
-def test_who_waits_goes_on_waiting_while_the_memory_of_redis_is_full(
+def test_the_command_goes_on_waiting_while_redis_is_full(
     app: Celery, index: Index, redis_client: redis.Redis
 ) -> None:
     def looks() -> int:
@@ -230,7 +230,7 @@ def test_who_waits_goes_on_waiting_while_the_memory_of_redis_is_full(
     assert running.result(30).added == 1
 
 
-def test_what_was_sent_is_kept_for_the_next_run_though_the_memory_of_redis_is_full(
+def test_sent_messages_are_recorded_for_the_next_run_while_redis_is_full(
     installation: Installation, redis_client: redis.Redis, said: list[str]
 ) -> None:
     messages = SentMessages(installation, redis_client, namespace="docs", source=SOURCE, say=said.append)
@@ -253,7 +253,7 @@ def left_behind(index: Index) -> list[RawDocument]:
     return pages
 
 
-def test_what_an_interrupted_run_sent_is_in_the_table_before_the_next_one_compares(
+def test_the_next_run_waits_for_the_messages_of_an_interrupted_run_before_it_compares(
     app: Celery, index: Index, said: list[str], redis_client: redis.Redis
 ) -> None:
     pages = left_behind(index)
@@ -291,7 +291,7 @@ def test_what_an_earlier_run_sent_and_is_lost_is_sent_again(
     )
 
 
-def test_no_more_is_with_the_workers_than_their_redis_should_hold(
+def test_the_messages_with_the_workers_stay_below_the_byte_limit(
     app: Celery, index: Index, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks.indexing.run, "BATCH_CHARACTERS", 1)

@@ -110,7 +110,7 @@ def test_a_stopped_child_with_a_stale_heartbeat_is_restarted(tmp_path: Path) -> 
     assert "worker hangs: no heartbeat" in lines.of("chorale")[0]
 
 
-def test_a_child_without_its_first_heartbeat_is_given_longer_and_then_restarted() -> None:
+def test_a_child_without_a_first_heartbeat_is_restarted_after_the_longer_start_limit() -> None:
     lines = Lines()
     patience = Patience(
         hung_after_s=0.05, start_s=3, first_delay_s=60, look_every_s=0.02, listen_every_s=0.05
@@ -129,7 +129,7 @@ def test_a_heartbeat_left_by_the_run_before_does_not_count(tmp_path: Path) -> No
         assert supervisor.wait_ready(0.5) == ("worker",)
 
 
-def test_nothing_is_restarted_while_nothing_can_be_known_of_it() -> None:
+def test_no_child_is_restarted_while_its_heartbeat_is_unknown() -> None:
     lines = Lines()
     patience = Patience(hung_after_s=0.1, start_s=0.1, look_every_s=0.02, listen_every_s=0.02)
     with Supervisor(
@@ -142,7 +142,7 @@ def test_nothing_is_restarted_while_nothing_can_be_known_of_it() -> None:
     assert lines.all == []
 
 
-def test_a_paused_child_is_not_taken_for_hung_and_goes_on_when_resumed(tmp_path: Path) -> None:
+def test_a_paused_child_does_not_count_as_hung_and_goes_on_when_resumed(tmp_path: Path) -> None:
     beats, lines = FileHeartbeats(tmp_path), Lines()
     patience = Patience(fresh_s=1, hung_after_s=2, look_every_s=0.02, listen_every_s=0.05)
     child = Child("worker", beats.beating("worker"))
@@ -184,7 +184,7 @@ def test_a_level_starts_when_the_one_below_is_ready_and_stops_before_it(tmp_path
     assert order == ["low here", "high here", "high bye", "low bye"]
 
 
-def test_what_does_not_end_when_asked_to_is_killed_with_all_that_it_started() -> None:
+def test_a_process_that_ignores_sigterm_is_killed_with_its_children() -> None:
     lines = Lines()
     deaf = (
         "import signal, subprocess, sys, time\n"

@@ -84,7 +84,7 @@ def test_a_variant_of_which_every_request_hangs_has_no_latencies() -> None:
     assert (run["p50_ms"], run["requests_per_s"], run["hung"]) == (None, 0.0, 2)
 
 
-def test_variants_take_turns_on_the_same_questions_and_the_others_stand_still() -> None:
+def test_variants_take_turns_on_the_same_questions_while_the_others_are_stopped() -> None:
     heard: list[tuple[str, str]] = []
     running: list[tuple[str, ...]] = []
 
@@ -138,7 +138,7 @@ def test_the_waterfall_has_medians_in_the_order_of_the_stages() -> None:
         ("unix", "XREAD BLOCK 1000 COUNT 100 STREAMS chorale:outbox 0", False),
     ],
 )
-def test_commands_are_counted_that_clients_send_for_requests(
+def test_only_commands_that_clients_send_for_requests_are_counted(
     client_type: str, command: str, counted: bool
 ) -> None:
     assert is_counted({"client_type": client_type, "command": command}) is counted

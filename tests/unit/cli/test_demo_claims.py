@@ -104,7 +104,7 @@ def test_nothing_may_answer_what_nothing_answers() -> None:
         ({**MISSING, "took_ms": 2_001}, "it took 2001 ms of 2000"),
     ],
 )
-def test_a_held_branch_alone_is_missing_and_the_answer_in_time(
+def test_the_answer_is_in_time_without_the_stopped_branch_alone(
     fields: dict[str, Any], complaint: str | None
 ) -> None:
     found = broken_degraded(answer(hit("a"), **fields), timeout_s=2)

@@ -27,7 +27,7 @@ def _server(redis_server: RedisServer, redis_client: redis.Redis, monkeypatch: p
         (60, False, "last sign of life", "last sign of life"),
     ],
 )
-def test_a_worker_lives_that_was_seen_lately_and_is_ready_when_it_says_so(
+def test_a_worker_with_a_fresh_heartbeat_lives_and_its_heartbeat_says_whether_it_is_ready(
     age_s: int, ready: bool, not_alive: str | None, not_ready: str | None, redis_client: redis.Redis
 ) -> None:
     seconds: Any = redis_client.time()
@@ -43,7 +43,7 @@ def test_a_worker_that_was_never_seen_neither_lives_nor_is_ready(question: str) 
     assert "no sign of life" in str(complaint(question, "bm25"))
 
 
-def test_while_redis_is_away_nobody_is_ready_and_nobody_is_called_dead(
+def test_while_redis_is_away_a_worker_is_not_ready_and_does_not_count_as_dead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CHORALE_REDIS_URL", "redis://127.0.0.1:1/0")

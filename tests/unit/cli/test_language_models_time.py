@@ -39,7 +39,7 @@ def found(tmp_path: Path, *, limit_s: float, configuration: str) -> list[str]:
     return [f"{one.what}; {one.mend}" for one in have_time(installation)]
 
 
-def test_a_configuration_without_a_time_that_is_too_short_for_its_model_is_found(tmp_path: Path) -> None:
+def test_a_configuration_whose_default_time_is_too_short_for_its_model_is_found(tmp_path: Path) -> None:
     # 2 s, of which .06 s are for the end, .1 s for fusion and .3 s for what follows the model.
     assert found(tmp_path, limit_s=5, configuration="") == [
         "configuration 'best' has no timeout_s: of the 2 s of a request that gives none the language model of hyde "
@@ -50,7 +50,7 @@ def test_a_configuration_without_a_time_that_is_too_short_for_its_model_is_found
 @pytest.mark.parametrize(
     ("limit_s", "configuration"), [(5, "timeout_s = 8.0"), (1.5, ""), (5, 'branches = ["bm25"]')]
 )
-def test_one_that_leaves_it_its_time_or_asks_none_is_not(
+def test_a_configuration_with_enough_time_or_without_a_model_is_not_found(
     tmp_path: Path, limit_s: float, configuration: str
 ) -> None:
     assert found(tmp_path, limit_s=limit_s, configuration=configuration) == []

@@ -43,11 +43,11 @@ def test_length_and_age_of_a_queue(address: str) -> None:
 
 
 @pytest.mark.parametrize("queue", ["chorale.index", "chorale.hyde"])
-def test_a_queue_that_is_empty_or_not_declared_yet_asks_for_no_worker(address: str, queue: str) -> None:
+def test_an_empty_or_undeclared_queue_has_length_zero(address: str, queue: str) -> None:
     assert httpx.get(f"{address}/{queue}").json() == {"length": 0, "age_s": 0.0}
 
 
-def test_a_queue_that_there_is_not_is_an_error_and_no_zero(address: str) -> None:
+def test_an_unknown_queue_is_an_error_rather_than_length_zero(address: str) -> None:
     assert httpx.get(f"{address}/chorale.bm26").status_code == 404
 
 
@@ -104,7 +104,7 @@ def kind_of_failure(watch: Watch) -> type[Exception] | None:
     return None
 
 
-def test_a_broker_that_hangs_holds_nobody_up_and_what_was_seen_long_ago_is_not_told(
+def test_a_hung_broker_delays_no_request_and_old_figures_are_not_served(
     watched: tuple[Broker, Watch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker, watch = watched

@@ -41,13 +41,13 @@ def test_where_all_is_well_nothing_is_said_of_breakers() -> None:
     assert "overload" not in shown()
 
 
-def test_what_is_open_is_shown_with_since_until_and_why() -> None:
+def test_an_open_breaker_is_shown_with_its_times_and_its_reason() -> None:
     text = shown(Breaker("vector", 88_000, 103_500, False, 5, "timeout"))
     (line,) = (line.split() for line in text.splitlines() if line.startswith("vector"))
     assert " ".join(line) == "vector open 12 s ago in 3.5 s 5 timeout"
 
 
-def test_what_is_half_open_waits_for_its_probe_or_has_it() -> None:
+def test_a_half_open_breaker_shows_whether_its_probe_runs() -> None:
     half = Breaker("store:local", 88_000, 99_000, False, 5, "unavailable")
     assert "half open" in shown(half)
     assert "by the next request" in shown(half)
@@ -58,7 +58,7 @@ def test_a_refusal_is_shown() -> None:
     assert "new requests are refused, for about 2.5 s" in shown(refusing_for_s=2.5)
 
 
-def test_how_full_the_outbox_is_is_shown_with_what_was_refused_for_it() -> None:
+def test_the_status_shows_the_outbox_and_the_requests_refused_because_of_it() -> None:
     assert "outbox    empty\n" in shown()
     assert "outbox    6,000 of at most 10,000 waiting, the oldest for 8.0 s\n" in shown(waiting=6_000)
     full = shown(waiting=10_000, refused=17)

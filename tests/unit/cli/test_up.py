@@ -34,7 +34,7 @@ def test_the_settings_say_how_many() -> None:
     assert names == ["retrieve-1", "bm25-1", "bm25-2", "vector-1", "hyde-1", "fusion-1", "sweeper"]
 
 
-def test_a_queue_that_is_none_is_refused_with_those_there_are() -> None:
+def test_an_unknown_queue_is_refused_with_the_list_of_queues() -> None:
     settings = Settings(worker_processes={"chorale.nosuch": 2, "chorale.bm25": 2, "chorale.bm52": 0})
     with pytest.raises(WrongDeclaration) as raised:
         worker_children(settings, load_pipeline(), {})
@@ -70,7 +70,7 @@ def test_a_heartbeat_is_as_old_as_the_redis_clock_says(
     assert parse_heartbeat("a", value, now_ms=10_000) == expected
 
 
-def test_heartbeats_are_unknown_while_redis_does_not_answer_and_its_own_is_missing(
+def test_while_redis_does_not_answer_heartbeats_are_unknown_and_that_of_redis_is_missing(
     own_redis_server: RedisServer,
 ) -> None:
     with own_redis_server.client() as client:

@@ -20,7 +20,7 @@ print(*(os.environ[name] for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",
 """
 
 
-def test_the_threads_are_said_before_numpy_is_there_and_the_environments_word_counts() -> None:
+def test_thread_limits_are_set_before_numpy_is_imported_and_the_environment_overrides_them() -> None:
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     ended = subprocess.run(
         [sys.executable, "-c", PROBE],

@@ -87,9 +87,7 @@ def paused_sweeper(pipeline: RunningPipeline) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("paused_sweeper")
-def test_what_no_drainer_has_written_yet_is_erased_and_does_not_come_later(
-    pipeline: RunningPipeline, chorale: Run
-) -> None:
+def test_a_request_that_waits_in_the_outbox_is_erased_there(pipeline: RunningPipeline, chorale: Run) -> None:
     client = pipeline.client()
     forgotten = client.retrieve("who pays for repairs?", timeout_s=20).request_id
     other = client.retrieve("when may a tenant leave?", timeout_s=20).request_id

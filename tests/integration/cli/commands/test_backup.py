@@ -140,9 +140,7 @@ def test_nothing_is_overwritten_unless_it_is_said(home: Installation, tmp_path: 
     assert found(home, "lease rent bread") == ["lease", "rent"]
 
 
-def test_what_is_known_of_near_duplicates_comes_back_with_the_documents(
-    home: Installation, tmp_path: Path
-) -> None:
+def test_near_duplicates_are_restored_with_the_documents(home: Installation, tmp_path: Path) -> None:
     def assigned(installation: Installation, name: str) -> str | None:
         with closing(store_of(installation)) as store:
             groups = NearDuplicates(lambda: store.near_duplicate_rows("law"))
@@ -156,7 +154,7 @@ def test_what_is_known_of_near_duplicates_comes_back_with_the_documents(
     assert assigned(elsewhere, "second") == "first"
 
 
-def test_no_answer_that_was_cached_before_a_restore_counts_after_it(
+def test_no_answer_cached_before_a_restore_is_served_after_it(
     home: Installation, own_redis_server: RedisServer, tmp_path: Path
 ) -> None:
     installation = replace(home, redis_url=own_redis_server.url)

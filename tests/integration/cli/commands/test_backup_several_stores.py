@@ -82,7 +82,7 @@ def shown(installation: Installation) -> dict[str, list[str]]:
     return {name: sorted(revisions) for name, revisions in found.items()}
 
 
-def test_what_was_copied_while_documents_came_changed_and_went_fits_together(tmp_path: Path) -> None:
+def test_a_backup_taken_while_documents_change_is_consistent(tmp_path: Path) -> None:
     installation, stop, rounds = at_home(tmp_path / "home", TWO), threading.Event(), [0]
     filled(installation, "always", "changing")
 
@@ -120,7 +120,7 @@ def test_what_was_copied_while_documents_came_changed_and_went_fits_together(tmp
         assert backup.namespaces[0]["documents"] == state.documents == len(both["local"])
 
 
-def test_a_batch_between_the_snapshots_of_table_and_stores_makes_them_be_taken_anew(
+def test_a_batch_committed_between_the_snapshots_of_table_and_stores_repeats_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installation, begun, taken = at_home(tmp_path / "home", TWO), still_corpus, list[Path]()
@@ -143,7 +143,7 @@ def test_a_batch_between_the_snapshots_of_table_and_stores_makes_them_be_taken_a
     assert shown(restored) == {"local": ["kept"], "archive": ["kept"]}
 
 
-def test_every_generation_rises_beyond_those_that_answers_were_cached_under(tmp_path: Path) -> None:
+def test_every_restored_generation_is_higher_than_those_of_cached_answers(tmp_path: Path) -> None:
     installation = at_home(tmp_path / "home", TWO)
     filled(installation, "lease")
     back_up(installation, tmp_path / "backup", force=False)
@@ -161,7 +161,7 @@ def test_every_generation_rises_beyond_those_that_answers_were_cached_under(tmp_
     assert [path.name for path in installation.settings.home.iterdir() if path.suffix.startswith(".re")] == []
 
 
-def test_what_is_known_of_near_duplicates_comes_back_with_the_table(tmp_path: Path) -> None:
+def test_near_duplicates_are_restored_with_the_table(tmp_path: Path) -> None:
     def assigned(installation: Installation, name: str) -> str | None:
         with opened(installation) as store:
             groups = NearDuplicates(lambda: store.near_duplicate_rows("law"))
@@ -176,7 +176,7 @@ def test_what_is_known_of_near_duplicates_comes_back_with_the_table(tmp_path: Pa
     assert assigned(installation, "second") == "first"
 
 
-def test_a_store_on_a_server_is_built_anew_from_the_restored_table(tmp_path: Path) -> None:
+def test_the_index_of_a_server_is_built_again_from_the_restored_table(tmp_path: Path) -> None:
     with corner() as prefix:
         installation = at_home(tmp_path / "home", WITH_A_SERVER.format(url=address(), prefix=prefix))
         filled(installation, "lease")
@@ -209,7 +209,7 @@ def test_a_restore_waits_for_nobody_who_writes_the_table(tmp_path: Path) -> None
     assert shown(installation)["archive"] == ["lease"]
 
 
-def test_what_is_on_servers_is_said_to_be_backed_up_with_their_own_tools(
+def test_a_backup_says_which_data_is_on_servers_and_not_part_of_it(
     alone: Callable[..., Called], tmp_path: Path
 ) -> None:
     file = tmp_path / "pipeline.toml"

@@ -114,7 +114,7 @@ def test_another_login_driver_or_authority_is_no_other_server(start: Start) -> N
     assert findings(start(**INSIDE), *NAMES) == []
 
 
-def test_from_outside_where_the_servers_have_other_names_nothing_is_found(start: Start) -> None:
+def test_other_names_of_the_same_servers_outside_give_no_finding(start: Start) -> None:
     start("bm25", **INSIDE)
     start("index", **INSIDE)
     secured = 'url = "https://search.example:443", ca_file = "/home/ada/ca.crt"'
@@ -156,7 +156,7 @@ def test_another_declaration_is_found_once_for_all_processes(start: Start) -> No
     assert found.what == "another pipeline file than this program's have bm25, fusion, index"
 
 
-def test_what_says_how_a_server_is_reached_are_options_that_there_are() -> None:
+def test_every_connection_option_is_an_option_of_a_store_or_an_endpoint() -> None:
     from assembly.kinds import BUILT_IN
     from branches.chat_endpoint import Endpoint
 
@@ -166,7 +166,7 @@ def test_what_says_how_a_server_is_reached_are_options_that_there_are() -> None:
     assert {field for field in fields if field.endswith(("_env", "_file"))} <= CONNECTION_OPTIONS
 
 
-def test_a_queue_without_a_consumer_at_the_broker_is_found_whose_worker_lives(start: Start) -> None:
+def test_a_queue_without_a_consumer_is_found_although_its_worker_has_a_heartbeat(start: Start) -> None:
     broker = need("rabbitmq", "it counts who takes from a queue")
     queues = ["chorale.bm25", "chorale.index"]
     with own_queues(broker, queues) as connection:
@@ -185,7 +185,7 @@ def test_a_queue_without_a_consumer_at_the_broker_is_found_whose_worker_lives(st
             assert findings(installation, "broker's consumers") == []
 
 
-def test_a_documents_database_that_lets_nobody_in_is_one_clear_sentence(
+def test_a_documents_database_that_refuses_the_login_is_one_finding(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for key in ("ELASTICSEARCH_PASSWORD", "WEAVIATE_API_KEY"):

@@ -36,7 +36,7 @@ def test_a_database_that_somebody_holds_is_found_at_once(installation: Installat
     assert list(schema(installation)) == []
 
 
-def test_a_write_that_takes_a_moment_is_nothing_to_find(installation: Installation) -> None:
+def test_a_short_write_lock_gives_no_finding(installation: Installation) -> None:
     writer = open_database(installation.settings.audit_database_url)
     began = threading.Event()
 

@@ -55,7 +55,7 @@ def finding(installation: Installation) -> Finding:
     return one
 
 
-def test_stores_that_answer_give_nothing_and_are_asked_as_a_search_would(
+def test_stores_that_answer_a_search_give_no_finding(
     installation: Installation, wiki: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WIKI_KEY", "sesame-0815")

@@ -77,7 +77,7 @@ def test_a_mixed_folder_is_indexed_searched_repeated_pruned_and_deleted(
     assert pipeline.resources.generations.in_redis("garden") == 3
 
 
-def test_what_cannot_be_closed_is_said_with_the_stores_there_are(
+def test_deactivate_names_the_stores_where_none_of_them_closes_namespaces(
     chorale: Run, pipeline: RunningPipeline
 ) -> None:
     called = chorale("namespaces", "deactivate", "default")
@@ -85,7 +85,7 @@ def test_what_cannot_be_closed_is_said_with_the_stores_there_are(
     assert "those of kind weaviate do; there are: local (embedded)" in called.stderr
 
 
-def test_a_namespace_is_made_before_anything_is_indexed_and_stays_as_it_is_when_made_again(
+def test_an_empty_namespace_can_be_created_and_creating_it_again_changes_nothing(
     chorale: Run, pipeline: RunningPipeline, tmp_path: Path
 ) -> None:
     made = chorale("namespaces", "create", "notes", "--json")
@@ -110,7 +110,7 @@ def test_a_namespace_is_made_before_anything_is_indexed_and_stays_as_it_is_when_
     assert chorale("namespaces", "delete", "notes", "--yes").returncode == 0
 
 
-def test_a_namespace_that_is_made_again_goes_on_from_the_generation_that_readers_were_told(
+def test_a_namespace_that_is_made_again_gets_a_higher_generation_than_the_one_in_redis(
     chorale: Run, pipeline: RunningPipeline
 ) -> None:
     pipeline.redis.set("chorale:generation:restored", 41)

@@ -73,7 +73,7 @@ def reported(called: Called) -> dict[str, Any]:
     return json.loads(called.stdout)  # type: ignore[no-any-return]
 
 
-def test_workers_make_the_very_documents_that_the_command_makes(chorale: Run, tmp_path: Path) -> None:
+def test_workers_index_the_same_documents_as_the_command_itself(chorale: Run, tmp_path: Path) -> None:
     folder = folder_of_everything(tmp_path / "garden")
     maps = ("published_at=year", "text=body", "source_type=kind")
     ours = ("index", str(folder), "-n", "garden", "--json", "--prune", *(f"--map={one}" for one in maps))
@@ -129,7 +129,7 @@ def test_workers_of_another_broker_are_not_waited_for(chorale: Run, tmp_path: Pa
         )
 
 
-def test_a_worker_s_sign_of_life_names_what_it_has_in_hand(pipeline: RunningPipeline) -> None:
+def test_a_heartbeat_names_the_messages_that_its_worker_has_taken(pipeline: RunningPipeline) -> None:
     def in_hand() -> set[str]:
         return {task for worker in read_heartbeats(pipeline.redis) for task in worker.tasks}
 
@@ -140,7 +140,9 @@ def test_a_worker_s_sign_of_life_names_what_it_has_in_hand(pipeline: RunningPipe
     until(lambda: not in_hand())
 
 
-def test_what_the_workers_refuse_is_said_as_they_say_it(chorale: Run, tmp_path: Path) -> None:
+def test_the_command_repeats_the_reason_of_workers_that_refuse_documents(
+    chorale: Run, tmp_path: Path
+) -> None:
     (tmp_path / "a.txt").write_text("Roses.")
     note = ("index", str(tmp_path / "a.txt"), "--source", "notes", "-n", "refused")
     assert chorale(*note, "--where", "here", CHORALE_LANGUAGE="it").returncode == 0
@@ -156,7 +158,9 @@ def test_a_rebuild_is_not_for_workers(chorale: Run, tmp_path: Path) -> None:
     assert "--where" in called.stderr
 
 
-def test_an_interrupted_command_leaves_the_workers_at_it(pipeline: RunningPipeline, tmp_path: Path) -> None:
+def test_an_interrupted_command_leaves_its_messages_with_the_workers(
+    pipeline: RunningPipeline, tmp_path: Path
+) -> None:
     documents = 300
     rows = [{"id": str(number), "text": f"Page {number} is about moles."} for number in range(documents)]
     file = tmp_path / "pages.jsonl"

@@ -54,7 +54,7 @@ def test_a_wrong_password_is_a_refused_login(secured: SecuredRedis, tmp_path: Pa
         ("?ssl_ca_certs={key_file}", "fails (", "contain certificates"),
     ],
 )
-def test_a_certificate_s_trouble_is_told_from_a_server_that_is_away(
+def test_a_wrong_certificate_is_told_apart_from_an_absent_server(
     secured: SecuredRedis, tmp_path: Path, options: str, what: str, mend: str
 ) -> None:
     address = secured.url.partition("?")[0]
@@ -79,7 +79,7 @@ def test_an_address_without_tls_for_a_server_with_it_and_the_other_way_round(
         assert refusal(tmp_path, over_tls).mend.endswith("CHORALE_REDIS_URL begins with redis://")
 
 
-def test_a_login_that_may_not_look_is_told_so_and_which_to_use(secured: SecuredRedis, alone: Run) -> None:
+def test_a_login_without_the_right_is_told_which_login_to_use(secured: SecuredRedis, alone: Run) -> None:
     for role in ("caller", "worker"):
         found = alone("status", CHORALE_REDIS_URL=secured.url_of(role))
         assert (found.returncode, found.stdout) == (1, "")

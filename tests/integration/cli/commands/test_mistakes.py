@@ -45,7 +45,7 @@ def test_an_output_that_takes_nothing_is_a_sentence(tmp_path: Path, arguments: s
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_has_gone_ends_the_output_without_a_word(tmp_path: Path, unbuffered: str) -> None:
+def test_a_closed_pipe_ends_the_output_without_a_message(tmp_path: Path, unbuffered: str) -> None:
     called = command("namespaces", "list", "--json", CHORALE_HOME=str(tmp_path), PYTHONUNBUFFERED=unbuffered)
     reading, writing = os.pipe()
     os.close(reading)
@@ -91,7 +91,7 @@ def test_a_server_s_wrong_address_is_one_sentence(alone: Run, tmp_path: Path) ->
     assert (called.returncode, called.stdout, called.stderr) == (1, "", f"chorale: {AWAY}\n")
 
 
-def test_a_namespace_that_is_gone_in_part_is_to_be_deleted_again(alone: Run, tmp_path: Path) -> None:
+def test_a_partly_deleted_namespace_can_be_deleted_again(alone: Run, tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text(FAR + NEAR)
     assert alone("namespaces", "create", "law", CHORALE_PIPELINE_FILE=str(file)).returncode == 0
@@ -103,7 +103,7 @@ def test_a_namespace_that_is_gone_in_part_is_to_be_deleted_again(alone: Run, tmp
         )
 
 
-def test_nothing_is_older_than_the_clock(pipeline: RunningPipeline, chorale: Run) -> None:
+def test_prune_takes_times_longer_than_the_clock(pipeline: RunningPipeline, chorale: Run) -> None:
     asked = pipeline.client().retrieve("who pays for repairs?", timeout_s=10).request_id
     until(lambda: asked[:8] in chorale("audit", "last", "100").stdout)
     pruned = chorale("audit", "prune", "--older-than", "99999999999999d", "--yes")

@@ -85,7 +85,7 @@ def test_no_answer_of_the_newer_corpus_is_served(running: RunningPipeline, tmp_p
     assert [one.reason for one in gone.degraded if one.where == "search.bm25"] == ["bad_index"]
 
 
-def test_indexing_what_was_restored_again_makes_no_answer_of_the_newer_corpus_count(
+def test_indexing_after_a_restore_serves_no_cached_answer_of_the_newer_corpus(
     own_redis_server: RedisServer, tmp_path: Path
 ) -> None:
     """It changes nothing in the corpus, which says all the same that it is another one than before."""
@@ -101,7 +101,7 @@ def test_indexing_what_was_restored_again_makes_no_answer_of_the_newer_corpus_co
     assert again.generation == resources.generations.in_redis("law") == 8
 
 
-def test_without_a_worker_that_mends_it_nothing_is_cached_of_a_corpus_older_than_redis_says(
+def test_no_answer_is_cached_while_redis_has_a_newer_generation_than_the_restored_corpus(
     own_redis_server: RedisServer, tmp_path: Path
 ) -> None:
     store = EmbeddedStore(tmp_path / "corpus")

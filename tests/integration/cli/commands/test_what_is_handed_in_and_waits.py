@@ -50,7 +50,7 @@ def texts(pipeline: RunningPipeline, namespace: str) -> dict[str, str]:
     return {found.document_id: found.text for found in store.texts(namespace, ids).values()}
 
 
-def test_what_a_command_has_deleted_no_older_message_brings_back(
+def test_no_older_message_brings_back_what_a_command_has_deleted(
     pipeline: RunningPipeline, chorale: Run
 ) -> None:
     client = pipeline.client()
@@ -64,7 +64,7 @@ def test_what_a_command_has_deleted_no_older_message_brings_back(
 
 
 @pytest.mark.parametrize("how", ["--prune", "--rebuild"])
-def test_what_a_command_has_indexed_no_older_message_writes_over(
+def test_no_older_message_overwrites_what_a_command_has_indexed(
     pipeline: RunningPipeline, chorale: Run, tmp_path: Path, how: str
 ) -> None:
     client, namespace = pipeline.client(), f"here{how}"
