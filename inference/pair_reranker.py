@@ -66,7 +66,7 @@ class PairReranker(ABC):
         self._wanted_pieces = max_pieces
         self._clock = clock
         self._description = LazyValue(self._describe)
-        self._mark = LazyValue(self._read_mark)
+        self._fingerprint = LazyValue(self._compute_fingerprint)
         self._logits: Logits | None = None
         self._failure: ModelMissing | NotConfigured | None = None
         self._thread = JobThread("reranker")
@@ -74,7 +74,7 @@ class PairReranker(ABC):
     @property
     def fingerprint(self) -> str:
         with _loading(self.name):
-            return self._mark()
+            return self._fingerprint()
 
     @property
     def model(self) -> SentenceModel:
@@ -135,13 +135,13 @@ class PairReranker(ABC):
         check_classifier(model)
         return model, PairPieces(model, max_pieces=self._wanted_pieces)
 
-    def _read_mark(self) -> str:
+    def _compute_fingerprint(self) -> str:
         return fingerprint(self.model, self.weight_files(), max_length=self.pieces.max_pieces)
 
     def _warm(self) -> None:
         # Read the files again: they may have been repaired or replaced since the last attempt.
-        self._description, self._mark = LazyValue(self._describe), LazyValue(self._read_mark)
-        self._mark()
+        self._description, self._fingerprint = LazyValue(self._describe), LazyValue(self._compute_fingerprint)
+        self._fingerprint()
         logits = self._load()
         longest = self.pieces.max_pieces
         for length in sorted({min(SHORT, longest), longest}):
