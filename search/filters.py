@@ -95,6 +95,17 @@ def field_names(fields: Mapping[str, object], above: str = "") -> Iterator[str]:
             yield from field_names(value, f"{above}{name}.")
 
 
+def all_terms(
+    fields: Fields, has_field: Callable[[str], str], terms: Callable[[str, Any], Iterator[str]]
+) -> Iterator[str]:
+    """The terms of a document's fields for a server's index: `has_field` for presence, `terms` for each value."""
+    for field in dict.fromkeys(field_names(fields)):
+        if values := elements(fields, field):
+            yield has_field(field)
+        for value in values:
+            yield from terms(field, value)
+
+
 def _condition(field: str, wanted: object, warnings: list[str]) -> _Test:
     if not isinstance(wanted, Mapping):
         return _any_of(_equals, wanted)

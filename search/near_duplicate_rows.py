@@ -48,7 +48,10 @@ class NearDuplicateRows:
         found = {*self._connection.scalars(with_band), *numbers}
         asked = select(_G.group_id, _G.name, _G.signature, _G.members).where(self._mine(group_table))
         # Texts made from one template share bands, so there can be many groups.
-        wanted = [_G.name.in_(names), *(_G.group_id.in_(part) for part in in_batches(sorted(found), _AT_ONCE))]
+        wanted = [
+            _G.name.in_(names),
+            *(_G.group_id.in_(part) for part in in_batches(sorted(found), _AT_ONCE)),
+        ]
         return {
             group_id: (name, np.frombuffer(raw, "<u4").astype(np.uint32), members)
             for of_these in wanted

@@ -112,8 +112,8 @@ class Fuses(Protocol):
         ...
 
 
-class Writes(Protocol):
-    """The writing side, which only indexing uses: one writer at a time for each namespace."""
+class WritesDocuments(Protocol):
+    """Writing documents into a namespace, which only indexing does: one writer at a time for each namespace."""
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
         """Create the namespace if it does not exist; raises ManifestMismatch if it was built differently."""
@@ -132,18 +132,22 @@ class Writes(Protocol):
         """Delete documents; returns how many of them existed."""
         ...
 
+    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
+        """Revision by document id of everything indexed from `source`, or from any source if None."""
+        ...
+
+
+class Writes(WritesDocuments, Protocol):
+    """Writing namespaces and their documents."""
+
     def drop(self, namespace: str) -> bool:
         """Delete the namespace with everything in it; False if it did not exist."""
         ...
 
     def namespaces(self) -> list[NamespaceState]: ...
 
-    def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
-        """Revision by document id of everything indexed from `source`, or from any source if None."""
-        ...
 
-
-class Holds(Writes, Protocol):
+class Holds(WritesDocuments, Protocol):
     """The target of an indexing run: one store, several stores as one, or a rebuild in progress."""
 
     def held(
@@ -180,7 +184,7 @@ class Begun(Holds, Protocol):
         ...
 
 
-class WritingStore(Holds, Protocol):
+class WritingStore(Holds, Writes, Protocol):
     """What an installation indexes into: one embedded store, or all its stores as one."""
 
     def exclusive(self, namespace: str) -> AbstractContextManager[None]:

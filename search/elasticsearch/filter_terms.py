@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from search.filters import Fields, date_span, elements, field_names, is_number
+from search.filters import Fields, all_terms, date_span, is_number
 
 LONGEST_PART = 200
 """Maximum characters of a text for `contains`: a pattern may have 1,000 (`index.max_regex_length`)."""
@@ -34,14 +34,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def facets(fields: Fields) -> list[str]:
     """All terms of a document's fields, each once."""
-    found: dict[str, None] = {}
-    for field in dict.fromkeys(field_names(fields)):
-        values = elements(fields, field)
-        if values:
-            found[has_field(field)] = None
-        for value in values:
-            found.update(dict.fromkeys(_terms(field, value)))
-    return list(found)
+    return list(dict.fromkeys(all_terms(fields, has_field, _terms)))
 
 
 def term(field: str, kind: str, value: str = "") -> str:

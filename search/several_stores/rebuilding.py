@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from structlog import get_logger
 
-from models.documents import Document, Manifest, NamespaceState
+from models.documents import Document, Manifest
 from models.errors import PartlyWritten, ServiceError
 from search.batching import in_batches
 from search.checks import checked_documents, refusal_reason
@@ -55,11 +55,6 @@ class Rebuilding:
         with self._table.exclusive(namespace):
             return len(self._table.take_out(self._build, document_ids))
 
-    def drop(self, namespace: str) -> bool:
-        with self._table.exclusive(namespace):
-            self._table.drop(self._build)
-        return True
-
     def revisions(self, namespace: str, source: str | None = None) -> dict[str, str]:
         return self._table.revisions(self._build, source)
 
@@ -75,14 +70,6 @@ class Rebuilding:
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
         return self._table.generation(namespace)
-
-    def namespaces(self) -> list[NamespaceState]:
-        made = self._build
-        generation = self._table.generation(made.name)
-        return [NamespaceState(made.name, len(self._table.ids(made)), 0, generation, made.manifest)]
-
-    def exclusive(self, namespace: str) -> AbstractContextManager[None]:
-        return self._table.exclusive(namespace)
 
     def finish(self) -> int:
         """Make the new build the current one and write it to every store; returns the generation.

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from search.filters import Fields, date_span, elements, field_names, is_number
+from search.filters import Fields, all_terms, date_span, is_number
 
 _END = "\x1f"
 """Ends each part of a term, because Weaviate trims white space at both ends."""
@@ -87,14 +87,7 @@ DAYS = Scale("d", "0123456789", 8)
 
 def facets(fields: Fields) -> list[str]:
     """All terms of a document's fields, each once."""
-    found: dict[str, None] = {EVERY: None}
-    for field in dict.fromkeys(field_names(fields)):
-        values = elements(fields, field)
-        if values:
-            found[has_field(field)] = None
-        for value in values:
-            found.update(dict.fromkeys(_terms(field, value)))
-    return list(found)
+    return list(dict.fromkeys([EVERY, *all_terms(fields, has_field, _terms)]))
 
 
 def has_field(field: str) -> str:
