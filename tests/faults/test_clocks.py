@@ -183,7 +183,8 @@ def test_a_caller_with_another_clock_waits_as_long_as_any(whole: RunningPipeline
     assert ended.returncode == 0, ended.stderr
     answer = Answer.model_validate_json(ended.stdout)
     assert [(one.where, one.reason) for one in answer.degraded] == [("search.vector", "not_started")]
-    assert 800 <= answer.took_ms <= 1_000 + ROOM_MS
+    # What connecting took is off the caller's second.
+    assert 500 <= answer.took_ms <= 1_000 + ROOM_MS
 
 
 def test_a_clock_of_redis_set_forward_ends_what_is_in_flight_with_what_there_is(

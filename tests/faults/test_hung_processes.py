@@ -42,7 +42,7 @@ def test_a_hung_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -
 
     found = striking(whole, f"fusion.{where}", "hang", "chorale.fusion", timeout_s=1).result(30)
 
-    assert (found.status, found.missing) == FUSION_GONE[where]
+    assert (found.status, found.missing_parts) == FUSION_GONE[where]
     assert (found.documents, found.branches) == (expected, set(ALL))
     goes_on(whole, found, "chorale.fusion")
 

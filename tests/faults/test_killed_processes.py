@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 from chorale_client import make_request
+from chorale_client.keys import MOMENTS
 
 from tests.support.faults.gone import ALL, BM25_GONE, FUSION_GONE, KILLED
 from tests.support.faults.killed_callers import ask_and_be_killed
 from tests.support.faults.readers import order_by, seen, seen_of, striking
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_a_killed_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str)
     found = striking(whole, f"fusion.{where}", "kill", "chorale.fusion", timeout_s=1).result(30)
 
     assert whole.processes["chorale.fusion"].wait(5) == KILLED
-    assert (found.status, found.missing) == FUSION_GONE[where]
+    assert (found.status, found.missing_parts) == FUSION_GONE[where]
     assert (found.documents, found.branches) == (expected, set(ALL))
 
 
@@ -118,9 +120,11 @@ def test_with_every_process_killed_at_once_the_caller_ends_its_request(whole: Ru
     whole.client().send("ERR-4711", request_id=later.request_id, cache="bypass", timeout_s=30)
     for process in whole.processes.values():
         assert process.wait(5) == KILLED
+    # Only the later request is left in flight once the caller has ended the first one.
+    until(lambda: whole.redis.zcard(MOMENTS) == 1)
+    whole.revive()
 
     found = asked.result(30)
     assert (found.status, found.missing, found.documents) == ("failed", [("fuse", "not_started")], [])
-    whole.revive()
     found = seen_of(whole, later)
     assert (found.status, found.documents) == ("complete", expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 @pytest.fixture(scope="module")
 def said(request: pytest.FixtureRequest) -> Iterator[dict[Mutant, Future[tuple[bool, str]]]]:
     """What comes of each mutant that is asked for; two run at once."""
-    asked = [
+    asked: list[Any] = [
         item.callspec.params["mutant"]
         for item in request.session.items
         if isinstance(item, pytest.Function)

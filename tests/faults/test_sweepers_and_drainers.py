@@ -98,8 +98,7 @@ def test_a_request_whose_sweeper_is_gone_with_its_message_in_hand_is_sent_by_ano
 @pytest.mark.parametrize(
     ("where", "missing"),
     [
-        # Its end comes after the deadline, when there is no time for texts.
-        ("before_finish", [("fetch", "budget"), ("fuse", "timeout")]),
+        ("before_finish", [("fuse", "timeout")]),
         ("while_finish", [("fuse", "not_started")]),
     ],
 )
@@ -117,7 +116,7 @@ def test_a_request_whose_sweeper_is_gone_while_it_ends_it_is_ended_by_another(
     found = seen_of(whole, request)
 
     assert name in SWEEPERS
-    assert (found.status, found.missing, found.documents) == ("degraded", missing, expected)
+    assert (found.status, found.missing_parts, found.documents) == ("degraded", missing, expected)
     whole.resume("chorale.fusion")
     if fault == "hang":
         goes_on(whole, found, name)

@@ -50,6 +50,11 @@ class Seen:
         return [(one.where, one.reason) for one in self.answer.degraded]
 
     @property
+    def missing_parts(self) -> list[tuple[str, str]]:
+        """`missing` without the texts, which an end near its deadline may have no time to fetch."""
+        return [one for one in self.missing if one != ("fetch", "budget")]
+
+    @property
     def documents(self) -> list[str]:
         return [hit.document_id for hit in self.answer.hits]
 
@@ -148,6 +153,8 @@ def watching(pipeline: RunningPipeline, request_id: str) -> Iterator[Watched]:
         stop.set()
         thread.join()
         listener.close()
+        # Redis connections that are left to the garbage collector warn if it takes the socket first.
+        app.backend.client.connection_pool.disconnect()
         app.close()
         client.close()
 

@@ -109,6 +109,9 @@ class RunningPipeline:
     ) -> None:
         for name in list(self.processes):
             self.kill(name)
+        # Redis connections that are left to the garbage collector warn if it takes the socket first.
+        self.app.close()
+        self.redis.connection_pool.disconnect()
         self._folder.cleanup()
 
     def start(self, name: str, *, queue: str | None = None) -> None:
