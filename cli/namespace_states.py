@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import typer
 from redis.exceptions import RedisError
@@ -30,6 +31,18 @@ def check_namespace(value: str) -> None:
 def known(store: Writes, namespace: str) -> NamespaceState | None:
     """None where the store has no such namespace."""
     return next((state for state in store.namespaces() if state.name == namespace), None)
+
+
+def namespace_fields(state: NamespaceState, published: int | None) -> dict[str, Any]:
+    """`published` is the generation in Redis; None where Redis has none."""
+    return {
+        "name": state.name,
+        "documents": state.documents,
+        "passages": state.passages,
+        "generation": state.generation,
+        "published_generation": published,
+        "manifest": asdict(state.manifest) if state.manifest else None,
+    }
 
 
 def publish(resources: Resources, namespace: str) -> None:

@@ -41,9 +41,9 @@ def list_(as_json: AsJson = False) -> None:
         chorale namespaces list --json
     """
     from cli.installation import find_installation
-    from cli.namespace_states import published
+    from cli.namespace_states import namespace_fields, published
     from cli.terminal import print_json, stdout
-    from cli.views.namespaces import namespace_fields, namespaces_table
+    from cli.views.namespaces import namespaces_table
 
     installation = find_installation()
     states = installation.resources.writing_store.namespaces()
@@ -65,9 +65,8 @@ def show(namespace: Name, as_json: AsJson = False) -> None:
         chorale namespaces show law
     """
     from cli.installation import find_installation
-    from cli.namespace_states import published
+    from cli.namespace_states import namespace_fields, published
     from cli.terminal import plain_table, print_json, stdout
-    from cli.views.namespaces import namespace_fields
 
     installation = find_installation()
     state = _existing(installation, namespace)

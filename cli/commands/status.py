@@ -2,98 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
-
 from cli.options import AsJson
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from cli.installation import Installation
-    from cli.monitoring.heartbeats import Heartbeat
-    from ledger.breakers import Breaker
-    from models.documents import NamespaceState
-    from tasks.sweeping.queues import QueueState
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """An installation at one moment."""
-
-    home: str
-    redis: str
-    """Its address, without a password."""
-    redis_version: str
-    workers: Sequence[Heartbeat]
-    queues: Mapping[str, QueueState]
-    breakers: Sequence[Breaker]
-    """The breakers that are not closed."""
-    at_ms: int
-    """Redis's clock, by which the breakers' times are."""
-    refusing_for_s: float | None
-    """New requests are refused for about so long; None where they are accepted."""
-    in_flight: int
-    """Requests that have begun and not ended."""
-    outbox_entries: int
-    """Ended requests that wait for the audit tables."""
-    outbox_age_s: float
-    """Age of the oldest of them."""
-    outbox_limit: int
-    """Entries from which new requests are refused; 0: no limit."""
-    outbox_refused: int
-    """Requests refused because the outbox was full; they are counted and leave no other trace."""
-    unreadable: int
-    """Outbox entries that could not be written to the tables; the newest thousand are kept."""
-    chords: str
-    """`lean` or `plain`."""
-    namespaces: Sequence[NamespaceState]
-    published: Mapping[str, int]
-    """Generations in Redis, by namespace."""
-
-    def to_wire(self) -> dict[str, Any]:
-        from cli.views.namespaces import namespace_fields
-
-        return {
-            "home": self.home,
-            "redis": {"address": self.redis, "version": self.redis_version},
-            "workers": [_worker_fields(worker) for worker in self.workers],
-            "queues": [_queue_fields(name, state) for name, state in self.queues.items()],
-            "breakers": [breaker_fields(breaker, self.at_ms) for breaker in self.breakers],
-            "refusing_for_s": self.refusing_for_s,
-            "requests_in_flight": self.in_flight,
-            "outbox": {
-                "entries": self.outbox_entries,
-                "oldest_s": self.outbox_age_s,
-                "limit": self.outbox_limit,
-                "refused": self.outbox_refused,
-                "unreadable": self.unreadable,
-            },
-            "chords": self.chords,
-            "namespaces": [
-                namespace_fields(state, self.published.get(state.name)) for state in self.namespaces
-            ],
-        }
-
-
-def _worker_fields(worker: Heartbeat) -> dict[str, Any]:
-    return {name: value for name, value in asdict(worker).items() if name != "about"}
-
-
-def _queue_fields(name: str, state: QueueState) -> dict[str, Any]:
-    return {"queue": name, "length": state.length, "oldest_s": state.age_s, "workers": state.workers}
-
-
-def breaker_fields(breaker: Breaker, now_ms: int) -> dict[str, Any]:
-    return {
-        "name": breaker.name,
-        "state": breaker.state(now_ms),
-        "open_for_s": max(0, now_ms - breaker.opened_at_ms) / 1000,
-        "tried_again_in_s": max(0, breaker.open_until_ms - now_ms) / 1000,
-        "is_probed": breaker.is_probed,
-        "failures": breaker.failures,
-        "reason": breaker.reason,
-    }
 
 
 def status(as_json: AsJson = False) -> None:
@@ -108,6 +17,7 @@ def status(as_json: AsJson = False) -> None:
         watch -n 1 chorale status
     """
     from cli.installation import find_installation
+    from cli.monitoring.status import read_status
     from cli.terminal import print_json, stdout
     from cli.views.status import view
 
@@ -118,48 +28,3 @@ def status(as_json: AsJson = False) -> None:
     console = stdout()
     for part in view(found):
         console.print(part)
-
-
-def read_status(installation: Installation) -> Status:
-    """Raises NotRunning, BadIndex (a damaged corpus), RedisError."""
-    from chorale_client.keys import MOMENTS
-    from chorale_client.redis_urls import without_password
-
-    from audit.outbox import UNREADABLE, outbox_state
-    from cli.monitoring.heartbeats import read_heartbeats
-    from cli.monitoring.queues import read_queues
-    from cli.namespace_states import published
-    from ledger.outbox import read_outbox_bound
-    from ledger.outcomes import store_name
-    from tasks.registration import make_app
-
-    redis = installation.running_redis()
-    resources, settings = installation.resources, installation.settings
-    entries, age_s = outbox_state(redis)
-    bound = read_outbox_bound(redis)
-    states = resources.writing_store.namespaces()
-    pipeline = installation.pipeline
-    names = [branch.name for branch in pipeline.branches] + [store_name(name) for name in pipeline.stores]
-    look = resources.breakers.look(names)
-    workers = read_heartbeats(redis)
-    return Status(
-        home=str(settings.home),
-        redis=without_password(resources.redis_url),
-        redis_version=str(redis.info("server")["redis_version"]),
-        workers=workers,
-        queues=read_queues(
-            redis, installation.pipeline.queues, broker_url=settings.broker_url, workers=workers
-        ),
-        breakers=list(look.breakers.values()),
-        at_ms=look.now_ms,
-        refusing_for_s=None if look.retry_after_ms is None else look.retry_after_ms / 1000,
-        in_flight=int(redis.zcard(MOMENTS)),
-        outbox_entries=entries,
-        outbox_age_s=age_s,
-        outbox_limit=bound.entries,
-        outbox_refused=bound.refused,
-        unreadable=int(redis.xlen(UNREADABLE)),
-        chords="lean" if make_app(resources).fanout.is_lean else "plain",
-        namespaces=states,
-        published=published(installation, [state.name for state in states]),
-    )

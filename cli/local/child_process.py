@@ -18,7 +18,7 @@ Output = Callable[[str, bytes], None]
 
 _LINE_LIMIT = 65_536
 _LAST_LINES_S = 1.0
-_WRAPPER = Path(__file__).with_name("child.py")
+_WRAPPER = Path(__file__).with_name("child_wrapper.py")
 _MODE = "exec" if sys.platform == "linux" else "watch"
 
 
@@ -36,7 +36,7 @@ class Child:
 
 
 class ChildProcess:
-    """One run of a child.  Only the supervisor's own thread may make it (see child.py)."""
+    """One run of a child.  Only the supervisor's own thread may make it (see child_wrapper.py)."""
 
     def __init__(self, child: Child, output: Output, *, mode: str = _MODE) -> None:
         self._process = subprocess.Popen(

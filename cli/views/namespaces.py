@@ -1,10 +1,9 @@
-"""Namespaces on a terminal and in JSON."""
+"""Namespaces on a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -14,18 +13,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from models.documents import NamespaceState
-
-
-def namespace_fields(state: NamespaceState, published: int | None) -> dict[str, Any]:
-    """`published` is the generation in Redis; None where Redis has none."""
-    return {
-        "name": state.name,
-        "documents": state.documents,
-        "passages": state.passages,
-        "generation": state.generation,
-        "published_generation": published,
-        "manifest": asdict(state.manifest) if state.manifest else None,
-    }
 
 
 def namespaces_table(states: Iterable[NamespaceState], published: Mapping[str, int] | None) -> Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from cli.commands.status import Status, breaker_fields
+from cli.monitoring.status import Status, breaker_fields
 from cli.terminal import plain_table
 from cli.views.namespaces import namespaces_table
 

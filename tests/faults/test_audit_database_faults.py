@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from chorale_client.keys import OUTBOX
 
-from cli.commands.status import read_status
 from cli.doctor.audit_trail import schema
 from cli.installation import Installation
+from cli.monitoring.status import read_status
 from tests.support.faults.readers import audited, in_outbox
 from tests.support.faults.waiting import is_whole
 from tests.support.pipelines.failpoints import PROCESS

@@ -38,7 +38,8 @@ if __name__ == "__main__":
         supervisor.wait_ready(10)
         # A process stopped before it has become its command could not yet be tied to this one.
         while any(
-            "child.py" in " ".join(psutil.Process(pid).cmdline()) for pid in supervisor.pids().values()
+            "child_wrapper.py" in " ".join(psutil.Process(pid).cmdline())
+            for pid in supervisor.pids().values()
         ):
             time.sleep(0.01)
         supervisor.pause("stopped")

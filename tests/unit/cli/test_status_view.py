@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from cli.commands.status import Status
+from cli.monitoring.status import Status
 from cli.views.status import view
 from ledger.breakers import Breaker
 

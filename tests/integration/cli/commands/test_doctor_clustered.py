@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 
 from cli.commands.doctor import checks, examine
-from cli.commands.status import read_status
 from cli.doctor.finding import Finding
 from cli.installation import Installation
+from cli.monitoring.status import read_status
 from config.settings import Settings
 from models.errors import NotConfigured
 from search.protocol import Store

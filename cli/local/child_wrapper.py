@@ -1,4 +1,4 @@
-"""Runs a command that must not outlive its supervisor: `python -I -S child.py MODE PARENT COMMAND...`.
+"""Runs a command that must not outlive its supervisor: `python -I -S child_wrapper.py MODE PARENT COMMAND...`.
 
 `exec` (Linux): the kernel kills the command when the supervisor ends, however that happens.
 `watch` (elsewhere): this process stays, looks after its parent's number, and kills its own process group.
