@@ -18,7 +18,7 @@ _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def exit_with(error: Exception) -> None:
-    """Print one sentence and exit; raises an `error` that nobody expects again, with its traceback."""
+    """Print one sentence and exit; raises an unexpected `error` again, with its traceback."""
     if isinstance(error, ServiceError | ChoraleError):
         sentence = str(error)
     elif isinstance(error, RedisError):

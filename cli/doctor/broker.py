@@ -23,7 +23,7 @@ def reachable(installation: Installation) -> Iterator[Finding]:
             connection.ensure_connection(max_retries=1, interval_start=0, reraise_as_library_errors=False)
         except (OSError, *connection.connection_errors, *connection.channel_errors) as error:
             yield Finding(
-                f"the broker at {without_password(url)} takes nobody in: {type(error).__name__}: {error}",
+                f"the broker at {without_password(url)} cannot be used: {type(error).__name__}: {error}",
                 "start it, or correct CHORALE_BROKER_URL (user, password, virtual host) for every process",
             )
 

@@ -57,7 +57,7 @@ RULES = (
     Rule("result_backend_thread_safe", True, "every thread opens connections of its own"),
     Rule("redis_socket_timeout", "60 s or less", "a silent Redis would hold it for minutes", holds=_short),
     Rule("socket_timeout", "60 s or less", "a silent broker would hold it for ever", holds=_short),
-    Rule("priority_steps", [0], "it looks for messages in lists where nobody puts them"),
+    Rule("priority_steps", [0], "it looks for messages in lists that nobody writes"),
     Rule(
         "worker_proc_alive_timeout",
         "120 s or more",
