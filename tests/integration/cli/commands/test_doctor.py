@@ -245,7 +245,9 @@ def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
     client.xadd(OUTBOX, {"id": "younger"})
     (filling,) = findings(bare, "outbox")
     assert filling.what.startswith("2 of at most 4 ended requests wait for the audit tables")
-    assert filling.what.endswith("; further ones wait without their candidates, and then requests are refused")
+    assert filling.what.endswith(
+        "; further ones wait without their candidates, and then requests are refused"
+    )
 
 
 @pytest.fixture
