@@ -8,17 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from chorale_client.keys import GENERATION
+from redis import Redis
 from redis.exceptions import RedisError
 
 from models.errors import ServiceError
-
-if TYPE_CHECKING:
-    from redis import Redis
-
-    from search.protocol import WritingStore
+from search.protocol import WritingStore
 
 
 class Generations:

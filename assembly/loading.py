@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from config.declarations import RerankerDeclaration
+from config.settings import Settings
 from inference import embedders, rerankers
+from inference.protocol import Embedder, Reranker
 from inference.two_precisions import TwoPrecisions
-
-if TYPE_CHECKING:
-    from config.declarations import RerankerDeclaration
-    from config.settings import Settings
-    from inference.protocol import Embedder, Reranker
 
 
 def load_embedder(settings: Settings, precision: str, *, threads: int) -> Embedder:

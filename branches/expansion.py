@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from chorale_client.request import Variant
 from chorale_client.words import Stage, StageStatus
 
 from branches.chat_endpoint import Endpoint, Writer
+from branches.part import Part, Texts
+from inference.prompts import EXPANSION_PROMPT
 from models.errors import StageFailure
-
-if TYPE_CHECKING:
-    from branches.part import Part, Texts
 
 
 class ExpansionOptions(Endpoint):
@@ -28,8 +27,6 @@ class ExpansionOptions(Endpoint):
         return self.expansion == "openai"
 
     def prompt_text(self, language: str) -> str:
-        from inference.prompts import EXPANSION_PROMPT
-
         return EXPANSION_PROMPT
 
     def open_writer(self, language: str, variants: frozenset[str]) -> Writer:

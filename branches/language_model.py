@@ -6,7 +6,6 @@ The model is not asked if a rule says so, if too little time is left, or if its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from chorale_client.words import Reason, Stage, consequence
 from redis.exceptions import RedisError
@@ -14,15 +13,13 @@ from structlog import get_logger
 
 from branches.chat_endpoint import Endpoint
 from branches.language_models import generator_name
+from branches.part import Part
+from cache.hypotheses import CachedTexts
 from inference.skip_rules import skip_rule
 from ledger.outcomes import Outcome, counts_of
 from models.envelope import Degradation
 from models.errors import Declined, StageFailure
 from models.written_texts import SomeTexts, Written
-
-if TYPE_CHECKING:
-    from branches.part import Part
-    from cache.hypotheses import CachedTexts
 
 log = get_logger("chorale.hypothesis")
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 from branches.chat_endpoint import Endpoint
 from cache.hypotheses import CachedTexts
 from cache.memory import MemoryCache
-
-if TYPE_CHECKING:
-    from cache.protocol import Cache
-    from config.declarations import Pipeline
+from cache.protocol import Cache
+from config.declarations import Pipeline
 
 KEPT_HERE = 1_000
 

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel
 
 from models.errors import WrongDeclaration
 from models.fusion_method import Method
-
-if TYPE_CHECKING:
-    from models.hits import Ranking
+from models.hits import Ranking
 
 Options: TypeAlias = Mapping[str, tuple[str, ...] | None] | type[BaseModel]
 """The options of a kind.  By name: None for any value, or the allowed values; or a model that reads them."""

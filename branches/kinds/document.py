@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from chorale_client.words import Stage
 from pydantic import Field, field_validator
 
+from branches.part import Part
 from models.declared import Declared
 from models.errors import NotConfigured
 from models.extensions import BranchKind
-
-if TYPE_CHECKING:
-    from branches.part import Part
-    from models.hits import Ranking
+from models.hits import Ranking
+from search.protocol import Lists
 
 
 class ListingOptions(Declared):
@@ -37,9 +34,6 @@ def search_document(part: Part) -> list[Ranking]:
 
     Without filters there are no hits, because the newest of all documents would be in every answer.
     """
-    from models.hits import Ranking
-    from search.protocol import Lists
-
     started_s, request = part.clock(), part.request
     if not request.filters:
         part.timed(Stage.SEARCH, started_s, "no filters")

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from branches.part import Part
 from models.extensions import BranchKind
-
-if TYPE_CHECKING:
-    from branches.part import Part
-    from models.hits import Ranking
+from models.hits import Ranking
 
 
 def search_http(part: Part) -> list[Ranking]:

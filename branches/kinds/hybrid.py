@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from chorale_client.words import Stage
 from pydantic import Field
 
+from branches.part import Part
 from models.declared import Declared
 from models.errors import NotConfigured
 from models.extensions import BranchKind
-
-if TYPE_CHECKING:
-    from branches.part import Part
-    from models.hits import Ranking
+from models.hits import Ranking
+from search.protocol import Fuses
 
 
 class HybridOptions(Declared):
@@ -25,8 +24,6 @@ class HybridOptions(Declared):
 
 def search_hybrid(part: Part) -> list[Ranking]:
     """Variants are not searched: a store that fuses takes one text and one vector."""
-    from search.protocol import Fuses
-
     if not isinstance(part.store, Fuses):
         raise NotConfigured(f"the store {part.branch.store!r} cannot search text and vector in one")
     options = HybridOptions(**part.branch.options)

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from chorale_client.words import Reason, Stage, StageStatus
 from pydantic import AfterValidator, Field, model_validator
 
 from branches.chat_endpoint import Endpoint, Writer
+from branches.part import Part, Texts
 from config import extensions
 from fusion.question_variants import DENSE
 from inference.prompts import HYPOTHESIS_PROMPTS, prompt_of
+from inference.protocol import HypothesisGenerator
+from models.documents import Matrix, Vector
 from models.errors import NotConfigured, ServiceError, StageFailure, WrongDeclaration
 from models.extensions import BranchKind
-
-if TYPE_CHECKING:
-    from branches.part import Part, Texts
-    from inference.protocol import HypothesisGenerator
-    from models.documents import Matrix, Vector
-    from models.hits import Ranking
+from models.hits import Ranking
+from models.written_texts import SomeTexts
 
 GENERATORS = ("feedback", "openai")
 Passages: TypeAlias = "tuple[Matrix, list[float]]"
@@ -171,7 +170,6 @@ def _written(
     embedded too.
     """
     from branches.language_model import ask, note_failures
-    from models.written_texts import SomeTexts
 
     embedding_s = part.resources.generators.document_s * (given + options.documents * len(indices))
     texts = [part.questions[index].text for index in indices]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from branches.expansion import ExpansionOptions, expanded_texts
+from branches.part import Part
 from fusion.question_variants import DENSE
 from models.extensions import BranchKind
-
-if TYPE_CHECKING:
-    from branches.part import Part
-    from models.hits import Ranking
+from models.hits import Ranking
 
 
 def search_vector(part: Part) -> list[Ranking]:

@@ -6,31 +6,27 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from assembly.resources import Resources
+from inference.protocol import Embedder
 from ingest.near_duplicates import NearDuplicates
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
 from models.errors import BadIndex, NotEverywhere
 from search.analysis import ANALYSER
+from search.protocol import WritingStore
 from tasks.indexing.batches import IndexingTarget, index_documents
+from tasks.indexing.embedding_ahead import EmbeddedAhead
 from tasks.indexing.report import IndexReport
 from tasks.indexing.run import Progress, SourceDocuments
+from tasks.indexing.write_order import WriteOrder
 
 log = get_logger("chorale.index")
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from assembly.resources import Resources
-    from inference.protocol import Embedder
-    from search.protocol import WritingStore
-    from tasks.indexing.embedding_ahead import EmbeddedAhead
-    from tasks.indexing.write_order import WriteOrder
 
 
 def manifest_for(resources: Resources, embedder: Embedder) -> Manifest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chorale_client.keys import FLIGHT
 from chorale_client.request import Request
@@ -12,14 +12,12 @@ from chorale_client.words import Reason, RerankStage, Stage, StageStatus, Status
 from pydantic_core import from_json, to_json
 from structlog import get_logger
 
+from assembly.resources import Resources
 from cache.protocol import CacheUnavailable
 from fusion.answered import BranchAnswers
 from models.envelope import StageNote
 from models.plan import Plan
 from tasks.request.planning import question_keys
-
-if TYPE_CHECKING:
-    from assembly.resources import Resources
 
 log = get_logger("chorale.cache")
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from chorale_client.request import Request
 from chorale_client.words import EnvelopeStatus, Reason, StageStatus, Status
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from assembly.resources import Resources
 from fusion.answer import question_status
 from fusion.answered import branch_stage
 from ledger.breakers import Breakers, Look
 from ledger.outcomes import Outcome, store_name
 from models.envelope import Degradation, Envelope, StageNote
 from models.plan import BranchPlan, Plan
-
-if TYPE_CHECKING:
-    from assembly.resources import Resources
 
 log = get_logger("chorale.plan")
 

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chorale_client.reading import read_request, stand_in
 from chorale_client.request import Request
@@ -18,6 +18,7 @@ from chorale_client.words import Reason, Stage, Status
 from redis.exceptions import RedisError
 from structlog import get_logger
 
+from assembly.resources import Resources
 from config.logging import log_stage
 from fusion.answer import Pages, build_answer_tail
 from fusion.answered import BranchAnswers, branch_stage
@@ -31,9 +32,6 @@ from models.plan import Plan
 from tasks.request.answer_cache import keep_answers
 from tasks.request.passage_texts import Fetched, fetch_texts
 from tasks.request.reranking import Candidates, RerankedPages, Reranking, time_for_it_s
-
-if TYPE_CHECKING:
-    from assembly.resources import Resources
 
 log = get_logger("chorale.end")
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from celery import Celery
 from chorale_client.words import TASK_FUSE
 
+from assembly.resources import Resources
 from tasks.request.ending import FUSION_WORKER, end_joined
-
-if TYPE_CHECKING:
-    from assembly.resources import Resources
 
 
 def register(app: Celery) -> None:

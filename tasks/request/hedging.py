@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from redis.exceptions import RedisError
 
+from assembly.resources import Resources
 from models.plan import Plan
-
-if TYPE_CHECKING:
-    from assembly.resources import Resources
 
 
 def with_hedges(resources: Resources, plan: Plan) -> Plan:

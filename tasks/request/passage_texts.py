@@ -5,20 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from chorale_client.words import Reason, Stage, StageStatus
 from structlog import get_logger
 
+from assembly.resources import Resources
 from fusion.answered import BranchAnswers
 from fusion.fused_hits import FusedHit, FusedQuestion
 from fusion.texts_to_fetch import texts_to_fetch
 from models.documents import PassageText
 from models.envelope import Degradation, StageNote
 from models.errors import NotConfigured, StageFailure
-
-if TYPE_CHECKING:
-    from assembly.resources import Resources
 
 log = get_logger("chorale.texts")
 

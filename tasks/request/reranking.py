@@ -8,23 +8,21 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from chorale_client.request import Request
 from chorale_client.words import Reason, Stage, StageStatus
 from structlog import get_logger
 
+from assembly.resources import Resources
 from fusion.fused_hits import FusedHit, FusedQuestion
 from fusion.rerank import Reached, candidates, rerank_question
+from ledger.protocol import Snapshot
 from models.documents import PassageText
 from models.envelope import Degradation, StageNote
 from models.errors import StageFailure
 from models.plan import Plan, RerankPlan
 from tasks.request.planning import further_questions_ms
-
-if TYPE_CHECKING:
-    from assembly.resources import Resources
-    from ledger.protocol import Snapshot
 
 log = get_logger("chorale.rerank")
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from celery import Celery
 from chorale_client.default_time import in_its_time
@@ -17,6 +17,7 @@ from chorale_client.words import TASK_RETRIEVE, WIRE_VERSION, Reason, Stage
 from pydantic import ValidationError
 from structlog import get_logger
 
+from assembly.resources import Resources
 from fusion.answer import Pages, build_answer_tail
 from fusion.answered import BranchAnswers
 from fusion.bounded import bounded_tail
@@ -37,9 +38,6 @@ from tasks.request.fanout import Fanout
 from tasks.request.hedging import with_hedges
 from tasks.request.planning import NotOffered, resolve
 from tasks.request.reranking import with_reranker_fingerprint
-
-if TYPE_CHECKING:
-    from assembly.resources import Resources
 
 log = get_logger("chorale.retrieve")
 

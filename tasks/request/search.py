@@ -8,13 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from celery import Celery
 from chorale_client.reading import read_request, refusal
 from chorale_client.words import TASK_SEARCH, WIRE_VERSION, EnvelopeStatus, Reason, Stage, StageStatus
 from structlog import get_logger
 
+from assembly.resources import Resources
 from branches.part import Part
 from fusion.collapse import collapse_ranking
 from ledger.outcomes import ended_before_its_store
@@ -24,9 +24,6 @@ from models.errors import InvalidAnswer, StageFailure
 from models.hits import Ranking
 from models.plan import Plan
 from tasks.celery_surface.result_backend import Report
-
-if TYPE_CHECKING:
-    from assembly.resources import Resources
 
 log = get_logger("chorale.search")
 

@@ -13,16 +13,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
 from structlog import get_logger
 
+from assembly.resources import Resources
 from ledger.overload import Load, Overload
 from tasks.sweeping.queues import Queues, QueueState, open_queues
-
-if TYPE_CHECKING:
-    from assembly.resources import Resources
 
 log = get_logger("chorale.admission")
 

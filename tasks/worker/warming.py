@@ -6,22 +6,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from celery import Celery
 from chorale_client.default_time import publish_timeouts
 from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE
 from structlog import get_logger
 
+from assembly.resources import Resources
+from inference.protocol import Reranker
 from ledger.outbox import publish_outbox_limit
+from models.documents import NamespaceState
 from models.errors import BadIndex, ModelMissing, NotConfigured, ServiceError, StageFailure
+from search.protocol import Writes
 from tasks.worker.stale_messages import drop_ended
-
-if TYPE_CHECKING:
-    from assembly.resources import Resources
-    from inference.protocol import Reranker
-    from models.documents import NamespaceState
-    from search.protocol import Writes
 
 log = get_logger("chorale.worker")
 
