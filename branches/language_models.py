@@ -1,7 +1,5 @@
 """The language models that the branches of this process ask; each is created when it is first needed."""
 
-from __future__ import annotations
-
 import threading
 
 from branches.chat_endpoint import Endpoint

@@ -1,7 +1,5 @@
 """How many ended requests may wait for the audit tables.  Every script that ends a request checks this limit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import cast
 

@@ -3,8 +3,6 @@
 docs/reference/ledger.md explains the moments.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -3,8 +3,6 @@
 Documents are not in the ledger, so the caller's own thread hands them in.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import time

@@ -1,7 +1,5 @@
 """The options of a request as keyword arguments, for editors and type checkers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
