@@ -28,7 +28,7 @@ HUNG_AFTER_S = 60.0
 
 
 class Heartbeat:
-    """Beats in a thread until `stop`; `ready` becomes true when models and indexes are warm."""
+    """Writes the heartbeat from a thread until `stop`; `ready` becomes true when models and indexes are warm."""
 
     def __init__(
         self, client: Redis, name: str, queues: Sequence[str], *, hung_after_s: float | None
