@@ -3,6 +3,8 @@
 Answers are cached under the generation that Redis has, so the copy must not differ from the corpus.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,5 +1,7 @@
 """The built-in kinds and methods, found in the files of `branches/kinds`, `search/kinds` and `fusion/methods`."""
 
+from __future__ import annotations
+
 import importlib
 import pkgutil
 from types import MappingProxyType, ModuleType

@@ -1,5 +1,7 @@
 """Create the models that settings and pipeline name; each loads its files when it is first used or warmed."""
 
+from __future__ import annotations
+
 from config.declarations import RerankerDeclaration
 from config.settings import Settings
 from inference import embedders, rerankers

@@ -1,5 +1,7 @@
 """Read the pipeline file, with the built-in kinds and those of installed packages."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from assembly.kinds import BUILT_IN

@@ -1,5 +1,7 @@
 """A language model rewrites the questions, for branches that declare it (`expansion`)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Literal
 

@@ -3,6 +3,8 @@
 The model is not asked if a rule says so, if too little time is left, or if its breaker is open.  Cached texts cost nothing.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 
 from chorale_client.words import Reason, Stage, consequence

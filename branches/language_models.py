@@ -1,5 +1,7 @@
 """The language models that the branches of this process ask; each is created when it is first needed."""
 
+from __future__ import annotations
+
 import threading
 
 from branches.chat_endpoint import Endpoint

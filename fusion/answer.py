@@ -4,6 +4,8 @@
 in front, as '{' + head + ',' + `answer_tail(fields)`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

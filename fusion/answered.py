@@ -1,5 +1,7 @@
 """What the branches of a request answered, and what is missing because of those that did not."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -6,6 +6,8 @@ that follows such a hit, gets the score of the hit before it; its factor `bound`
 score is still the fused score times the product of its factors.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from heapq import heappop, heappush

@@ -1,5 +1,7 @@
 """A limit on the size of an answer: one that is too large keeps its hits' order, ids and scores only."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Fuses rankings into candidates: everything that a branch with a weight above 0 found, best first."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from math import fsum
 from typing import NamedTuple

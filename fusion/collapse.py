@@ -4,6 +4,8 @@ Branches often find different passages of one document.  Fused by passage they w
 could fill a branch.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from dataclasses import replace
 

@@ -3,6 +3,8 @@
 Needs no texts: indexing computed the content hash and the near-duplicate group.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

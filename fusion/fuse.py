@@ -1,5 +1,7 @@
 """The whole pure pipeline for one question: collapse, fuse, boost, fold, and the requested page."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from math import prod

@@ -1,5 +1,7 @@
 """The result of fusing one question: hits with an explanation of their scores."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

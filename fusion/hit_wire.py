@@ -1,5 +1,7 @@
 """A fused hit as JSON in the answer, with the fields that the request included."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The order of fused scores, equal on every worker: best first, ties by id."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 
 _SPLIT = 2.0**13 + 1

@@ -5,6 +5,8 @@ Words match without case and accents if they have the same simple stem (`notices
 written without spaces, match as pairs of neighbours.
 """
 
+from __future__ import annotations
+
 import re
 import unicodedata
 from collections.abc import Iterator

@@ -3,6 +3,8 @@
 Reciprocal ranks are not used here: they would destroy the scores that other fusion methods need.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Collection, Mapping, Sequence
 

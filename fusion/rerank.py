@@ -6,6 +6,8 @@ were reached.  Hits that were not reached follow in the fused order with the fus
 score of the hit before them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp

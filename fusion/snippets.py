@@ -1,5 +1,7 @@
 """The part of a passage that matches the question best, with highlights."""
 
+from __future__ import annotations
+
 import re
 import unicodedata
 from collections import Counter

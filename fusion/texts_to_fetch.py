@@ -1,5 +1,7 @@
 """Which store has the texts of fused hits."""
 
+from __future__ import annotations
+
 from collections.abc import Container, Iterable
 
 from fusion.fused_hits import FusedHit

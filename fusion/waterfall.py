@@ -1,5 +1,7 @@
 """The stages of a request in one list: those of planning, of each branch, then of fusion."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

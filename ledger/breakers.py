@@ -8,6 +8,8 @@ The process that ends a request counts its outcomes (`count`); the process that 
 and claims the probe.  A closed breaker without failures has no key.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Runs the scripts of this folder (`scripts/*.lua`)."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from chorale_client.scripts import PRELUDE, Scripts

@@ -1,5 +1,7 @@
 """How many ended requests may wait for the audit tables.  Every script that ends a request checks this limit."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import cast
 

@@ -3,6 +3,8 @@
 Pure functions of a plan, its envelopes and its absent branches.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal

@@ -1,6 +1,8 @@
 """The load of each queue, and which queues are over their bounds.  The acting sweeper writes it; planners and `accept`
 read it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,6 +3,8 @@
 One Lua script for each step (`scripts/*.lua`).  `chorale_client.keys` lists every key; docs/reference/ledger.md explains the protocol.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 

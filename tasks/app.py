@@ -1,5 +1,7 @@
 """The app for Celery's own command line: `celery -A tasks.app flower`, `celery -A tasks.app worker`."""
 
+from __future__ import annotations
+
 from functools import cache
 from typing import Any
 

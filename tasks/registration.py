@@ -1,5 +1,7 @@
 """The Celery application with all tasks of the service."""
 
+from __future__ import annotations
+
 from celery import Celery
 
 from assembly.resources import Resources

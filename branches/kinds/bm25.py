@@ -1,5 +1,7 @@
 """The `bm25` kind: search the words of the questions and of their lexical variants."""
 
+from __future__ import annotations
+
 from branches.expansion import ExpansionOptions, expanded_texts
 from branches.part import Part
 from fusion.question_variants import LEXICAL

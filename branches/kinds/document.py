@@ -1,5 +1,7 @@
 """The `document` kind: the documents that match a request's filters, in the order of a metadata field."""
 
+from __future__ import annotations
+
 from chorale_client.words import Stage
 from pydantic import Field, field_validator
 

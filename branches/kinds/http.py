@@ -1,5 +1,7 @@
 """The `http` kind: ask a declared JSON endpoint the question, without variants."""
 
+from __future__ import annotations
+
 from branches.part import Part
 from models.extensions import BranchKind
 from models.hits import Ranking

@@ -1,5 +1,7 @@
 """The `hybrid` kind: text and vector in one search, fused by the store."""
 
+from __future__ import annotations
+
 from typing import Literal
 
 from chorale_client.words import Stage

@@ -1,5 +1,7 @@
 """The `vector` kind: search the embeddings of the questions and of their semantic variants."""
 
+from __future__ import annotations
+
 from branches.expansion import ExpansionOptions, expanded_texts
 from branches.part import Part
 from fusion.question_variants import DENSE

@@ -1,5 +1,7 @@
 """The thin client: `Chorale` sends questions and documents to a running pipeline."""
 
+from __future__ import annotations
+
 import os
 import threading
 import time

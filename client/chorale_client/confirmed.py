@@ -1,5 +1,7 @@
 """Sends messages that nobody would send again: the sender waits until the broker has the message."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from celery import Celery

@@ -3,6 +3,8 @@
 Callers have no pipeline file, so the workers publish its time limits in Redis.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """Checks of what a caller hands in: lists, and documents that can be split and embedded in minutes."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any

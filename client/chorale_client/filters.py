@@ -1,5 +1,7 @@
 """Filters on document fields: `{field: value | [values] | {operator: operand}}`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any

@@ -1,5 +1,7 @@
 """Tickets and stamps of handed-in documents: the last version of a document wins, in whatever order messages are done."""
 
+from __future__ import annotations
+
 import re
 import uuid
 from contextlib import suppress

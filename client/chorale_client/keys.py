@@ -56,6 +56,8 @@ Fields of a request's hash; times are milliseconds by the Redis server's clock:
 | failed:              | + branch: the attempt that failed while the other is out                       |
 """
 
+from __future__ import annotations
+
 PREFIX = "chorale:"
 ENTRY = "chorale:request:"
 MOMENTS = "chorale:moments"

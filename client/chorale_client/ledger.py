@@ -1,5 +1,7 @@
 """The caller's side of the ledger: accept a request, wait for its answer, and end it if nobody else did."""
 
+from __future__ import annotations
+
 import hashlib
 import time
 from collections.abc import Sequence

@@ -3,6 +3,8 @@
 docs/reference/ledger.md explains the moments.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 

@@ -3,6 +3,8 @@
 Documents are not in the ledger, so the caller's own thread hands them in.
 """
 
+from __future__ import annotations
+
 import logging
 import os
 import time

@@ -3,6 +3,8 @@
 A client may be updated before the workers: they ignore unknown fields and name them in the answer's warnings.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """One address of Redis, or of a broker, in the two spellings there are: ours, which is redis-py's, and Celery's."""
 
+from __future__ import annotations
+
 import ssl
 from pathlib import Path
 from typing import Any

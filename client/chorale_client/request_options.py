@@ -1,5 +1,7 @@
 """The options of a request as keyword arguments, for editors and type checkers."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 

@@ -1,5 +1,7 @@
 """With a Redis broker, documents wait in the Redis of the requests: they may not fill it."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from kombu.serialization import dumps

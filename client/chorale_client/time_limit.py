@@ -3,6 +3,8 @@
 A socket timeout starts anew with each command; a caller has one limit for all of its commands.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Iterator

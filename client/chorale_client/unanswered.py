@@ -3,6 +3,8 @@
 A tail is an answer's JSON text after its head (`chorale_client.ledger.head`).
 """
 
+from __future__ import annotations
+
 from functools import lru_cache
 
 from pydantic_core import to_json

@@ -4,6 +4,8 @@ These enums are what this version writes.  Words are read as open strings, so th
 not know.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final

@@ -3,6 +3,8 @@
 Cormack, Clarke and Büttcher, SIGIR 2009; ranks start at 1; they found k = 60 good on all collections.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import lru_cache
 

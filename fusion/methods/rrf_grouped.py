@@ -11,6 +11,8 @@ A document that rises in a branch never loses score.  It can still lose a place:
 the group, which lets a third document rise there.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from math import fsum
 from statistics import fmean

@@ -6,6 +6,8 @@ type, a task that raises SystemExit in a solo pool.  Here all of these are logge
 part of a request, that part has failed.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from celery.app import amqp

@@ -1,5 +1,7 @@
 """The messages that this worker has taken and not yet done."""
 
+from __future__ import annotations
+
 from celery.worker import state
 
 

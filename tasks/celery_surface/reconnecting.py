@@ -4,6 +4,8 @@ Celery's own consumer waits two seconds after its first failed attempt, then fou
 lives.  If RabbitMQ refuses the login, it ends with a traceback.
 """
 
+from __future__ import annotations
+
 import time
 from typing import Any
 

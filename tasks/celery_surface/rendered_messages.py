@@ -10,6 +10,8 @@ This relies on two facts beyond Celery's documented interface:
 compares a filled-in message with one that Celery renders; where they differ, the process publishes plain chords.
 """
 
+from __future__ import annotations
+
 import json
 from base64 import b64decode, b64encode
 from typing import Any

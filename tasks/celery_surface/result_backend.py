@@ -12,6 +12,8 @@ The setting `result_backend` names this class.  What Celery calls, and what happ
 | `add_pending_result`, `on_task_call`      | nothing for parts or in tasks: no subscription is left behind |
 """
 
+from __future__ import annotations
+
 import time
 from typing import Any
 

@@ -10,6 +10,8 @@ NotImplementedError and count as failed, its message as done.  A WorkerTerminate
 message unacknowledged, and kombu puts it back when it closes the connection.
 """
 
+from __future__ import annotations
+
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager

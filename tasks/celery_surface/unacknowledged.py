@@ -11,6 +11,8 @@ A worker that is killed between popping a message and recording it has lost the 
 Without `ack_emulation`, and with RabbitMQ, nothing of this is used.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Iterable, Sequence

@@ -1,5 +1,7 @@
 """Indexing in batches: from documents that were read to documents that can be searched."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 

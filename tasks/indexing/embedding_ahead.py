@@ -1,6 +1,8 @@
 """Embedding a message's passages before its namespace is held: workers embed for one namespace at the same time, and
 only write one after the other."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np

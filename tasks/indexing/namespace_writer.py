@@ -1,5 +1,7 @@
 """Indexing into a namespace of an installation, and deleting from it, as its one writer; readers are told."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace

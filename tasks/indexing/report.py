@@ -4,6 +4,8 @@ The one report of the service.  On the wire it is the outcome of a message, whic
 for callers, who know no `Skipped`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,5 +1,7 @@
 """One run of indexing a source, whoever writes: which documents are new, which are gone, and how far the run is."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

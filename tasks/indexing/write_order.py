@@ -7,6 +7,8 @@ Document ids are kept only if they were written while an older message was not d
 bytes a document, for thirty days at most.  If two workers have the same message, the second one leaves it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from itertools import islice
 

@@ -1,5 +1,7 @@
 """Whole answers of single questions in the answer cache: read before a request fans out, kept when it has ended."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any

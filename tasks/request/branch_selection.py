@@ -1,5 +1,7 @@
 """Which branches of a plan are not asked, because their breaker is open or their queue is overloaded."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 

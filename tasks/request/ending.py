@@ -3,6 +3,8 @@
 Fusion workers and the sweeper end requests in the same way; `Ender` holds what they do differently.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable, Mapping

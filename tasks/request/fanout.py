@@ -8,6 +8,8 @@ is not the ledger's Redis, or this version of Celery would send other messages, 
 result backend: more round trips, the same join.
 """
 
+from __future__ import annotations
+
 from functools import partial
 
 from celery import Celery, chord

@@ -1,5 +1,7 @@
 """The chord's callback: join, fuse, end.  Its task id is the request's id."""
 
+from __future__ import annotations
+
 import time
 
 from celery import Celery

@@ -1,5 +1,7 @@
 """When the message of a branch is sent a second time: after the branch's own 95th percentile."""
 
+from __future__ import annotations
+
 from redis.exceptions import RedisError
 
 from assembly.resources import Resources

@@ -1,5 +1,7 @@
 """The texts of passages that an answer shows or a reranker reads, from whichever store has them."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

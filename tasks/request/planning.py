@@ -1,5 +1,7 @@
 """Resolve a request and the pipeline's declaration to a plan.  Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any

@@ -3,6 +3,8 @@
 A failure in here costs only the reranked order: the fused order stands, and the answer says why.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Accepting and planning a request: the task `chorale.retrieve`, and the same for processes that have the pipeline."""
 
+from __future__ import annotations
+
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime

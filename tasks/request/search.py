@@ -3,6 +3,8 @@
 A part catches every exception: a failure is an envelope with a reason.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Sequence
 from dataclasses import replace

@@ -6,6 +6,8 @@ refused only where no answer can be expected: `retrieve`, `fusion` or all branch
 nobody serves is no overload: its branch's breaker opens, and its messages soon belong to ended requests.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping

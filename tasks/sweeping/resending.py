@@ -1,5 +1,7 @@
 """Messages that the sweeper sends again, since the first ones came to nothing or take long."""
 
+from __future__ import annotations
+
 from ledger.protocol import Action
 from ledger.redis import RedisLedger
 from models.plan import Plan

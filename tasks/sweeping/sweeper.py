@@ -4,6 +4,8 @@ One sweeper acts at a time, and the others stand by.  The acting one also leases
 the next one goes on a moment later.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 import uuid

@@ -1,5 +1,7 @@
 """What a process reports with its heartbeat, for `chorale doctor` to compare: versions, settings, Celery's settings."""
 
+from __future__ import annotations
+
 import hashlib
 import platform
 import socket

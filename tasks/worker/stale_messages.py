@@ -4,6 +4,8 @@ Otherwise each of them costs a round trip to the ledger, and after an hour witho
 new request late.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Sequence
 

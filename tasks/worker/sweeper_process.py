@@ -1,5 +1,7 @@
 """The process `chorale sweeper`: it sweeps, and drains the outbox into the audit tables."""
 
+from __future__ import annotations
+
 import signal
 import threading
 from collections.abc import Callable

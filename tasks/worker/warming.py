@@ -1,5 +1,7 @@
 """What a worker loads before it takes its first message."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -1,5 +1,7 @@
 """The process `chorale worker`: it waits for Redis, and warms models and indexes before it takes its first message."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import os

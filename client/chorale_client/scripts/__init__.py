@@ -1,5 +1,7 @@
 """The Lua scripts that a caller needs, and how scripts are run; the service's own are in its `ledger` folder."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.resources import files
