@@ -122,7 +122,9 @@ def test_wrong_usage_is_a_sentence(pipeline: RunningPipeline, folder: Path) -> N
     assert "no split 'dev'; there are: test" in done.stderr
 
 
-def test_degraded_answers_are_reported_and_the_exit_code_is_3(folder: Path, pipeline: RunningPipeline) -> None:
+def test_degraded_answers_are_reported_and_the_exit_code_is_3(
+    folder: Path, pipeline: RunningPipeline
+) -> None:
     pipeline.kill("chorale.vector")
     pipeline.preload = BROKEN
     pipeline.start("chorale.vector")
