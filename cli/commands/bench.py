@@ -106,8 +106,8 @@ def _measure(
     from cli.demo.python_docs import SOURCE, python_docs
     from cli.local.bench_installation import bench_installation
     from cli.views.indexing_bar import note
+    from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus
-    from tasks.indexing.run import SourceDocuments
 
     corpus = list(islice(python_docs(), documents))
     counted, shown = min(COUNTED_REQUESTS, questions), min(WATERFALL_REQUESTS, questions)

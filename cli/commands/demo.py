@@ -73,8 +73,8 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
     """Index while the workers warm up, then ask once, so that each worker opens its index."""
     from cli.demo.python_docs import SOURCE, python_docs
     from cli.views.indexing_bar import IndexingBar
+    from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus
-    from tasks.indexing.run import SourceDocuments
 
     began_s = time.monotonic()
     console.print(

@@ -84,8 +84,8 @@ def _index(collection: Collection, resources: Resources, console: Console) -> in
     """Index the collection; returns its number of documents."""
     from cli.views.indexing_bar import IndexingBar
     from ingest.read import read_documents
+    from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus
-    from tasks.indexing.run import SourceDocuments
 
     total = collection.count_documents()
     with IndexingBar(console) as bar:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cli.installation import Installation
+    from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.report import IndexReport
-    from tasks.indexing.run import SourceDocuments
 
 
 class OtherSources(ServiceError):
@@ -87,7 +87,7 @@ def index(
     from cli.views.index_report import report_fields, show_faults, show_report
     from ingest.document_ids import checked_source, default_source
     from ingest.read import estimated_documents, read_documents
-    from tasks.indexing.run import SourceDocuments
+    from tasks.indexing.indexing_run import SourceDocuments
 
     check_namespace(namespace)
     fields = _fields(map_ or ())

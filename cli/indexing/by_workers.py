@@ -17,8 +17,8 @@ from cli.indexing.sent_messages import SentMessages, index_queue
 from cli.namespace_states import known
 from ingest.raw_documents import RawDocument, Skipped
 from models.errors import ServiceError
+from tasks.indexing.indexing_run import IndexingRun, Progress, SourceDocuments
 from tasks.indexing.report import IndexReport
-from tasks.indexing.run import IndexingRun, Progress, SourceDocuments
 
 if TYPE_CHECKING:
     from cli.indexing.sent_messages import Told

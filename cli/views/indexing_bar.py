@@ -12,7 +12,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tasks.indexing.run import Progress
+    from tasks.indexing.indexing_run import Progress
 
 
 class IndexingBar:

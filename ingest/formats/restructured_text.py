@@ -9,7 +9,7 @@ from docutils import nodes
 from docutils.core import publish_doctree
 
 from ingest.decode import read_text
-from ingest.formats.rst_text import text_of
+from ingest.formats.docutils_tree import text_of
 from ingest.raw_documents import ReadOptions, Record
 
 _SETTINGS = {

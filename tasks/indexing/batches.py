@@ -13,8 +13,8 @@ from ingest.split import Splitter, passage_pieces
 from models.documents import Document, Manifest
 from models.errors import NotEverywhere, PartlyWritten
 from search.protocol import Holds
+from tasks.indexing.indexing_run import BATCH_DOCUMENTS, IndexingRun, Progress, SourceDocuments
 from tasks.indexing.report import IndexReport
-from tasks.indexing.run import BATCH_DOCUMENTS, IndexingRun, Progress, SourceDocuments
 
 
 @dataclass(frozen=True, slots=True)

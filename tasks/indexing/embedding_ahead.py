@@ -12,7 +12,7 @@ from ingest.hashes import revision_hash
 from ingest.raw_documents import RawDocument, Skipped
 from models.documents import Matrix, Vector
 from tasks.indexing.batches import splitter_of
-from tasks.indexing.run import BATCH_CHARACTERS
+from tasks.indexing.indexing_run import BATCH_CHARACTERS
 
 AHEAD_CHARACTERS = 4 * BATCH_CHARACTERS
 """The rest of a larger message is embedded batch by batch while it is written, so that a crash loses little."""

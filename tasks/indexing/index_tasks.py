@@ -57,8 +57,8 @@ def index_task(
         # Here, since every worker registers every task, and the readers of documents take 0.4 s to import.
         from ingest.handed_in import last_of_each, read_rows
         from tasks.indexing.embedding_ahead import EmbeddedAhead
+        from tasks.indexing.indexing_run import SourceDocuments
         from tasks.indexing.namespace_writer import index_corpus
-        from tasks.indexing.run import SourceDocuments
 
         nonlocal ahead
         ahead = ahead or EmbeddedAhead(resources.indexing_embedder)

@@ -22,8 +22,8 @@ from search.analysis import ANALYSER
 from search.protocol import WritingStore
 from tasks.indexing.batches import IndexingTarget, index_documents
 from tasks.indexing.embedding_ahead import EmbeddedAhead
+from tasks.indexing.indexing_run import Progress, SourceDocuments
 from tasks.indexing.report import IndexReport
-from tasks.indexing.run import Progress, SourceDocuments
 from tasks.indexing.write_order import WriteOrder
 
 log = get_logger("chorale.index")

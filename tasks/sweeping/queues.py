@@ -76,7 +76,7 @@ class ListedQueues:
         self._scripts = ledger_scripts(redis)
 
     def states(self) -> dict[str, QueueState]:
-        now_ms, *found = self._scripts.run("lists", keys=self._queues)
+        now_ms, *found = self._scripts.run("queue_lengths", keys=self._queues)
         lists = dict(zip(self._queues, found, strict=True))
         oldest = {queue: read_message(message) for queue, (_, message) in lists.items() if message}
         since_ms = self._waiting_since_ms([one for one in oldest.values() if one], int(now_ms))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from chorale_client.keys import MOMENTS
 
-from tests.support.faults import gone
+from tests.support.faults import lost_workers as gone
 from tests.support.pipelines import branch_faults, failpoints
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer

@@ -13,7 +13,7 @@ from chorale_client.keys import OUTBOX
 from cli.doctor.audit_trail import schema
 from cli.installation import Installation
 from cli.monitoring.status import read_status
-from tests.support.faults.readers import audited, in_outbox
+from tests.support.faults.observers import audited, in_outbox
 from tests.support.faults.waiting import is_whole
 from tests.support.pipelines.failpoints import PROCESS
 from tests.support.pipelines.pipeline import RunningPipeline

@@ -15,7 +15,7 @@ from chorale_client import Answer, InvalidRequest
 from chorale_client.keys import ENTRY, OUTBOX, result_key
 from chorale_client.words import QUEUE_RETRIEVE, TASK_RETRIEVE
 
-from tests.support.faults.readers import audited
+from tests.support.faults.observers import audited
 from tests.support.pipelines.branch_faults import PRELOAD
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
 

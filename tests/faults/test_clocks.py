@@ -15,7 +15,7 @@ import pytest
 from chorale_client import Answer
 from chorale_client.keys import SWEEPER
 
-from tests.support.faults.readers import ROOM_MS, asking, audited, seen
+from tests.support.faults.observers import ROOM_MS, asking, audited, seen
 from tests.support.faults.waiting import is_whole, one_branch_is_missing
 from tests.support.pipelines.failpoints import PROCESS
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline

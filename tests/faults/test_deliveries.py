@@ -15,7 +15,7 @@ from models.plan import BranchPlan, Plan
 from tasks.celery_surface.rendered_messages import Template
 from tasks.celery_surface.result_backend import part_id
 from tasks.request.retrieve import submit
-from tests.support.faults.readers import Seen, seen, seen_of, unchanged
+from tests.support.faults.observers import Seen, seen, seen_of, unchanged
 from tests.support.pipelines.branch_faults import DELIVERIES, QUEUE, UNKNOWN
 from tests.support.pipelines.pipeline import RunningPipeline
 

@@ -9,8 +9,8 @@ import pytest
 from chorale_client import make_request
 from chorale_client.keys import MOMENTS
 
-from tests.support.faults.gone import ALL, BM25_GONE, FUSION_GONE, assert_next_is_whole
-from tests.support.faults.readers import Seen, mentions, order_by, striking, unchanged
+from tests.support.faults.lost_workers import ALL, BM25_GONE, FUSION_GONE, assert_next_is_whole
+from tests.support.faults.observers import Seen, mentions, order_by, striking, unchanged
 from tests.support.pipelines.failpoints import arm
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until

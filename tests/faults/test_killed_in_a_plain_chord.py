@@ -9,8 +9,8 @@ import pytest
 from chorale_client import make_request
 
 from tasks.request.retrieve import submit
-from tests.support.faults.gone import FUSION_GONE, KILLED, assert_next_is_whole
-from tests.support.faults.readers import order_by, seen_of, striking, unchanged
+from tests.support.faults.lost_workers import FUSION_GONE, KILLED, assert_next_is_whole
+from tests.support.faults.observers import order_by, seen_of, striking, unchanged
 from tests.support.pipelines.failpoints import PRELOAD, arm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer

@@ -8,9 +8,9 @@ import pytest
 from chorale_client import make_request
 from chorale_client.keys import MOMENTS
 
-from tests.support.faults.gone import ALL, BM25_GONE, FUSION_GONE, KILLED
 from tests.support.faults.killed_callers import ask_and_be_killed
-from tests.support.faults.readers import order_by, seen, seen_of, striking
+from tests.support.faults.lost_workers import ALL, BM25_GONE, FUSION_GONE, KILLED
+from tests.support.faults.observers import order_by, seen, seen_of, striking
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 

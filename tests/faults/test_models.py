@@ -10,7 +10,7 @@ import pytest
 from chorale_client import Answer
 from chorale_client.keys import HEARTBEAT
 
-from tests.support.faults.readers import ROOM_MS, order_by, seen
+from tests.support.faults.observers import ROOM_MS, order_by, seen
 from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.pipelines.failpoints import PROCESS
 from tests.support.pipelines.pipeline import RunningPipeline

@@ -15,7 +15,7 @@ from ledger.breakers import FEWEST_DURATIONS
 from models.plan import Plan
 from tasks.request.retrieve import submit
 from tests.support.faults.effects import AT_ONCE_MS, REPORTED, UNREPORTED, Case, costs_only_its_branch
-from tests.support.faults.readers import asking, order_by, seen, seen_of, unchanged
+from tests.support.faults.observers import asking, order_by, seen, seen_of, unchanged
 from tests.support.pipelines import branch_faults
 from tests.support.pipelines.branch_faults import (
     DELIVERIES,

@@ -10,7 +10,7 @@ import pytest
 from chorale_client import Chorale, ServiceUnavailable, make_request
 from chorale_client.keys import ENTRY
 
-from tests.support.faults.readers import ROOM_MS, asking, audited, order_by, seen
+from tests.support.faults.observers import ROOM_MS, asking, audited, order_by, seen
 from tests.support.faults.waiting import is_whole, one_branch_is_missing
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer

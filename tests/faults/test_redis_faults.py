@@ -14,7 +14,7 @@ from chorale_client.keys import ENTRY, GENERATION
 from chorale_client.request import Request
 from redis.exceptions import RedisError
 
-from tests.support.faults.readers import asking, audited, order_by, seen
+from tests.support.faults.observers import asking, audited, order_by, seen
 from tests.support.faults.waiting import is_whole, one_branch_is_missing
 from tests.support.pipelines.failpoints import PRELOAD, arm, disarm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from ingest.read import read_documents
+from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
-from tasks.indexing.run import SourceDocuments
-from tests.support.faults.readers import order_by, seen
+from tests.support.faults.observers import order_by, seen
 from tests.support.faults.waiting import is_whole
 from tests.support.pipelines.pipeline import CORPUS, ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer

@@ -10,8 +10,8 @@ from chorale_client.keys import OUTBOX
 from chorale_client.request import Request
 
 from tasks.request.retrieve import submit
-from tests.support.faults.gone import KILLED, assert_next_is_whole
-from tests.support.faults.readers import Seen, order_by, seen, seen_of, striking, unchanged
+from tests.support.faults.lost_workers import KILLED, assert_next_is_whole
+from tests.support.faults.observers import Seen, order_by, seen, seen_of, striking, unchanged
 from tests.support.pipelines.failpoints import PRELOAD, arm, disarm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer

@@ -14,7 +14,7 @@ from chorale_client.keys import ENTRY
 from tasks.celery_surface.result_backend import part_id
 from tasks.request.retrieve import submit
 from tests.support.faults.effects import AT_ONCE_MS, REPORTED, UNREPORTED, Case, costs_only_its_branch
-from tests.support.faults.readers import asking, channels, mentions, order_by, seen, seen_of
+from tests.support.faults.observers import asking, channels, mentions, order_by, seen, seen_of
 from tests.support.pipelines.branch_faults import FORKED, QUEUE, UNSERVED, forked_worker
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
 from tests.support.waiting import until

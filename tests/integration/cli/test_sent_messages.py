@@ -19,16 +19,16 @@ from chorale_client.keys import HEARTBEAT, INDEXED, NOT_DONE, SENT, waiting_key
 import cli.indexing.by_workers
 import cli.indexing.sent_messages
 import tasks.indexing.index_tasks
+import tasks.indexing.indexing_run
 import tasks.indexing.namespace_writer
-import tasks.indexing.run
 from cli.indexing.by_workers import NotIndexed, index_by_workers
 from cli.indexing.sent_messages import SentMessages
 from cli.installation import Installation, NotRunning
 from config.settings import Settings
 from ingest.raw_documents import RawDocument, Skipped
 from models.errors import StoreUnavailable
+from tasks.indexing.indexing_run import BATCH_DOCUMENTS, SourceDocuments
 from tasks.indexing.report import IndexReport
-from tasks.indexing.run import BATCH_DOCUMENTS, SourceDocuments
 from tasks.registration import make_app
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
@@ -294,7 +294,7 @@ def test_what_an_earlier_run_sent_and_is_lost_is_sent_again(
 def test_the_messages_with_the_workers_stay_below_the_byte_limit(
     app: Celery, index: Index, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks.indexing.run, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(tasks.indexing.indexing_run, "BATCH_CHARACTERS", 1)
     pages = [page(str(number), "Moles dig. " * 1_000) for number in range(5)]
     index(pages[:1])
     sent(redis_client)

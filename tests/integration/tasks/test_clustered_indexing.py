@@ -15,9 +15,9 @@ from chorale_client.errors import InvalidRequest, UnknownRequest
 
 from ingest.raw_documents import RawDocument
 from search.protocol import Search
+from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
 from tasks.indexing.report import IndexReport
-from tasks.indexing.run import SourceDocuments
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.stores.two_engines import shared_engines, texts_and_vectors

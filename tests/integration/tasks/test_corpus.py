@@ -10,8 +10,8 @@ from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
 from ingest.raw_documents import RawDocument
+from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
-from tasks.indexing.run import SourceDocuments
 from tests.support.servers.redis_server import RedisServer
 
 

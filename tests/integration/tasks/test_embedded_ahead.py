@@ -14,8 +14,8 @@ from models.errors import WriterBusy
 from search.embedded.store import EmbeddedStore
 from tasks.indexing import embedding_ahead as embedded_ahead
 from tasks.indexing.embedding_ahead import EmbeddedAhead
+from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
-from tasks.indexing.run import SourceDocuments
 from tests.support.models.hashing_embedder import HashingEmbedder
 
 

@@ -13,8 +13,8 @@ from chorale_client import Answer
 
 from bench.collection import Collection, read_collection
 from ingest.read import read_documents
+from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
-from tasks.indexing.run import SourceDocuments
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.own_elasticsearch import ElasticsearchServer
 from tests.support.servers.redis_server import RedisServer

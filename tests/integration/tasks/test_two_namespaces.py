@@ -19,8 +19,8 @@ from pydantic_core import to_json
 from audit import queries
 from audit.database import database_url, open_database
 from ingest.raw_documents import RawDocument
+from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
-from tasks.indexing.run import SourceDocuments
 from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.support.faults.readers import Seen
+from tests.support.faults.observers import Seen
 from tests.support.pipelines.branch_faults import UNKNOWN
 
 AT_ONCE_MS = 5_000

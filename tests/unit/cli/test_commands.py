@@ -21,7 +21,7 @@ from cli.exit_codes import BY_STATUS
 from cli.terminal import counted
 from cli.views.indexing_bar import duration, note
 from models.errors import WriterBusy, WrongDeclaration
-from tasks.indexing.run import Progress
+from tasks.indexing.indexing_run import Progress
 
 ROOT = Path(__file__).parents[3]
 SUMMARIES = {name: summary for commands in PANELS.values() for name, summary in commands.items()}

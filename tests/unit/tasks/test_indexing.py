@@ -20,8 +20,8 @@ from models.errors import ManifestMismatch, PartlyWritten
 from search.embedded.store import EmbeddedStore
 from search.protocol import Search
 from tasks.indexing.batches import IndexingTarget, index_documents
+from tasks.indexing.indexing_run import Progress, SourceDocuments
 from tasks.indexing.report import IndexReport
-from tasks.indexing.run import Progress, SourceDocuments
 from tests.support.models.hashing_embedder import HashingEmbedder
 
 LONG = " ".join(f"word{n}" for n in range(60)) + "."
@@ -234,7 +234,7 @@ def test_batches_raise_the_generation_one_by_one(index: Index, store: EmbeddedSt
 
 
 def test_long_documents_end_a_batch_early(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.indexing.run.BATCH_CHARACTERS", 10)
+    monkeypatch.setattr("tasks.indexing.indexing_run.BATCH_CHARACTERS", 10)
     assert index([raw("a", "longer than ten"), raw("b", "x")]).generation == 2
 
 

@@ -18,8 +18,8 @@ from config.settings import Settings
 from ingest.raw_documents import RawDocument
 from models.documents import Manifest
 from search.embedded.store import EmbeddedStore
+from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
-from tasks.indexing.run import SourceDocuments
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
