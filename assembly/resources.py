@@ -119,7 +119,7 @@ class Resources:
 
     @property
     def threads_for_a_model(self) -> int:
-        """So many that all model processes of this machine together have no more threads than it has cores."""
+        """Threads of each model: all models on a machine together have at most as many threads as it has cores."""
         embed = {"questions", "passages"}
         dense = [branch for branch in self.pipeline.branches if embed & self._needs_of([branch.kind])]
         queues = [branch.queue for branch in dense] + ([QUEUE_FUSION] if self.pipeline.rerankers else [])

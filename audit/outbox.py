@@ -112,7 +112,7 @@ def outbox_state(client: redis.Redis) -> tuple[int, float]:
 
 
 def _envelope(branch: str, raw: bytes | str) -> dict[str, Any]:
-    """JSON that Envelope.from_wire can read; for a malformed envelope that of a failed branch."""
+    """JSON that Envelope.from_wire can read; a malformed envelope becomes that of a failed branch."""
     try:
         wire: dict[str, Any] = from_json(raw)
         if "status" in wire and all(

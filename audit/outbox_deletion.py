@@ -20,7 +20,7 @@ PAGE = 64
 """Entries that are read together; an entry of a large bulk request can have megabytes."""
 
 STREAMS = (OUTBOX, UNREADABLE)
-"""In the order in which an entry may move."""
+"""An entry can move only from the first to the second."""
 
 
 def waiting(client: redis.Redis, column: str, value: str) -> int:

@@ -27,7 +27,7 @@ class ChordPath:
     """Sends one question in each request.  Threads may share it; each waits on a connection of its own."""
 
     def __init__(self, app: Celery, resources: Resources, options: Mapping[str, Any]) -> None:
-        """`options` are those of every request."""
+        """`options` go with every request."""
         self._fanout: Fanout = app.fanout
         self._resources = resources
         self._options = options

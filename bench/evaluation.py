@@ -46,7 +46,7 @@ class Evaluation:
     documents: int
     questions: int
     figures: Mapping[str, Mapping[str, float]]
-    """By run and measure."""
+    """Mean values, by run and measure."""
     faults: Mapping[str, int]
     """Questions whose answer was degraded or failed, by run and reason (`rrf: search.hyde timeout`)."""
 

@@ -61,7 +61,7 @@ class PlainChord:
     """Sends each request as a chord and waits for its result; threads may share it."""
 
     def __init__(self, resources: Resources, options: Mapping[str, Any]) -> None:
-        """`options` are those of every request."""
+        """`options` go with every request."""
         self._resources, self._options = resources, options
         self._app = make_app(resources)
 

@@ -25,7 +25,7 @@ class Timing:
     """The times of all rounds of one variant."""
 
     latencies_ms: list[float] = field(default_factory=list)
-    """Of the requests that were answered."""
+    """One value for each request that was answered."""
     wall_s: float = 0.0
     """Also waits for the requests that hung."""
     hung: int = 0

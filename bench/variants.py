@@ -25,7 +25,7 @@ CHORD_PROCESSES = (*CHORD_WORKERS, SWEEPER)
 
 
 def make_variants(resources: Resources, options: Mapping[str, Any]) -> list[Variant]:
-    """`options` are those of every request."""
+    """`options` go with every request."""
     app = make_app(resources)
     options = {**options, "timeout_s": TIMEOUT_S}
     cached = ChordPath(app, resources, options)

@@ -31,7 +31,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "doctor": "Look for what is wrong, and say how to mend it; nothing is changed.",
         "backup": "Copy documents, vectors and audit trail into a folder; searches and indexing go on meanwhile.",
         "restore": "Put a backup into CHORALE_HOME, where nothing may run meanwhile.",
-        "audit": "What was asked and answered: the audit trail.",
+        "audit": "Show and delete past requests and answers: the audit trail.",
     },
     "Measure": {
         "eval": "Index a judged collection and measure every branch and configuration on its questions.",

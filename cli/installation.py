@@ -35,7 +35,7 @@ class Installation:
 
     settings: Settings
     redis_url: str | None
-    """None where none is configured and no `chorale up` runs on this home."""
+    """None if no address is configured and no `chorale up` runs on this home."""
 
     @cached_property
     def pipeline(self) -> Pipeline:

@@ -29,7 +29,7 @@ def check_namespace(value: str) -> None:
 
 
 def known(store: Writes, namespace: str) -> NamespaceState | None:
-    """None where the store has no such namespace."""
+    """The state of this namespace; None if the store has no such namespace."""
     return next((state for state in store.namespaces() if state.name == namespace), None)
 
 

@@ -84,7 +84,7 @@ class Choices(Declared):
     branches: tuple[str, ...] | None = Field(None, min_length=1, strict=False)
     """The branches to ask; None: all."""
     weights: dict[str, Weight] | None = None
-    """By branch; replaces the branch's own."""
+    """Weights by branch; they replace the branches' own weights."""
     fold: bool = True
     """Fold exact copies and near-duplicates into the best one."""
     timeout_s: float | None = Field(None, ge=0.05, le=60)
@@ -120,7 +120,7 @@ class Pipeline:
 
     @property
     def timeouts_s(self) -> dict[str, float]:
-        """The time of each configuration that declares one; `""` is that of the default configuration."""
+        """`timeout_s` of each configuration that declares it; the key `""` is for the default configuration."""
         named = {name: one.timeout_s for name, one in self.configurations.items() if one.timeout_s}
         default = named.get(self.default_configuration)
         return named if default is None else {**named, "": default}

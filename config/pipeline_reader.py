@@ -59,7 +59,7 @@ class _Boosts(Declared):
     recency_step: bool = False
     max_places: int = Field(5, ge=0, le=1_000)
     unbounded: bool = False
-    """TOML has no null: true stands for `max_places` None."""
+    """True means `max_places` None, because TOML has no null."""
 
     def resolved(self) -> BoostPlan:
         plain = self.model_dump(exclude={"unbounded", "max_places"})

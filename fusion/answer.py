@@ -126,9 +126,9 @@ class Pages:
     """The fused questions of a request with their texts, and what was noted while they were made."""
 
     fused: Mapping[int, FusedQuestion] = field(default_factory=dict)
-    """By the question's place in the request."""
+    """Key: the question's place in the request."""
     texts: Mapping[str, PassageText] | None = None
-    """By passage id; None where texts were not fetched at all, for which `degraded` has the reason."""
+    """Key: passage id.  None if no texts were fetched; `degraded` then has the reason."""
     stages: Sequence[StageNote] = ()
     degraded: Sequence[Degradation] = ()
 

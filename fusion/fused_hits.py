@@ -73,7 +73,7 @@ class FusedQuestion:
     texts: Mapping[str, PassageText] = field(default_factory=dict)
     """The texts that came with the rankings, by passage id."""
     score_kind: str | None = None
-    """The scale of the scores; None: that of the fusion method."""
+    """The scale of the scores; None: the scale of the fusion method."""
 
 
 def coverage(hits: Sequence[FusedHit], group_of: Mapping[str, str]) -> float:

@@ -45,7 +45,7 @@ _FAILURES: Mapping[int, type[StageFailure]] = {
     408: StoreTimeout,
     422: NotConfigured,
 }
-"""By HTTP status; all other statuses are StoreUnavailable."""
+"""The failure for each HTTP status; all other statuses become StoreUnavailable."""
 _PASSING = frozenset({408, 409, 425, 429})
 """Statuses that are retried, as are those from 500 on."""
 _TELLING = frozenset({402, 429})

@@ -15,7 +15,7 @@ Pair = tuple[str, str]
 
 class PairRow(NamedTuple):
     ids: list[int]
-    """With special tokens."""
+    """Token ids, with special tokens."""
     segments: list[int]
     """The tokenizer's token types: usually 0 for the question's pieces, 1 for the passage's."""
 

@@ -155,7 +155,7 @@ class Splitter:
         return kind.from_callback(self._size, capacity)
 
     def _excess(self, document: RawDocument, path: tuple[str, ...], start: int, end: int) -> int:
-        """By how many pieces the embedder's input for this passage exceeds the limit."""
+        """Number of pieces by which the embedder's input for this passage exceeds the limit."""
         text = document.text[start:end].strip()
         too_long = len(text) - CHARACTERS_PER_PIECE * self.max_pieces
         if too_long > 0:

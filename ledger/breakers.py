@@ -136,7 +136,7 @@ class Breakers:
         return tuple(Turned(name.decode(), word == b"opened") for name, word in turned)
 
     def p95_ms(self, branches: Sequence[str]) -> dict[str, int | None]:
-        """By branch, the 95th percentile of the time from acceptance to answer; None: too few answers are known.  The
+        """The 95th percentile of the time from acceptance to answer, by branch; None: too few answers are known.  The
         figures are at most a second old."""
         now_s = time.monotonic()
         with self._lock:

@@ -20,7 +20,7 @@ class Part:
     resend_after_ms: int
     message: bytes = b""
     hedge_after_ms: int | None = None
-    """Without an answer by then the part is sent again, as attempt 2.  None: never."""
+    """Time after which a part without an answer is sent again, as attempt 2.  None: never."""
     is_decisive: bool = False
     """The failure of this branch ends the wait for the others."""
 
@@ -53,7 +53,7 @@ class Entry:
     request: bytes
     plan: bytes | None
     envelopes: Mapping[str, bytes]
-    """By branch.  A failure stands here too while a second attempt is out."""
+    """Envelopes by branch.  A failure is kept here too while a second attempt is out."""
     started: frozenset[str]
     """The branches that a worker started."""
     decided_by: str | None

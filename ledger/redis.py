@@ -106,7 +106,7 @@ class RedisLedger:
         self._run("hasten", [entry_key(request_id), MOMENTS], [request_id])
 
     def sweep(self, sweeper: str, *, most: int = 64) -> Sweep:
-        """What is due in at most `most` requests, leased to this sweeper."""
+        """The actions that are due in at most `most` requests, which are leased to this sweeper."""
         first, *actions = self._run("sweep", [MOMENTS, SWEEPER], [sweeper, most])
         if int(first) == -2:
             return Sweep((), None, is_acting=False)

@@ -75,7 +75,7 @@ state_table = Table(
     Column("store", Text, nullable=False),
     Column("document_id", Text, nullable=False),
     Column("state", Text, nullable=False),  # written, failed
-    Column("reason", Text, nullable=False),  # of a failure, else empty
+    Column("reason", Text, nullable=False),  # the reason of a failure, else empty
     Column("sequence", BigInteger, nullable=False),
     PrimaryKeyConstraint("namespace_id", "store", "document_id"),
 )

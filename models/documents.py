@@ -37,7 +37,7 @@ class Passage:
     """Offset of `text` in the document's text, in characters."""
     end: int = 0
     vector: Vector | None = None
-    """Of unit length; None before the passage is embedded."""
+    """A vector of unit length; None before the passage is embedded."""
 
 
 @dataclass(frozen=True, slots=True)

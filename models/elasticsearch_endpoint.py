@@ -36,7 +36,7 @@ class ElasticsearchEndpoint(BaseModel):
     password_env: Variable | None = None
     """The environment variable with the password."""
     ca_file: str | None = None
-    """Certificates (PEM) to verify the server's with.  Not set: those of the system."""
+    """Certificates (PEM) that verify the server's certificate.  Not set: the system's certificates."""
     client_cert_file: str | None = None
     """Client certificate (PEM) for a server that asks for one."""
     client_key_file: str | None = None

@@ -53,7 +53,7 @@ class BranchKind:
     """A `branches.part.Part` -> a ranking for each of its questions.  The branch fails with the reason of a StageFailure."""
     options: Options = field(default_factory=dict)
     needs: frozenset[Need] = frozenset()
-    """What it uses of its process; a worker loads it before the first request."""
+    """Parts of the process that the branch uses; a worker loads them before the first request."""
     variants: frozenset[str] = frozenset()
     """The kinds of variants that a language model writes for it, if its options are an ExpansionOptions."""
     options_in_plan: bool = True

@@ -37,7 +37,7 @@ class HttpEndpoint(BaseModel):
     """The header with the key, unless `params` or `body` contain `{key}`."""
     key_prefix: str = "Bearer "
     ca_file: str | None = None
-    """Certificates (PEM) to verify the server's with. Not set: those of the system."""
+    """Certificates (PEM) that verify the server's certificate. Not set: the system's certificates."""
 
     hits: JsonPath | None = None
     """Path of the list of hits. Not set: the answer itself is the list. The paths below start at a hit."""
@@ -66,7 +66,7 @@ class HttpEndpoint(BaseModel):
     timeout_s: float = Field(10, ge=0.05, le=60)
     """Longest wait for a whole answer; a request with less time left waits less."""
     max_hits: int = Field(50, ge=1, le=1_000)
-    """Maximum number of hits that are read, and of `{depth}`."""
+    """Maximum number of hits that are read; also the maximum of `{depth}`."""
     max_bytes: int = Field(2_000_000, ge=1_000, le=50_000_000)
     """Maximum size of an answer."""
     text_chars: int = Field(2_000, ge=0, le=100_000)

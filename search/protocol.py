@@ -153,7 +153,7 @@ class Holds(WritesDocuments, Protocol):
     def held(
         self, namespace: str, document_ids: Iterable[str], *, source: str | None = None
     ) -> dict[str, str]:
-        """Revision by id of those of these documents that exist; with `source`, only those indexed from it."""
+        """Revisions by id, for the documents that exist; with `source`, only for documents indexed from it."""
         ...
 
     def near_duplicate_rows(self, namespace: str) -> AbstractContextManager[NearDuplicateRows]:

@@ -25,7 +25,7 @@ class ListingOptions(Declared):
     @classmethod
     def _is_metadata(cls, value: str) -> str:
         if value in ("document_id", "source"):
-            raise ValueError(f"{value!r} is no metadata, though filters know it")
+            raise ValueError(f"{value!r} is no metadata, although filters accept it")
         return value
 
 

@@ -110,7 +110,7 @@ class NotEmbedded(StageFailure):
 
 
 def search_hyde(part: Part) -> list[Ranking]:
-    """If no question has a vector, the failure is raised: that of feedback, or the model's if nothing replaces it."""
+    """If no question has a vector, raises feedback's failure, or the model's if `fallback` is `none`."""
     from branches.language_model import note_failures, worst
 
     started = part.clock()

@@ -18,9 +18,9 @@ class KeptFiles:
     corpora: Mapping[str, Path]
     """Folders of the embedded stores; two stores may share one."""
     table: Path | None
-    """Of the table of documents; None where there is none, or PostgreSQL has it."""
+    """The database of the table of documents; None if there is none, or if PostgreSQL has it."""
     trail: Path | None
-    """Of the audit trail."""
+    """The database of the audit trail; None if PostgreSQL has it."""
     servers: Mapping[str, str]
     """The kinds of the stores that servers hold, by their names."""
     in_postgresql: tuple[str, ...]
@@ -32,7 +32,7 @@ class KeptFiles:
 
     @property
     def elsewhere(self) -> list[str]:
-        """What no backup of ours holds, a sentence each."""
+        """One sentence for each kind of data that `chorale backup` does not copy."""
         said = []
         if self.in_postgresql:
             named = " and ".join(self.in_postgresql)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 audit = typer.Typer(
     name="audit",
-    help="What was asked and answered: the audit trail.",
+    help="Show and delete past requests and answers: the audit trail.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -34,7 +34,7 @@ class NoTrail(ServiceError):
 
 @audit.command()
 def last(
-    n: Annotated[int, typer.Argument(metavar="[N]", min=1, max=10_000, help="How many.")] = 10,
+    n: Annotated[int, typer.Argument(metavar="[N]", min=1, max=10_000, help="Number of requests.")] = 10,
     as_json: AsJson = False,
 ) -> None:
     """List the last requests, newest first.
@@ -61,7 +61,7 @@ def last(
 
 @audit.command()
 def show(
-    request_id: Annotated[str, typer.Argument(metavar="ID", help="The request's id, or how it begins.")],
+    request_id: Annotated[str, typer.Argument(metavar="ID", help="The request's id, or its beginning.")],
     as_json: AsJson = False,
 ) -> None:
     """Show everything about one request: questions, branches, hits; with `--json` every candidate of every branch.
@@ -98,7 +98,7 @@ def prune(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete what was asked longer ago than this.
+    """Delete requests that are older than --older-than.
 
     Examples:
 
@@ -127,7 +127,7 @@ def prune(
 @audit.command()
 def erase(
     request: Annotated[
-        str | None, typer.Option(metavar="ID", help="This request, by its id or how that begins.")
+        str | None, typer.Option(metavar="ID", help="This request, by its id or the beginning of its id.")
     ] = None,
     correlation: Annotated[
         str | None, typer.Option(metavar="ID", help="Every request with this correlation id.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def backup(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to; it is made.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to create for the backup.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the backup that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +42,7 @@ def backup(
 
 
 def restore(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `chorale backup` wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that `chorale backup` wrote.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the data that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:

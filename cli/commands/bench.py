@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NAMESPACE = "bench"
 WATERFALL_REQUESTS = 50
 ATTEMPTS_TO_WARM = 4
-"""Each takes up to `bench.variants.TIMEOUT_S`."""
+"""Maximum warm-up requests; each takes up to `bench.variants.TIMEOUT_S`."""
 
 bench = typer.Typer(
     help="Measure the speed of this machine's pipeline.", no_args_is_help=True, rich_markup_mode="markdown"
@@ -40,9 +40,9 @@ def _bench() -> None:
 
 @bench.command("latency")
 def latency(
-    questions: Annotated[int, typer.Option(min=3, help="How many for each number in flight.")] = 300,
+    questions: Annotated[int, typer.Option(min=3, help="Questions for each number in flight.")] = 300,
     documents: Annotated[
-        int | None, typer.Option(min=100, help="Take the first so many documents of the demo's corpus only.")
+        int | None, typer.Option(min=100, help="Index only this many documents of the demo's corpus.")
     ] = None,
     pipeline: Annotated[
         Path | None,

@@ -11,7 +11,7 @@ from cli.options import AsJson
 
 def delete(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Document ids, as hits have them.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where from.")] = "default",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Their namespace.")] = "default",
     as_json: AsJson = False,
 ) -> None:
     """Delete documents from a namespace; ids that are not there do no harm and are counted.

@@ -25,9 +25,9 @@ def evaluate(
         Path,
         typer.Argument(help="A collection in the BEIR layout: corpus.jsonl, queries.jsonl, qrels/."),
     ],
-    split: Annotated[str, typer.Option(help="Which judgements: `qrels/<split>.tsv`.")] = "test",
+    split: Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")] = "test",
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Ask the first so many judged questions only.")
+        int | None, typer.Option(min=1, help="Ask only this many judged questions, the first ones.")
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document and nothing else.")

@@ -25,7 +25,7 @@ class OtherSources(ServiceError):
 
 def index(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where to.")] = "default",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Target namespace.")] = "default",
     source: Annotated[
         str | None,
         typer.Option(
@@ -46,7 +46,9 @@ def index(
     ] = "path",
     map_: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="OURS=THEIRS", help="What the files call a field; may be given again."),
+        typer.Option(
+            "--map", metavar="OURS=THEIRS", help="Our field = its name in the files; may be repeated."
+        ),
     ] = None,
     where: Annotated[
         Literal["workers", "here"] | None,

@@ -179,7 +179,7 @@ def deactivate(namespace: Name, as_json: AsJson = False) -> None:
     closing = {name: store.deactivate for name, store in stores.items() if hasattr(store, "deactivate")}
     if not closing:
         kinds = ", ".join(f"{name} ({installation.pipeline.stores[name].kind})" for name in stores)
-        raise NotConfigured(f"no store here closes namespaces, those of kind weaviate do; there are: {kinds}")
+        raise NotConfigured(f"no store here can close namespaces (kind weaviate can); there are: {kinds}")
     for deactivate_in_store in closing.values():
         deactivate_in_store(namespace)
     if as_json:

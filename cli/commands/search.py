@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def search(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Which documents.")] = "default",
-    top_k: Annotated[int, typer.Option("--top-k", "-k", help="How many hits, 1 to 1,000.")] = 5,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace to search.")] = "default",
+    top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of hits, 1 to 1,000.")] = 5,
     configuration: Annotated[
         str | None,
         typer.Option("--configuration", "-c", help="A named set of ranking choices of the pipeline."),

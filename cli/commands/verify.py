@@ -18,7 +18,7 @@ KINDS = ("missing", "outdated", "incomplete", "surplus")
 
 
 def verify(
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Which one.")] = "default",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace to compare.")] = "default",
     check: Annotated[bool, typer.Option("--check", help="Compare only, and mend nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -64,7 +64,7 @@ RULES = (
         "a replaced process would be killed while it loads its model, again and again",
         holds=lambda value: isinstance(value, int | float) and value >= 120,
     ),
-    Rule("task_create_missing_queues", False, "a misspelt queue would be one that nobody reads"),
+    Rule("task_create_missing_queues", False, "no worker would read a misspelt queue"),
     Rule(
         "worker_deduplicate_successful_tasks", False, "a part that comes again after a crash is never counted"
     ),

@@ -34,7 +34,7 @@ class BenchInstallation:
             (self.supervisor.resume if name in processes else self.supervisor.pause)(name)
 
     def pids(self, processes: Sequence[str]) -> dict[str, int]:
-        """Process ids of these and of Redis, by name."""
+        """Process ids of these processes and of Redis, by name."""
         running = (*processes, REDIS)
         return {name: pid for name, pid in self.supervisor.pids().items() if name in running}
 

@@ -70,7 +70,7 @@ def worker_children(settings: Settings, pipeline: Pipeline, environment: Mapping
 
 
 def worker_environment(redis_url: str, home: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """The variables that workers get beside those of this process, which are `given`."""
+    """The variables that workers get in addition to those of this process (`given`)."""
     paths = [str(_ROOT), *filter(None, [given.get("PYTHONPATH")])]
     return {
         "CHORALE_REDIS_URL": redis_url,

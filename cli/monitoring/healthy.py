@@ -17,7 +17,7 @@ QUESTIONS = ("alive", "ready")
 
 
 def complaint(question: str, name: str) -> str | None:
-    """Why the worker `name` is not alive, or not ready; None where it is, or where `alive` cannot be told.
+    """Why the worker `name` is not alive, or not ready; None if it is, or if nobody can tell whether it is alive.
 
     `question` is one of QUESTIONS.
     """

@@ -28,7 +28,7 @@ class Heartbeat:
     tasks: tuple[str, ...] = ()
     """Ids of the tasks that it works on."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What `tasks.worker.self_report` says; empty until the process is ready."""
+    """The report of `tasks.worker.self_report`; empty until the process is ready."""
 
 
 def read_heartbeats(client: redis.Redis) -> list[Heartbeat]:
@@ -77,7 +77,7 @@ class RedisHeartbeats:
         self._server = server
 
     def __call__(self, names: Sequence[str]) -> Mapping[str, Heartbeat | None]:
-        """By name; a process without a heartbeat is left out, None means that nothing is known of it."""
+        """Heartbeats by name.  A process without a heartbeat is left out; None: it is unknown whether there is one."""
         workers = [name for name in names if name != self._server]
         try:
             now_ms = _now_ms(self._client)

@@ -1,4 +1,4 @@
-"""What became of documents that were indexed, on a terminal and in JSON."""
+"""Shows the report of an indexing run on a terminal and in JSON."""
 
 from __future__ import annotations
 

@@ -31,14 +31,14 @@ class ProtocolConstants:
     replan_share: float = 0.5
     """A follower with less than this share of its time left takes an incomplete answer instead of a new plan."""
     shortest_fusion_ms: int = 20
-    """A fusion that begins after its time is over still has so long before the sweeper ends the request."""
+    """Time that even a late fusion has before the sweeper ends the request."""
     longest_finish_reserve_ms: int = 60
     finish_reserve_percent: int = 20
-    """Of `timeout_s`, at most `longest_finish_reserve_ms`: kept at the end for the terminal write."""
+    """Share of `timeout_s` that is kept for the terminal write; at most `longest_finish_reserve_ms`."""
     default_outbox_limit: int = 10_000
-    """How many ended requests may wait for the audit tables, where the workers published no other limit."""
+    """Maximum ended requests that wait for the audit tables, unless the workers published another limit."""
     brief_from_share: float = 0.5
-    """From this share of the limit on, entries of the outbox leave out the candidates of the branches."""
+    """When this share of the limit is reached, new entries of the outbox leave out the candidates of the branches."""
 
 
 PROTOCOL = ProtocolConstants()

@@ -117,10 +117,12 @@ class Consequence:
 
 
 REASONS: dict[Reason, Consequence] = {
-    Reason.NOT_DECLARED: Consequence(False, True, False, "nothing of that kind in this configuration"),
-    Reason.RULE: Consequence(False, True, False, "a skip rule said no"),
-    Reason.ADAPTIVE: Consequence(False, True, False, "fewer candidates than asked, chosen before starting"),
-    Reason.NOT_CONFIGURED: Consequence(True, False, False, "declared, without what it needs"),
+    Reason.NOT_DECLARED: Consequence(False, True, False, "this configuration declares nothing of that kind"),
+    Reason.RULE: Consequence(False, True, False, "a skip rule decided against it"),
+    Reason.ADAPTIVE: Consequence(
+        False, True, False, "fewer candidates than asked for; the number was chosen before the start"
+    ),
+    Reason.NOT_CONFIGURED: Consequence(True, False, False, "it is declared, but lacks what it needs"),
     Reason.MODEL_MISSING: Consequence(True, False, True, "model not there, or not loaded yet"),
     Reason.TIMEOUT: Consequence(True, False, True, "started and did not end before its limit"),
     Reason.NOT_STARTED: Consequence(True, False, True, "the limit came before a worker took it"),
@@ -128,7 +130,7 @@ REASONS: dict[Reason, Consequence] = {
     Reason.OVERLOAD: Consequence(True, False, True, "refused by admission"),
     Reason.CANCELLED: Consequence(True, False, False, "by the caller"),
     Reason.UNAVAILABLE: Consequence(True, False, True, "the store or server did not answer"),
-    Reason.BREAKER_OPEN: Consequence(True, False, True, "not tried, since it failed lately"),
+    Reason.BREAKER_OPEN: Consequence(True, False, True, "not tried, because it failed lately"),
     Reason.BAD_INDEX: Consequence(
         True, False, False, "missing or damaged index, wrong mapping, unknown namespace"
     ),

@@ -118,7 +118,7 @@ class Connection:
     def __init__(self, endpoint: ElasticsearchEndpoint, *, api_key: str | None, password: str | None) -> None:
         self.endpoint = endpoint
         self.address = ", ".join(endpoint.addresses)
-        """For error messages."""
+        """All addresses, for error messages."""
         given = {
             "api_key": api_key,
             "basic_auth": None if endpoint.username is None else (endpoint.username, password or ""),
@@ -178,7 +178,7 @@ class Connection:
         return ThreadPoolExecutor(self.endpoint.connections, thread_name_prefix="elasticsearch")
 
     def bulk_client(self) -> Elasticsearch:
-        """For the bulk helper, which retries by itself."""
+        """A client for the bulk helper, which retries by itself."""
         return self._client.options(
             request_timeout=self.endpoint.write_timeout_s, max_retries=2, retry_on_status=(502, 503, 504)
         )

@@ -74,7 +74,7 @@ def translated(address: str) -> Iterator[None]:
 
 @contextmanager
 def readable(address: str) -> Iterator[None]:
-    """For reading an answer: an unexpected structure becomes InvalidAnswer."""
+    """While an answer is read, an unexpected structure becomes InvalidAnswer."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:

@@ -116,7 +116,7 @@ def _terms(field: str, values: Sequence[str]) -> Iterator[Clause]:
 
 
 def _equals(field: str, wanted: object) -> Iterator[Clause]:
-    """Clauses of which one has to hold."""
+    """Clauses; at least one must hold."""
     if wanted is None or wanted != wanted:
         return
     yield {"term": {FACETS: same_value(field, wanted)}}
@@ -131,7 +131,7 @@ def _equals(field: str, wanted: object) -> Iterator[Clause]:
 
 
 def _contains(field: str, wanted: object) -> Iterator[Clause]:
-    """Clauses of which one has to hold; none for a part that is longer than a server takes."""
+    """Clauses; at least one must hold.  No clause for a part that is longer than a server accepts."""
     if not isinstance(wanted, str):
         yield from _equals(field, wanted)
         return

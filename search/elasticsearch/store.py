@@ -102,7 +102,7 @@ class ElasticsearchStore(NamespaceLifecycle):
         return self._lookup.using(namespace, timeout_s, lambda call: lookups.revisions(call, source))
 
     def _deadline(self) -> Deadline:
-        """For calls without a time limit of their own."""
+        """The deadline of calls that have no time limit of their own."""
         return self._connection.deadline(self._connection.endpoint.timeout_s)
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class EmbeddedOptions(Declared):
     folder: str = Field("corpus", min_length=1, pattern=r"^[^\\0]+$")
-    """Where it keeps its documents: absolute, or inside the installation's folder."""
+    """The folder of its documents: an absolute path, or a path inside the installation's folder."""
 
 
 def open_embedded(

@@ -63,14 +63,14 @@ class Scale:
         return _term(self.kind, field, f"{code.rstrip('0')}=")
 
     def above(self, field: str, code: str) -> Iterator[str]:
-        """Terms of which every greater value has one, and no other value has any."""
+        """Terms that select the greater values: each greater value has one of them, other values have none."""
         full = code.ljust(self.width, "0")
         for place, digit in enumerate(full):
             for greater in self.alphabet[self.alphabet.index(digit) + 1 :]:
                 yield _term(self.kind, field, full[:place] + greater)
 
     def below(self, field: str, code: str) -> Iterator[str]:
-        """Terms of which every smaller value has one, and no other value has any."""
+        """Terms that select the smaller values: each smaller value has one of them, other values have none."""
         short = code.rstrip("0")
         for place, digit in enumerate(short):
             # The values that end here, followed only by zeros.
@@ -99,7 +99,7 @@ def same_text(field: str, text: str) -> str:
 
 
 def same_other(field: str, value: object) -> str:
-    """Of true, false, and any value that is neither text nor number."""
+    """The term of true, of false, and of any value that is neither text nor number."""
     return _hashed("j", field, json.dumps(value, sort_keys=True, default=repr))
 
 

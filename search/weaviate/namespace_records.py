@@ -88,7 +88,7 @@ async def find(client: Client, endpoint: WeaviateEndpoint, name: str) -> Entry |
 
 
 async def entry(client: Client, endpoint: WeaviateEndpoint, name: str) -> Entry:
-    """The record, or that of a namespace that never existed."""
+    """The record; a new one if the namespace never existed."""
     return await find(client, endpoint, name) or Entry(name, 0, None, tenant=name)
 
 

@@ -128,7 +128,7 @@ async def by_both(
 
 
 _Ask = Callable[[FilterReturn, int], Awaitable[list[Hit]]]
-"""At most so many passages that pass the filter, best first."""
+"""Returns at most this many passages that pass the filter, best first."""
 
 
 async def _rankings(

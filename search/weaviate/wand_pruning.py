@@ -36,7 +36,7 @@ class Pruning:
         self._asked_s = 0.0
 
     async def least_hits(self) -> int:
-        """The number of passages that a text search has to ask for, so that none of the best are missing."""
+        """Minimum number of passages to ask for in a text search; with fewer, some of the best can be missing."""
         if self._prunes is None:
             await asyncio.shield(self._asked())
         elif time.monotonic() - self._asked_s > _ASK_AGAIN_S:

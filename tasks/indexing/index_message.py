@@ -33,7 +33,7 @@ documents."""
 
 @dataclass(slots=True)
 class IndexMessage:
-    """One message of `chorale.index`, and who is told what became of it."""
+    """One message of `chorale.index`; reports its result to the caller that waits."""
 
     task: Any
     namespace: str
@@ -72,7 +72,7 @@ class IndexMessage:
         return told is not None and from_json(cast("bytes", told)).get("handed_in") == self.handed_in
 
     def failed(self, error: Exception) -> None:
-        """Put the message back if waiting helps; else the caller is told the error."""
+        """Put the message back if waiting helps; otherwise tell the caller the error."""
         said = str(error)[:500] or type(error).__name__
         if isinstance(error, PASSING) and not self._is_old():
             log.warning("not indexed yet", **self.context, error=said)
@@ -100,7 +100,7 @@ class IndexMessage:
         return self.handed_in is not None and now_s - self.handed_in / 1_000_000 > KEPT_S
 
     def _put_back(self) -> None:
-        """To the end of its queue.
+        """Put the message at the end of its queue.
 
         The broker has the new message before this one is acknowledged: a message may come twice, and is never lost.
         """

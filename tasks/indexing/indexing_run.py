@@ -20,7 +20,7 @@ class SourceDocuments:
     """The documents of one source that are to be indexed."""
 
     items: Iterable[RawDocument | Skipped]
-    """A sequence where all of them are known beforehand, such as those of a message."""
+    """A sequence if all documents are known beforehand, as in a message."""
     source: str
     prune: bool = False
     """Whether `items` are the whole source: its other documents are deleted at the end of the run."""
@@ -45,7 +45,7 @@ class Progress:
     """Embedded so far."""
     passages_per_s: float
     remaining_s: float | None
-    """None where the number of documents is not known, or none of them was new yet."""
+    """None if the number of documents is not known, or if no new document has come yet."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class IndexingRun:
 
     documents: SourceDocuments
     known: Mapping[str, str]
-    """Revision by document id that the store has: of the whole source, or of the ids that are handed in."""
+    """The store's revisions by document id: for the whole source, or for the ids that are handed in."""
     progress: Callable[[Progress], None] | None = None
     report: IndexReport = field(default_factory=IndexReport)
     _began_s: float = field(default_factory=time.monotonic)

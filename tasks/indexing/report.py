@@ -1,4 +1,4 @@
-"""What became of documents that were indexed or deleted.
+"""The results for documents that were indexed or deleted.
 
 The one report of the service.  On the wire it is the outcome of a message, which `chorale_client.indexed.Indexed` reads
 for callers, who know no `Skipped`.
@@ -17,7 +17,7 @@ _COUNTS = ("added", "replaced", "unchanged", "deleted", "passages")
 
 @dataclass(slots=True)
 class IndexReport:
-    """What became of the documents of one run, or of one message."""
+    """The results for the documents of one run, or of one message."""
 
     added: int = 0
     replaced: int = 0

@@ -66,7 +66,7 @@ def breakers_of(branch: BranchPlan) -> tuple[str, str]:
 
 
 def fails_policy(request: Request, plan: Plan, missing: Iterable[str]) -> bool:
-    """Whether the request is `failed` without these branches, though all others answer."""
+    """Whether the request is `failed` without these branches, even if all others answer."""
     without = set(missing)
     others = {
         branch.name: Envelope(branch.name, EnvelopeStatus.OK)

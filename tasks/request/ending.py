@@ -46,7 +46,7 @@ class Ender:
     """Longest wait for texts."""
     has_reranker: bool
     missing: Callable[[Snapshot], tuple[Degradation, ...]]
-    """What the answer lacks because this one ends it."""
+    """What the answer lacks because this process ends it."""
 
 
 def _not_fused_in_time(entry: Snapshot) -> tuple[Degradation, ...]:

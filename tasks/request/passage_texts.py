@@ -23,7 +23,7 @@ log = get_logger("chorale.texts")
 @dataclass(frozen=True, slots=True)
 class Fetched:
     texts: dict[str, PassageText] | None = None
-    """By passage id; None where no text is needed, or none could be fetched."""
+    """Texts by passage id; None if no text is needed, or if none could be fetched."""
     note: StageNote | None = None
     why: Degradation | None = None
     """Why texts are missing."""

@@ -36,7 +36,7 @@ _NOT_IN_KEY = frozenset(
 
 
 _NOT_WANTED = StageNote(Stage.RERANK, StageStatus.SKIPPED, detail=Reason.RULE).to_wire()
-"""For a declared reranker that the request does not want."""
+"""The note for a declared reranker that the request does not want."""
 
 
 QUESTION_MS = 2.5

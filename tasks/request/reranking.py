@@ -36,7 +36,7 @@ reserve is over, the sweeper takes the request."""
 
 class RerankedPages(NamedTuple):
     pages: dict[int, FusedQuestion]
-    """By the question's place in the request."""
+    """Key: the question's place in the request."""
     note: StageNote
     why: Degradation | None
     """Why hits were not reranked."""

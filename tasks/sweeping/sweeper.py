@@ -94,7 +94,7 @@ class Sweeper:
             send_again(self._resources.ledger, self._fanout, action)
 
     def _plan_all(self) -> None:
-        """In a thread of its own: reading models' fingerprints, or a silent database, must not delay the ends."""
+        """Runs in its own thread: reading fingerprints of models, or a silent database, must not delay the ends."""
         while (request_id := self._to_plan.get()) is not None:
             try:
                 plan_accepted(self._resources, self._fanout, request_id)

@@ -21,9 +21,9 @@ log = get_logger("chorale.backlog")
 AT_ONCE = 1_000
 """Messages read in one trip: about a megabyte."""
 MOST_KEPT = 1_000
-"""With so many messages of waiting requests, the worker begins to work."""
+"""When it finds this many messages of requests that still wait, the worker stops looking and begins to work."""
 MOST_LOST = 20
-"""If the end of the queue has changed so often in a row, other workers serve the queue, and it is left to them."""
+"""After this many changes of the queue's end in a row, the worker leaves the queue to the workers that serve it."""
 LIMIT_S = 30.0
 """Longest delay of a start; a million messages take about twenty seconds."""
 WELL_FOR_S, SEEN_WITHIN_S = 0.3, 2.0

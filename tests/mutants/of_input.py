@@ -31,7 +31,7 @@ PROMISES = (
         "tests/faults/test_bad_input.py::test_the_client_refuses_it_and_sends_nothing",
     ),
     Mutant(
-        "An answer has a largest size, and says so where it was cut",
+        "No answer exceeds the size limit, and a shortened answer says that it was cut",
         "fusion/bounded.py",
         "    if size <= limit_bytes:",
         "    if True:",

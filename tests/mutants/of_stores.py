@@ -132,7 +132,7 @@ PROMISES = (
         "tests/integration/search/several_stores/test_store.py::test_every_store_shows_a_batch_under_one_generation",
     ),
     Mutant(
-        "`chorale verify` finds and repairs what a store lost, changed or has too much",
+        "`chorale verify` finds and repairs what a store lost, changed or has in excess",
         "search/several_stores/verifying.py",
         "            outdated += [name for name in wanted.keys() & shown.keys() if wanted[name] != shown[name]]",
         "",
