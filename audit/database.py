@@ -79,7 +79,7 @@ def _follow_the_file(engine: Engine, path: Path, *, must_exist: bool) -> None:
     def compare(_connection: object, record: Any, _proxy: object) -> None:
         before = record.info["file"] = record.info["file"] or _identity(path)
         if before != _identity(path):
-            raise DisconnectionError(f"the file {path} is gone, or is another one")
+            raise DisconnectionError(f"the file {path} is gone, or was replaced by another file")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

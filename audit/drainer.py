@@ -212,5 +212,5 @@ def cause(error: Exception) -> str:
 
 
 def back_off_s(failures: int) -> float:
-    """The pause after so many consecutive failures, with jitter so that drainers do not retry together."""
+    """The pause after this many consecutive failures; its jitter keeps drainers from retrying together."""
     return min(LONGEST_BACK_OFF_S, BACK_OFF_S * 2.0 ** min(failures, 16)) * random.uniform(0.5, 1.0)

@@ -32,7 +32,7 @@ class Generators:
         self._lock = threading.Lock()
 
     def options(self, branch: str) -> Endpoint | None:
-        """As this process's pipeline file declares them; None for a branch that cannot ask a model, or is not declared."""
+        """The branch's options in this process's pipeline file; None if it cannot ask a model, or is not declared."""
         return self._options.get(branch)
 
     def of(self, branch: str) -> CachedTexts:

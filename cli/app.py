@@ -40,7 +40,7 @@ def run() -> None:
         finally:
             sys.stdout.flush()
     except Exception as error:
-        # Imported here: it knows the errors of Redis and of the client, which a command's help does not need.
+        # Imported here: this module imports Redis and the client, which a command's help does not need.
         from cli.errors import exit_with
 
         exit_with(error)

@@ -54,7 +54,7 @@ class Installation:
 
     @property
     def redis(self) -> Redis | None:
-        """A client of the Redis; None where it does not answer, or refuses the login."""
+        """A client of the Redis; None if Redis does not answer, or refuses the login."""
         return None if isinstance(self._redis_or_why_not, NotRunning) else self._redis_or_why_not
 
     def running_redis(self) -> Redis:

@@ -34,7 +34,7 @@ def known(store: Writes, namespace: str) -> NamespaceState | None:
 
 
 def namespace_fields(state: NamespaceState, published: int | None) -> dict[str, Any]:
-    """`published` is the generation in Redis; None where Redis has none."""
+    """`published` is the generation in Redis; None if Redis has none."""
     return {
         "name": state.name,
         "documents": state.documents,

@@ -150,7 +150,7 @@ class PipelineReader:
         if named:
             self._check_name(path)
             if "name" in table:
-                self._complain((*path, "name"), "the name is the table's own; leave this out")
+                self._complain((*path, "name"), "the table's own name counts; leave this out")
                 return None
         try:
             return kind(**named, **table)

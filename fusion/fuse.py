@@ -55,7 +55,7 @@ def _multipliers(candidates: Sequence[Candidate], boosts: BoostPlan, now: dateti
 def _boosted_order(
     candidates: Sequence[Candidate], boosts: BoostPlan | None, now: datetime | None, notes: _Notes
 ) -> list[tuple[int, float, float]]:
-    """As `bounded_order` gives it; the fused order without boosts."""
+    """The order that `bounded_order` returns; without boosts, the fused order."""
     if boosts is None or now is None:
         notes.skip(Stage.BOOST)
         return [(place, candidate.score, 1.0) for place, candidate in enumerate(candidates)]

@@ -162,7 +162,7 @@ class ChatModel:
                 self._sockets.add(told["return_value"].get_extra_info("socket"))
 
     def _ask(self, prompt: str, until_s: float) -> str | StageFailure | None:
-        """None: not in time."""
+        """The model's text, or why there is none; None if the time is over."""
         for attempt in range(ATTEMPTS):
             try:
                 return self._ask_once(prompt, until_s)

@@ -19,7 +19,7 @@ class Heading:
     level: int
     """1 to 6."""
     text: str
-    """Without markup, at most MAX_HEADING_CHARACTERS."""
+    """The heading's text without markup, at most MAX_HEADING_CHARACTERS."""
     start: int
     """Offset of the first line, in characters."""
     end: int

@@ -13,7 +13,7 @@ from redis import Redis
 @dataclass(frozen=True, slots=True)
 class OutboxBound:
     entries: int
-    """0: no limit."""
+    """Maximum number of entries; 0: no limit."""
     refused: int
     """How many requests were refused because the outbox was full.  They are counted and not audited."""
 

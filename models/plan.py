@@ -33,7 +33,7 @@ class BranchPlan(_Resolved):
     is_decisive: bool = False
     """With `on_missing: fail`: the request ends as soon as this branch has failed."""
     hedge_after_ms: int | None = None
-    """The branch's message is sent a second time if it has no answer so long after publication; None: never."""
+    """Time from publication after which a branch without an answer gets a second message; None: never."""
 
 
 class BoostPlan(_Resolved):
@@ -53,7 +53,7 @@ class RerankPlan(_Resolved):
     """Which fused hits a cross-encoder scores, and the weight of its scores."""
 
     name: str
-    """As declared: names the model that the fusion workers have loaded."""
+    """The declared name of the reranker; the fusion workers have loaded its model."""
     depth: int
     """Candidates of a question."""
     coarse: int
@@ -76,7 +76,7 @@ class Plan(_Resolved):
     boosts: BoostPlan | None = None
     fold: bool = True
     rerank: RerankPlan | None = None
-    """None: the fused order stands, because the configuration or the request says so."""
+    """None: the fused order stays, because the configuration or the request says so."""
     generation: int | None
     """The corpus generation when the plan was made."""
     models: dict[str, str] = {}

@@ -15,7 +15,7 @@ class WeaviateEndpoint(BaseModel):
     url: str = Field("http://127.0.0.1:8080", pattern=r"^https?://[^/@\s]+/?$")
     """Address of the REST interface; with `https`, gRPC uses TLS too. SSL_CERT_FILE may name the certificates."""
     grpc_host: str | None = None
-    """None: the host of `url`."""
+    """Host of the gRPC interface; None: the host of `url`."""
     grpc_port: int = Field(50051, ge=1, le=65_535)
     api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """The environment variable with the key; the file never contains the key itself."""

@@ -20,7 +20,7 @@ ANALYSER = "chorale-lexical-1"
 """Name and version of the chain below, kept in the manifest: a new version needs a new index."""
 
 MAX_TERMS = 1_024
-"""Only the first so many distinct terms of a question are searched."""
+"""Only this many distinct terms of a question are searched, the first ones."""
 
 # tantivy's names.  It has stemmers for more languages than stop-word lists.
 _STEMMERS: Mapping[str, str] = {

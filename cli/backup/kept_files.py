@@ -27,7 +27,7 @@ class KeptFiles:
 
     @property
     def databases(self) -> set[str]:
-        """The names in a backup of what answers are made from."""
+        """The names that the databases for answers have in a backup."""
         return {*self.corpora, DOCUMENTS} if self.table else {*self.corpora}
 
     @property

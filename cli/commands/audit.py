@@ -224,7 +224,7 @@ def age_s(text: str) -> int:
 
 
 def matching(engine: Engine, begins: str) -> str | None:
-    """The id that is `begins` or starts with it; None where there is none, raises NoTrail where there are several."""
+    """The id that is `begins` or starts with it; None if there is none.  Raises NoTrail if there are several."""
     from sqlalchemy import select
 
     from models.audit_tables import RequestRow
@@ -243,7 +243,7 @@ def matching(engine: Engine, begins: str) -> str | None:
 
 @contextmanager
 def trail() -> Iterator[Engine]:
-    """The audit database; raises NoTrail where there is none of this version's schema."""
+    """The audit database; raises NoTrail if there is none with this version's schema."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from audit.database import database_url, open_database

@@ -30,7 +30,7 @@ class Examined:
     name: str
     findings: tuple[Finding, ...] = ()
     skipped: str | None = None
-    """Why the check could not be made; None where it was."""
+    """Why the check could not be made; None if it was made."""
 
 
 def checks() -> Mapping[str, Check]:
@@ -136,7 +136,7 @@ def examine(installation: Installation, given: Mapping[str, Check]) -> list[Exam
             said = f"{type(error).__name__}: {error}".partition("\n")[0][:LONGEST_ERROR]
             findings.append(
                 Finding(
-                    f"this check failed: {said}", "mend what that names; if it is nothing of yours, report it"
+                    f"this check failed: {said}", "mend what the error names; if it is not yours, report it"
                 )
             )
         examined.append(Examined(name, tuple(findings), skipped))

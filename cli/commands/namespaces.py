@@ -189,7 +189,7 @@ def deactivate(namespace: Name, as_json: AsJson = False) -> None:
 
 
 def _existing(installation: Installation, namespace: str) -> NamespaceState:
-    """Raises BadIndex, which lists the namespaces there are, where there is none of that name."""
+    """Raises BadIndex if there is no such namespace; the error lists the existing ones."""
     from cli.namespace_states import known
     from models.errors import BadIndex
 

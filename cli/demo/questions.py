@@ -29,7 +29,7 @@ class DemoQuestion:
     why: str
     """Shown before the answer."""
     expected: str | None
-    """The document that should come first; None where no document answers."""
+    """The document that should come first; None if no document has the answer."""
     filters: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -46,7 +46,7 @@ def same(installation: Installation) -> Iterator[Finding]:
             if _named(here) != _named(first):
                 yield Finding(
                     f"this program uses {here} for {what}, and the processes use {first}",
-                    f"set {_VARIABLES[what]} in this shell to what they have",
+                    f"set {_VARIABLES[what]} in this shell to the value that the processes have",
                 )
 
 

@@ -21,7 +21,7 @@ class Rule:
     why: str
     """What happens with another value."""
     holds: Callable[[Any], bool] | None = None
-    """Tells whether a value is right, where more than the expected one is."""
+    """Tells whether a value is right, if values other than the expected one can be right."""
     applies: Callable[[Heartbeat], bool] = lambda _: True
 
     def is_kept(self, value: Any) -> bool:

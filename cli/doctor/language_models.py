@@ -22,7 +22,7 @@ _MENDS = {
     Reason.NOT_CONFIGURED: "give it what it names, to the workers too, and restart them",
     Reason.UNAUTHORISED: "give the workers the right key and restart them: until then nothing is written for these branches",
     Reason.UNAVAILABLE: "start that server, or correct the branch's url in the pipeline",
-    Reason.TIMEOUT: "see what that server is busy with, or raise the branch's limit_s",
+    Reason.TIMEOUT: "find out why that server is slow, or raise the branch's limit_s",
 }
 
 

@@ -81,7 +81,7 @@ def strangers(installation: Installation) -> Iterator[Finding]:
     if foreign:
         yield Finding(
             f"another program keeps its data in this Redis database ({len(foreign):,} keys, such as {foreign[0]!r})",
-            "give Chorale a database of its own: a FLUSHDB, a full memory or an eviction of the other would be ours",
+            "give Chorale its own database: the other program may flush or fill this one, or cause evictions",
         )
 
 

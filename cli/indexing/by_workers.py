@@ -119,7 +119,7 @@ class _Sending:
                     raise
 
     def wait_for(self, messages: int, size_bytes: int = BYTES_AT_ONCE) -> None:
-        """Wait until at most so many messages, of so many bytes, are with the workers; a single one may be larger."""
+        """Wait until the workers have at most this many messages and bytes; a single message may be larger."""
         while len(self._sent) > messages or (len(self._sent) and self._sent.bytes > size_bytes):
             for told in self._sent.wait():
                 self._add(told)

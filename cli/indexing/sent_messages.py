@@ -30,7 +30,7 @@ LOOK_FOR_WORKERS_S = 5.0
 GIVE_UP_S = 60.0
 """How long to wait for a worker; a restarted one is ready after a quarter of it."""
 LOST_AFTER_S = 180.0
-"""A message counts as lost after so long in neither the queue nor the hands of a worker, while workers are alive.
+"""While workers are alive, a message counts as lost if neither queue nor worker has had it this long.
 
 The message of a killed worker is in the queue again after a minute."""
 
@@ -51,7 +51,7 @@ class IndexQueue:
 
     @property
     def trouble(self) -> NotRunning | None:
-        """Why no worker takes the messages; None where one does."""
+        """Why no worker takes the messages; None if one does."""
         if not self.is_alive:
             return NotRunning(
                 f"no worker of {QUEUE_INDEX} is alive",

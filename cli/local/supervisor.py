@@ -27,7 +27,7 @@ class Patience:
     fresh_s: float = 3.0
     """An older heartbeat counts as missing."""
     hung_after_s: float = 12.0
-    """A child that has had a heartbeat is hung after so long without a fresh one."""
+    """A child that has had a heartbeat counts as hung after this time without a fresh one."""
     start_s: float = 120.0
     """Limit for the first heartbeat of a child, which reads its model from disk or downloads it."""
     first_delay_s: float = 0.5

@@ -30,7 +30,7 @@ class Status:
     at_ms: int
     """Redis's clock, by which the breakers' times are."""
     refusing_for_s: float | None
-    """New requests are refused for about so long; None where they are accepted."""
+    """About how long new requests are still refused; None if they are accepted."""
     in_flight: int
     """Requests that have begun and not ended."""
     outbox_entries: int

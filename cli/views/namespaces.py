@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def namespaces_table(states: Iterable[NamespaceState], published: Mapping[str, int] | None) -> Table:
-    """`published` are the generations in Redis; None where no Redis answers."""
+    """`published`: the generations in Redis; None if no Redis answers."""
     counts = ("documents", "passages", "generation")
     shown = plain_table("namespace", *counts, "", right=counts)
     for state in states:

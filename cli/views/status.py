@@ -25,7 +25,7 @@ def view(found: Status) -> list[Any]:
         most = f" of at most {found.outbox_limit:,}" if found.outbox_limit else ""
         outbox = f"{found.outbox_entries:,}{most} waiting, the oldest for {found.outbox_age_s:.1f} s"
     if found.outbox_refused:
-        outbox += f", {found.outbox_refused:,} requests were refused since so many waited"
+        outbox += f", {found.outbox_refused:,} requests were refused while it was full"
     if found.unreadable:
         outbox += f", {found.unreadable:,} kept aside as unreadable"
     lines = {

@@ -37,7 +37,7 @@ class Publisher:
         self._pid = os.getpid()
 
     def send(self, request_id: str, *, within_s: float) -> None:
-        """Publish soon; after `within_s` not at all, since the sweeper sends the message by then."""
+        """Publish soon, but not after `within_s`: by then the sweeper has sent the message."""
         if self._pid != os.getpid():
             # A thread does not survive a fork.
             self._thread, self._pid = _new_thread(), os.getpid()

@@ -77,7 +77,7 @@ def refused_tail(questions: int) -> str:
 def unaudited_tail(questions: int) -> str:
     """The tail of a request that is refused because the outbox is full."""
     detail = (
-        "as many ended requests wait for the audit tables as may (CHORALE_OUTBOX_LIMIT); "
+        "the outbox for the audit tables is full (CHORALE_OUTBOX_LIMIT); "
         "ask again after `retry_after_s` seconds"
     )
     refused = _tail(Status.REFUSED, questions, where=Stage.PLAN, reason=Reason.OVERLOAD, detail=detail)

@@ -1,1 +1,1 @@
-"""Alembic's environment of every schema of ours; `models.schema.Schema` runs it."""
+"""Alembic's environment of all our schemas; `models.schema.Schema` runs it."""

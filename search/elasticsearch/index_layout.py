@@ -88,7 +88,7 @@ def template(prefix: str) -> dict[str, Any]:
             },
             "mappings": {
                 "dynamic": "strict",
-                # The source has these in another form.
+                # The source has the same data in another form.
                 "_source": {"excludes": [TEXT, FACETS, "vector"]},
                 "properties": properties,
             },

@@ -155,7 +155,7 @@ class EmbeddedStore:
         return {}
 
     def rebuilding(self, namespace: str, manifest: Manifest) -> None:
-        """None: a namespace is dropped before it is indexed again."""
+        """Returns None: a namespace is dropped before it is indexed again."""
 
     def exclusive(self, namespace: str) -> AbstractContextManager[None]:
         """Hold the namespace for several writes; others get WriterBusy, readers are not affected.

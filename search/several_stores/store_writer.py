@@ -25,9 +25,9 @@ from search.several_stores.document_table import Change, StoreResult
 log = get_logger("chorale.index")
 
 PAUSES_S = (0.2, 1.0)
-"""Before the second and third attempt; stores of servers also retry within each attempt."""
+"""Waits before the second and third attempt; stores of servers also retry within each attempt."""
 _AWAY_S = 10.0
-"""A store that does not answer is left out for so long, else each batch would wait for it."""
+"""A store that does not answer is left out for this time; otherwise each batch would wait for it."""
 
 _PASSING = (StoreUnavailable, StoreTimeout, WriterBusy)
 _OF_ALL = (*_PASSING, Unauthorised, NotConfigured, BadIndex, ManifestMismatch)

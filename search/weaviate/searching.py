@@ -42,7 +42,7 @@ class Fusion:
     """Weight of the vectors."""
     kind: Literal["relative", "ranked"]
     least_hits: int
-    """As for `by_text`."""
+    """The argument of the same name of `by_text`."""
 
 
 async def by_text(

@@ -25,7 +25,7 @@ class SourceDocuments:
     prune: bool = False
     """Whether `items` are the whole source: its other documents are deleted at the end of the run."""
     total: int | None = None
-    """How many documents there are, about; for the remaining time."""
+    """Approximate number of documents, to estimate the remaining time."""
 
     @property
     def ids(self) -> list[str] | None:

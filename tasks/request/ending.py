@@ -41,7 +41,7 @@ class Ender:
     """Who ends a request, and what they can do for its answer."""
 
     name: str
-    """As the ledger and the audit trail record it."""
+    """The name that the ledger and the audit trail record."""
     texts_limit_s: float
     """Longest wait for texts."""
     has_reranker: bool

@@ -79,7 +79,7 @@ def branches_of(request: Request, pipeline: Pipeline) -> tuple[BranchDeclaration
     if request.min_branches > len(asked):
         raise NotOffered(f"min_branches: at most {len(asked)}, which are asked: {listed}")
     if not any(branch.weight for branch in asked):
-        raise NotOffered(f"weights: every weight is 0 of those that are asked ({listed}); one must be above")
+        raise NotOffered(f"weights: every weight is 0 among the asked branches ({listed}); one must be above")
     return asked
 
 

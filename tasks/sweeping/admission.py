@@ -33,7 +33,7 @@ SHORTEST_RETRY_MS, LONGEST_RETRY_MS, UNKNOWN_RETRY_MS = 250, 30_000, 1_000
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """0: none."""
+    """Maximum length and age of a queue; 0: no limit."""
 
     length: int
     age_s: float

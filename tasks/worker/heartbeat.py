@@ -24,7 +24,7 @@ from tasks.celery_surface.in_hand import task_ids_in_hand
 EVERY_S = 1.0
 KEPT_S = 10
 HUNG_AFTER_S = 60.0
-"""No part of a request takes so long: its own limits end it before."""
+"""No part of a request takes this long: its own limits end it earlier."""
 
 
 class Heartbeat:

@@ -145,7 +145,7 @@ def _warm(resources: Resources, name: str) -> None:
 
 
 def _rise_beyond(resources: Resources, namespace: str) -> None:
-    """Raise the generation of a restored, older corpus above the published one: until then nothing of it is cached."""
+    """Raise the generation of a restored corpus above the published one; before that, no answer of it is cached."""
     try:
         resources.generations.rise_beyond(namespace)
         resources.generations.publish(namespace, resources.writing_store.generation(namespace))

@@ -62,4 +62,4 @@ def test_the_status_shows_the_outbox_and_the_requests_refused_because_of_it() ->
     assert "outbox    empty\n" in shown()
     assert "outbox    6,000 of at most 10,000 waiting, the oldest for 8.0 s\n" in shown(waiting=6_000)
     full = shown(waiting=10_000, refused=17)
-    assert "10,000 waiting, the oldest for 8.0 s, 17 requests were refused since so many waited" in full
+    assert "10,000 waiting, the oldest for 8.0 s, 17 requests were refused while it was full" in full

@@ -73,11 +73,11 @@ def test_a_request_chooses_branches_weights_method_and_depth() -> None:
         ),
         (
             {"weights": {"bm25": 0, "vector": 0, "hyde": 0}},
-            "weights: every weight is 0 of those that are asked (bm25, vector, hyde); one must be above",
+            "weights: every weight is 0 among the asked branches (bm25, vector, hyde); one must be above",
         ),
         (
             {"weights": {"bm25": 0}, "branches": ["bm25"]},
-            "weights: every weight is 0 of those that are asked (bm25); one must be above",
+            "weights: every weight is 0 among the asked branches (bm25); one must be above",
         ),
     ],
 )
