@@ -71,14 +71,14 @@ def test_python_compiles_and_imports_what_there_is(block: CodeBlock) -> None:
 
 
 @pytest.mark.parametrize("block", code_blocks("sh"), ids=str)
-def test_a_shell_reads_it(block: CodeBlock) -> None:
+def test_the_shell_parses_the_block(block: CodeBlock) -> None:
     subprocess.run(["bash", "-n"], input=block.code, text=True, check=True)
 
 
 @pytest.mark.parametrize(
     ("where", "words"), COMMANDS, ids=[f"{where} {' '.join(words)}" for where, words in COMMANDS]
 )
-def test_the_command_line_takes_it(where: str, words: list[str]) -> None:
+def test_the_command_line_accepts_the_command(where: str, words: list[str]) -> None:
     command: Any = typer.main.get_command(app)
     context = None
     while isinstance(command, typer.core.TyperGroup):

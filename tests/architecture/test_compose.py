@@ -112,7 +112,7 @@ def test_flower_listens_inside_and_is_offered_on_loopback_and_watches_tasks_only
 
 
 @pytest.mark.parametrize("name", sorted(LASTING))
-def test_every_service_has_an_image_a_health_check_and_comes_back(name: str) -> None:
+def test_every_service_has_an_image_and_a_health_check_and_restarts(name: str) -> None:
     service = SERVICES[name]
     image, _, version = service["image"].partition(":")
     assert image == ENGINES.get(name, "chorale")

@@ -139,7 +139,7 @@ def test_the_pipeline_is_the_clustered_one() -> None:
     assert of_kind("ConfigMap")["chorale-pipeline"]["data"] == {"pipeline.toml": ours}
 
 
-def test_a_branch_more_in_the_pipeline_has_its_worker_and_its_scaler(tmp_path: Path) -> None:
+def test_a_further_branch_in_the_pipeline_has_its_worker_and_its_scaler(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     branch = '[branches.{name}]\nkind = "vector"\ngroup = "dense"\nstore = "vectors"\n'
     file.write_text(
@@ -228,7 +228,7 @@ def test_a_service_of_its_own_image_and_resources_keeps_the_rest() -> None:
     assert "nodeSelector" not in pod("chorale-bm25", *options)
 
 
-def test_where_a_service_s_pods_go_is_said_by_the_service_as_a_whole() -> None:
+def test_a_service_s_own_node_selector_replaces_the_common_one_entirely() -> None:
     options = ("--set=pod.nodeSelector.pool=cpu", "--set=services.fusion.nodeSelector.card=h200")
     assert pod("chorale-fusion", *options)["nodeSelector"] == {"card": "h200"}
     assert pod("chorale-bm25", *options)["nodeSelector"] == {"pool": "cpu"}
@@ -445,7 +445,7 @@ def test_a_namespace_is_written_by_one_so_that_workers_of_indexing_are_not_scale
     assert of_kind("Deployment")[INDEX]["spec"]["replicas"] == 1
 
 
-def test_how_many_workers_there_are_is_said_where_no_scaler_says_it() -> None:
+def test_a_deployment_has_a_number_of_replicas_only_without_a_scaler() -> None:
     for option in ("--set=scaling.enabled=true", "--set=scaling.enabled=false"):
         deployments = of_kind("Deployment", option)
         said = {name for name, one in deployments.items() if "replicas" in one["spec"]}

@@ -39,7 +39,7 @@ def test_our_folder_is_the_one_that_python_finds(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OURS))
-def test_a_folder_s_door_says_what_it_is_for(name: str) -> None:
+def test_the_docstring_of_a_package_says_what_the_package_is_for(name: str) -> None:
     assert len(importlib.import_module(name).__doc__ or "") > 40
 
 

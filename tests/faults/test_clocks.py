@@ -136,7 +136,7 @@ def test_an_answer_is_cached_for_whoever_asks_by_another_clock(whole: RunningPip
     assert client.retrieve("Who pays for repairs?", timeout_s=5).hits == first.hits
 
 
-def test_how_recent_a_document_is_is_told_by_the_clock_of_redis(whole: RunningPipeline) -> None:
+def test_recency_is_measured_by_the_clock_of_redis(whole: RunningPipeline) -> None:
     """The preset lifts what is at most 365 days old: half an hour less or more is nothing but a clock apart."""
     now = datetime.fromtimestamp(whole.redis.time()[0], UTC)
     for name, age in {

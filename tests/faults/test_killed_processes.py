@@ -95,7 +95,7 @@ def test_a_fusion_killed_with_the_request_in_its_hands_is_followed_by_another(wh
     whole.kill("another")
 
 
-def test_an_answer_whose_fusion_was_killed_once_it_stood_is_only_not_kept(whole: RunningPipeline) -> None:
+def test_a_fusion_that_is_killed_after_the_end_costs_only_the_cache_entry(whole: RunningPipeline) -> None:
     question: dict[str, Any] = {"question": "who pays for repairs?", "cache": "use", "timeout_s": 20}
 
     first = striking(whole, "fusion.after_finish", "kill", "chorale.fusion", **question).result(30)

@@ -110,7 +110,7 @@ def test_a_caller_whose_connection_was_cut_between_two_requests_notices_nothing(
     assert client.retrieve("ERR-4711", cache="bypass", timeout_s=10).status == "complete"
 
 
-def test_a_caller_who_hears_nothing_any_more_is_told_so_in_its_own_time(
+def test_a_caller_that_hears_nothing_more_gets_an_error_within_its_own_time(
     whole: RunningPipeline, line: TcpProxy
 ) -> None:
     """The request itself ends as it would have: whoever asks over another line reads the whole answer."""

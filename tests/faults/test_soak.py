@@ -39,20 +39,20 @@ class TestTheJudge:
             pytest.param(list(reversed(RIGHT)), RIGHT, id="in another order"),
         ],
     )
-    def test_sees_hits_that_are(self, hits: list[str], found_by: dict[str, frozenset[str]]) -> None:
+    def test_wrong_hits_are_detected(self, hits: list[str], found_by: dict[str, frozenset[str]]) -> None:
         assert wrong(Question("q 7", "complete", hits, found_by), missing=set(), is_emptied=False)
 
-    def test_sees_a_branch_that_is_named_missing_and_answered(self) -> None:
+    def test_a_branch_that_is_named_missing_and_answered_is_detected(self) -> None:
         degraded = Question("q 7", "degraded", list(RIGHT), RIGHT)
         assert wrong(degraded, missing={"third"}, is_emptied=False)
 
-    def test_sees_a_whole_answer_without_a_branch(self) -> None:
+    def test_a_complete_answer_without_a_branch_is_detected(self) -> None:
         hits = {name: by - {"third"} for name, by in RIGHT.items() if name != "third.7"}
         assert wrong(Question("q 7", "complete", list(hits), hits), missing={"third"}, is_emptied=False)
         assert (
             wrong(Question("q 7", "degraded", list(hits), hits), missing={"third"}, is_emptied=False) is None
         )
 
-    def test_sees_hits_where_there_should_be_none(self) -> None:
+    def test_hits_are_detected_where_none_are_expected(self) -> None:
         assert wrong(Question("q 7", "failed", ["common.7"], RIGHT), missing=set(ALL), is_emptied=False)
         assert wrong(Question("q 7", "degraded", ["common.7"], RIGHT), missing={"third"}, is_emptied=True)

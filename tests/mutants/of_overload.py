@@ -52,7 +52,7 @@ PROMISES = (
         "ledger/outcomes.py",
         '            store = Outcome(branch.name, "failed" if counts.store else "says_nothing", str(reason))',
         '            store = Outcome(branch.name, "says_nothing", str(reason))',
-        "tests/integration/tasks/test_breakers.py::test_a_store_that_is_away_closes_the_door_for_its_other_branches_too",
+        "tests/integration/tasks/test_breakers.py::test_if_a_store_is_away_its_other_branches_are_left_out_too",
     ),
     Mutant(
         "A request that must fail without a branch that is not asked ends at once",

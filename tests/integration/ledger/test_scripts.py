@@ -180,7 +180,7 @@ class TestSweeping(SweepingContract):
             time.sleep(0.002)
         assert entry.now_ms >= accepted.deadline_ms - 10
 
-    def test_a_sweepers_lease_is_the_servers(self, redis_client: Redis) -> None:
+    def test_the_lease_of_a_sweeper_is_kept_by_the_server(self, redis_client: Redis) -> None:
         real = RedisLedger(redis_client, prelude=prelude(replace(PROTOCOL, sweeper_lease_ms=60_000)))
         assert real.sweep("first").is_acting
         assert not real.sweep("second").is_acting

@@ -156,7 +156,7 @@ def test_exactly_one_request_may_probe_an_open_breaker_early(breakers: Breakers)
     assert not claims(breakers, "b", early=True)
 
 
-def test_a_branch_is_tried_only_where_its_store_may_be_too(
+def test_a_branch_is_tried_only_if_its_store_may_be_tried_too(
     breakers: Breakers, redis_client: redis.Redis
 ) -> None:
     half_open(breakers, redis_client)

@@ -200,7 +200,7 @@ def test_the_probe_s_failure_opens_it_again(moody: Moody) -> None:
     assert reasons(moody.ask("bm25", "moody")) == [("search.moody", "breaker_open")]
 
 
-def test_a_store_that_is_away_closes_the_door_for_its_other_branches_too(moody: Moody) -> None:
+def test_if_a_store_is_away_its_other_branches_are_left_out_too(moody: Moody) -> None:
     moody.open_moody("unavailable")
     moody.wait_counted("store:other")
     moody.mood("well")

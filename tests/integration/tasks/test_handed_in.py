@@ -304,7 +304,7 @@ def test_a_message_that_says_not_when_it_was_handed_in_counts_as_it_comes(
     assert shown(app) == set()
 
 
-def test_stamps_go_on_though_the_clock_is_set_back(redis_client: redis.Redis) -> None:
+def test_stamps_keep_rising_when_the_clock_is_set_back(redis_client: redis.Redis) -> None:
     first = next_stamp(redis_client)
     ahead = first + 3_600_000_000
     redis_client.set(HANDED_IN, ahead)
@@ -468,7 +468,7 @@ def test_a_value_that_is_no_id_costs_only_itself(app: Celery, client: Chorale) -
     assert "at most 480 are allowed" in deleted.skipped[1]
 
 
-def test_of_the_documents_with_one_id_in_a_message_the_last_one_is_kept(app: Celery, client: Chorale) -> None:
+def test_the_last_document_with_an_id_in_a_message_is_kept(app: Celery, client: Chorale) -> None:
     documents = [TEA, RENT, TEA | {"text": "Black tea is brewed at a hundred degrees."}]
     indexed = client.wait_visible(_done(app, client.upsert("docs", documents)))
     (found,) = app.resources.writing_store.texts("docs", ["tea#0"]).values()

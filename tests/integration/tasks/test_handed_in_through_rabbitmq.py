@@ -160,7 +160,7 @@ def own_app(
 @pytest.mark.parametrize(
     ("port", "password", "said"), [(None, "wrong", "ACCESS_REFUSED"), (1, None, "Connection refused")]
 )
-def test_a_broker_that_refuses_is_said_to_do_so(
+def test_a_broker_that_refuses_is_reported(
     url: str, redis_server: RedisServer, port: int | None, password: str | None, said: str
 ) -> None:
     broker_url = at(url, port=port or urlsplit(url).port or 5672, password=password)

@@ -59,7 +59,7 @@ def begun(pipeline: RunningPipeline) -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
-def test_a_long_message_is_done_by_one_worker_though_others_are_idle(two_workers: RunningPipeline) -> None:
+def test_a_long_message_is_done_by_one_worker_although_others_are_idle(two_workers: RunningPipeline) -> None:
     client = two_workers.client()
     assert client.wait_visible(client.upsert("docs", [TEA]), wait_s=LONG_S + 20).added == 1
     assert len(begun(two_workers)) == 1

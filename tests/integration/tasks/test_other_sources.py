@@ -206,9 +206,7 @@ def test_a_store_that_refuses_our_key_is_an_error_in_its_worker_s_log(
     assert "sesame" not in log.read_text()
 
 
-def test_an_answer_that_an_endpoint_had_a_part_in_is_not_kept(
-    sources: RunningPipeline, wiki: SearchServer
-) -> None:
+def test_an_answer_that_used_an_endpoint_is_not_cached(sources: RunningPipeline, wiki: SearchServer) -> None:
     for count in (1, 2):
         assert not ask(sources, "bm25", "wiki", cache="use").cached
         assert len(wiki.asked) == count

@@ -303,7 +303,7 @@ class TestRabbitMQ:
         assert shrunk.age_s < growing.age_s
         looking.close()
 
-    def test_a_broker_that_is_away_is_said_and_hangs_nobody(self, redis_client: redis.Redis) -> None:
+    def test_a_broker_that_is_away_is_reported_and_blocks_nobody(self, redis_client: redis.Redis) -> None:
         looking = open_queues(redis_client, [VECTOR], broker_url="amqp://guest:guest@127.0.0.1:1//")
         with pytest.raises(OSError, match="refused"):
             looking.states()

@@ -192,7 +192,7 @@ def test_rerank_on_without_a_declared_reranker_is_refused_and_names_the_configur
     assert "'plain' declares no reranker; there are: reranked, refused" in answer.degraded[0].detail
 
 
-def test_a_configuration_without_a_reranker_says_nothing_of_it(pipeline: RunningPipeline) -> None:
+def test_a_configuration_without_a_reranker_has_no_rerank_stage(pipeline: RunningPipeline) -> None:
     answer = ask(pipeline, configuration="plain")
     assert "rerank" not in {line.stage for line in answer.stages}
     assert answer.status == "complete"

@@ -87,7 +87,7 @@ def test_a_caller_whose_broker_is_away_is_answered_all_the_same(pipeline: Runnin
     assert client.retrieve("ERR-4711", cache="bypass", timeout_s=5).status == "complete"
 
 
-def test_a_redis_that_is_away_is_said_so() -> None:
+def test_a_redis_that_is_away_is_reported() -> None:
     with pytest.raises(ServiceUnavailable, match="Redis does not answer"):
         Chorale("redis://127.0.0.1:1/0").retrieve("ERR-4711")
 

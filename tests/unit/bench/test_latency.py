@@ -102,7 +102,7 @@ def test_variants_take_turns_on_the_same_questions_while_the_others_are_stopped(
         assert sorted(text for who, text in heard if who == name and text != WARMING) == ["p", "q", "r", "s"]
 
 
-def test_what_is_prepared_is_asked_before_its_round() -> None:
+def test_a_variant_is_prepared_before_each_round() -> None:
     heard: list[str] = []
     cache = Variant("cache", lambda text: heard.append(f"again {text}"), prepare=heard.append)
     compare([cache], {1: ["q"]}, run_only=lambda _: None, rounds=1)

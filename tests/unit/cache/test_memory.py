@@ -48,7 +48,7 @@ def test_storing_a_value_again_counts_as_use() -> None:
     assert cache.get_many(["a", "b", "c"]) == {"a": b"again", "c": b"3"}
 
 
-def test_of_too_many_values_at_once_the_last_ones_stay() -> None:
+def test_if_too_many_values_come_at_once_the_last_ones_stay() -> None:
     cache = MemoryCache(max_entries=2)
     cache.put_many({str(number): b"x" for number in range(5)}, ttl_s=60)
     assert len(cache) == 2

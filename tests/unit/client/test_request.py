@@ -93,7 +93,7 @@ def test_too_few_and_too_many_are_counted_in_a_list() -> None:
     assert complaint(branches=[7]) == "branches.0: Input should be a valid string"
 
 
-def test_of_several_wrong_fields_each_is_named() -> None:
+def test_each_of_several_wrong_fields_is_named() -> None:
     assert complaint(top_k=0, speed=1).split("; ") == [
         "top_k: Input should be greater than or equal to 1",
         "speed: unknown field",

@@ -40,5 +40,5 @@ rrf.k = 60
     ],
     ids=lambda value: ".".join(value) if isinstance(value, tuple) else str(value),
 )
-def test_a_key_is_found_or_the_table_around_it(path: tuple[str, ...], line: int) -> None:
+def test_the_line_of_a_key_is_found_or_that_of_its_table(path: tuple[str, ...], line: int) -> None:
     assert line_of(TEXT, path) == line

@@ -17,7 +17,7 @@ def test_depth_counts_documents_so_one_long_document_cannot_fill_a_branch() -> N
     assert [one.document_id for one in collapse_ranking(Ranking(LONG), 2).hits] == ["long", "short"]
 
 
-def test_by_passage_every_passage_stays_once() -> None:
+def test_fusing_by_passage_keeps_every_passage_once() -> None:
     twice = (*LONG, LONG[1])
     assert collapse_ranking(Ranking(twice), fuse_by="passage").hits == LONG
     assert collapse_ranking(Ranking(twice), 2, fuse_by="passage").hits == LONG[:2]

@@ -118,7 +118,7 @@ def test_a_backup_taken_while_documents_are_indexed_answers_the_same_elsewhere(
     ]
 
 
-def test_nothing_is_overwritten_unless_it_is_said(home: Installation, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_without_force(home: Installation, tmp_path: Path) -> None:
     filled(home, "lease")
     backup, other = tmp_path / "backup", tmp_path / "other"
     back_up(home, backup, force=False)

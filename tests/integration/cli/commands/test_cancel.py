@@ -36,7 +36,7 @@ def test_what_had_ended_is_left_as_it_is(alone: Run, redis_server: RedisServer, 
     assert (said.returncode, said.stdout) == (0, "nightly-17: had ended before as complete\n")
 
 
-def test_an_unknown_id_is_said_to_be_unknown(
+def test_an_unknown_id_is_reported_as_unknown(
     alone: Run, redis_server: RedisServer, redis_client: Redis
 ) -> None:
     said = alone("cancel", "never-sent", CHORALE_REDIS_URL=redis_server.url)

@@ -151,7 +151,7 @@ def test_an_unexpected_error_of_a_check_is_reported_and_the_other_checks_are_mad
     assert second == Examined("redis version")
 
 
-def test_each_reason_for_which_checks_were_not_made_is_said_once() -> None:
+def test_each_reason_why_checks_were_skipped_is_printed_once() -> None:
     found = [
         Examined("a", skipped="Redis is away"),
         Examined("b"),

@@ -63,7 +63,7 @@ def test_a_wrong_certificate_is_told_apart_from_an_absent_server(
     assert mend in found.mend
 
 
-def test_a_name_that_the_certificate_does_not_have_is_said(secured: SecuredRedis, tmp_path: Path) -> None:
+def test_a_name_that_the_certificate_does_not_have_is_reported(secured: SecuredRedis, tmp_path: Path) -> None:
     found = refusal(tmp_path, secured.url.replace("127.0.0.1", "localhost"))
     assert "certificate is not valid for 'localhost'" in found.what
     assert found.mend.endswith("and the host as the certificate does")

@@ -96,7 +96,7 @@ def test_audit_lists_the_last_request_and_shows_everything_about_it(
     assert "who pays for repairs" in table
 
 
-def test_audit_of_what_is_not_there_is_a_sentence(chorale: Run, alone: Run) -> None:
+def test_audit_names_an_unknown_request_and_a_missing_trail(chorale: Run, alone: Run) -> None:
     unknown = chorale("audit", "show", "no-such-id")
     assert (unknown.returncode, unknown.stdout) == (1, "")
     assert unknown.stderr.startswith("chorale: the trail has no request 'no-such-id'")
