@@ -46,7 +46,9 @@ def test_an_article_is_found_once_it_is_saved_and_no_more_once_it_is_deleted(env
     assert (done.stdout, done.stderr) == ("saved: ['Tea']\ndeleted: []\n", "")
 
 
-def test_what_is_rolled_back_is_never_handed_in_and_what_is_changed_replaces(environ: dict[str, str]) -> None:
+def test_a_rolled_back_article_is_never_handed_in_and_a_changed_one_is_replaced(
+    environ: dict[str, str],
+) -> None:
     """One worker indexes in order: when the later article is found, an earlier one would be, too."""
     done = run(
         "-c",

@@ -249,7 +249,7 @@ def test_weaviate_is_kept_from_pruning_text_searches_wrongly() -> None:
     assert SERVICES["weaviate"]["environment"]["USE_INVERTED_SEARCHABLE"] == "false"
 
 
-def test_no_engine_lets_in_whoever_comes() -> None:
+def test_every_engine_requires_a_login() -> None:
     search, vectors = SERVICES["elasticsearch"]["environment"], SERVICES["weaviate"]["environment"]
     assert search["xpack.security.enabled"] == "true"
     assert vectors["AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED"] == "false"

@@ -79,7 +79,7 @@ def test_every_target_of_the_readme_and_of_ci_is_one_of_the_makefile() -> None:
     assert {"demo", "test", "check", "torch"} <= asked <= targets
 
 
-def test_make_alone_lists_what_there_is() -> None:
+def test_make_without_a_target_lists_the_targets() -> None:
     found = subprocess.run(["make"], cwd=ROOT, check=True, capture_output=True, text=True)
     listed = re.findall(r"^  make (\S+) +\S", found.stdout, re.MULTILINE)
     assert {"install", "demo", "test", "check", "bench", "torch", "mutants", "lock", "clean"} <= set(listed)

@@ -160,7 +160,7 @@ def test_a_worker_that_stays_away_ends_the_command_and_what_was_sent_stays(
     assert redis_client.llen(QUEUE) == 1
 
 
-def test_why_a_message_is_put_back_is_said_once(
+def test_the_reason_why_a_message_is_put_back_is_logged_once(
     app: Celery, index: Index, said: list[str], redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:

@@ -226,7 +226,7 @@ def test_a_request_that_requires_the_open_branch_fails_at_once(moody: Moody, pol
     assert answer.took_ms < 10_000, "nobody was asked"
 
 
-def test_where_every_branch_is_open_one_request_at_a_time_tries_them_all_the_same(moody: Moody) -> None:
+def test_if_every_branch_is_open_one_request_at_a_time_still_tries_them(moody: Moody) -> None:
     """Before the time is over: without it there would be no answer at all."""
     moody.open_moody()
     others, the_one = asked_at_once(moody, 3, "moody")

@@ -129,7 +129,7 @@ def test_a_network_that_falls_silent_is_told_to_who_hands_in(
     assert waiting(broker) == 2
 
 
-def test_a_message_is_given_back_where_the_broker_does_not_say_that_it_has_the_copy(
+def test_a_message_is_given_back_if_the_broker_does_not_confirm_the_copy(
     url: str, broker: Connection, proxy: TcpProxy, own_app: Celery
 ) -> None:
     task = own_app.tasks[QUEUE]

@@ -87,7 +87,7 @@ def test_a_filter_must_hold_for_every_hit() -> None:
     )
 
 
-def test_nothing_may_answer_what_nothing_answers() -> None:
+def test_no_hit_may_answer_a_question_without_an_answer() -> None:
     question = BY_SHOWS[Shows.NOTHING]
     assert broken_question(question, answer(hit("a", vector=9), bm25=0)) is None  # cosine .1
     assert "best cosine 0.90" in str(broken_question(question, answer(hit("a", vector=1), bm25=0)))

@@ -51,7 +51,7 @@ def test_while_redis_is_away_a_worker_is_not_ready_and_does_not_count_as_dead(
     assert complaint("ready", "bm25") == "Redis does not answer"
 
 
-def test_neither_while_it_hangs(redis_server: RedisServer) -> None:
+def test_a_hung_redis_makes_a_worker_neither_dead_nor_ready(redis_server: RedisServer) -> None:
     redis_server.pause()
     try:
         assert complaint("alive", "bm25") is None
@@ -60,7 +60,9 @@ def test_neither_while_it_hangs(redis_server: RedisServer) -> None:
         redis_server.resume()
 
 
-def test_neither_where_no_redis_was_started_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_redis_a_worker_is_neither_dead_nor_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("CHORALE_REDIS_URL")
     monkeypatch.setenv("CHORALE_HOME", str(tmp_path))
     assert complaint("alive", "bm25") is None

@@ -50,7 +50,7 @@ def test_a_configuration_whose_default_time_is_too_short_for_its_model_is_found(
 @pytest.mark.parametrize(
     ("limit_s", "configuration"), [(5, "timeout_s = 8.0"), (1.5, ""), (5, 'branches = ["bm25"]')]
 )
-def test_a_configuration_with_enough_time_or_without_a_model_is_not_found(
+def test_a_configuration_with_enough_time_or_without_a_model_gives_no_finding(
     tmp_path: Path, limit_s: float, configuration: str
 ) -> None:
     assert found(tmp_path, limit_s=limit_s, configuration=configuration) == []

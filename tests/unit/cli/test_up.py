@@ -28,7 +28,7 @@ def test_one_process_a_queue_and_a_sweeper() -> None:
     assert all(child.env == {"A": "b"} and child.level == 1 and child.beats for child in children)
 
 
-def test_the_settings_say_how_many() -> None:
+def test_the_settings_give_the_number_of_workers_of_a_queue() -> None:
     settings = Settings(worker_processes={"chorale.bm25": 2, "chorale.index": 0})
     names = [child.name for child in worker_children(settings, load_pipeline(), {})]
     assert names == ["retrieve-1", "bm25-1", "bm25-2", "vector-1", "hyde-1", "fusion-1", "sweeper"]

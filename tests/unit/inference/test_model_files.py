@@ -38,7 +38,7 @@ def in_new_process(program: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_folder_is_itself(tmp_path: Path) -> None:
+def test_a_model_folder_is_used_as_it_is(tmp_path: Path) -> None:
     assert model_folder(str(tmp_path)) == tmp_path
 
 

@@ -69,7 +69,7 @@ def test_a_queue_whose_worker_has_hung_for_a_second_is_no_overload() -> None:
     assert over(judged(*moving(5_000, 30), *[stuck] * 5)) == {}
 
 
-def test_a_queue_is_over_its_bound_if_two_looks_in_a_row_find_it_so() -> None:
+def test_a_queue_is_over_its_bound_if_two_looks_in_a_row_exceed_it() -> None:
     first, second, third = moving(100)
     assert over(judged(first, second)) == {}
     assert over(judged(first, second, third)) == {"chorale.vector": "length"}

@@ -103,7 +103,7 @@ def test_a_request_that_waits_in_the_outbox_is_erased_there(pipeline: RunningPip
     assert forgotten not in ids(pipeline)
 
 
-def test_without_redis_the_trail_is_cleared_and_the_outbox_is_said_not_to_be(
+def test_without_redis_the_trail_is_cleared_and_the_outbox_is_reported_as_not_cleared(
     pipeline: RunningPipeline, chorale: Run
 ) -> None:
     asked = pipeline.client().retrieve("who pays for repairs?", correlation_id="gone", timeout_s=20)
