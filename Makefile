@@ -26,7 +26,7 @@ demo: install ## a tour of the whole pipeline on this machine, in two minutes
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 define tests
 	@code=0; \
-	$(PYTEST) -m "$(1)not serial" --numprocesses $(PROCESSES) --dist loadgroup --no-loadscope-reorder $(TESTS) || code=$$?; \
+	$(PYTEST) -m "$(1)not serial" --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) || code=$$?; \
 	$(PYTEST) -m "$(1)serial" $(TESTS) || code=$$?; \
 	exit $$code
 endef

@@ -12,15 +12,6 @@ import redis
 from tests.support.servers.redis_server import RedisServer, bundled_redis
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup`, the tests of a file run in one process, as do those that share a server (see
-    `xdist_group`)."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(item.config.rootpath))))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The machine's own settings reach no test and no process that it starts.

@@ -165,6 +165,7 @@ def test_recency_is_measured_by_the_clock_of_redis(whole: RunningPipeline) -> No
     }
 
 
+@pytest.mark.serial
 def test_a_caller_with_another_clock_waits_as_long_as_any(whole: RunningPipeline) -> None:
     whole.pause("chorale.vector")
     program = (
@@ -183,8 +184,7 @@ def test_a_caller_with_another_clock_waits_as_long_as_any(whole: RunningPipeline
     assert ended.returncode == 0, ended.stderr
     answer = Answer.model_validate_json(ended.stdout)
     assert [(one.where, one.reason) for one in answer.degraded] == [("search.vector", "not_started")]
-    # What connecting took is off the caller's second.
-    assert 500 <= answer.took_ms <= 1_000 + ROOM_MS
+    assert 800 <= answer.took_ms <= 1_000 + ROOM_MS
 
 
 def test_a_clock_of_redis_set_forward_ends_what_is_in_flight_with_what_there_is(
@@ -210,6 +210,7 @@ def test_a_clock_of_redis_set_forward_ends_what_is_in_flight_with_what_there_is(
     assert seen(whole, timeout_s=20).status == "complete"
 
 
+@pytest.mark.serial
 def test_a_clock_of_redis_set_back_holds_no_caller_beyond_its_own_time(
     whole: RunningPipeline, server: SteppedServer
 ) -> None:

@@ -36,13 +36,14 @@ def test_a_hung_branch_worker_costs_only_what_it_had_not_reported(whole: Running
     goes_on(whole, found, "chorale.bm25")
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("where", FUSION_GONE)
 def test_a_hung_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -> None:
     expected = order_by(whole, ALL)
 
     found = striking(whole, f"fusion.{where}", "hang", "chorale.fusion", timeout_s=1).result(30)
 
-    assert (found.status, found.missing_parts) == FUSION_GONE[where]
+    assert (found.status, found.missing) == FUSION_GONE[where]
     assert (found.documents, found.branches) == (expected, set(ALL))
     goes_on(whole, found, "chorale.fusion")
 

@@ -72,6 +72,7 @@ def test_a_part_whose_worker_was_killed_with_it_unopened_is_done_by_the_next(who
     assert (found.status, found.documents) == ("complete", expected)
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("where", FUSION_GONE)
 def test_a_killed_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -> None:
     expected = order_by(whole, ALL)
@@ -79,7 +80,7 @@ def test_a_killed_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str)
     found = striking(whole, f"fusion.{where}", "kill", "chorale.fusion", timeout_s=1).result(30)
 
     assert whole.processes["chorale.fusion"].wait(5) == KILLED
-    assert (found.status, found.missing_parts) == FUSION_GONE[where]
+    assert (found.status, found.missing) == FUSION_GONE[where]
     assert (found.documents, found.branches) == (expected, set(ALL))
 
 

@@ -50,11 +50,6 @@ class Seen:
         return [(one.where, one.reason) for one in self.answer.degraded]
 
     @property
-    def missing_parts(self) -> list[tuple[str, str]]:
-        """`missing` without the texts, which an end near its deadline may have no time to fetch."""
-        return [one for one in self.missing if one != ("fetch", "budget")]
-
-    @property
     def documents(self) -> list[str]:
         return [hit.document_id for hit in self.answer.hits]
 
