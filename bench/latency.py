@@ -32,7 +32,7 @@ class Variant:
     processes: tuple[str, ...] = ()
     """The processes that have to run for it."""
     prepare: Ask | None = None
-    """Asked with every question before its round, not timed."""
+    """Called with every question before its round; not timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Latency:
 
     runs: list[dict[str, Any]]
     no_op_runs: list[dict[str, Any]]
-    """The same for branches that do no work."""
+    """The same figures for branches that do no work."""
     cost: RedisCost
     cpu_ms: Mapping[str, Mapping[str, float]]
     """Processor time of one request by variant and process, one after another."""

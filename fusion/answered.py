@@ -20,7 +20,7 @@ class BranchAnswers:
     request: Request
     plan: Plan
     envelopes: Mapping[str, Envelope] = field(default_factory=dict)
-    """By branch name."""
+    """Key: branch name."""
     absent: Mapping[str, Degradation] = field(default_factory=dict)
     """Why a branch left no envelope; `not_started` for a branch that is in neither mapping."""
 

@@ -46,7 +46,7 @@ class FusedHit:
     score: float
     """Sum of contributions x product of boosts, at 12 significant digits; after reranking the blended score."""
     branches: Mapping[str, BranchScore]
-    """By branch name, in name order."""
+    """Key: branch name, in name order."""
     boosts: Mapping[str, float]
     folded: tuple[Folded, ...]
     source_type: str | None

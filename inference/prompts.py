@@ -29,7 +29,7 @@ HYPOTHESIS_PROMPTS: Mapping[str, str] = {
     "it-law": "Scrivi un breve passo di una legge, circolare o risoluzione, di 100 parole al massimo, che disciplini "
     "la questione. Scrivi soltanto il passo.\nQuestione: {question}\nPasso:",
 }
-"""By the name that a pipeline declares; the default is the installation's language, else English."""
+"""Key: the name that a pipeline declares; the default is the installation's language, else English."""
 
 EXPANSION_PROMPT = (
     "Rewrite the search question in its own language. Answer with one JSON object and nothing else, with the fields "

@@ -69,7 +69,7 @@ class Look:
     breakers: Mapping[str, Breaker] = field(default_factory=dict)
     """Breakers that are not closed, by name."""
     loads: Mapping[str, Load] = field(default_factory=dict)
-    """By queue; empty if no sweeper measures them."""
+    """Key: queue; empty if no sweeper measures the queues."""
     retry_after_ms: int | None = None
     """New requests are refused for about this time; None: they are accepted."""
 

@@ -82,7 +82,7 @@ class QuestionRow(AuditTable):
     request_id: Mapped[str] = mapped_column(primary_key=True)
     accepted_at_ms: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    """From 0, as in the request."""
+    """The question's place in the request, from 0."""
     text: Mapped[str | None]
     """None if texts are not kept."""
     rewrites: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))

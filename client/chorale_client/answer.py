@@ -93,7 +93,7 @@ class Hit(_Read):
     """A document with its best passage; score = sum of its contributions x product of its boosts, unless reranked."""
 
     rank: int
-    """From 1, counted through all pages."""
+    """The hit's rank from 1, counted through all pages."""
     document_id: str
     passage_id: str
     score: float
@@ -114,7 +114,7 @@ class Hit(_Read):
     metadata: dict[str, Any] = Field(default_factory=dict)
     """The metadata that was indexed with the document, without the fields above."""
     branches: dict[str, BranchScore] = Field(default_factory=dict)
-    """By branch name."""
+    """Key: branch name."""
     boosts: dict[str, float] = Field(default_factory=dict)
     """Factors by name, except those that are 1: `authority`, `recency`, and `bound`, which limits a hit's score."""
     rerank: Rerank | None = None

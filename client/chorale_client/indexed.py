@@ -23,7 +23,7 @@ class Indexed:
     skipped: list[str] = field(default_factory=list)
     """The documents that were left out, each with its reason."""
     unwritten: dict[str, str] = field(default_factory=dict)
-    """By id, why a document is not in every store yet; it is kept and written again."""
+    """Key: document id; value: why the document is not in every store yet.  It is kept and written again."""
     error: str | None = None
     """Why nothing was done; None if something was."""
 

@@ -45,7 +45,7 @@ class QueueState:
 
 class Queues(Protocol):
     def states(self) -> dict[str, QueueState]:
-        """By queue.  Raises RedisError, or `chorale_client.publisher.BROKER_ERRORS` if the broker is another server."""
+        """The state of each queue.  Raises RedisError, or `chorale_client.publisher.BROKER_ERRORS` if the broker is another server."""
         ...
 
     def close(self) -> None: ...

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_folder_with_code_has_a_least_coverage() -> None:
+def test_every_folder_with_code_has_a_layer() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     layers = next(contract for contract in settings["contracts"] if contract["type"] == "layers")["layers"]
     floors = {folder for layer in layers for folder in layer.split(" | ")}

@@ -70,5 +70,5 @@ def test_without_a_redis_a_worker_is_neither_dead_nor_ready(
 
 
 @pytest.mark.parametrize("arguments", [[], ["bm25"], ["well", "bm25"]])
-def test_what_is_asked_wrongly_is_told_how_to_ask(arguments: list[str]) -> None:
+def test_wrong_arguments_print_the_usage(arguments: list[str]) -> None:
     assert "alive|ready NAME" in str(main(arguments))
