@@ -96,7 +96,7 @@ class Settings(BaseModel):
     """Language of the lexical analyser for new namespaces, as ISO 639-1 (`en`, `it`, …); `none` means no stemming and no
     stop words."""
     near_duplicate_threshold: float = Field(0.85, ge=0.5, le=1)
-    """Jaccard similarity of word shingles from which on two documents are near-duplicates."""
+    """Two documents are near-duplicates if the Jaccard similarity of their word shingles is at least this."""
 
     # Feedback: the hypothesis without a language model
     feedback_alpha: float = Field(0.6, ge=0.5, le=1)
@@ -118,16 +118,16 @@ class Settings(BaseModel):
     """Seconds after which a part that no worker has started is sent again: more than the usual wait in a queue, much
     less than a request's time."""
     sweep_interval_s: float = Field(0.02, ge=0.001, le=1)
-    """Longest sleep in seconds of a sweeper between two looks at the ledger; a request can end this much late."""
+    """Longest sleep in seconds of a sweeper between two looks at the ledger; a request can end late by up to this."""
     sweeper_threads: bool = True
     """Run a sweeper thread in every worker that is not forked, so that requests end on time even without a sweeper
     process."""
     drain: bool = True
     """`chorale sweeper` also moves ended requests from Redis to the audit tables. Off: another process does that."""
     outbox_limit: int = Field(PROTOCOL.default_outbox_limit, ge=0, le=10_000_000)
-    """Maximum number of ended requests that wait in Redis for the audit tables; 0: unlimited. From half of it on, they
-    wait without their candidates (usually 6 KB each instead of 41). At the limit, new requests are refused and only
-    counted. The default needs about 250 MB; `docker-compose.yml` gives Redis 1 GB."""
+    """Maximum number of ended requests that wait in Redis for the audit tables; 0: unlimited. Above half of
+    it, new ones wait without their candidates (usually 6 KB each instead of 41). At the limit, new requests are refused
+    and only counted. The default needs about 250 MB; `docker-compose.yml` gives Redis 1 GB."""
     breaker_failures: int = Field(5, ge=0, le=1_000)
     """Consecutive failures after which a branch or store is not asked for a while; 0: never. One or two failures are
     chance, and every further one costs a request its whole time."""

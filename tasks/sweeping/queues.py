@@ -45,7 +45,7 @@ class QueueState:
 
 class Queues(Protocol):
     def states(self) -> dict[str, QueueState]:
-        """The state of each queue.  Raises RedisError, or `chorale_client.publisher.BROKER_ERRORS` if the broker is another server."""
+        """The state by queue.  Raises RedisError, or `chorale_client.publisher.BROKER_ERRORS` for another broker."""
         ...
 
     def close(self) -> None: ...
