@@ -18,6 +18,9 @@ from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
+# How many hits are reranked follows from the measured time of each.
+pytestmark = pytest.mark.serial
+
 PIPELINE = """
 default_configuration = "plain"
 

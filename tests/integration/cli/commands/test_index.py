@@ -82,7 +82,7 @@ def test_deactivate_names_the_stores_where_none_of_them_closes_namespaces(
 ) -> None:
     called = chorale("namespaces", "deactivate", "default")
     assert called.returncode == 1
-    assert "those of kind weaviate do; there are: local (embedded)" in called.stderr
+    assert "(kind weaviate can); there are: local (embedded)" in called.stderr
 
 
 def test_an_empty_namespace_can_be_created_and_creating_it_again_changes_nothing(
