@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from config.declarations import RerankerDeclaration
 from config.settings import Settings
-from inference import embedders, rerankers
+from inference.embedding import embedders
+from inference.embedding.two_precisions import TwoPrecisions
 from inference.protocol import Embedder, Reranker
-from inference.two_precisions import TwoPrecisions
+from inference.reranking import rerankers
 
 
 def load_embedder(settings: Settings, precision: str, *, threads: int) -> Embedder:

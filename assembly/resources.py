@@ -29,8 +29,8 @@ from models.errors import BadIndex, NotConfigured, ServiceError, WrongDeclaratio
 
 if TYPE_CHECKING:
     from cache.protocol import Cache
+    from inference.embedding.two_precisions import TwoPrecisions
     from inference.protocol import Embedder, Reranker
-    from inference.two_precisions import TwoPrecisions
     from models.extensions import Kinds, Need
     from search.protocol import Searches, Store, WritingStore
     from search.several_stores.store import ClusteredStore

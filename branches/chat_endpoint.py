@@ -18,7 +18,7 @@ from models.errors import NotConfigured
 
 if TYPE_CHECKING:
     from cache.hypotheses import Write
-    from inference.chat_model import ChatModel
+    from inference.language_models.chat_model import ChatModel
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
@@ -128,7 +128,7 @@ class Endpoint(Declared):
         key = self.api_key()
         if importlib.util.find_spec("openai") is None:
             raise NotConfigured("the openai package is not installed; `make llm` installs it")
-        from inference.chat_model import ChatModel
+        from inference.language_models.chat_model import ChatModel
 
         return ChatModel(
             url=str(self.url),

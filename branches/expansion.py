@@ -10,7 +10,7 @@ from chorale_client.words import Stage, StageStatus
 
 from branches.chat_endpoint import Endpoint, Writer
 from branches.part import Part, Texts
-from inference.prompts import EXPANSION_PROMPT
+from inference.language_models.prompts import EXPANSION_PROMPT
 from models.errors import StageFailure
 
 
@@ -31,7 +31,7 @@ class ExpansionOptions(Endpoint):
 
     def open_writer(self, language: str, variants: frozenset[str]) -> Writer:
         chat = self.open_chat()
-        from inference.openai_expander import OpenAiExpander
+        from inference.language_models.openai_expander import OpenAiExpander
 
         expander = OpenAiExpander(chat, kinds=tuple(sorted(variants)))
         return Writer(expander.expand, lambda texts: len(texts) == len(variants))

@@ -15,7 +15,7 @@ from branches.chat_endpoint import Endpoint
 from branches.language_models import generator_name
 from branches.part import Part
 from cache.hypotheses import CachedTexts
-from inference.skip_rules import skip_rule
+from inference.language_models.skip_rules import skip_rule
 from ledger.outcomes import Outcome, counts_of
 from models.envelope import Degradation
 from models.errors import Declined, StageFailure

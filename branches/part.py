@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from branches.language_models import Generators
     from cache.question_vectors import CachedQuestions
     from config.settings import Settings
-    from inference.two_precisions import TwoPrecisions
+    from inference.embedding.two_precisions import TwoPrecisions
     from ledger.breakers import Breakers
     from search.protocol import Searches
 

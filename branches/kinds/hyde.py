@@ -17,7 +17,7 @@ from branches.chat_endpoint import Endpoint, Writer
 from branches.part import Part, Texts
 from config import extensions
 from fusion.question_variants import DENSE
-from inference.prompts import HYPOTHESIS_PROMPTS, prompt_of
+from inference.language_models.prompts import HYPOTHESIS_PROMPTS, prompt_of
 from inference.protocol import HypothesisGenerator
 from models.documents import Matrix, Vector
 from models.errors import NotConfigured, ServiceError, StageFailure, WrongDeclaration
@@ -70,7 +70,7 @@ class HydeOptions(Endpoint):
         if self.is_foreign:
             return Writer(open_generator(self).imagine, bool)
         chat = self.open_chat()
-        from inference.openai_generator import OpenAiGenerator
+        from inference.language_models.openai_generator import OpenAiGenerator
 
         generator = OpenAiGenerator(chat, prompt=self.prompt_text(language), documents=self.documents)
         return Writer(generator.imagine, lambda texts: len(texts) == self.documents)
@@ -236,7 +236,7 @@ def _moved(
     part: Part, texts: Texts, imagined: Mapping[int, Matrix], passages: Mapping[int, Passages]
 ) -> Matrix:
     """The vectors of these texts, moved towards the documents or passages of their questions."""
-    from inference.hyde_vectors import feedback_vector, hypothesis_vector
+    from inference.embedding.hyde_vectors import feedback_vector, hypothesis_vector
 
     vectors = part.embed(texts)
     settings = part.resources.settings

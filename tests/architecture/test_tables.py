@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assembly.kinds import BUILT_IN, declared_in
-from inference import prompts
+from inference.language_models import prompts
 from models.extensions import BranchKind, StoreKind
 from models.fusion_method import Method
 

@@ -45,7 +45,7 @@ import os
 from pathlib import Path
 if os.environ.get({PROCESS!r}) == "chorale.vector":
     import time
-    from inference.onnx_embedder import OnnxEmbedder
+    from inference.embedding.onnx_embedder import OnnxEmbedder
     load = OnnxEmbedder._load
     def load_slowly(embedder):
         if Path(os.environ["CHORALE_HOME"], "slow").exists():

@@ -21,7 +21,7 @@ PROMISES = (
     ),
     Mutant(
         "A slow language model costs at most its limit, however slowly its answer trickles in",
-        "inference/chat_model.py",
+        "inference/language_models/chat_model.py",
         "        wait(jobs, timeout=timeout_s)",
         "        wait(jobs)",
         "tests/integration/inference/test_openai_generator.py::test_a_slow_endpoint_costs_no_more_than_the_limit",
@@ -35,7 +35,7 @@ PROMISES = (
     ),
     Mutant(
         "No language model's key stands in an error",
-        "inference/chat_model.py",
+        "inference/language_models/chat_model.py",
         '            text = text.replace(self._secret, "***")',
         "            pass",
         "tests/integration/inference/test_openai_generator.py::test_the_endpoint_s_message_about_a_wrong_request_is_shown_without_the_key",

@@ -7,21 +7,21 @@ from tests.mutants.mutant import Mutant
 PROMISES = (
     Mutant(
         "Nobody waits longer than the budget for a reranker that hangs",
-        "inference/pair_reranker.py",
+        "inference/reranking/pair_reranker.py",
         "how = self._thread.run(job, limit_s=left_s)",
         "how = self._thread.run(job)",
         "tests/integration/tasks/test_reranking.py::test_a_reranker_that_hangs_costs_its_budget_and_the_next_request_does_not_wait_for_it",
     ),
     Mutant(
         "A reranker that answers nonsense costs only the reranked order, and the answer says why",
-        "inference/pair_reranker.py",
+        "inference/reranking/pair_reranker.py",
         "if not all(logit is None or isfinite(logit) for logit in logits):",
         "if False:",
         "tests/unit/inference/test_rerankers.py::test_a_model_that_answers_nan_is_an_invalid_answer",
     ),
     Mutant(
         "A reranker that became slow gets fewer candidates, and all of them again when it recovers",
-        "inference/pair_speed.py",
+        "inference/reranking/pair_speed.py",
         "left_s = HEADROOM * limit_s",
         "left_s = 1e9",
         "tests/unit/inference/test_reranker_speed.py::test_a_model_slowed_ten_times_scores_a_few_pairs_and_all_fifty_when_it_recovers",
@@ -35,14 +35,14 @@ PROMISES = (
     ),
     Mutant(
         "A reranking model without all its weights is refused",
-        "inference/onnx_reranker.py",
+        "inference/reranking/onnx_reranker.py",
         "if name not in stored:",
         "if False:",
         "tests/unit/inference/test_rerankers.py::test_an_incomplete_cross_encoder_is_refused_and_the_message_says_why",
     ),
     Mutant(
         "However slow a reranker was, it is tried again",
-        "inference/pair_speed.py",
+        "inference/reranking/pair_speed.py",
         "return max(1, count)",
         "return count",
         "tests/unit/inference/test_reranker_speed.py::test_one_pair_is_tried_even_if_the_model_was_slow",
@@ -70,14 +70,14 @@ PROMISES = (
     ),
     Mutant(
         "A reranker that cannot be loaded ends no worker, and the answer says why",
-        "inference/pair_reranker.py",
+        "inference/reranking/pair_reranker.py",
         'raise ModelMissing(f"{name} cannot be loaded: {type(error).__name__}: {error}") from error',
         "raise",
         "tests/unit/inference/test_rerankers.py::test_wrong_files_are_a_missing_model_and_repaired_ones_load",
     ),
     Mutant(
         "No request waits for a model hub",
-        "inference/pair_reranker.py",
+        "inference/reranking/pair_reranker.py",
         "model_folder(self.name, is_local=True)",
         "model_folder(self.name)",
         "tests/unit/inference/test_rerankers_of_the_hub.py::test_fingerprint_and_warm_never_wait_for_a_silent_hub",
@@ -91,7 +91,7 @@ PROMISES = (
     ),
     Mutant(
         "A stall costs no candidates for long",
-        "inference/pair_speed.py",
+        "inference/reranking/pair_speed.py",
         "if self._runs - self._last_run[known] <= FORGOTTEN_AFTER",
         "if True",
         "tests/unit/inference/test_reranker_speed.py::test_a_stall_during_warming_is_unlearned_although_no_short_pair_comes",

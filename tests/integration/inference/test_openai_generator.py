@@ -14,9 +14,15 @@ from typing import Any
 
 import pytest
 
-from inference.chat_model import ATTEMPTS, MAX_ANSWER_BYTES, MAX_TEXT_CHARS, PARALLEL, ChatModel
-from inference.openai_expander import OpenAiExpander
-from inference.openai_generator import OpenAiGenerator
+from inference.language_models.chat_model import (
+    ATTEMPTS,
+    MAX_ANSWER_BYTES,
+    MAX_TEXT_CHARS,
+    PARALLEL,
+    ChatModel,
+)
+from inference.language_models.openai_expander import OpenAiExpander
+from inference.language_models.openai_generator import OpenAiGenerator
 from models.errors import (
     Declined,
     InvalidAnswer,
@@ -378,7 +384,7 @@ def test_a_call_that_hangs_is_ended(server: ChatServer, chat: ChatModel) -> None
 
 ENDS_WHEN_IT_IS_TOLD = """
 import signal, sys
-from inference.chat_model import ChatModel
+from inference.language_models.chat_model import ChatModel
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
 ChatModel(url=sys.argv[1], model="tiny", api_key=None, temperature=0, max_tokens=0).complete(["?"], timeout_s=60)

@@ -11,7 +11,7 @@ import pytest
 from chorale_client.answer import Answer, StageLine
 from pydantic_core import from_json
 
-from inference.onnx_reranker import OnnxReranker
+from inference.reranking.onnx_reranker import OnnxReranker
 from tests.support.models.reranker_faults import FAULT, PRELOAD
 from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder

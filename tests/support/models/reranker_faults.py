@@ -12,9 +12,9 @@ from typing import Any, cast
 import numpy as np
 import redis
 
-from inference import onnx_reranker
-from inference.onnx_reranker import OnnxReranker
-from inference.pair_reranker import Logits
+from inference.reranking import onnx_reranker
+from inference.reranking.onnx_reranker import OnnxReranker
+from inference.reranking.pair_reranker import Logits
 
 FAULT = "test:reranker"
 PRELOAD = "from tests.support.models import reranker_faults; reranker_faults.install()\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.demo.python_docs import python_docs
-from inference.model_files import model_folder
+from inference.model_folder.model_files import model_folder
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 MODULES = ("collections", "functools", "json", "os", "pathlib", "random", "shutil", "statistics", "threading")

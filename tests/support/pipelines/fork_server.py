@@ -39,8 +39,8 @@ IMPORTED = (
     "safetensors.numpy",
     "sqlalchemy.dialects.sqlite",
     "audit.drainer",
-    "inference.onnx_embedder",
-    "inference.onnx_reranker",
+    "inference.embedding.onnx_embedder",
+    "inference.reranking.onnx_reranker",
     "search.several_stores.store",
 )
 """What workers and sweepers import, also what they import late."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference.onnx_embedder import OnnxEmbedder
+from inference.embedding.onnx_embedder import OnnxEmbedder
 from tests.support.models.tiny_bert import write_tiny_bert
 
 

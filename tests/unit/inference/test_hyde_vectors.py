@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from inference.hyde_vectors import feedback_vector, hypothesis_vector
+from inference.embedding.hyde_vectors import feedback_vector, hypothesis_vector
 from models.documents import Matrix, Vector
 
 X, Y, Z = np.eye(3, dtype=np.float32)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
-from inference.model_files import (
+from inference.model_folder.model_files import (
     DESCRIPTION,
     LEFT_OUT,
     ONNX,
@@ -118,14 +118,14 @@ def test_a_model_that_was_downloaded_before_is_found_offline(tmp_path: Path) -> 
     (snapshot / "config.json").write_text("{}")
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text("0" * 40)
-    program = "from inference.model_files import model_folder; print(model_folder('acme/tiny'))"
+    program = "from inference.model_folder.model_files import model_folder; print(model_folder('acme/tiny'))"
     assert in_new_process(program, HF_HOME=str(tmp_path), HF_HUB_OFFLINE="1") == str(snapshot)
 
 
 def test_a_model_that_is_nowhere_is_reported_in_one_sentence(tmp_path: Path) -> None:
     names = ["acme/never-fetched", "no such: name", "never-fetched"]
     program = f"""
-from inference.model_files import model_folder
+from inference.model_folder.model_files import model_folder
 from models.errors import ModelMissing
 for name in {names!r}:
     try:

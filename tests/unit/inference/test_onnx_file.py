@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper, save_model
 
-from inference.onnx_embedder import OnnxEmbedder
+from inference.embedding.onnx_embedder import OnnxEmbedder
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured
 from tests.support.models.reference_bert import reference_vectors
 from tests.support.models.tiny_bert import TEXTS, WIDTH, write_tiny_bert

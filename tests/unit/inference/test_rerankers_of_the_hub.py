@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from inference.onnx_reranker import OnnxReranker
+from inference.reranking.onnx_reranker import OnnxReranker
 from tests.support.models.model_hub import NAME, ModelHub
 from tests.support.models.tiny_cross_encoder import write_tiny_cross_encoder
 
 ROOT = Path(__file__).parents[3]
 BEGIN = f"""
-from inference.onnx_reranker import OnnxReranker
+from inference.reranking.onnx_reranker import OnnxReranker
 from models.errors import ModelMissing
 reranker = OnnxReranker({NAME!r}, threads=1)
 """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inference.sentence_model import read_sentence_model
+from inference.model_folder.sentence_model import read_sentence_model
 from models.errors import ModelMissing
 from tests.support.models.tiny_bert import write_tiny_bert
 

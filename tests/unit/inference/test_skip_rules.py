@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inference.prompts import filled, prompt_of
-from inference.skip_rules import skip_rule
+from inference.language_models.prompts import filled, prompt_of
+from inference.language_models.skip_rules import skip_rule
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from inference.token_pooling import POOLINGS, pool
+from inference.model_folder.token_pooling import POOLINGS, pool
 
 # Two texts of three and two tokens, two numbers a token; the last token of the second is padding.
 TOKENS = np.array([[[1, 4], [2, 0], [6, 2]], [[3, -1], [5, -3], [99, 99]]], np.float32)

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inference.embedders import load_embedder
+from inference.embedding.embedders import load_embedder
+from inference.embedding.two_precisions import TwoPrecisions
 from inference.protocol import Embedder
-from inference.two_precisions import TwoPrecisions
 from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from inference.embedding.text_embedder import Progress, TextEmbedder
 from inference.lazy_value import LazyValue
-from inference.model_files import SAFETENSORS, model_folder, safetensors_files
-from inference.text_embedder import Progress, TextEmbedder
-from inference.word_pieces import batches_by_length
+from inference.model_folder.model_files import SAFETENSORS, model_folder, safetensors_files
+from inference.model_folder.word_pieces import batches_by_length
 from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing
 

@@ -14,15 +14,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.fingerprint import fingerprint
 from inference.job_thread import JobThread
 from inference.lazy_value import LazyValue
-from inference.model_files import SAFETENSORS, model_folder, safetensors_files
-from inference.pair_speed import PairSpeed
-from inference.pair_word_pieces import Pair, PairPieces, PairRow
+from inference.model_folder.fingerprint import fingerprint
+from inference.model_folder.model_files import SAFETENSORS, model_folder, safetensors_files
+from inference.model_folder.sentence_model import SentenceModel, read_sentence_model
+from inference.model_folder.word_pieces import batches_by_length, padded
 from inference.protocol import PairScores
-from inference.sentence_model import SentenceModel, read_sentence_model
-from inference.word_pieces import batches_by_length, padded
+from inference.reranking.pair_speed import PairSpeed
+from inference.reranking.pair_word_pieces import Pair, PairPieces, PairRow
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
 
 Ids = NDArray[np.int32]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, normalizers
 
-from inference.sentence_model import SentenceModel
+from inference.model_folder.sentence_model import SentenceModel
 from models.errors import ModelMissing, WrongDeclaration
 
 

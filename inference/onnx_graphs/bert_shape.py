@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference.sentence_model import SentenceModel, first_position
+from inference.model_folder.sentence_model import SentenceModel, first_position
 from models.errors import NotConfigured
 
 MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")

@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 from tokenizers import Tokenizer
 
-from inference.fingerprint import fingerprint
 from inference.lazy_value import LazyValue
-from inference.model_files import model_folder
-from inference.sentence_model import SentenceModel, read_sentence_model
-from inference.word_pieces import WordPieces, whole_characters
+from inference.model_folder.fingerprint import fingerprint
+from inference.model_folder.model_files import model_folder
+from inference.model_folder.sentence_model import SentenceModel, read_sentence_model
+from inference.model_folder.word_pieces import WordPieces, whole_characters
 from models.documents import Matrix
 from models.errors import InvalidAnswer, WrongDeclaration
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inference.chat_model import ChatModel
-from inference.prompts import filled
+from inference.language_models.chat_model import ChatModel
+from inference.language_models.prompts import filled
 from models.errors import StageFailure
 from models.written_texts import SomeTexts, Written
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.bert_shape import bert_shape
+from inference.embedding.text_embedder import Progress, TextEmbedder
 from inference.lazy_value import LazyValue
-from inference.model_files import ONNX, SAFETENSORS, model_folder, onnx_files, safetensors_files
-from inference.text_embedder import Progress, TextEmbedder
-from inference.word_pieces import batches_by_length, padded
+from inference.model_folder.model_files import ONNX, SAFETENSORS, model_folder, onnx_files, safetensors_files
+from inference.model_folder.word_pieces import batches_by_length, padded
+from inference.onnx_graphs.bert_shape import bert_shape
 from models.documents import Matrix
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, StageFailure
 
@@ -86,10 +86,10 @@ class OnnxEmbedder(TextEmbedder):
         # ONNX and its runtime take up to .25 s to import; a fingerprint needs neither.
         try:
             if is_file:
-                from inference.onnx_file import OnnxFile
+                from inference.onnx_graphs.onnx_file import OnnxFile
 
                 return OnnxFile(self.model, path, threads=self.threads)
-            from inference.onnx_bert import OnnxBert
+            from inference.onnx_graphs.onnx_bert import OnnxBert
 
             return OnnxBert(self.model, path, precision=self.precision, threads=self.threads)
         except StageFailure:

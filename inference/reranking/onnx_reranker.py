@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.bert_shape import classifier_shape
-from inference.pair_reranker import Ids, Logits, PairReranker
-from inference.sentence_model import SentenceModel
+from inference.model_folder.sentence_model import SentenceModel
+from inference.onnx_graphs.bert_shape import classifier_shape
+from inference.reranking.pair_reranker import Ids, Logits, PairReranker
 from models.errors import ModelMissing, NotConfigured, StageFailure
 
 
@@ -38,8 +38,8 @@ class _OnnxClassifier:
         # ONNX and its runtime take .25 s to import; a fingerprint needs neither.
         from safetensors import safe_open
 
-        from inference.bert_classifier import classifier_graph
-        from inference.onnx_bert import bert_session, encoder_prefix
+        from inference.onnx_graphs.bert_classifier import classifier_graph
+        from inference.onnx_graphs.onnx_bert import bert_session, encoder_prefix
 
         with safe_open(path, "numpy") as weights:
             prefix, stored = encoder_prefix(weights), frozenset(weights.keys())

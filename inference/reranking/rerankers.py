@@ -9,8 +9,8 @@ from inference.protocol import Reranker
 from models.errors import WrongDeclaration
 
 RERANKERS: dict[str, tuple[str, str]] = {
-    "onnx": ("inference.onnx_reranker", "OnnxReranker"),
-    "sentence_transformers": ("inference.sentence_transformers_reranker", "CrossEncoderReranker"),
+    "onnx": ("inference.reranking.onnx_reranker", "OnnxReranker"),
+    "sentence_transformers": ("inference.reranking.sentence_transformers_reranker", "CrossEncoderReranker"),
 }
 """Module and class by name; a module is imported only when its reranker is loaded."""
 

@@ -10,10 +10,10 @@ import onnxruntime
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from inference.bert_graph import BertGraph, Read, bert_graph
-from inference.bert_shape import bert_shape
-from inference.onnx_session import PROVIDERS, session_options
-from inference.sentence_model import SentenceModel
+from inference.model_folder.sentence_model import SentenceModel
+from inference.onnx_graphs.bert_graph import BertGraph, Read, bert_graph
+from inference.onnx_graphs.bert_shape import bert_shape
+from inference.onnx_graphs.onnx_session import PROVIDERS, session_options
 from models.documents import Matrix
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.pair_reranker import Ids, Logits, PairReranker
+from inference.reranking.pair_reranker import Ids, Logits, PairReranker
 from models.errors import ModelMissing, NotConfigured
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pydantic_core import from_json
 
-from inference.chat_model import ChatModel
-from inference.prompts import EXPANSION_PROMPT, filled
+from inference.language_models.chat_model import ChatModel
+from inference.language_models.prompts import EXPANSION_PROMPT, filled
 from models.errors import InvalidAnswer, StageFailure
 
 MAX_VARIANT_CHARS = 1_000

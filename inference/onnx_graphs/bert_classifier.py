@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from inference.bert_graph import BertGraph, Builder, Read, encoded, finished
-from inference.bert_shape import BertShape
+from inference.onnx_graphs.bert_graph import BertGraph, Builder, Read, encoded, finished
+from inference.onnx_graphs.bert_shape import BertShape
 
 HEADS: dict[str, tuple[str, str]] = {
     "bert": ("pooler.dense", "classifier"),

@@ -9,8 +9,11 @@ from inference.protocol import Embedder
 from models.errors import WrongDeclaration
 
 EMBEDDERS: dict[str, tuple[str, str]] = {
-    "onnx": ("inference.onnx_embedder", "OnnxEmbedder"),
-    "sentence_transformers": ("inference.sentence_transformers_embedder", "SentenceTransformersEmbedder"),
+    "onnx": ("inference.embedding.onnx_embedder", "OnnxEmbedder"),
+    "sentence_transformers": (
+        "inference.embedding.sentence_transformers_embedder",
+        "SentenceTransformersEmbedder",
+    ),
 }
 """Module and class by name; a module is imported only when its embedder is loaded."""
 

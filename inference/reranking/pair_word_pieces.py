@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from inference.sentence_model import SentenceModel
-from inference.word_pieces import plain_tokenizer, whole_characters
+from inference.model_folder.sentence_model import SentenceModel
+from inference.model_folder.word_pieces import plain_tokenizer, whole_characters
 from models.errors import ModelMissing, NotConfigured
 
 Pair = tuple[str, str]

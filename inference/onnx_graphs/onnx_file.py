@@ -8,9 +8,9 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from inference.onnx_session import PROVIDERS, session_options
-from inference.sentence_model import SentenceModel
-from inference.token_pooling import POOLINGS, pool
+from inference.model_folder.sentence_model import SentenceModel
+from inference.model_folder.token_pooling import POOLINGS, pool
+from inference.onnx_graphs.onnx_session import PROVIDERS, session_options
 from models.documents import Matrix
 from models.errors import NotConfigured
 

@@ -1,0 +1,1 @@
+"""Embedders: texts become vectors, by ONNX Runtime or by sentence-transformers."""

@@ -1,0 +1,1 @@
+"""Chat models that write hypothetical documents and rewrite questions."""
