@@ -123,6 +123,7 @@ def test_each_line_of_a_worker_that_is_told_to_stop_before_it_is_ready_is_one_ob
     assert "broker unreachable" in events
 
 
+@pytest.mark.serial
 def test_a_worker_whose_login_rabbitmq_refuses_says_so_once_and_waits(
     tmp_path: Path, own_redis_server: RedisServer
 ) -> None:

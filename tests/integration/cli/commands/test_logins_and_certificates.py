@@ -66,7 +66,7 @@ def test_a_wrong_certificate_is_told_apart_from_an_absent_server(
 def test_a_name_that_the_certificate_does_not_have_is_reported(secured: SecuredRedis, tmp_path: Path) -> None:
     found = refusal(tmp_path, secured.url.replace("127.0.0.1", "localhost"))
     assert "certificate is not valid for 'localhost'" in found.what
-    assert found.mend.endswith("and the host as the certificate does")
+    assert found.mend.endswith("and use the host name of the certificate")
 
 
 def test_an_address_without_tls_for_a_server_with_it_and_the_other_way_round(
@@ -76,7 +76,7 @@ def test_an_address_without_tls_for_a_server_with_it_and_the_other_way_round(
     assert "rediss://" in refusal(tmp_path, plain).mend
     with RedisServer(port=free_port()) as server:
         over_tls = server.tcp_url.replace("redis://", "rediss://")
-        assert refusal(tmp_path, over_tls).mend.endswith("CHORALE_REDIS_URL begins with redis://")
+        assert refusal(tmp_path, over_tls).mend.endswith("CHORALE_REDIS_URL must begin with redis://")
 
 
 def test_a_login_without_the_right_is_told_which_login_to_use(secured: SecuredRedis, alone: Run) -> None:
