@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.slow
+@pytest.mark.serial
 def test_every_figure_is_there_and_nothing_is_left_behind(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "cli", "bench", "latency", "--json", "--questions", "3", "--documents", "100"],
@@ -37,9 +38,8 @@ def test_every_figure_is_there_and_nothing_is_left_behind(tmp_path: Path) -> Non
         assert run["requests_per_s"] > 0
         assert run["name"] == "plain_chord" or run["hung"] == 0
     assert {run["name"] for run in found["no_op_runs"]} == {"chord", "in_process", "plain_chord"}
-    # accept, plan, three starts, three reports, join, finish; what waiting and the audit need; and on a busy machine
-    # parts that are sent again
-    assert 10 <= found["redis_commands_per_request"] <= 40
+    # accept, plan, three starts, three reports, join, finish; and what waiting and the audit need
+    assert 10 <= found["redis_commands_per_request"] <= 20
     assert found["redis_bytes_left_per_request"] > 0
     assert set(found["cpu_ms_per_request"]) >= {*names, "chord, no-op"}
     assert {"plan", "search.bm25", "search.vector", "search.hyde", "fuse", "fetch"} <= {
