@@ -21,28 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from chorale_client.keys import (
-    BREAKER,
-    CACHE,
-    DURATIONS,
-    ENTRY,
-    FLIGHT,
-    GENERATION,
-    HANDED_IN,
-    HEARTBEAT,
-    INDEXED,
-    MOMENTS,
-    NOT_DONE,
-    OUTBOX,
-    OUTBOX_LIMIT,
-    OUTBOX_REFUSED,
-    OVERLOAD,
-    RESULT,
-    SENT,
-    SWEEPER,
-    TIMEOUTS,
-    WRITTEN,
-)
+from chorale_client import keys
 from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE
 
 from models.errors import WrongDeclaration
@@ -73,19 +52,19 @@ _LOOKING = ("scan", "info")
 _ROOM = "info|memory"
 """Documents are accepted only if Redis has room for them."""
 
-_REQUESTS = (ENTRY + "*", RESULT + "*", FLIGHT + "*")
+_REQUESTS = (keys.ENTRY + "*", keys.RESULT + "*", keys.FLIGHT + "*")
 _STATE = (
-    MOMENTS,
-    GENERATION + "*",
-    HEARTBEAT + "*",
-    SWEEPER,
-    OVERLOAD,
-    BREAKER + "*",
-    DURATIONS + "*",
-    TIMEOUTS,
-    CACHE + "*",
+    keys.MOMENTS,
+    keys.GENERATION + "*",
+    keys.HEARTBEAT + "*",
+    keys.SWEEPER,
+    keys.OVERLOAD,
+    keys.BREAKER + "*",
+    keys.DURATIONS + "*",
+    keys.TIMEOUTS,
+    keys.CACHE + "*",
 )
-_INDEXING = (INDEXED + "*", SENT + "*", HANDED_IN, NOT_DONE + "*", WRITTEN + "*")
+_INDEXING = (keys.INDEXED + "*", keys.SENT + "*", keys.HANDED_IN, keys.NOT_DONE + "*", keys.WRITTEN + "*")
 _QUEUES = ("chorale.*", f"{KOMBU}*", f"{UNACKED}*")
 _REMOTE_CONTROL = ("*.celery.pidbox", f"{BINDINGS}*.celeryev", f"{BINDINGS}*celery.pidbox")
 _EVENTS = ("/0.celeryev/*", "/0.celeryev", "/0.celery.pidbox")
@@ -102,8 +81,8 @@ class Grant:
     commands: tuple[str, ...]
 
     def rules(self) -> str:
-        keys = [key if key.startswith("%") else f"~{key}" for key in self.keys]
-        return " ".join([*keys, "-@all", *(f"+{command}" for command in dict.fromkeys(self.commands))])
+        patterns = [key if key.startswith("%") else f"~{key}" for key in self.keys]
+        return " ".join([*patterns, "-@all", *(f"+{command}" for command in dict.fromkeys(self.commands))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +109,7 @@ class Role:
 
 _CALLING = Grant(("*",), ("eval", "evalsha"))
 """A script may name any key; the rules apply to each of its commands."""
-_AUDITING = Grant((OUTBOX, OUTBOX_REFUSED), ("xadd", "xlen", "incr"))
+_AUDITING = Grant((keys.OUTBOX, keys.OUTBOX_REFUSED), ("xadd", "xlen", "incr"))
 
 
 def _sending_to(queue: str) -> tuple[Grant, ...]:
@@ -139,7 +118,7 @@ def _sending_to(queue: str) -> tuple[Grant, ...]:
 
 def _asking(*also_read: str) -> tuple[Grant, ...]:
     """The grants that `chorale_client` needs to send requests."""
-    read = (OVERLOAD, TIMEOUTS, OUTBOX_LIMIT, *also_read)
+    read = (keys.OVERLOAD, keys.TIMEOUTS, keys.OUTBOX_LIMIT, *also_read)
     return (
         Grant(
             (*_REQUESTS, *(f"%R~{key}" for key in read)),
@@ -147,39 +126,35 @@ def _asking(*also_read: str) -> tuple[Grant, ...]:
         ),
         _CALLING,
         _AUDITING,
-        Grant((MOMENTS,), ("zadd", "zrem")),
+        Grant((keys.MOMENTS,), ("zadd", "zrem")),
         *_sending_to(QUEUE_RETRIEVE),
     )
 
 
 _WORKERS = (*_REQUESTS, *_STATE, *_QUEUES, *_REMOTE_CONTROL)
-_OUTBOXES = (OUTBOX, OUTBOX + ":*")
+_OUTBOXES = (keys.OUTBOX, keys.OUTBOX + ":*")
 _WORK = (*_CONNECTION, *_SCRIPTS, *_ENDING, *_PUBLISHING, *_WORKING)
-_EVERYWHERE = (RESULT + "*", *_EVENTS)
+_EVERYWHERE = (keys.RESULT + "*", *_EVENTS)
 
 ROLES: Mapping[str, Role] = {
     role.name: role
     for role in (
         # chorale_client: applications that send requests
-        Role("caller", _asking(), channels=(RESULT + "*",)),
+        Role("caller", _asking(), channels=(keys.RESULT + "*",)),
         # a caller that also hands in documents
         Role(
             "writer",
             (
-                *_asking(INDEXED + "*"),
+                *_asking(keys.INDEXED + "*"),
                 *_sending_to(QUEUE_INDEX),
-                Grant((HANDED_IN,), ("get", "set", _ROOM)),
-                Grant((NOT_DONE + "*",), ("zadd", "zincrby", "zrem", "zscore", "expire")),
+                Grant((keys.HANDED_IN,), ("get", "set", _ROOM)),
+                Grant((keys.NOT_DONE + "*",), ("zadd", "zincrby", "zrem", "zscore", "expire")),
             ),
-            channels=(RESULT + "*",),
+            channels=(keys.RESULT + "*",),
         ),
         Role(
             "worker",
-            (
-                Grant((*_WORKERS, *_INDEXING, OUTBOX_LIMIT), _WORK),
-                _CALLING,
-                _AUDITING,
-            ),
+            (Grant((*_WORKERS, *_INDEXING, keys.OUTBOX_LIMIT), _WORK), _CALLING, _AUDITING),
             channels=_EVERYWHERE,
         ),
         Role(
@@ -204,10 +179,7 @@ ROLES: Mapping[str, Role] = {
         ),
         Role(
             "operator",  # runs `chorale index`, `status`, `doctor`, `backup`
-            (
-                Grant((*_WORKERS, *_OUTBOXES, *_INDEXING), (*_WORK, *_DRAINING, *_LOOKING)),
-                _CALLING,
-            ),
+            (Grant((*_WORKERS, *_OUTBOXES, *_INDEXING), (*_WORK, *_DRAINING, *_LOOKING)), _CALLING),
             channels=_EVERYWHERE,
         ),
         # redis-cli in emergencies

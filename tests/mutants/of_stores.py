@@ -161,7 +161,7 @@ PROMISES = (
     Mutant(
         "With one login for each role over TLS, Redis refuses nothing that the pipeline does",
         "deploy/redis_acl.py",
-        '        Grant((MOMENTS,), ("zadd", "zrem")),',
+        '        Grant((keys.MOMENTS,), ("zadd", "zrem")),',
         "",
         "tests/integration/test_deployment_redis_acl.py::test_the_whole_pipeline_runs_over_tls_and_nothing_it_does_is_refused",
     ),
