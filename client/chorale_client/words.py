@@ -118,23 +118,25 @@ class Consequence:
 
 REASONS: dict[Reason, Consequence] = {
     Reason.NOT_DECLARED: Consequence(False, True, False, "this configuration declares nothing of that kind"),
-    Reason.RULE: Consequence(False, True, False, "a skip rule decided against it"),
+    Reason.RULE: Consequence(False, True, False, "a skip rule decided against the step"),
     Reason.ADAPTIVE: Consequence(
         False, True, False, "fewer candidates than asked for; the number was chosen before the start"
     ),
-    Reason.NOT_CONFIGURED: Consequence(True, False, False, "it is declared, but lacks what it needs"),
-    Reason.MODEL_MISSING: Consequence(True, False, True, "model not there, or not loaded yet"),
-    Reason.TIMEOUT: Consequence(True, False, True, "started and did not end before its limit"),
-    Reason.NOT_STARTED: Consequence(True, False, True, "the limit came before a worker took it"),
-    Reason.LATE: Consequence(True, False, True, "a worker took it after its own limit and did nothing"),
+    Reason.NOT_CONFIGURED: Consequence(True, False, False, "the step is declared, but lacks what it needs"),
+    Reason.MODEL_MISSING: Consequence(True, False, True, "the model is not there, or not loaded yet"),
+    Reason.TIMEOUT: Consequence(True, False, True, "the step started and did not end before its limit"),
+    Reason.NOT_STARTED: Consequence(True, False, True, "no worker took it before its limit"),
+    Reason.LATE: Consequence(True, False, True, "a worker took it after its limit and did nothing"),
     Reason.OVERLOAD: Consequence(True, False, True, "refused by admission"),
-    Reason.CANCELLED: Consequence(True, False, False, "by the caller"),
+    Reason.CANCELLED: Consequence(True, False, False, "by the caller, or because a required branch failed"),
     Reason.UNAVAILABLE: Consequence(True, False, True, "the store or server did not answer"),
-    Reason.BREAKER_OPEN: Consequence(True, False, True, "not tried, because it failed lately"),
+    Reason.BREAKER_OPEN: Consequence(
+        True, False, True, "the branch or store was not asked, because it failed lately"
+    ),
     Reason.BAD_INDEX: Consequence(
         True, False, False, "missing or damaged index, wrong mapping, unknown namespace"
     ),
-    Reason.UNAUTHORISED: Consequence(True, False, False, "wrong credentials"),
+    Reason.UNAUTHORISED: Consequence(True, False, False, "the credentials are wrong"),
     Reason.INVALID_ANSWER: Consequence(True, False, True, "the store or model answered nonsense"),
     Reason.BUDGET: Consequence(True, False, True, "cut by the clock in the middle"),
     Reason.DOCUMENT_MISSING: Consequence(False, True, False, "a text was not in its store (a warning)"),
