@@ -10,7 +10,7 @@ from typing import Any
 from chorale_client.answer import Answer, QuestionAnswer
 from chorale_client.client import make_request
 from chorale_client.request import MAX_TEXT_CHARS, Request
-from chorale_client.words import WIRE_VERSION, Status
+from chorale_client.words import Status
 
 from bench.collection import Collection
 from bench.metrics import measure
@@ -52,7 +52,6 @@ class Evaluation:
 
     def to_wire(self) -> dict[str, Any]:
         return {
-            "v": WIRE_VERSION,
             "collection": self.collection,
             "documents": self.documents,
             "questions": self.questions,
@@ -144,7 +143,7 @@ def request_of(run: Run, namespace: str, texts: Sequence[str]) -> Request:
     )
 
 
-def batches(questions: Mapping[str, str], size: int = QUESTIONS_A_REQUEST) -> Iterator[list[str]]:
+def batches(questions: Mapping[str, str], size: int) -> Iterator[list[str]]:
     """The question ids of each request."""
     ids = iter(questions)
     while batch := list(islice(ids, size)):

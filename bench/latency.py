@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+import psutil
 from chorale_client.answer import Answer
-from chorale_client.words import WIRE_VERSION
 from redis import Redis
 
-from bench.processor_time import cpu_ms
 from bench.redis_cost import bytes_held, count_commands, wait_for_audit
 from bench.timing import WARMING, Ask, Timing, ask_all, drive
 
@@ -21,6 +21,7 @@ ROUNDS = 3
 COUNTED_REQUESTS = 100
 SETTLED_S = 5.0
 """Wait after the audit's commit: the keys that are left then stay until they expire."""
+CALLER = "caller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,9 @@ class Variant:
 class RedisCost:
     """What one request costs Redis, on average."""
 
-    commands: float
-    commands_by_verb: Mapping[str, float]
-    bytes_left: float
+    redis_commands_per_request: float
+    redis_commands_by_verb: Mapping[str, float]
+    redis_bytes_left_per_request: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +53,14 @@ class Latency:
     no_op_runs: list[dict[str, Any]]
     """The same figures for branches that do no work."""
     cost: RedisCost
-    cpu_ms: Mapping[str, Mapping[str, float]]
+    cpu_ms_per_request: Mapping[str, Mapping[str, float]]
     """Processor time of one request by variant and process, one after another."""
     waterfall: list[dict[str, Any]]
 
     def to_wire(self) -> dict[str, Any]:
-        return {
-            "v": WIRE_VERSION,
-            "runs": self.runs,
-            "no_op_runs": self.no_op_runs,
-            "redis_commands_per_request": round(self.cost.commands, 2),
-            "redis_commands_by_verb": {
-                verb: round(count, 2) for verb, count in self.cost.commands_by_verb.items()
-            },
-            "redis_bytes_left_per_request": round(self.cost.bytes_left),
-            "cpu_ms_per_request": {
-                name: {process: round(ms, 2) for process, ms in spent.items()}
-                for name, spent in self.cpu_ms.items()
-            },
-            "waterfall": self.waterfall,
-        }
+        fields = asdict(self)
+        cost = fields.pop("cost")
+        return {**fields, **cost}
 
 
 def compare(
@@ -107,30 +96,32 @@ def redis_cost(client: Redis, ask: Ask, questions: Sequence[str]) -> RedisCost:
     wait_for_audit(client)
     time.sleep(SETTLED_S)
     before = bytes_held(client)
-
     found = count_commands(client, lambda: ask_all(ask, questions))
     time.sleep(SETTLED_S)
     count = len(questions)
-    by_verb = {verb: times / count for verb, times in found.most_common()}
-    return RedisCost(found.total() / count, by_verb, (bytes_held(client) - before) / count)
+    by_verb = {verb: round(times / count, 2) for verb, times in found.most_common()}
+    bytes_left = round((bytes_held(client) - before) / count)
+    return RedisCost(round(found.total() / count, 2), by_verb, bytes_left)
 
 
 def cpu_of(variant: Variant, questions: Sequence[str], processes: Mapping[str, int]) -> dict[str, float]:
     """Milliseconds of processor time that one answered request costs each of `processes` and the caller.
 
-    `processes` are process ids by name.
+    `processes` are process ids by name.  Processor time hardly depends on the other load of the machine.
     """
     ask_all(variant.ask, [WARMING])
     if variant.prepare is not None:
         ask_all(variant.prepare, questions)
-    answered = 0
+    watched = {name: psutil.Process(pid) for name, pid in {**processes, CALLER: os.getpid()}.items()}
+    before = {name: _cpu_ms(process) for name, process in watched.items()}
+    answered = ask_all(variant.ask, questions)
+    spent = {name: _cpu_ms(process) - before[name] for name, process in watched.items()}
+    return {name: round(ms / max(1, answered), 2) for name, ms in spent.items()}
 
-    def ask() -> None:
-        nonlocal answered
-        answered = ask_all(variant.ask, questions)
 
-    spent = cpu_ms(processes, ask)
-    return {name: ms / max(1, answered) for name, ms in spent.items()}
+def _cpu_ms(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return 1_000 * (times.user + times.system)
 
 
 def waterfall_of(answers: Sequence[Answer]) -> list[dict[str, Any]]:

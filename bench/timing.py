@@ -77,12 +77,11 @@ def drive(ask: Ask, texts: Sequence[str], *, in_flight: int, timing: Timing) -> 
         begun_s = time.perf_counter()
         try:
             ask(text)
+            return (time.perf_counter() - begun_s) * 1_000
         except Hung as error:
             hung.append(error)
         except Exception as error:
             errors.append(error)
-        else:
-            return (time.perf_counter() - begun_s) * 1_000
         return None
 
     def work() -> None:

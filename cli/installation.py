@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from config.declarations import Pipeline
     from config.settings import Settings
 
-ANSWER_LIMIT_S = 2.0
-
 
 class NotRunning(ServiceError):
     """No installation runs here, or its Redis cannot be used.
@@ -65,16 +63,16 @@ class Installation:
 
     @cached_property
     def _redis_or_why_not(self) -> Redis | NotRunning:
-        from redis import Redis, RedisError
+        from redis import RedisError
+
+        from cli.monitoring.heartbeats import open_redis
 
         if self.redis_url is None:
             return NotRunning(
                 f"nothing runs on {self.settings.home}",
                 "start it with `chorale up` in another terminal, or set CHORALE_REDIS_URL",
             )
-        client = Redis.from_url(
-            self.redis_url, socket_timeout=ANSWER_LIMIT_S, socket_connect_timeout=ANSWER_LIMIT_S
-        )
+        client = open_redis(self.redis_url)
         try:
             client.ping()
         except RedisError as error:

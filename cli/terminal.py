@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table
 
 PIPED_WIDTH = 100
@@ -22,18 +22,28 @@ def stderr() -> Console:
 
 def _console(*, stderr: bool) -> Console:
     console = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
-    return (
-        console
-        if console.is_terminal
-        else Console(stderr=stderr, highlight=False, emoji=False, markup=False, width=PIPED_WIDTH)
-    )
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
+    return console
 
 
-def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """A table without lines and with dim headings; the columns in `right` are right-aligned."""
+def plain_table(*columns: str) -> Table:
+    """A table without lines and with dim headings; a column whose heading begins with `>` is right-aligned."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
     for name in columns:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+        justify: JustifyMethod = "right" if name.startswith(">") else "left"
+        table.add_column(name.removeprefix(">"), justify=justify, overflow="fold")
+    return table
+
+
+def facts_table(facts: Mapping[str, RenderableType]) -> Table:
+    """A row for each fact that is not empty: its dim name, and its value."""
+    table = plain_table("", "")
+    table.show_header = False
+    table.columns[0].style = "dim"
+    for name, value in facts.items():
+        if value:
+            table.add_row(name, value)
     return table
 
 

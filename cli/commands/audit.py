@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import AsJson, Yes
+from cli.options import AsJson, Yes, confirm_deletion
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def prune(
     which, said = table_deletion.older_than(before_ms), f"older than {older_than}"
     with trail() as engine:
         if not yes:
-            _confirm(table_deletion.count_matching(engine, which), said, as_json=as_json)
+            there = counted(table_deletion.count_matching(engine, which), "request")
+            confirm_deletion(there, f"Delete {there} {said}?", as_json=as_json)
         removed = table_deletion.remove(engine, which)
     if as_json:
         print_json({"removed": removed})
@@ -165,11 +166,12 @@ def erase(
             value = matching(engine, value) or value
         which = table_deletion.requests_of(**{column: value})
         said = f"of {column.removesuffix('_id')} {value}"
-        there = table_deletion.count_matching(engine, which) + in_outbox
-        if not there and not isinstance(waiting, str):
+        count = table_deletion.count_matching(engine, which) + in_outbox
+        if not count and not isinstance(waiting, str):
             raise NoTrail(f"nothing in the trail or on its way there is {said}")
         if not yes:
-            _confirm(there, said, as_json=as_json)
+            there = counted(count, "request")
+            confirm_deletion(there, f"Delete {there} {said}?", as_json=as_json)
         # In this order: see audit/outbox_deletion.py.
         from_outbox = _ask_outbox(lambda redis: outbox_deletion.erase(redis, column, value))
         table_deletion.wait_for_drainers(engine)
@@ -201,15 +203,6 @@ def _ask_outbox(do: Callable[[Redis], int]) -> int | str:
         return str(error)
     except RedisError as error:
         return str(explained(error))
-
-
-def _confirm(count: int, said: str, *, as_json: bool) -> None:
-    from cli.terminal import counted
-
-    there = counted(count, "request")
-    if as_json or not sys.stdin.isatty():
-        raise typer.BadParameter(f"this deletes {there}: add --yes", param_hint="--yes")
-    typer.confirm(f"Delete {there} {said}?", abort=True)
 
 
 def age_s(text: str) -> int:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from models.errors import ServiceError
+from cli.options import AsJson
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rich.console import Console
+    from collections.abc import Callable, Iterator
 
     from bench.latency import Latency
     from cli.local.bench_installation import BenchInstallation
-    from cli.local.measured_pipeline import LastLines
+    from cli.local.child_process import Output
 
 NAMESPACE = "bench"
 WATERFALL_REQUESTS = 50
@@ -53,9 +49,7 @@ def latency(
             help="A pipeline file with the branches of the usual one in other stores.",
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document and nothing else.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the chord path beside one process without Celery, a plain Celery chord, and the cache.
 
@@ -76,17 +70,12 @@ def latency(
     # This process is one of the variants: it gets as many threads as a worker.
     limit_threads()
     from bench.no_op import PIPELINE_FILE
-    from cli.local.measured_pipeline import LastLines
-    from cli.terminal import print_json, stderr, stdout
+    from cli.local.measured_pipeline import last_lines
+    from cli.terminal import print_json, stdout
     from cli.views.latency import show_latency
 
-    lines = LastLines()
-    try:
-        with tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
-            found = _measure(Path(home), pipeline or PIPELINE_FILE, questions, documents, stderr(), lines)
-    except ServiceError:
-        lines.show(sys.stderr)
-        raise
+    with last_lines() as lines, tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
+        found = _measure(Path(home), pipeline or PIPELINE_FILE, questions, documents, lines)
     if as_json:
         print_json(found.to_wire())
     else:
@@ -94,17 +83,13 @@ def latency(
 
 
 def _measure(
-    home: Path,
-    pipeline_file: Path,
-    questions: int,
-    documents: int | None,
-    console: Console,
-    lines: LastLines,
+    home: Path, pipeline_file: Path, questions: int, documents: int | None, output: Output
 ) -> Latency:
     from bench.corpus_questions import questions_about
     from bench.latency import COUNTED_REQUESTS, IN_FLIGHT
     from cli.demo.python_docs import SOURCE, python_docs
     from cli.local.bench_installation import bench_installation
+    from cli.terminal import stderr
     from cli.views.indexing_bar import note
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus
@@ -113,13 +98,7 @@ def _measure(
     counted, shown = min(COUNTED_REQUESTS, questions), min(WATERFALL_REQUESTS, questions)
     # No question comes twice: a worker would know its vector.
     texts = iter(questions_about(corpus, len(IN_FLIGHT) * questions + 2 * counted + shown))
-    asked = Questions(
-        by_in_flight={in_flight: list(islice(texts, questions)) for in_flight in IN_FLIGHT},
-        for_cpu=list(islice(texts, counted)),
-        for_redis=list(islice(texts, counted)),
-        for_waterfall=list(texts),
-    )
-    with console.status("starting") as status, bench_installation(home, pipeline_file, lines) as found:
+    with stderr().status("starting") as status, bench_installation(home, pipeline_file, output) as found:
         index_corpus(
             found.resources,
             SourceDocuments(corpus, SOURCE, total=len(corpus)),
@@ -129,22 +108,22 @@ def _measure(
             ),
         )
         try:
-            return _compare(found, asked, progress=status.update)
+            return _compare(found, texts, questions, counted, progress=status.update)
         finally:
             # Elasticsearch and Weaviate outlive the installation.
             found.resources.writing_store.drop(NAMESPACE)
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
-    by_in_flight: Mapping[int, Sequence[str]]
-    for_cpu: Sequence[str]
-    for_redis: Sequence[str]
-    for_waterfall: Sequence[str]
-
-
-def _compare(found: BenchInstallation, asked: Questions, *, progress: Callable[[str], None]) -> Latency:
-    from bench.latency import Latency, compare, cpu_of, redis_cost, waterfall_of
+def _compare(
+    found: BenchInstallation,
+    texts: Iterator[str],
+    questions: int,
+    counted: int,
+    *,
+    progress: Callable[[str], None],
+) -> Latency:
+    """Takes `questions` of the texts for each number in flight, `counted` for each cost, the rest for the waterfall."""
+    from bench.latency import IN_FLIGHT, Latency, compare, cpu_of, redis_cost, waterfall_of
     from bench.timing import WARMING, ask_all
     from bench.variants import make_variants
 
@@ -156,21 +135,19 @@ def _compare(found: BenchInstallation, asked: Questions, *, progress: Callable[[
         for _ in range(ATTEMPTS_TO_WARM):
             if ask_all(variant.ask, [WARMING]):
                 break
-    questions = asked.by_in_flight
-    runs = compare(real, questions, run_only=found.run_only, progress=progress)
+    asked = {in_flight: list(islice(texts, questions)) for in_flight in IN_FLIGHT}
+    runs = compare(real, asked, run_only=found.run_only, progress=progress)
     no_op_runs = compare(
-        empty, questions, run_only=found.run_only, progress=lambda what: progress(f"no-op branches: {what}")
+        empty, asked, run_only=found.run_only, progress=lambda what: progress(f"no-op branches: {what}")
     )
-    cpu = {}
+    cpu, asked_for_cpu = {}, list(islice(texts, counted))
     named = {one.name: one for one in real} | {f"{one.name}, no-op": one for one in empty}
     for name, variant in named.items():
         found.run_only(variant.processes)
         progress(f"processor time: {name}")
-        cpu[name] = cpu_of(variant, asked.for_cpu, found.pids(variant.processes))
+        cpu[name] = cpu_of(variant, asked_for_cpu, found.pids(variant.processes))
     chord = real[0]
     found.run_only(chord.processes)
     progress("commands and bytes")
-    cost = redis_cost(found.resources.redis, chord.ask, asked.for_redis)
-    return Latency(
-        runs, no_op_runs, cost, cpu, waterfall_of([chord.ask(text) for text in asked.for_waterfall])
-    )
+    cost = redis_cost(found.resources.redis, chord.ask, list(islice(texts, counted)))
+    return Latency(runs, no_op_runs, cost, cpu, waterfall_of([chord.ask(text) for text in texts]))

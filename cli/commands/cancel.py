@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
+from cli.options import AsJson
+
 
 def cancel(
     request_id: Annotated[
         str, typer.Argument(metavar="ID", help="A request's id, as its answer has it.", show_default=False)
     ],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the request's answer as one JSON document.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """End a request: whoever waits for it gets an answer without hits, whose status is `cancelled`.
 

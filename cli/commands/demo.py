@@ -46,16 +46,16 @@ def demo() -> None:
     """
     from cli.demo.installation import demo_installation
     from cli.demo.screens import Screens
-    from cli.local.measured_pipeline import LastLines
+    from cli.local.measured_pipeline import last_lines
     from cli.terminal import stdout
 
-    console, lines = stdout(), LastLines()
+    console = stdout()
     console.width = min(console.width, WIDTH)
     try:
         console.print(
             "\n  Chorale: one question, several searches at once, one answer, on time.\n", style="bold"
         )
-        with demo_installation(lines) as installation:
+        with last_lines() as lines, demo_installation(lines) as installation:
             _prepare(console, installation)
             screens = Screens(console, installation)
             _tour(screens)
@@ -64,9 +64,6 @@ def demo() -> None:
                 _take_questions(screens)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except (ServiceError, ChoraleError):
-        lines.show(sys.stderr)
-        raise
 
 
 def _prepare(console: Console, installation: DemoInstallation) -> None:
@@ -95,7 +92,7 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
             progress=lambda so_far: bar.show(so_far, len(documents)),
         )
         bar.say("  waiting for the workers")
-        installation.wait_ready()
+        installation.supervisor.require_ready()
         installation.client.retrieve("a first question", namespace=installation.namespace, timeout_s=60)
     console.print(
         f"  Indexed what this Python says of itself: {report.added:,} documents, {report.passages:,} passages, "

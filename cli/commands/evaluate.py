@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from models.errors import ServiceError
+from cli.options import AsJson
 
 if TYPE_CHECKING:
     from chorale_client import Chorale
@@ -29,9 +27,7 @@ def evaluate(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Ask only this many judged questions, the first ones.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document and nothing else.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Index a judged collection and measure every branch and configuration on its questions.
 
@@ -52,31 +48,27 @@ def evaluate(
     from assembly.pipeline import load_pipeline
     from bench.collection import read_collection
     from cli.exit_codes import BY_STATUS
-    from cli.local.measured_pipeline import LastLines, measured_pipeline
-    from cli.terminal import stderr
+    from cli.local.measured_pipeline import last_lines, measured_pipeline
+    from cli.terminal import print_json, stderr
     from config.settings import load_settings
 
     collection = read_collection(folder, split).limited(limit)
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
-    console, lines = stderr(), LastLines()
-    try:
-        with measured_pipeline(settings, pipeline, lines) as resources:
-            documents = _index(collection, resources, console)
-            client = Chorale(resources.redis_url, broker_url=settings.broker_url)
-            found = _ask(collection, resources, client, documents, console)
-    except ServiceError:
-        lines.show(sys.stderr)
-        raise
+    console = stderr()
+    with last_lines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
+        documents = _index(collection, resources, console)
+        client = Chorale(resources.redis_url, broker_url=settings.broker_url)
+        found = _ask(collection, resources, client, documents, console)
     if as_json:
-        print(json.dumps(found.to_wire()))
+        print_json(found.to_wire())
     else:
         _show(found)
     if found.faults:
         console.print(f"{sum(found.faults.values())} answers were not whole; the figures are too low:")
         for why, count in found.faults.items():
             console.print(f"  {why}: {count}")
-        lines.show(sys.stderr)
+        lines.show()
         raise typer.Exit(BY_STATUS[Status.DEGRADED])
 
 
@@ -131,7 +123,7 @@ def _show(found: Evaluation) -> None:
     from bench.metrics import MEASURES
     from cli.terminal import plain_table, stdout
 
-    console, table = stdout(), plain_table("run", *MEASURES, right=tuple(MEASURES))
+    console, table = stdout(), plain_table("run", *(f">{name}" for name in MEASURES))
     for name, figures in found.figures.items():
         table.add_row(name, *(f"{figures[measure]:.4f}" for measure in MEASURES))
     console.print(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from cli.options import AsJson, Yes
+from cli.options import AsJson, Yes, confirm_deletion
 from models.errors import ServiceError, StageFailure
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def show(namespace: Name, as_json: AsJson = False) -> None:
     """
     from cli.installation import find_installation
     from cli.namespace_states import namespace_fields, published
-    from cli.terminal import plain_table, print_json, stdout
+    from cli.terminal import facts_table, print_json, stdout
 
     installation = find_installation()
     state = _existing(installation, namespace)
@@ -74,17 +73,12 @@ def show(namespace: Name, as_json: AsJson = False) -> None:
     if as_json:
         print_json(namespace_fields(state, in_redis))
         return
-    grid = plain_table("", "")
-    grid.show_header = False
-    grid.columns[0].style = "dim"
-    grid.add_row("documents", f"{state.documents:,}")
-    grid.add_row("passages", f"{state.passages:,}")
-    grid.add_row("generation", f"{state.generation:,}")
+    facts = {name: f"{getattr(state, name):,}" for name in ("documents", "passages", "generation")}
     if installation.redis is not None:
-        grid.add_row("… as Redis has it", "not copied" if in_redis is None else f"{in_redis:,}")
-    for name, value in (asdict(state.manifest) if state.manifest else {}).items():
-        grid.add_row(name.replace("_", " "), str(value))
-    stdout().print(grid)
+        facts["… as Redis has it"] = "not copied" if in_redis is None else f"{in_redis:,}"
+    manifest = asdict(state.manifest) if state.manifest else {}
+    facts |= {name.replace("_", " "): str(value) for name, value in manifest.items()}
+    stdout().print(facts_table(facts))
 
 
 @namespaces.command()
@@ -140,9 +134,7 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     state = _existing(installation, namespace)
     documents = counted(state.documents, "document")
     if not yes:
-        if as_json or not sys.stdin.isatty():
-            raise typer.BadParameter(f"this deletes {documents}: add --yes", param_hint="--yes")
-        typer.confirm(f"Delete {namespace} with {documents}?", abort=True)
+        confirm_deletion(documents, f"Delete {namespace} with {documents}?", as_json=as_json)
     store = installation.resources.writing_store
     with store.exclusive(namespace):
         try:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 
-class Duty(StrEnum):
-    SWEEP = "sweep"
-    DRAIN = "drain"
-
-
 def sweeper(
     only: Annotated[
-        Duty | None,
+        Literal["sweep", "drain"] | None,
         typer.Option(help="Do only one of the two duties: end requests, or fill the audit tables."),
     ] = None,
     name: Annotated[str, typer.Option(help="Name of this process in its heartbeat and logs.")] = "sweeper",
@@ -32,4 +26,4 @@ def sweeper(
     """
     from tasks.worker.sweeper_process import run
 
-    run(name=name, only=only.value if only else None)
+    run(name=name, only=only)

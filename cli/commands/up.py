@@ -10,8 +10,8 @@ import typer
 from chorale_client.redis_urls import without_password
 
 from cli.local.child_output import JsonLines, PrefixedLines
-from cli.local.processes import READY_LIMIT_S, REDIS, running, worker_children
-from cli.local.supervisor import NAME, stop_on_signals
+from cli.local.processes import REDIS, running, worker_children
+from cli.local.supervisor import NAME, READY_LIMIT_S, stop_on_signals
 
 
 def up(

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from chorale_client import Chorale
 from chorale_client.keys import GENERATION, OUTBOX
 
-from cli.local.measured_pipeline import LastLines, NotReady
-from cli.local.processes import READY_LIMIT_S, running
+from cli.local.processes import running
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
     from assembly.resources import Resources
+    from cli.local.child_process import Output
     from cli.local.supervisor import Supervisor
 
 NAMESPACE = "python"
@@ -46,15 +46,10 @@ class DemoInstallation:
     client: Chorale
     namespace: str
 
-    def wait_ready(self) -> None:
-        """Raises NotReady."""
-        if missing := self.supervisor.wait_ready(READY_LIMIT_S):
-            raise NotReady(f"not ready within {READY_LIMIT_S:.0f} s: {', '.join(missing)}")
-
 
 @contextmanager
-def demo_installation(lines: LastLines) -> Iterator[DemoInstallation]:
-    """An installation in a temporary folder, with the default settings; `lines` takes the output of the workers.
+def demo_installation(output: Output) -> Iterator[DemoInstallation]:
+    """An installation in a temporary folder, with the default settings; `output` takes the lines of the workers.
 
     It ends with the block, on SIGTERM, and when the terminal closes; its processes end with this one in any case.
     Raises RedisInUse, RedisMissing, RedisUnreachable.
@@ -79,7 +74,7 @@ def demo_installation(lines: LastLines) -> Iterator[DemoInstallation]:
             _check_unused(settings.redis_url)
             # The cache of that Redis may still have answers of an earlier demo.
             namespace = f"{NAMESPACE}-{os.getpid()}"
-        with running(settings, pipeline, lines) as started:
+        with running(settings, pipeline, output) as started:
             resources = Resources(settings, pipeline, started.redis_url)
             try:
                 yield DemoInstallation(resources, started.supervisor, Chorale(started.redis_url), namespace)
@@ -96,11 +91,11 @@ def _end(number: int, _: object) -> None:
 
 
 def _check_unused(redis_url: str) -> None:
-    from redis import Redis, RedisError
+    from redis import RedisError
 
-    from cli.monitoring.heartbeats import read_heartbeats
+    from cli.monitoring.heartbeats import open_redis, read_heartbeats
 
-    with Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2) as client:
+    with open_redis(redis_url) as client:
         try:
             is_used = bool(read_heartbeats(client)) or bool(client.xlen(OUTBOX))
         except RedisError:

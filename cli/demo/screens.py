@@ -139,7 +139,7 @@ class Screens:
     def _ranks(self, answer: Answer) -> Table:
         """The rank of each hit in every branch and after fusion; first ranks are bold."""
         names = [branch.name for branch in self.installation.resources.pipeline.branches]
-        table = plain_table("document", *names, "fused", right=(*names, "fused"))
+        table = plain_table("document", *(f">{name}" for name in names), ">fused")
         for hit in answer.hits:
             ranks = {name: branch.rank for name, branch in hit.branches.items()}
             cells = [_rank(ranks.get(name)) for name in names]

@@ -15,8 +15,7 @@ from assembly.resources import Resources
 from bench.no_op import KINDS
 from bench.variants import CHORD_PROCESSES, IDLE_BESIDE, PLAIN_WORKERS, SWEEPER
 from cli.local.child_process import Child, Output
-from cli.local.measured_pipeline import NotReady
-from cli.local.processes import READY_LIMIT_S, REDIS, worker_environment
+from cli.local.processes import REDIS, worker_environment
 from cli.local.redis_server import prepare_redis
 from cli.local.supervisor import Supervisor
 from cli.monitoring.heartbeats import RedisHeartbeats
@@ -56,8 +55,7 @@ def bench_installation(home: Path, pipeline_file: Path, output: Output) -> Itera
         heartbeats=RedisHeartbeats(redis_url, server=REDIS),
     )
     with supervisor:
-        if missing := supervisor.wait_ready(READY_LIMIT_S):
-            raise NotReady(f"not ready within {READY_LIMIT_S:.0f} s: {', '.join(missing)}")
+        supervisor.require_ready()
         try:
             yield BenchInstallation(resources, supervisor)
         finally:

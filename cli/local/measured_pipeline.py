@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
-from redis import Redis
+from chorale_client.errors import ChoraleError
 from redis.exceptions import RedisError
 
 from cli.local.child_output import PrefixedLines
 from cli.local.child_process import Output
-from cli.local.processes import READY_LIMIT_S, running
-from cli.monitoring.heartbeats import read_heartbeats
+from cli.local.processes import running
+from cli.monitoring.heartbeats import open_redis, read_heartbeats
 from config.local_redis import find_redis_url
 from models.errors import ServiceError
 
@@ -27,21 +28,28 @@ if TYPE_CHECKING:
 class LastLines:
     """Keeps the last lines that processes wrote, to show them after an error."""
 
-    def __init__(self, keep: int = 40) -> None:
-        self._lines: deque[tuple[str, bytes]] = deque(maxlen=keep)
+    def __init__(self) -> None:
+        self._lines: deque[tuple[str, bytes]] = deque(maxlen=40)
 
     def __call__(self, name: str, line: bytes) -> None:
         self._lines.append((name, line))
 
-    def show(self, stream: TextIO) -> None:
-        names = [name for name, _ in self._lines]
-        write = PrefixedLines(stream, names)
+    def show(self) -> None:
+        """Print them on stderr."""
+        write = PrefixedLines(sys.stderr, [name for name, _ in self._lines])
         for name, line in self._lines:
             write(name, line)
 
 
-class NotReady(ServiceError):
-    """A worker did not become ready."""
+@contextmanager
+def last_lines() -> Iterator[LastLines]:
+    """An `Output` for the processes of a command; if the command fails in the block, their last lines are shown."""
+    lines = LastLines()
+    try:
+        yield lines
+    except (ServiceError, ChoraleError):
+        lines.show()
+        raise
 
 
 @contextmanager
@@ -59,14 +67,13 @@ def measured_pipeline(settings: Settings, pipeline: Pipeline, output: Output) ->
         return
     os.environ.setdefault("CHORALE_LOG_LEVEL", "WARNING")
     with running(settings, pipeline, output) as started:
-        if missing := started.supervisor.wait_ready(READY_LIMIT_S):
-            raise NotReady(f"not ready within {READY_LIMIT_S:.0f} s: {', '.join(missing)}")
+        started.supervisor.require_ready()
         yield Resources(settings, pipeline, started.redis_url)
 
 
 def _has_workers(redis_url: str) -> bool:
     try:
-        with Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2) as client:
+        with open_redis(redis_url) as client:
             return bool(read_heartbeats(client))
     except RedisError:
         return False

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chorale_client.redis_urls import without_password
+from redis.exceptions import RedisError
 
 from cli.local.child_process import Child, Output
 from cli.local.home_lock import hold_home
 from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
 from cli.local.supervisor import Supervisor
-from cli.monitoring.heartbeats import RedisHeartbeats
+from cli.monitoring.heartbeats import RedisHeartbeats, open_redis
 from cli.queue_names import short_name
 from config.blas_threads import VARIABLES
 from config.home_format import check_home
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 REDIS = "redis"
 SWEEPER = "sweeper"
-READY_LIMIT_S = 150.0
-"""Longer than the supervisor gives one worker to start, so that one restart has been tried."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -90,22 +89,21 @@ def running(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[
     home = settings.home
     with hold_home(home):
         check_home(home)
-        own_redis = settings.redis_url is None
-        redis: list[Child] = []
+        own_redis: list[Child] = []
         if settings.redis_url is None:
             redis_url, command = prepare_redis(home)
-            redis.append(Child(REDIS, command, level=0))
+            own_redis = [Child(REDIS, command, level=0)]
         else:
             redis_url = settings.redis_url
             _check_answers(redis_url)
 
         def announce(name: str, pid: int) -> None:
-            if own_redis and name == REDIS:
+            if name == REDIS:
                 announce_redis(home, redis_url, pid)
 
         environment = worker_environment(redis_url, home, os.environ)
         supervisor = Supervisor(
-            [*redis, *worker_children(settings, pipeline, environment)],
+            [*own_redis, *worker_children(settings, pipeline, environment)],
             output=output,
             heartbeats=RedisHeartbeats(redis_url, server=REDIS if own_redis else None),
             on_start=announce,
@@ -119,12 +117,10 @@ def running(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[
 
 
 def _check_answers(redis_url: str) -> None:
-    import redis
-
     try:
-        with redis.Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2) as client:
+        with open_redis(redis_url) as client:
             client.ping()
-    except (redis.RedisError, ValueError) as error:
+    except (RedisError, ValueError) as error:
         raise RedisUnreachable(
             f"The Redis of CHORALE_REDIS_URL, {without_password(redis_url)}, does not answer ({error}); "
             "start it, or leave the variable out and chorale starts one itself."

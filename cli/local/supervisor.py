@@ -11,13 +11,19 @@ from typing import Self
 
 from cli.local.child_process import Child, ChildProcess, Output
 from cli.monitoring.heartbeats import Heartbeat
+from models.errors import ServiceError
 
 NAME = "chorale"
 """Process name of the supervisor's own lines."""
-
+READY_LIMIT_S = 150.0
+"""Longer than the supervisor gives one worker to start, so that one restart has been tried."""
 
 Heartbeats = Callable[[Sequence[str]], Mapping[str, Heartbeat | None]]
 """The heartbeats of the named children.  A missing name has no heartbeat; None means that it cannot be known now."""
+
+
+class NotReady(ServiceError):
+    """A worker did not become ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,11 @@ class Supervisor:
             if not missing or time.monotonic() >= give_up or self._stop_requests or self.wait(0):
                 return missing
             time.sleep(0.02)
+
+    def require_ready(self) -> None:
+        """Wait until every child is ready; raises NotReady after READY_LIMIT_S."""
+        if missing := self.wait_ready(READY_LIMIT_S):
+            raise NotReady(f"not ready within {READY_LIMIT_S:.0f} s: {', '.join(missing)}")
 
     def pids(self) -> dict[str, int]:
         """Process id of each running child, by name."""

@@ -13,6 +13,11 @@ from chorale_client.keys import HEARTBEAT
 ANSWER_LIMIT_S = 1.0
 
 
+def open_redis(url: str, *, limit_s: float = 2.0) -> redis.Redis:
+    """A client whose calls fail after `limit_s`."""
+    return redis.Redis.from_url(url, socket_timeout=limit_s, socket_connect_timeout=limit_s)
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The last sign of life of a process."""
@@ -71,9 +76,7 @@ class RedisHeartbeats:
     """
 
     def __init__(self, url: str, *, server: str | None = None) -> None:
-        self._client = redis.Redis.from_url(
-            url, socket_timeout=ANSWER_LIMIT_S, socket_connect_timeout=ANSWER_LIMIT_S
-        )
+        self._client = open_redis(url, limit_s=ANSWER_LIMIT_S)
         self._server = server
 
     def __call__(self, names: Sequence[str]) -> Mapping[str, Heartbeat | None]:

@@ -41,10 +41,8 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False) -> N
         if question.hits:
             console.print(hits_table(question.hits, explain=explain))
             console.print()
-    for line in missing_lines(answer.degraded):
+    for line in missing_lines(answer.degraded, answer.warnings):
         console.print(line)
-    for warning in answer.warnings:
-        console.print(Text.assemble(("warning ", "yellow"), warning))
     if explain and answer.stages:
         console.print(waterfall(answer.stages))
         console.print()
@@ -71,12 +69,12 @@ def _count_line(questions: Sequence[QuestionAnswer], shown: int) -> str:
     return f"{hits} of at least {sum(totals):,}" if totals and sum(totals) > shown else hits
 
 
-def missing_lines(degraded: Iterable[Degradation]) -> list[Text]:
-    """What was missing: a line for each reason, with all the places where it applies."""
+def missing_lines(degraded: Iterable[Degradation], warnings: Iterable[str] = ()) -> list[Text]:
+    """What was missing: a line for each reason, with all the places where it applies; then the warnings."""
     places: dict[tuple[str, str], list[str]] = {}
     for one in degraded:
         places.setdefault((one.reason, one.detail), []).append(one.where)
-    return [
+    missing = [
         Text.assemble(
             ("missing ", "yellow"),
             (", ".join(where), "bold"),
@@ -85,11 +83,12 @@ def missing_lines(degraded: Iterable[Degradation]) -> list[Text]:
         )
         for (reason, detail), where in places.items()
     ]
+    return missing + [Text.assemble(("warning ", "yellow"), warning) for warning in warnings]
 
 
 def hits_table(hits: Sequence[Hit], *, explain: bool = False) -> Table:
     """A row for each hit: rank, title and snippet, and its rank and score in each branch that found it."""
-    table = plain_table("", "document", "found by", right=("",))
+    table = plain_table(">", "document", "found by")
     table.columns[1].ratio = 1
     table.columns[2].no_wrap = True
     table.expand = True
@@ -139,7 +138,7 @@ def _found_by(hit: Hit, *, explain: bool) -> Table:
 
 def waterfall(stages: Sequence[StageLine]) -> Table:
     """Each stage with a bar at its place in time; the steps of a branch are below it."""
-    table = plain_table("stage", "", "ms", "in → out", "", right=("ms",))
+    table = plain_table("stage", "", ">ms", "in → out", "")
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     placed = placed_stages(stages)
     end_ms = max((start_ms + stage.ms for stage, start_ms, _ in placed), default=0) or 1

@@ -10,7 +10,7 @@ from chorale_client.answer import Degradation
 from chorale_client.words import EnvelopeStatus
 from rich.text import Text
 
-from cli.terminal import plain_table
+from cli.terminal import facts_table, plain_table
 from cli.views.answer import STATUS_STYLES, missing_lines
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ UNKEPT = "(text not kept)"
 
 def lines_table(lines: Sequence[AuditedLine]) -> Table:
     """A row for each request; on a narrow terminal the question is shortened."""
-    table = plain_table("id", "accepted (UTC)", "namespace", "", "ms", "question", right=("ms",))
+    table = plain_table("id", "accepted (UTC)", "namespace", "", ">ms", "question")
     for column in table.columns[:-1]:
         column.no_wrap = True
     for line in lines:
@@ -50,10 +50,8 @@ def lines_table(lines: Sequence[AuditedLine]) -> Table:
 def show_request(console: Console, found: AuditedRequest) -> None:
     """Print the request, its branches, and each question with its hits."""
     console.print(_facts(found))
-    for line in missing_lines(Degradation.model_validate(one) for one in found.degraded):
+    for line in missing_lines(map(Degradation.model_validate, found.degraded), found.warnings):
         console.print(line)
-    for warning in found.warnings:
-        console.print(Text.assemble(("warning ", "yellow"), warning))
     if found.branches:
         console.print()
         console.print(branches_table(found.branches))
@@ -65,13 +63,10 @@ def show_request(console: Console, found: AuditedRequest) -> None:
 
 
 def _facts(found: AuditedRequest) -> Table:
-    grid = plain_table("", "")
-    grid.show_header = False
-    grid.columns[0].style = "dim"
     status = Text.assemble(
         (found.status, STATUS_STYLES.get(found.status, "")), (f" · ended by {found.ended_by} after ", "dim")
     )
-    rows: Mapping[str, Any] = {
+    rows: Mapping[str, str | Text] = {
         "request": found.request_id,
         "status": status.append(f"{found.took_ms:,.0f} ms"),
         "accepted": f"{moment(found.accepted_at_ms)} UTC",
@@ -82,24 +77,12 @@ def _facts(found: AuditedRequest) -> Table:
         "tags": ", ".join(f"{name}={value}" for name, value in found.tags.items()),
         "models": ", ".join(f"{name} {value[:12]}" for name, value in found.models.items()),
     }
-    for name, value in rows.items():
-        if value:
-            grid.add_row(name, value)
-    return grid
+    return facts_table(rows)
 
 
 def branches_table(branches: Sequence[AuditedBranch]) -> Table:
     """The result of each branch, with its number of candidates."""
-    table = plain_table(
-        "branch",
-        "",
-        "ms",
-        "candidates",
-        "weight",
-        "attempt",
-        "",
-        right=("ms", "candidates", "weight", "attempt"),
-    )
+    table = plain_table("branch", "", ">ms", ">candidates", ">weight", ">attempt", "")
     for branch in branches:
         candidates = f"{sum(len(ranking.hits) for ranking in branch.rankings):,}"
         if branch.status == EnvelopeStatus.OK and not branch.rankings:
@@ -119,7 +102,7 @@ def branches_table(branches: Sequence[AuditedBranch]) -> Table:
 
 def hits_table(hits: Sequence[AuditedHit]) -> Table:
     """Rank, document, fused score, and the rank and score in each branch, where the answer included them."""
-    table = plain_table("", "document", "score", "found by", right=("", "score"))
+    table = plain_table(">", "document", ">score", "found by")
     for hit in hits:
         scores: Mapping[str, Mapping[str, Any]] = hit.explanation.get("branches") or {}
         found_by = [

@@ -13,31 +13,31 @@ if TYPE_CHECKING:
 
     from bench.latency import Latency
 
-_FIGURES = ("in flight", "p50 ms", "p95 ms", "p99 ms", "requests/s", "hung")
+_FIGURES = (">in flight", ">p50 ms", ">p95 ms", ">p99 ms", ">requests/s", ">hung")
 
 
 def show_latency(console: Console, found: Latency) -> None:
     for title, runs in (("real branches", found.runs), ("branches without work", found.no_op_runs)):
         console.print(runs_table(title, runs))
         console.print()
-    places = ("begins at ms", "takes ms")
-    table = plain_table("where the time goes (medians)", *places, right=places)
+    table = plain_table("where the time goes (medians)", ">begins at ms", ">takes ms")
     for line in found.waterfall:
         begins = "" if line["start_ms"] is None else f"{line['start_ms']:.2f}"
         table.add_row(line["stage"], begins, f"{line['ms']:.2f}")
     console.print(table)
     console.print("\nprocessor time of one request, ms")
-    for name, spent in found.cpu_ms.items():
+    for name, spent in found.cpu_ms_per_request.items():
         parts = ", ".join(f"{process} {ms:.1f}" for process, ms in spent.items() if ms >= 0.05)
         console.print(f"  {name}: {sum(spent.values()):.1f} ({parts})")
-    verbs = ", ".join(f"{verb} {count:.2f}" for verb, count in found.cost.commands_by_verb.items())
-    console.print(f"\nRedis, a request: {found.cost.commands:.1f} commands ({verbs}),")
-    console.print(f"{found.cost.bytes_left:,.0f} bytes left until the answer expires")
+    cost = found.cost
+    verbs = ", ".join(f"{verb} {count:.2f}" for verb, count in cost.redis_commands_by_verb.items())
+    console.print(f"\nRedis, a request: {cost.redis_commands_per_request:.1f} commands ({verbs}),")
+    console.print(f"{cost.redis_bytes_left_per_request:,} bytes left until the answer expires")
 
 
 def runs_table(title: str, runs: Sequence[dict[str, Any]]) -> Table:
     """A row for each variant and number in flight; `hung` counts the requests without an answer."""
-    table = plain_table(title, *_FIGURES, right=_FIGURES)
+    table = plain_table(title, *_FIGURES)
     for run in runs:
         table.add_row(*("" if value is None else str(value) for value in run.values()))
     return table

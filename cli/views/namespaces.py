@@ -17,15 +17,11 @@ if TYPE_CHECKING:
 
 def namespaces_table(states: Iterable[NamespaceState], published: Mapping[str, int] | None) -> Table:
     """`published`: the generations in Redis; None if no Redis answers."""
-    counts = ("documents", "passages", "generation")
-    shown = plain_table("namespace", *counts, "", right=counts)
+    shown = plain_table("namespace", ">documents", ">passages", ">generation", "")
     for state in states:
         in_redis = state.generation if published is None else published.get(state.name)
         has = "none" if in_redis is None else in_redis
         differs = "" if in_redis == state.generation else f"Redis has {has}"
-        shown.add_row(
-            Text(state.name, "bold"),
-            *(f"{getattr(state, name):,}" for name in counts),
-            Text(differs, "yellow"),
-        )
+        counts = (f"{count:,}" for count in (state.documents, state.passages, state.generation))
+        shown.add_row(Text(state.name, "bold"), *counts, Text(differs, "yellow"))
     return shown

@@ -50,7 +50,7 @@ def view(found: Status) -> list[Any]:
 def workers_table(workers: Sequence[Heartbeat]) -> Table | Text:
     if not workers:
         return Text("no worker runs: start them with `chorale up`", "yellow")
-    shown = plain_table("worker", "works on", "", "seen", "process", right=("seen", "process"))
+    shown = plain_table("worker", "works on", "", ">seen", ">process")
     for worker in workers:
         shown.add_row(
             Text(worker.name, "bold"),
@@ -64,7 +64,7 @@ def workers_table(workers: Sequence[Heartbeat]) -> Table | Text:
 
 
 def queues_table(queues: Mapping[str, QueueState]) -> Table:
-    shown = plain_table("queue", "waiting", "oldest", "workers", right=("waiting", "oldest", "workers"))
+    shown = plain_table("queue", ">waiting", ">oldest", ">workers")
     for name, state in queues.items():
         length = "unknown" if state.length is None else f"{state.length:,}"
         age = "" if state.age_s is None else f"{state.age_s:.1f} s"
@@ -75,7 +75,7 @@ def queues_table(queues: Mapping[str, QueueState]) -> Table:
 
 def breakers_table(found: Status) -> Table:
     """The branches and stores that are not asked at present."""
-    shown = plain_table("breaker", "", "since", "tried again", "failures", "last", right=("failures",))
+    shown = plain_table("breaker", "", "since", "tried again", ">failures", "last")
     for breaker in found.breakers:
         wire = breaker_fields(breaker, found.at_ms)
         again = "at this moment" if breaker.is_probed else f"in {wire['tried_again_in_s']:.1f} s"

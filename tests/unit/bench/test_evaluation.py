@@ -114,7 +114,7 @@ def test_answers_become_figures_by_run() -> None:
     assert found.figures["rrf"]["mrr@10"] == pytest.approx((1 + 1 / 2) / 2)
     assert not found.faults
     wire = found.to_wire()
-    assert (wire["v"], wire["collection"], wire["documents"], wire["questions"]) == (1, "tiny", 7, 2)
+    assert (wire["collection"], wire["documents"], wire["questions"]) == ("tiny", 7, 2)
     assert wire["runs"] == [
         {"name": "rrf", "ndcg@10": 0.8155, "recall@10": 1.0, "recall@100": 1.0, "mrr@10": 0.75}
     ]
