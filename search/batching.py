@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 One = TypeVar("One")
 
 
-def in_batches(items: Sequence[One], size: int) -> Iterator[Sequence[One]]:
-    """All items in order, `size` at a time."""
-    for first in range(0, len(items), size):
-        yield items[first : first + size]
+def in_batches(items: Iterable[One], size: int) -> Iterator[list[One]]:
+    """All items in order, `size` at a time; reads the items of a batch when the batch is asked for."""
+    waiting = iter(items)
+    while batch := list(islice(waiting, size)):
+        yield batch
 
 
-def distinct_in_batches(names: Iterable[str], size: int) -> Iterator[Sequence[str]]:
+def distinct_in_batches(names: Iterable[str], size: int) -> Iterator[list[str]]:
     """Each name once, in order of first appearance, `size` at a time."""
-    return in_batches(tuple(dict.fromkeys(names)), size)
+    return in_batches(dict.fromkeys(names), size)

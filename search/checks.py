@@ -9,8 +9,9 @@ from dataclasses import fields
 import numpy as np
 from chorale_client.request import check_namespace
 
-from models.documents import Document, Manifest
+from models.documents import Document, Manifest, Matrix
 from models.errors import InvalidAnswer, ManifestMismatch, WrongDeclaration
+from search.analysis import analyser
 
 LONGEST_PASSAGE = 5_000_000
 """Maximum characters of a passage, of its title, and of its document's metadata as JSON.  Servers take requests of
@@ -47,8 +48,10 @@ def checked_documents(documents: Iterable[Document], manifest: Manifest) -> list
 
 
 def refusal_reason(document: Document) -> str | None:
-    """The reason why no server takes this document (metadata that is no JSON, a text too long for a request), else
-    None."""
+    """The reason why no server takes this document (metadata that is no JSON, a text too long for a request).
+
+    None if a server can take it.
+    """
     try:
         sizes = {
             "its metadata": len(json.dumps(dict(document.metadata), ensure_ascii=False, allow_nan=False))
@@ -65,7 +68,7 @@ def refusal_reason(document: Document) -> str | None:
 
 
 def check_manifest(namespace: str, manifest: Manifest) -> None:
-    """Raises WrongDeclaration for an invalid name or manifest; the store checks the analyser itself."""
+    """Raises WrongDeclaration for an invalid name or manifest."""
     try:
         check_namespace(namespace)
     except ValueError as error:
@@ -74,6 +77,7 @@ def check_manifest(namespace: str, manifest: Manifest) -> None:
         raise WrongDeclaration(f"title_repeats is 'auto' or a number, not {manifest.title_repeats!r}")
     if manifest.dimension < 0:
         raise WrongDeclaration(f"a dimension is 0 (no vectors) or more, not {manifest.dimension}")
+    analyser(manifest.language)
 
 
 def same_manifest(namespace: str, stored: Manifest, asked: Manifest) -> Manifest:
@@ -95,13 +99,16 @@ def built_differently(namespace: str, differing: Sequence[str]) -> ManifestMisma
     )
 
 
-def check_questions(
-    namespace: str, vectors: np.ndarray[tuple[int, ...], np.dtype[np.float32]], dimension: int
-) -> None:
-    """Raises InvalidAnswer unless the shape is (questions, dimension) and every value is a number."""
-    if vectors.ndim != 2 or vectors.shape[1] != dimension:
+def checked_questions(namespace: str, vectors: Matrix, dimension: int) -> Matrix:
+    """The question vectors as float32, contiguous.
+
+    Raises InvalidAnswer unless the shape is (questions, dimension) and every value is a number.
+    """
+    questions = np.ascontiguousarray(vectors, np.float32)
+    if questions.ndim != 2 or questions.shape[1] != dimension:
         raise InvalidAnswer(
-            f"question vectors have the shape {vectors.shape}; namespace {namespace!r} has dimension {dimension}"
+            f"question vectors have the shape {questions.shape}; namespace {namespace!r} has dimension {dimension}"
         )
-    if not np.isfinite(vectors).all():
+    if not np.isfinite(questions).all():
         raise InvalidAnswer("a question vector has values that are not finite numbers")
+    return questions

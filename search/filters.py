@@ -56,12 +56,12 @@ def unknown_field_warning(field: str) -> str:
 
 def long_part_warnings(filters: Mapping[str, Any], longest: int) -> tuple[str, ...]:
     """Warnings for a store whose `contains` is limited to `longest` characters (casefolded)."""
-    fields = {
-        field: None
+    said = (
+        f"filter {field!r}: contains takes up to {longest:,} characters"
         for field, operator, operand in operands(filters)
         if operator == "contains" and isinstance(operand, str) and len(operand.casefold()) > longest
-    }
-    return tuple(f"filter {field!r}: contains takes up to {longest:,} characters" for field in fields)
+    )
+    return tuple(dict.fromkeys(said))
 
 
 def operands(filters: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -109,35 +109,29 @@ def all_terms(
 def _condition(field: str, wanted: object, warnings: list[str]) -> _Test:
     if not isinstance(wanted, Mapping):
         return _any_of(_equals, wanted)
-    tests = []
-    for operator, operand in wanted.items():
-        if operator in _RANGES:
-            tests.append(_range(field, operator, operand, warnings))
-        elif operator == "exists":
-            if not isinstance(operand, bool):
-                warnings.append(f"filter {field!r}: exists takes true or false, not {operand!r:.40}")
-            tests.append(_exists(operand is not False))
-        elif operator == "not":
-            tests.append(_negated(_condition(field, operand, warnings)))
-        elif operator == "contains":
-            tests.append(_any_of(_contains, operand))
-        else:
-            choices = ", ".join((*_RANGES, "exists", "not", "contains"))
-            warnings.append(f"filter {field!r}: no operator {operator!r}; there are: {choices}")
-            tests.append(_never)
+    tests = [_operator(field, operator, operand, warnings) for operator, operand in wanted.items()]
     return lambda values: all(test(values) for test in tests)
+
+
+def _operator(field: str, operator: str, operand: object, warnings: list[str]) -> _Test:
+    if operator in _RANGES:
+        return _range(field, operator, operand, warnings)
+    if operator == "contains":
+        return _any_of(_contains, operand)
+    if operator == "not":
+        negated = _condition(field, operand, warnings)
+        return lambda values: not negated(values)
+    if operator == "exists":
+        if not isinstance(operand, bool):
+            warnings.append(f"filter {field!r}: exists takes true or false, not {operand!r:.40}")
+        return lambda values: bool(values) is (operand is not False)
+    choices = ", ".join((*_RANGES, "exists", "not", "contains"))
+    warnings.append(f"filter {field!r}: no operator {operator!r}; there are: {choices}")
+    return _never
 
 
 def _never(_values: list[Any]) -> bool:
     return False
-
-
-def _exists(wanted: bool) -> _Test:
-    return lambda values: bool(values) is wanted
-
-
-def _negated(test: _Test) -> _Test:
-    return lambda values: not test(values)
 
 
 def _any_of(compiler: Callable[[object], _Match], wanted: object) -> _Test:

@@ -112,7 +112,7 @@ def _any_of(clauses: Callable[[str, object], Iterator[Clause]], field: str, want
 def _terms(field: str, values: Sequence[str]) -> Iterator[Clause]:
     """Clauses for any of these values."""
     for part in in_batches(values, _MOST_TERMS):
-        yield {"terms": {field: list(part)}}
+        yield {"terms": {field: part}}
 
 
 def _equals(field: str, wanted: object) -> Iterator[Clause]:

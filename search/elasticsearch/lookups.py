@@ -94,7 +94,7 @@ def counts(connection: Connection, deadline: Deadline) -> dict[str, tuple[int, i
 
 
 def by_id(call: IndexCall, passage_ids: Sequence[str], fields: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    for part in list(distinct_in_batches(passage_ids, _AT_ONCE)) or [()]:
+    for part in list(distinct_in_batches(passage_ids, _AT_ONCE)) or [[]]:
         # Even without ids the index is asked, so that an unknown namespace is a failure.
         keys = [passage_key(passage_id) for passage_id in part] or ["-"]
 

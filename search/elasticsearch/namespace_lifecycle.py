@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice
 
 from elasticsearch import Elasticsearch
 
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure
-from search.analysis import analyser
+from search.batching import in_batches
 from search.checks import built_differently, check_manifest, checked_documents, same_manifest
 from search.elasticsearch.bulk import Action
 from search.elasticsearch.document_writer import DocumentWriter
@@ -29,7 +28,6 @@ _REBUILD_BATCH = 256
 class NamespaceLifecycle(DocumentWriter):
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
         check_manifest(namespace, manifest)
-        analyser(manifest.language)
         found = self._lookup.find(namespace)
         if found is None:
             self._prepare()
@@ -63,7 +61,6 @@ class NamespaceLifecycle(DocumentWriter):
         PartlyWritten like `upsert`; after any other failure the old index stays as it was.
         """
         check_manifest(namespace, manifest)
-        analyser(manifest.language)
         self._prepare()
         old = self._lookup.index_of(namespace)
         self._delete_abandoned(namespace)
@@ -73,8 +70,7 @@ class NamespaceLifecycle(DocumentWriter):
             target = namespace_from(
                 namespace, index, index_body(self._connection.endpoint, manifest)["mappings"]
             )
-            given = iter(documents)
-            while batch := list(islice(given, _REBUILD_BATCH)):
+            for batch in in_batches(documents, _REBUILD_BATCH):
                 refused |= self._write(target, checked_documents(batch, manifest))
             self._refresh(index)
         except BaseException:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from models.documents import Matrix, NamespaceState, PassageText, Vector
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import NotConfigured
 from models.hits import Ranking
-from search.checks import check_questions
+from search.checks import checked_questions
 from search.deadline import Deadline
 from search.elasticsearch import lookups, searching
 from search.elasticsearch.connection import Connection
@@ -39,7 +37,6 @@ class ElasticsearchStore(NamespaceLifecycle):
 
     def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
         """Approximate (HNSW).  Raises NotConfigured if the store is declared without `vectors`."""
-        questions = np.ascontiguousarray(vectors, np.float32)
 
         def work(call: IndexCall) -> list[Ranking]:
             if not call.namespace.has_vectors:
@@ -47,7 +44,7 @@ class ElasticsearchStore(NamespaceLifecycle):
                     f"namespace {namespace!r} in Elasticsearch has no vectors: declare the store with "
                     "`vectors = true` and build it again with `chorale index --rebuild`"
                 )
-            check_questions(namespace, questions, call.namespace.manifest.dimension)
+            questions = checked_questions(namespace, vectors, call.namespace.manifest.dimension)
             return searching.search_vectors(call, questions, search)
 
         return self._lookup.using(namespace, search.timeout_s, work)

@@ -10,17 +10,18 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from models.documents import Manifest
+from models.errors import BadIndex
 from search.embedded.connections import connected, corpus_file, file_number, format_of, gone, translated
 
 _KEPT_OPEN = 8
 """Idle connections that are kept open; more are opened when needed."""
 
-PULSE = """
+_PULSE = """
     SELECT n.namespace_id, n.sequence, n.visible, coalesce(g.generation, 0), n.lexical, n.manifest
     FROM chorale_namespace n LEFT JOIN chorale_generation g ON g.name = n.name WHERE n.name = ?
 """
@@ -47,6 +48,11 @@ class Pulse:
         return self.visible < self.sequence
 
 
+def read_pulse(connection: sqlite3.Connection, namespace: str) -> Pulse | None:
+    row = connection.execute(_PULSE, (namespace,)).fetchone()
+    return Pulse(*row) if row else None
+
+
 class Corpus:
     """The file and its reading connections; opened at first use, so that the object can be created before a fork."""
 
@@ -62,8 +68,20 @@ class Corpus:
     def pulse(self, namespace: str) -> Pulse | None:
         """None if there is no such namespace."""
         with translated(self.folder), self._borrowed() as connection:
-            row = connection.execute(PULSE, (namespace,)).fetchone()
-        return Pulse(*row) if row else None
+            return read_pulse(connection, namespace)
+
+    def known(self, namespace: str) -> Pulse:
+        """Raises BadIndex if there is no such namespace."""
+        return self.existing(namespace, self.pulse(namespace))
+
+    def existing(self, namespace: str, pulse: Pulse | None) -> Pulse:
+        """The pulse; raises BadIndex if it is None, because there is no such namespace."""
+        if pulse is None:
+            raise BadIndex(
+                f"there is no namespace {namespace[:80]!r} in {self.folder}; "
+                "`chorale namespaces list` shows the existing ones, `chorale index` creates one"
+            )
+        return pulse
 
     def lexical_folder(self, name: str) -> Path:
         return self.folder / "lexical" / name
@@ -85,11 +103,8 @@ class Corpus:
         with self._opening:
             if not self._is_set_up:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                connection = connected(self.folder, make=True)
-                try:
+                with closing(connected(self.folder, make=True)) as connection:
                     is_new = format_of(connection, self.folder) == 0
-                finally:
-                    connection.close()
                 if is_new:
                     from search.embedded.transactions import create_tables
 
@@ -102,8 +117,10 @@ class Corpus:
         return file_number(self.folder) is not None
 
     def set_aside(self) -> Path | None:
-        """Rename the file and its companions; returns the new path, or None if there was no file.  Close everything
-        first."""
+        """Rename the file and its companions; returns the new path, or None if there was no file.
+
+        Close everything first.
+        """
         file = corpus_file(self.folder)
         aside = file.with_name(f"{file.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
         for part in ("", "-wal", "-shm"):
@@ -138,8 +155,7 @@ class Corpus:
                 connection.close()
 
     def _follow(self, found: tuple[int, int] | None) -> None:
-        """Use the new file under the name from now on.  If there is none, open connections still read the whole old
-        file."""
+        """Use the new file from now on.  If there is none, open connections can still read the whole old file."""
         if found is None:
             if not self._free:
                 raise gone(self.folder)

@@ -1,19 +1,19 @@
-"""What one process has loaded of a namespace, as views that stay valid while the namespace changes."""
+"""The part of a namespace that one process has loaded, as views that stay valid while the namespace changes."""
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from dataclasses import dataclass
 
 from models.documents import Manifest
 from models.errors import BadIndex
-from search.embedded.corpus import PULSE, Corpus, Pulse
-from search.embedded.filter_masks import Masks
+from search.embedded.corpus import Corpus, Pulse, read_pulse
+from search.embedded.filter_masks import Allowed, Masks
 from search.embedded.lexical_index import LexicalIndex, LexicalSearcher
 from search.embedded.passage_rows import Rows, RowTable
 from search.embedded.vector_search import Vectors, VectorTable
+from search.protocol import Search
 
 _LOOKS = 50
 _LOOK_AGAIN_S = 0.002
@@ -22,13 +22,6 @@ _TOUCHED_NEXT = """
     SELECT rid, 1 FROM chorale_passage WHERE namespace_id = ? AND sequence = ?
     UNION ALL SELECT rid, 0 FROM chorale_passage WHERE namespace_id = ? AND ended = ? LIMIT 1
 """
-
-
-def unknown_namespace(corpus: Corpus, namespace: str) -> BadIndex:
-    return BadIndex(
-        f"there is no namespace {namespace[:80]!r} in {corpus.folder}; "
-        "`chorale namespaces list` shows the existing ones, `chorale index` creates one"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +34,10 @@ class View:
     masks: Masks
     searcher: LexicalSearcher | None
     vectors: Vectors | None
+
+    def allowed(self, search: Search) -> Allowed:
+        """The passages that the filters and exclusions of a search let through."""
+        return self.masks.allowed(self.rows, search.filters, search.exclude_ids)
 
     def shows(self, pulse: Pulse) -> bool:
         """Whether nothing visible to readers has changed since."""
@@ -115,7 +112,7 @@ class NamespaceReader:
     def _caught_up(self, text: bool, vectors: bool) -> View:
         self._has_vectors |= vectors
         with self._corpus.reading() as connection:
-            pulse = self._pulse(connection)
+            pulse = self._corpus.existing(self._namespace, read_pulse(connection, self._namespace))
             manifest = pulse.manifest
             table = self._rows
             if table is None or table.must_start_again(pulse.namespace_id, pulse.visible):
@@ -136,12 +133,6 @@ class NamespaceReader:
                 self._index = LexicalIndex(path)
             searcher = self._index.reloaded()
         return View(pulse, manifest, rows, self._masks, searcher, loaded)
-
-    def _pulse(self, connection: sqlite3.Connection) -> Pulse:
-        row = connection.execute(PULSE, (self._namespace,)).fetchone()
-        if row is None:
-            raise unknown_namespace(self._corpus, self._namespace)
-        return Pulse(*row)
 
 
 def _has(view: View, text: bool, vectors: bool) -> bool:

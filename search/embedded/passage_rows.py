@@ -1,4 +1,4 @@
-"""What a process knows of a namespace's passages besides words and vectors; catches up by sequence.
+"""The ids and metadata of a namespace's passages that a process has loaded; catches up by sequence.
 
 A *row* is a passage's index in these arrays and in the matrix of vectors.  A *version* is the index of its
 document; each replacement of a document makes a new version.  Rows are only added at the end, in the order of their

@@ -16,19 +16,15 @@ from models.errors import BadIndex
 from search.embedded.connections import connected, corpus_file, format_of, translated
 from search.embedded.corpus import Corpus
 from search.embedded.lookups import namespaces
-from search.embedded.transactions import Transactions
 from search.embedded.writer import CorpusWriter
-
-_BEYOND = """
-    INSERT INTO chorale_generation (name, generation) VALUES (?, ?)
-    ON CONFLICT (name) DO UPDATE SET generation = max(generation, excluded.generation)
-"""
 
 
 @contextmanager
 def still_corpus(folder: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that sees the corpus as of now for as long as it is open.  Raises BadIndex if the corpus is
-    damaged."""
+    """A connection that sees the corpus as of now for as long as it is open.
+
+    Raises BadIndex if the corpus is damaged.
+    """
     with translated(folder):
         Corpus(folder).set_up()
     with translated(folder), closing(connected(folder)) as connection:
@@ -69,15 +65,13 @@ def corpus_from(copy: Path, folder: Path, *, after: Mapping[str, int]) -> dict[s
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(copy, corpus_file(folder))
     corpus = Corpus(folder)
-    writer, transactions = CorpusWriter(corpus, wait_s=0), Transactions(folder)
+    writer = CorpusWriter(corpus, wait_s=0)
     try:
         with corpus.reading() as connection:
             names = [state.name for state in namespaces(connection)]
-        with transactions.writing(wait_s=0) as writing:
-            for name, generation in after.items():
-                writing.exec_driver_sql(_BEYOND, (name, generation + 1))
+        for name, generation in after.items():
+            writer.raise_generation(name, generation + 1)
         return {name: writer.rebuild_lexical(name) for name in names}
     finally:
         writer.close()
-        transactions.close()
         corpus.close()

@@ -18,11 +18,11 @@ from models.documents import Document, Manifest, Matrix, NamespaceState, Passage
 from models.errors import BadIndex, ServiceError
 from models.hits import Ranking
 from search.analysis import question_terms
-from search.checks import check_questions
+from search.checks import checked_questions
 from search.deadline import Deadline
 from search.embedded import lookups
 from search.embedded.corpus import Corpus, Pulse
-from search.embedded.namespace_reader import NamespaceReader, View, unknown_namespace
+from search.embedded.namespace_reader import NamespaceReader, View
 from search.embedded.vector_search import search_matrix
 from search.listing_order import listed
 from search.protocol import Search
@@ -59,7 +59,7 @@ class EmbeddedStore:
         deadline = Deadline(search.timeout_s, _NAME)
         view = self._view(namespace, text=True)
         assert view.searcher is not None
-        allowed = view.masks.allowed(view.rows, search.filters, search.exclude_ids)
+        allowed = view.allowed(search)
         rankings = []
         for text in texts:
             if terms := question_terms(text, view.manifest.language):
@@ -75,9 +75,8 @@ class EmbeddedStore:
         deadline = Deadline(search.timeout_s, _NAME)
         view = self._view(namespace, vectors=True)
         assert view.vectors is not None
-        questions = np.ascontiguousarray(vectors, np.float32)
-        check_questions(namespace, questions, view.manifest.dimension)
-        allowed = view.masks.allowed(view.rows, search.filters, search.exclude_ids)
+        questions = checked_questions(namespace, vectors, view.manifest.dimension)
+        allowed = view.allowed(search)
         found = search_matrix(
             view.rows, view.vectors, questions, allowed=allowed.rows, depth=search.depth, deadline=deadline
         )
@@ -86,7 +85,7 @@ class EmbeddedStore:
     def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
         deadline = Deadline(search.timeout_s, _NAME)
         view = self._view(namespace)
-        allowed = view.masks.allowed(view.rows, search.filters, search.exclude_ids)
+        allowed = view.allowed(search)
         deadline.check()
         places = np.flatnonzero(view.rows.alive if allowed.rows is None else allowed.rows)
         # Rows are in the order of a document's passages: the first one stands for the document.
@@ -214,13 +213,11 @@ class EmbeddedStore:
 
     def _settled(self, namespace: str) -> Pulse:
         """The namespace's state, after finishing what a killed writer left."""
-        pulse = self._corpus.pulse(namespace)
-        if pulse is not None and pulse.is_behind:
-            # A free lock means that no writer is at work.  If this fails, the search shows the documents as they
-            # were before that batch.
-            with suppress(ServiceError), self._writer.exclusive(namespace, wait_s=0):
-                self._writer.settle(namespace, sql_wait_s=_HEAL_WAIT_S)
-            pulse = self._corpus.pulse(namespace)
-        if pulse is None:
-            raise unknown_namespace(self._corpus, namespace)
-        return pulse
+        pulse = self._corpus.known(namespace)
+        if not pulse.is_behind:
+            return pulse
+        # A free lock means that no writer is at work.  If this fails, the search shows the documents as they were
+        # before that batch.
+        with suppress(ServiceError), self._writer.exclusive(namespace, wait_s=0):
+            self._writer.settle(namespace, sql_wait_s=_HEAL_WAIT_S)
+        return self._corpus.known(namespace)

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
@@ -75,11 +75,8 @@ def create_tables(folder: Path) -> None:
     # Two processes that create the same file would disturb each other's tables and WAL.
     lock = WriterLock(folder / "setup.lock", f"the corpus in {folder}")
     with lock.held(wait_s=_SETUP_WAIT_S), _translated(folder):
-        plain = connected(folder, make=True)
-        try:
+        with closing(connected(folder, make=True)) as plain:
             plain.execute("PRAGMA journal_mode = WAL")
-        finally:
-            plain.close()
         engine = _engine(folder)
         try:
             with engine.begin() as connection:

@@ -111,19 +111,13 @@ def _ranking(rows: Rows, places: NDArray[np.intp], scores: Vector, depth: int) -
     while taken < len(places):
         worst = np.partition(scores, len(scores) - taken)[len(scores) - taken]
         best = np.flatnonzero(scores >= worst)
-        hits = _cut(rows, places[best], scores[best], depth, unseen_score=float(_rounded(worst)))
+        hits = cut(rows, places[best], _rounded(scores[best]), depth, unseen_score=float(_rounded(worst)))
         if hits is not None:
             return hits
         taken *= 4
-    hits = _cut(rows, places, scores, depth, unseen_score=-np.inf)
+    hits = cut(rows, places, _rounded(scores), depth, unseen_score=-np.inf)
     assert hits is not None  # with everything seen, `cut` never returns None
     return hits
-
-
-def _cut(
-    rows: Rows, places: NDArray[np.intp], scores: Vector, depth: int, *, unseen_score: float
-) -> tuple[Hit, ...] | None:
-    return cut(rows, places, _rounded(scores), depth, unseen_score=unseen_score)
 
 
 def _rounded(scores: ArrayLike) -> NDArray[np.float64]:

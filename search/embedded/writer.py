@@ -22,11 +22,9 @@ from sqlalchemy import Connection, delete, insert, update
 from models.corpus_tables import document_table, namespace_table, passage_table
 from models.documents import Document, Manifest
 from models.near_duplicate_tables import near_duplicates_metadata
-from search.analysis import analyser
 from search.checks import check_manifest, checked_documents, same_manifest
 from search.embedded.corpus import Corpus, Pulse
 from search.embedded.lexical_index import check_index, create_index, write_index
-from search.embedded.namespace_reader import unknown_namespace
 from search.embedded.passage_rows import TOMBSTONE_BATCHES
 from search.embedded.transactions import Transactions
 from search.embedded.vector_search import STORED
@@ -89,7 +87,6 @@ class CorpusWriter:
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
         check_manifest(namespace, manifest)
-        analyser(manifest.language)
         if (pulse := self._corpus.pulse(namespace)) is not None:
             return same_manifest(namespace, pulse.manifest, manifest)
         with self.exclusive(namespace):
@@ -152,7 +149,7 @@ class CorpusWriter:
     @contextmanager
     def near_duplicate_rows(self, namespace: str) -> Iterator[NearDuplicateRows]:
         with self.exclusive(namespace):
-            pulse = self._known(namespace)
+            pulse = self._corpus.known(namespace)
             with self._transactions.writing(wait_s=_SQL_WAIT_S) as connection:
                 yield NearDuplicateRows(connection, pulse.namespace_id)
 
@@ -162,7 +159,7 @@ class CorpusWriter:
 
     def settle(self, namespace: str, *, sql_wait_s: float = _SQL_WAIT_S) -> Pulse:
         """Make every committed batch visible; the caller holds the namespace."""
-        pulse = self._known(namespace)
+        pulse = self._corpus.known(namespace)
         if not pulse.is_behind:
             return pulse
         touched = (pulse.namespace_id, pulse.visible, pulse.namespace_id, pulse.visible)
@@ -171,12 +168,12 @@ class CorpusWriter:
             self._index(connection, pulse, pulse.lexical, since=pulse.visible, gone=gone)
         with self._transactions.writing(wait_s=sql_wait_s) as connection:
             _show(connection, namespace, pulse)
-        return self._known(namespace)
+        return self._corpus.known(namespace)
 
     def rebuild_lexical(self, namespace: str) -> int:
         """Rebuild the lexical index from the truth while searches go on; returns the generation."""
         with self.exclusive(namespace):
-            pulse = self._known(namespace)
+            pulse = self._corpus.known(namespace)
             stem, build = pulse.lexical.rsplit(".", 1)
             lexical = f"{stem}.{int(build) + 1}"
             create_index(self._corpus.lexical_folder(lexical))
@@ -186,19 +183,13 @@ class CorpusWriter:
                 _set(connection, pulse.namespace_id, lexical=lexical)
                 _show(connection, namespace, pulse)
             self._sweep(namespace, keep=lexical)
-            return self._known(namespace).generation
+            return self._corpus.known(namespace).generation
 
     @contextmanager
     def _writing(self, namespace: str) -> Iterator[Pulse]:
-        self._known(namespace)
+        self._corpus.known(namespace)
         with self.exclusive(namespace):
             yield self.settle(namespace)
-
-    def _known(self, namespace: str) -> Pulse:
-        pulse = self._corpus.pulse(namespace)
-        if pulse is None:
-            raise unknown_namespace(self._corpus, namespace)
-        return pulse
 
     def _index(
         self, connection: sqlite3.Connection, pulse: Pulse, lexical: str, *, since: int, gone: Sequence[int]

@@ -1,5 +1,4 @@
-"""The database of the table of documents: PostgreSQL, or SQLite in a file.  Opens it, creates its tables, locks
-namespaces."""
+"""The database of the table of documents (PostgreSQL, or SQLite in a file): its tables and the namespaces' locks."""
 
 from __future__ import annotations
 

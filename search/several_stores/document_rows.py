@@ -16,22 +16,16 @@ _QUICK = 1
 """zlib's fastest level: halves texts, and saves more time in writing than it takes."""
 
 
-def packed(document: Document) -> tuple[bytes, bytes]:
-    """Title, metadata and passages; and the vectors of those passages that have one."""
+def row_of(document: Document, namespace_id: int, sequence: int) -> dict[str, Any]:
+    """A row for `document_table`; `content` has title, metadata and passages."""
     passages = [
         [one.passage_id, one.position, one.text, one.heading, one.start, one.end, one.vector is not None]
         for one in document.passages
     ]
-    text = json.dumps([document.title, dict(document.metadata), passages], separators=(",", ":"))
+    content = json.dumps([document.title, dict(document.metadata), passages], separators=(",", ":"))
     vectors = [
         np.asarray(one.vector, _VECTOR).tobytes() for one in document.passages if one.vector is not None
     ]
-    return zlib.compress(text.encode(), _QUICK), b"".join(vectors)
-
-
-def row_of(document: Document, namespace_id: int, sequence: int) -> dict[str, Any]:
-    """A row for `document_table`."""
-    content, vectors = packed(document)
     return {
         "namespace_id": namespace_id,
         "document_id": document.document_id,
@@ -43,8 +37,8 @@ def row_of(document: Document, namespace_id: int, sequence: int) -> dict[str, An
         "near_duplicate_group": document.near_duplicate_group,
         "passage_ids": [passage.passage_id for passage in document.passages],
         "passages": len(document.passages),
-        "content": content,
-        "vectors": vectors,
+        "content": zlib.compress(content.encode(), _QUICK),
+        "vectors": b"".join(vectors),
     }
 
 

@@ -1,5 +1,4 @@
-"""The table of documents, which is the truth of an installation with several stores, and what each store shows of
-it."""
+"""The table of documents, which is the truth of an installation with several stores, and the state of each store."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from models.document_tables import (
     document_table,
@@ -59,7 +58,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a store has to do: show this document, or delete the id."""
+    """A task for a store: show this document, or delete the id if there is no document."""
 
     document_id: str
     sequence: int
@@ -68,7 +67,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StoreResult:
-    """What a store did with some changes; `failures` has the reasons by document id."""
+    """The outcome of some changes in one store; `failures` has the reasons by document id."""
 
     changes: Sequence[Change]
     failures: Mapping[str, str]
@@ -138,17 +137,10 @@ class DocumentTable:
         """
         with self._database.writing(build.name) as connection:
             for store, one in results.items():
-                of_store = and_(
-                    _of(state_table, build),
-                    _S.store == store,
-                    _S.document_id == bindparam("which"),
-                )
                 if not one.changes:
                     continue
-                connection.execute(
-                    delete(state_table).where(of_store),
-                    [{"which": change.document_id} for change in one.changes],
-                )
+                written = [change.document_id for change in one.changes]
+                _forget(connection, state_table, build, written, _S.store == store)
                 rows = [_state(build, store, change, one.failures) for change in one.changes]
                 connection.execute(insert(state_table), rows)
                 if one.failures:
@@ -184,9 +176,7 @@ class DocumentTable:
             return
         with self._database.writing(build.name) as connection:
             take_mark(connection, build.namespace_id, store)
-            for part in in_batches(document_ids, _AT_ONCE):
-                where = and_(_of(state_table, build), _S.store == store, _S.document_id.in_(part))
-                connection.execute(delete(state_table).where(where))
+            _forget(connection, state_table, build, document_ids, _S.store == store)
 
     def mark_all_behind(self, build: Build, store: str) -> None:
         """Have all documents written to a store again."""
@@ -195,7 +185,7 @@ class DocumentTable:
             connection.execute(delete(state_table).where(_of(state_table, build), _S.store == store))
 
     def changes(self, build: Build, document_ids: Sequence[str]) -> list[Change]:
-        """What a store has to do for these ids."""
+        """The present task of a store for each of these ids."""
         found: list[Change] = []
         with self._database.reading() as connection:
             for part in in_batches(document_ids, _AT_ONCE):
@@ -220,7 +210,7 @@ class DocumentTable:
         asked = _revisions(build, source)
         found: dict[str, str] = {}
         with self._database.reading() as connection:
-            for part in in_batches(list(document_ids), _AT_ONCE):
+            for part in in_batches(document_ids, _AT_ONCE):
                 rows = connection.execute(asked.where(_D.document_id.in_(part)))
                 found |= {row.document_id: row.revision for row in rows}
         return found
@@ -342,9 +332,11 @@ def _forget_deleted(
     _forget(connection, state_table, build, ids)
 
 
-def _forget(connection: Connection, table: Any, build: Build, document_ids: Sequence[str]) -> None:
+def _forget(
+    connection: Connection, table: Any, build: Build, document_ids: Sequence[str], *also: Any
+) -> None:
     for part in in_batches(document_ids, _AT_ONCE):
-        connection.execute(delete(table).where(_of(table, build), table.c.document_id.in_(part)))
+        connection.execute(delete(table).where(_of(table, build), table.c.document_id.in_(part), *also))
 
 
 def _drop(connection: Connection, build: Build) -> None:

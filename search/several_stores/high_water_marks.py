@@ -1,5 +1,6 @@
-"""Which documents a store does not show correctly.  It shows all up to its mark, so only later ones are looked
-through.
+"""The marks of the stores, and the documents that a store does not show correctly.
+
+A store shows every document up to its mark, so only later documents are looked through.
 
 All functions work inside the caller's transaction.
 """

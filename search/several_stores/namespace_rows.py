@@ -30,12 +30,6 @@ def read_namespaces(connection: Connection) -> list[NamespaceState]:
     # PostgreSQL groups by a primary key and returns the table's other columns.
     rows = connection.execute(asked).all()
     return [
-        NamespaceState(
-            row.name,
-            row[-3],
-            int(row[-2]),
-            int(row[-1]),
-            Manifest.from_stored(row.manifest),
-        )
+        NamespaceState(row.name, row[-3], int(row[-2]), int(row[-1]), Manifest.from_stored(row.manifest))
         for row in rows
     ]

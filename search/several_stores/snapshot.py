@@ -40,7 +40,8 @@ def still(
     continue from.  Raises BadIndex for a damaged corpus, StoreUnavailable if the table cannot be read or never
     stops changing.
     """
-    _make(table)
+    with closing(DocumentTable(Database(f"sqlite:///{table}"))) as opened:
+        opened.namespaces()  # creates the file and its tables if they are missing
     try:
         with closing(sqlite3.connect(table)) as watching:
             for _ in range(_TRIES):
@@ -107,12 +108,6 @@ def table_from(
         return {state.name: table.generation(state.name) for state in states}
     finally:
         table.close()
-
-
-def _make(table: Path) -> None:
-    opened = DocumentTable(Database(f"sqlite:///{table}"))
-    opened.namespaces()
-    opened.close()
 
 
 def _mark(database: Database, build: Build, stores: Collection[str]) -> None:

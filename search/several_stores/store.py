@@ -36,8 +36,10 @@ class ClusteredStore:
         self._writers = {name: StoreWriter(name, store) for name, store in stores.items()}
 
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
-        """Raises ManifestMismatch, or a store's failure if no store could create it; the next batch creates it in
-        the others."""
+        """Raises ManifestMismatch, or a store's failure if no store could create the namespace.
+
+        If only some stores could, the next batch creates the namespace in the others.
+        """
         check_manifest(namespace, manifest)
         found = self.table.find(namespace)
         if found is None:
@@ -159,7 +161,7 @@ class ClusteredStore:
             return {} if is_whole else self.unwritten(namespace)
 
     def verify(self, namespace: str, *, mends: bool) -> dict[str, Difference]:
-        """How each store differs from the table; `mends` writes or deletes whatever differs."""
+        """The difference between each store and the table; with `mends`, writes or deletes whatever differs."""
         with self.exclusive(namespace):
             build = self.known(namespace)
             found = {name: difference(self.table, build, store) for name, store in self.stores.items()}
@@ -180,22 +182,25 @@ class ClusteredStore:
         return found
 
     def unwritten(self, namespace: str) -> dict[str, str]:
-        """The reasons why documents are not in every store, by document id: `store: reason; store: reason`."""
+        """The reasons why documents are not in every store, by document id."""
         build = self.known(namespace)
         waiting = self.table.to_rebuild(build)
-        found: dict[str, list[str]] = {}
-        for name in self.stores:
-            for document_id, why in self.table.behind(build, name).items():
-                said = _WAITS if name in waiting else why
-                found.setdefault(document_id, []).append(f"{name}: {said}")
-        return {document_id: "; ".join(why) for document_id, why in sorted(found.items())}
+        behind = {name: self.table.behind(build, name) for name in self.stores}
+        return _joined(
+            {
+                name: dict.fromkeys(reasons, _WAITS) if name in waiting else reasons
+                for name, reasons in behind.items()
+            }
+        )
 
     def make_room(self) -> None:
         """Nothing to do: a damaged table of documents is restored from a backup."""
 
     def rebuilding(self, namespace: str, manifest: Manifest) -> Rebuilding:
-        """Begin a build beside the searched one, or continue one with the same manifest; `finish` makes it the
-        current one."""
+        """Begin a build beside the searched one, or continue one with the same manifest.
+
+        `finish` makes it the current build.
+        """
         check_manifest(namespace, manifest)
         return Rebuilding(self.table, namespace, manifest, finish=self._promote)
 
@@ -203,7 +208,7 @@ class ClusteredStore:
         """Raises BadIndex if there is no such namespace."""
         found = self.table.find(namespace)
         if found is None:
-            # Whoever handed documents in reads this, and must not learn other namespaces' names.
+            # The clients that hand documents in read this error, and must not learn other namespaces' names.
             raise BadIndex(
                 f"no namespace {namespace[:80]!r} in the table of documents: `chorale namespaces list` shows the existing ones"
             )
@@ -227,15 +232,10 @@ class ClusteredStore:
                 results[name] = self._writers[name].write(build.name, changes)
         self.table.record(build, results, stores=self.stores, is_batch=True)
         generation = self._level(build.name, self.table.generation(build.name) + 1)
-        failures: dict[str, list[str]] = {}
-        for name, one in results.items():
-            for document_id, why in one.failures.items():
-                failures.setdefault(document_id, []).append(f"{name}: {why}")
+        failures = {name: one.failures for name, one in results.items()}
         for name in self._writers.keys() & waiting:
-            for change in changes:
-                failures.setdefault(change.document_id, []).append(f"{name}: {_WAITS}")
-        if failures:
-            said = {document_id: "; ".join(why) for document_id, why in failures.items()}
+            failures[name] = {change.document_id: _WAITS for change in changes}
+        if said := _joined(failures):
             raise NotEverywhere(build.name, said, generation)
         return generation
 
@@ -246,28 +246,22 @@ class ClusteredStore:
         """
         own: dict[str, int] = {}
         for name, writer in self._writers.items():
-            if writer.is_away:
-                continue
-            try:
-                own[name] = writer.store.generation(namespace)
-            except ServiceError:
-                continue
+            if not writer.is_away:
+                with suppress(ServiceError):
+                    own[name] = writer.store.generation(namespace)
         generation = max([least, *own.values()])
         for name, found in own.items():
-            store = self.stores[name]
             if found < generation:
-                try:
-                    store.raise_generation(namespace, generation)
-                except ServiceError:
-                    continue
+                with suppress(ServiceError):
+                    self.stores[name].raise_generation(namespace, generation)
         return self.table.raise_generation(namespace, generation)
 
     def _make(self, build: Build, name: str) -> None:
         """Create the namespace in one store; a store that had lost it is written again with everything."""
         store = self.stores[name]
         try:
-            # A source that no document has: this asks for the documents' index, because the generation may outlive
-            # it.
+            # No document has the source "".  The call asks the index of the documents, which may be gone although
+            # the generation is still there.
             store.revisions(build.name, "")
         except BadIndex:
             # First, so that a crash in between leaves nothing recorded as written.
@@ -304,3 +298,12 @@ class ClusteredStore:
         writer = self._writers[store]
         writer.ask_again()
         return rebuild_store(self.table, build, writer, stores=self.stores)
+
+
+def _joined(reasons: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """`store: reason; store: reason` by document id, from the reasons by store and document id."""
+    found: dict[str, list[str]] = {}
+    for store, failures in reasons.items():
+        for document_id, why in failures.items():
+            found.setdefault(document_id, []).append(f"{store}: {why}")
+    return {document_id: "; ".join(why) for document_id, why in sorted(found.items())}

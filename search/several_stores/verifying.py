@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from models.errors import BadIndex, NotConfigured, ServiceError
+from search.batching import in_batches
 from search.protocol import Store
 from search.several_stores.document_table import Build, DocumentTable
 
@@ -45,12 +45,13 @@ def difference(table: DocumentTable, build: Build, store: Store) -> Difference:
             wanted, shown = table.revisions(build, source), _revisions(store, build.name, source)
             missing += wanted.keys() - shown.keys()
             outdated += [name for name in wanted.keys() & shown.keys() if wanted[name] != shown[name]]
-        # Of any source: a restored table does not know sources that were indexed later.
+        # Compares all sources together, because a restored table does not know sources that were indexed later.
         surplus = _revisions(store, build.name).keys() - set(table.ids(build))
         absent = {*missing}
+        shown_ids = (one for one in table.passage_ids(build) if one[0] not in absent)
         incomplete = [
             document_id
-            for batch in _batches(one for one in table.passage_ids(build) if one[0] not in absent)
+            for batch in in_batches(shown_ids, _AT_ONCE)
             for document_id in _incomplete(build.name, store, batch)
         ]
     except ServiceError as error:
@@ -74,8 +75,3 @@ def _incomplete(namespace: str, store: Store, batch: Sequence[tuple[str, list[st
         # The store holds vectors only.
         found = set(store.vectors(namespace, asked))
     return [name for name, passage_ids in batch if not found.issuperset(passage_ids)]
-
-
-def _batches(items: Iterator[tuple[str, list[str]]]) -> Iterator[list[tuple[str, list[str]]]]:
-    while batch := list(islice(items, _AT_ONCE)):
-        yield batch

@@ -5,13 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import islice
 
 from weaviate.classes.tenants import Tenant
 
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten
-from search.analysis import analyser
+from search.batching import in_batches
 from search.checks import check_manifest, checked_documents, same_manifest
 from search.weaviate import namespace_records as records
 from search.weaviate import schema
@@ -26,7 +25,6 @@ class NamespaceLifecycle(DocumentWriter):
     def create(self, namespace: str, manifest: Manifest) -> Manifest:
         """Also raises BadIndex if the collection does not fit the declaration."""
         check_manifest(namespace, manifest)
-        analyser(manifest.language)
 
         async def work(client: Client) -> Manifest:
             await schema.ensure(client, self._endpoint)
@@ -66,7 +64,6 @@ class NamespaceLifecycle(DocumentWriter):
         new one.
         """
         check_manifest(namespace, manifest)
-        analyser(manifest.language)
         tenant = _new_tenant(namespace)
 
         async def begin(client: Client) -> Entry:
@@ -85,8 +82,7 @@ class NamespaceLifecycle(DocumentWriter):
 
         old = self._connection.run(begin, self._endpoint.timeout_s)
         generation, failures = old.generation + 1, dict[str, str]()
-        given = iter(documents)
-        while batch := list(islice(given, _REBUILD_BATCH)):
+        for batch in in_batches(documents, _REBUILD_BATCH):
             failures |= self._write(tenant, checked_documents(batch, manifest), manifest)
         self._connection.run(finish, self._endpoint.timeout_s)
         if failures:

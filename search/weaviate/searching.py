@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-import numpy as np
 from weaviate.classes.query import Filter, HybridFusion, MetadataQuery
 from weaviate.collections.classes.filters import FilterReturn
 
 from models.documents import Matrix
 from models.hits import Hit, Ranking
 from search.analysis import question_terms
-from search.checks import check_questions
+from search.checks import checked_questions
 from search.filters import unknown_field_warning
 from search.protocol import Search
 from search.weaviate import filter_conditions as conditions
@@ -70,8 +69,7 @@ async def by_text(
 
 
 async def by_vector(namespace: Namespace, held: Objects, search: Search, vectors: Matrix) -> list[Ranking]:
-    questions = np.asarray(vectors, np.float32)
-    check_questions(namespace.name, questions, namespace.manifest.dimension)
+    questions = checked_questions(namespace.name, vectors, namespace.manifest.dimension)
 
     def asked(vector: list[float]) -> _Ask:
         async def found(where: FilterReturn, limit: int) -> list[Hit]:
@@ -100,8 +98,7 @@ async def by_both(
     texts: Sequence[str],
     vectors: Matrix,
 ) -> list[Ranking]:
-    questions = np.asarray(vectors, np.float32)
-    check_questions(namespace.name, questions, namespace.manifest.dimension)
+    questions = checked_questions(namespace.name, vectors, namespace.manifest.dimension)
 
     def asked(text: str, vector: list[float]) -> _Ask:
         query = _terms(text, namespace.manifest.language)

@@ -36,8 +36,8 @@ PROMISES = (
     Mutant(
         "No answer that was cached before a restore counts after it",
         "search/embedded/snapshot.py",
-        "                writing.exec_driver_sql(_BEYOND, (name, generation + 1))",
-        "                pass",
+        "            writer.raise_generation(name, generation + 1)",
+        "            pass",
         "tests/integration/cli/commands/test_backup.py::test_no_answer_cached_before_a_restore_is_served_after_it",
     ),
     Mutant(
