@@ -13,7 +13,7 @@ PROMISES = (
         "tests/faults/test_deploys.py::test_a_worker_told_to_stop_finishes_the_part_that_runs",
     ),
     Mutant(
-        "The next worker does what a stopping worker may not finish, and the request is complete",
+        "The next worker does the task that a stopping worker may not finish, and the request is complete",
         "config/celery.py",
         '        "task_acks_late": True,',
         '        "task_acks_late": acknowledged,',
@@ -53,7 +53,7 @@ PROMISES = (
         "tests/contracts/schema.py::SchemaContract::test_a_killed_upgrade_leaves_the_old_schema_and_the_next_one_completes_it",
     ),
     Mutant(
-        "Tables of a newer version are refused and left as they are",
+        "A program refuses tables of a newer version and leaves them as they are",
         "models/schema.py",
         "        if found is not None and found not in known:",
         "        if False:",
@@ -71,7 +71,7 @@ PROMISES = (
         "tests/integration/cli/commands/test_backup.py::test_a_backup_that_was_changed_is_no_backup",
     ),
     Mutant(
-        "A newer program's home folder is refused and left as it is",
+        "A program refuses the home folder of a newer program and leaves it as it is",
         "config/home_format.py",
         "    if found > HOME_FORMAT:",
         "    if False:",

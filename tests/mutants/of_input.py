@@ -10,14 +10,14 @@ PROMISES = (
         "tests/integration/tasks/test_hostile_questions.py::test_every_hostile_question_is_answered_from_its_own_namespace",
     ),
     Mutant(
-        "A message that nobody can read costs only itself, never a worker",
+        "A message that nobody can read is dropped, and costs no other message and no worker",
         "tasks/celery_surface/consuming.py",
         "        except (ValueError, RecursionError) as error:",
         "        except ZeroDivisionError as error:",
         "tests/faults/test_bad_messages.py::test_a_message_that_nobody_can_read_costs_itself_alone",
     ),
     Mutant(
-        "A wrong request that is called by its task name ends at once with the reason",
+        "A wrong request that is sent by task name ends at once with the reason",
         "tasks/request/retrieve.py",
         "                _answer_unread(resources, given, own_id, error)",
         "                pass",

@@ -27,14 +27,14 @@ PROMISES = (
         "tests/integration/inference/test_openai_generator.py::test_a_slow_endpoint_costs_no_more_than_the_limit",
     ),
     Mutant(
-        "For an identifier no language model is asked, and nothing is missing",
+        "For a question that is an identifier no language model is asked, and the answer is complete",
         "branches/language_model.py",
         "        if rule is not None:",
         "        if False:",
         "tests/integration/tasks/test_language_models.py::test_a_question_that_is_an_identifier_asks_no_model_and_misses_nothing",
     ),
     Mutant(
-        "No language model's key stands in an error",
+        "No error contains the key of a language model",
         "inference/language_models/chat_model.py",
         '            text = text.replace(self._secret, "***")',
         "            pass",
@@ -55,7 +55,7 @@ PROMISES = (
         "tests/integration/tasks/test_language_models.py::test_a_model_that_failed_lately_is_not_asked",
     ),
     Mutant(
-        "A language model's failure counts against no store",
+        "The failure of a language model counts against no store",
         "ledger/outcomes.py",
         "        if envelope is not None and ended_before_its_store(envelope):",
         "        if False:",

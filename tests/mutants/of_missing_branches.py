@@ -41,7 +41,7 @@ PROMISES = (
         "tests/integration/ledger/test_scripts.py::TestReporting::test_an_answer_replaces_a_failure_and_a_failure_replaces_no_answer",
     ),
     Mutant(
-        "A report that arrives after the snapshot changes nothing",
+        "A report that arrives after the join has frozen the reports changes nothing",
         "ledger/scripts/report.lua",
         "if e[1] ~= 'planned' or not e[2] then return 'closed' end",
         "if not e[2] then return 'closed' end",
@@ -76,7 +76,7 @@ PROMISES = (
         "tests/faults/test_killed_processes.py::test_a_killed_planner_costs_nothing_once_there_is_another",
     ),
     Mutant(
-        "A killed branch worker costs only what it had not reported, and the reason says whether the part had begun",
+        "A killed branch worker costs only the parts that it had not reported, and the reason says whether a part had begun",
         "ledger/scripts/start.lua",
         "redis.call('HSETNX', KEYS[1], 'started:' .. b, now)",
         "",

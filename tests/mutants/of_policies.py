@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 PROMISES = (
     Mutant(
-        "With `on_missing: fail`, the first required branch that fails ends the waiting at once",
+        "With `on_missing: fail`, a request stops waiting as soon as a required branch has failed",
         "ledger/scripts/report.lua",
         "if status == 'failed' and e[8] then",
         "if false then",
@@ -34,7 +34,7 @@ PROMISES = (
         "tests/integration/tasks/test_policies.py::test_the_failure_of_a_required_branch_ends_the_request_and_cancels_the_rest",
     ),
     Mutant(
-        "A cancelled request has ended for everybody: no part of it begins, counts or ends it again",
+        "After a request was cancelled, none of its parts begins, counts or ends it again",
         "client/chorale_client/scripts/cancel.lua",
         "local result, entry = end_request(ARGV[1], 'client', tail, now)",
         "local result, entry = 'x', as_table(redis.call('HGETALL', KEYS[1]))",

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 PROMISES = (
     Mutant(
-        "Nobody waits longer than the budget for a reranker that hangs",
+        "A request waits for a reranker that hangs no longer than the reranking budget",
         "inference/reranking/pair_reranker.py",
         "how = self._thread.run(job, limit_s=left_s)",
         "how = self._thread.run(job)",
@@ -20,7 +20,7 @@ PROMISES = (
         "tests/unit/inference/test_rerankers.py::test_a_model_that_answers_nan_is_an_invalid_answer",
     ),
     Mutant(
-        "A reranker that became slow gets fewer candidates, and all of them again when it recovers",
+        "A reranker that becomes slow scores fewer candidates, and scores all of them again when it recovers",
         "inference/reranking/pair_speed.py",
         "left_s = HEADROOM * limit_s",
         "left_s = 1e9",
@@ -48,7 +48,7 @@ PROMISES = (
         "tests/unit/inference/test_reranker_speed.py::test_one_pair_is_tried_even_if_the_model_was_slow",
     ),
     Mutant(
-        "The time to rerank is still there when the waiting for branches ends",
+        "The time for reranking is still left when a request stops waiting for its branches",
         "tasks/request/planning.py",
         "reranker.budget_ms if reranker else 0",
         "0",
@@ -83,14 +83,14 @@ PROMISES = (
         "tests/unit/inference/test_rerankers_of_the_hub.py::test_fingerprint_and_warm_never_wait_for_a_silent_hub",
     ),
     Mutant(
-        "A request with many questions has the time to fuse and show them",
+        "A request with many questions keeps time to fuse each of them and to show its hits",
         "tasks/request/planning.py",
         "rerank_budget_ms + 100.0 + further_ms",
         "rerank_budget_ms + 100.0",
         "tests/unit/tasks/test_planning.py::test_further_questions_are_given_time_to_be_fused_and_shown",
     ),
     Mutant(
-        "A stall costs no candidates for long",
+        "After a stall the reranker soon scores as many candidates as before",
         "inference/reranking/pair_speed.py",
         "if self._runs - self._last_run[known] <= FORGOTTEN_AFTER",
         "if True",

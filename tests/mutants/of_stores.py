@@ -69,14 +69,14 @@ PROMISES = (
         "tests/integration/search/test_http_source.py::test_a_failure_is_one_sentence_and_comes_in_time",
     ),
     Mutant(
-        "No endpoint's key stands in an error",
+        "No error contains the key of an endpoint",
         "search/credentials.py",
         "    if not (key.isascii() and key.isprintable()):",
         "    if False:",
         "tests/integration/search/test_http_source.py::test_a_missing_or_invalid_key_is_named_by_its_variable",
     ),
     Mutant(
-        "Filters hold for an endpoint's hits",
+        "Filters apply to the hits of an endpoint",
         "search/http/answer.py",
         "    return [] if unknown else [one for one in kept if compiled.matches(one.fields)], warnings",
         "    return kept, warnings",
@@ -90,7 +90,7 @@ PROMISES = (
         "tests/integration/tasks/test_other_sources.py::test_a_listing_without_filters_is_empty_and_says_why",
     ),
     Mutant(
-        "A package from outside cannot take a name that is taken",
+        "A package from outside cannot use a name that is taken already",
         "config/extensions.py",
         "    if len(owners) > 1:",
         "    if False:",
@@ -118,32 +118,32 @@ PROMISES = (
         "tests/integration/search/several_stores/test_killed_writer.py::test_a_writer_that_is_killed_anywhere_loses_nothing_and_doubles_nothing",
     ),
     Mutant(
-        "A document that one store refuses is in the others, is reported, and is written later",
+        "A document that one store refuses is written to the others, is reported, and is written to that store later",
         "search/several_stores/store_writer.py",
         "                return {name: why for name, why in error.failures.items() if name in set(names)}",
         "                return {}",
         "tests/integration/search/several_stores/test_store.py::test_a_document_that_one_store_refuses_is_in_the_others_and_is_written_later",
     ),
     Mutant(
-        "All stores show a batch under one corpus generation",
+        "All stores show a batch under the same corpus generation",
         "search/several_stores/store.py",
         "        generation = self._level(build.name, self.table.generation(build.name) + 1)",
         "        generation = self.table.raise_generation(build.name, self.table.generation(build.name) + 1)",
         "tests/integration/search/several_stores/test_store.py::test_every_store_shows_a_batch_under_one_generation",
     ),
     Mutant(
-        "`chorale verify` finds and repairs what a store lost, changed or has in excess",
+        "`chorale verify` finds and repairs documents that a store lost, changed or has in excess",
         "search/several_stores/verifying.py",
         "            outdated += [name for name in wanted.keys() & shown.keys() if wanted[name] != shown[name]]",
         "",
         "tests/integration/search/several_stores/test_verifying.py::test_verify_finds_and_repairs_missing_changed_and_surplus_documents",
     ),
     Promise(
-        "What was deleted at a server is written again with the next batch",
+        "Documents that were deleted at a server are written again with the next batch",
         "tests/integration/search/test_elasticsearch_and_weaviate.py::test_what_was_deleted_at_the_server_is_written_again_with_the_next_batch",
     ),
     Promise(
-        "After the table of documents was restored, no store shows what the table does not know",
+        "After the table of documents was restored, no store shows a document that the table does not have",
         "tests/integration/search/test_elasticsearch_and_weaviate.py::test_documents_of_a_source_that_the_table_does_not_know_are_deleted_from_both",
     ),
     Promise(
@@ -151,11 +151,11 @@ PROMISES = (
         "tests/integration/tasks/test_handed_in_through_rabbitmq.py::test_a_network_that_falls_silent_is_told_to_who_hands_in",
     ),
     Promise(
-        "A message that waits for another writer is embedded meanwhile, and only once",
+        "While a message waits for another writer, its documents are embedded, and only once",
         "tests/integration/tasks/test_embedded_ahead.py::test_a_message_that_waits_for_another_writer_is_embedded_meanwhile_and_not_again",
     ),
     Promise(
-        "What is erased from the audit does not come back from the outbox",
+        "A request that is erased from the audit does not come back from the outbox",
         "tests/integration/audit/test_outbox_deletion.py::test_an_entry_deleted_while_a_drainer_has_it_does_not_reach_the_tables",
     ),
     Mutant(
@@ -166,7 +166,7 @@ PROMISES = (
         "tests/integration/test_deployment_redis_acl.py::test_the_whole_pipeline_runs_over_tls_and_nothing_it_does_is_refused",
     ),
     Mutant(
-        "No role can touch what belongs to another, nor do what an administrator does",
+        "No role can touch the data of another role, nor use the commands of an administrator",
         "deploy/redis_acl.py",
         '    return Grant((queue,), ("lpush", "llen")), ',
         '    return Grant((queue,), ("lpush", "llen", "del")), ',
@@ -180,28 +180,28 @@ PROMISES = (
         "tests/integration/search/elasticsearch/test_elasticsearch_writing.py::test_a_rebuild_that_fails_leaves_the_namespace_as_it_was",
     ),
     Mutant(
-        "A server's answer that trickles in costs only the time given",
+        "A server whose answer trickles in costs no more than the time given",
         "search/elasticsearch/connection.py",
         "        end = time.monotonic() + timeout",
         "        end = time.monotonic() + 60",
         "tests/integration/search/elasticsearch/test_elasticsearch_failures.py::test_an_answer_that_drips_costs_no_more_than_the_time_given",
     ),
     Mutant(
-        "A slow name server costs only the time given",
+        "A slow name server costs no more than the time given",
         "search/elasticsearch/connection.py",
         "            return answering.result(left_s)",
         "            return answering.result()",
         "tests/integration/search/elasticsearch/test_elasticsearch_failures.py::test_a_slow_name_server_costs_no_more_than_the_time_given",
     ),
     Mutant(
-        "A busy server is asked again within the time",
+        "A busy server is asked again within the time given",
         "search/elasticsearch/connection.py",
         "            except Passing:",
         "            except InterruptedError:",
         "tests/integration/search/elasticsearch/test_elasticsearch_failures.py::test_a_busy_server_is_asked_again_within_the_time",
     ),
     Mutant(
-        "A long document leaves room in a ranking for others",
+        "A long document leaves room in a ranking for other documents",
         "search/elasticsearch/searching.py",
         "    if short:",
         "    if False:",
@@ -229,7 +229,7 @@ PROMISES = (
         "tests/integration/search/elasticsearch/test_elasticsearch_writing.py::test_unchanged_passages_are_not_written_again",
     ),
     Mutant(
-        "What the server has no room for is sent again, and a bad item fails alone",
+        "Documents that a busy server rejects are sent again, and a bad document fails alone",
         "search/elasticsearch/bulk.py",
         "raise_on_error=False",
         "raise_on_error=True",
