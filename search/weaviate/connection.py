@@ -1,5 +1,8 @@
-"""One permanent connection to a Weaviate, with the asynchronous client: only its calls can be ended at a deadline.
-The synchronous client goes on retrying for half a minute."""
+"""One permanent connection to a Weaviate, with the asynchronous client.
+
+Only the asynchronous client's calls can be ended at a deadline; the synchronous client goes on retrying for half a
+minute.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from models.errors import (
 )
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.weaviate.event_loop import running_loop
-from search.weaviate.failures import failure_of, unquoted, unreachable
+from search.weaviate.failures import failure_of, unreachable
 
 OLDEST = (1, 33)
 """The first version whose filters know `not`."""
@@ -69,7 +72,7 @@ class Connection:
         self._opened = defaultdict[asyncio.AbstractEventLoop, _Opened](_Opened)
 
     def run(self, work: Callable[[Client], Awaitable[_Answer]], timeout_s: float) -> _Answer:
-        """What `work` returns within `timeout_s`, connecting and retries included; raises StageFailure.
+        """The result of `work` within `timeout_s`, connecting and retries included; raises StageFailure.
 
         At the deadline the call itself is cancelled.
         """
@@ -88,7 +91,7 @@ class Connection:
             raise failure_of(error, self.endpoint.url) from error
         except Exception as error:
             # The text of this error and of its causes may quote a header, and so the key.
-            raise unquoted(error, self.endpoint.url) from None
+            raise failure_of(error, self.endpoint.url, is_quoted=False) from None
 
     def close(self) -> None:
         """A running call fails, or connects again."""
@@ -108,7 +111,8 @@ class Connection:
         return await work(await self._connected())
 
     async def _while_somebody_listens(self, working: asyncio.Task[Any]) -> None:
-        """Wait for the call; raises StoreUnavailable early if the client would only retry until the time is over."""
+        """Wait for the call; raises StoreUnavailable early if the server refuses connections, which the client would
+        retry until the time is over."""
         patience_s = _FIRST_LOOK_S
         while not (await asyncio.wait({working}, timeout=patience_s))[0]:
             error = await asyncio.to_thread(self._unreachable)
@@ -154,7 +158,7 @@ class Connection:
             await _close(client)
 
     def _silence(self, timeout_s: float) -> StageFailure:
-        """Whether the server was slow or unreachable; the client retries an unreachable one until the time is over."""
+        """The failure for a call that the deadline ended: the server was slow, or unreachable and retried."""
         url = self.endpoint.url
         # Not in the caller's thread, because a name server may be slow.
         looking = asyncio.run_coroutine_threadsafe(asyncio.to_thread(self._unreachable), running_loop())
@@ -170,7 +174,7 @@ class Connection:
         )
 
     def _unreachable(self) -> OSError | None:
-        """The reason why no connection can be made, else None."""
+        """The reason why no connection can be made; None if one can."""
         try:
             socket.create_connection(self.endpoint.grpc_address, timeout=_PROBE_S).close()
         except OSError as error:

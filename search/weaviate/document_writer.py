@@ -25,6 +25,7 @@ from search.weaviate import schema
 from search.weaviate.connection import Client, Connection
 from search.weaviate.document_objects import Object, Objects, document_uuid, objects
 from search.weaviate.failures import failure_of
+from search.weaviate.lookups import count
 from search.weaviate.namespace_records import Namespace
 
 MESSAGE_BYTES = 4_000_000
@@ -68,9 +69,10 @@ class DocumentWriter:
             self._set_generation(namespace, found.generation + 1)
         return deleted
 
-    def _known(self, namespace: str) -> Namespace:
+    def _known(self, namespace: str, timeout_s: float | None = None) -> Namespace:
         return self._connection.run(
-            lambda client: records.known(client, self._endpoint, namespace), self._endpoint.timeout_s
+            lambda client: records.known(client, self._endpoint, namespace),
+            self._endpoint.timeout_s if timeout_s is None else timeout_s,
         )
 
     def _set_generation(self, namespace: str, generation: int) -> None:
@@ -159,11 +161,10 @@ class DocumentWriter:
             pass
 
     def _count(self, tenant: str, where: FilterReturn) -> int:
-        async def work(client: Client) -> int:
-            held = schema.passages(client, self._endpoint, tenant)
-            return (await held.aggregate.over_all(filters=where, total_count=True)).total_count or 0
-
-        return self._connection.run(work, self._endpoint.timeout_s)
+        return self._connection.run(
+            lambda client: count(schema.passages(client, self._endpoint, tenant), where),
+            self._endpoint.timeout_s,
+        )
 
 
 def _of_documents(document_ids: Iterable[str]) -> FilterReturn:

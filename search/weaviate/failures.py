@@ -37,6 +37,7 @@ _MESSAGES: tuple[tuple[str, type[StageFailure]], ...] = (
     (r"vector lengths don't match|vector dimensions do not match", InvalidAnswer),
     (r"not supported. Please use Weaviate version", NotConfigured),
 )
+_REFUSED = (weaviate_errors.InsufficientPermissionsError, weaviate_errors.AuthenticationFailedError)
 _UNREACHABLE = (
     httpx.TransportError,
     weaviate_errors.WeaviateConnectionError,
@@ -59,25 +60,18 @@ def unreachable(url: str, why: str) -> str:
     return f"Weaviate at {url} {_ADVICE[StoreUnavailable]} ({why})"
 
 
-def failure_of(error: BaseException, url: str) -> StageFailure:
-    """The failure for an error that the client raised."""
+def failure_of(error: BaseException, url: str, *, is_quoted: bool = True) -> StageFailure:
+    """The failure for an error that the client raised; quotes its text, or only the name of its class."""
     kind = _kind(error)
-    return kind(f"Weaviate at {url} {_ADVICE[kind]} ({_said(error)})")
-
-
-def unquoted(error: BaseException, url: str) -> StageFailure:
-    """The same, but with only the name of the error's class."""
-    kind = _kind(error)
-    return kind(f"Weaviate at {url} {_ADVICE[kind]} ({type(error).__name__})")
+    said = _said(error) if is_quoted else type(error).__name__
+    return kind(f"Weaviate at {url} {_ADVICE[kind]} ({said})")
 
 
 def _kind(error: BaseException) -> type[StageFailure]:
     for one in _chain(error):
         if isinstance(one, grpc.aio.AioRpcError) and one.code() in _CODES:
             return _CODES[one.code()]
-        if isinstance(one, weaviate_errors.InsufficientPermissionsError):
-            return Unauthorised
-        if isinstance(one, weaviate_errors.AuthenticationFailedError):
+        if isinstance(one, _REFUSED):
             return Unauthorised
         if isinstance(one, weaviate_errors.UnexpectedStatusCodeError) and one.status_code in _STATUSES:
             return _STATUSES[one.status_code]

@@ -1,52 +1,23 @@
-"""Filters as conditions on a document's terms (`search.weaviate.filter_terms`), which Weaviate evaluates.
+"""Filters (`search.filters`) as Weaviate's filters on a document's terms (`search.weaviate.filter_terms`).
 
 They match exactly the documents that `search.filters.CompiledFilters.matches` matches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import time
+
+from weaviate.classes.query import Filter
+from weaviate.collections.classes.filters import FilterReturn
 
 from search.filters import compile_filters, date_span, is_number, long_part_warnings, operands
 from search.weaviate import filter_terms as facets
 from search.weaviate.filter_terms import DAYS, MOMENTS, NUMBERS, Scale
 
-
-@dataclass(frozen=True, slots=True)
-class AnyTerm:
-    """The object has one of these terms; without terms, nothing matches."""
-
-    terms: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Like:
-    """One of the object's terms matches the pattern, in which `*` is any text."""
-
-    pattern: str
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    condition: Condition
-
-
-@dataclass(frozen=True, slots=True)
-class Every:
-    conditions: tuple[Condition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Some:
-    conditions: tuple[Condition, ...]
-
-
-Condition = AnyTerm | Like | Not | Every | Some
-
-NOTHING = AnyTerm(())
-EVERYTHING = AnyTerm((facets.EVERY,))
+_FACETS = Filter.by_property("facets")
+EVERYTHING = _FACETS.contains_any([facets.EVERY])
+_NOTHING = Filter.not_(EVERYTHING)
 
 
 def warnings(filters: Mapping[str, object]) -> tuple[str, ...]:
@@ -63,26 +34,40 @@ def warnings(filters: Mapping[str, object]) -> tuple[str, ...]:
     )
 
 
-def condition(filters: Mapping[str, object]) -> Condition:
-    """The condition for an object.  Only for filters without `warnings`."""
-    return Every(tuple(_of_field(field, wanted) for field, wanted in filters.items()))
+def condition(filters: Mapping[str, object]) -> FilterReturn:
+    """The filter for an object.  Only for filters without `warnings`."""
+    return _every(_of_field(field, wanted) for field, wanted in filters.items())
 
 
-def _of_field(field: str, wanted: object) -> Condition:
+def has_field(field: str) -> FilterReturn:
+    return _any_term([facets.has_field(field)])
+
+
+def _of_field(field: str, wanted: object) -> FilterReturn:
     if not isinstance(wanted, Mapping):
-        return AnyTerm(tuple(term for choice in _choices(wanted) for term in _same(field, choice)))
-    return Every(tuple(_of_operator(field, operator, operand) for operator, operand in wanted.items()))
+        return _any_term(term for choice in _choices(wanted) for term in _same(field, choice))
+    return _every(_of_operator(field, operator, operand) for operator, operand in wanted.items())
 
 
-def _of_operator(field: str, operator: str, operand: object) -> Condition:
+def _of_operator(field: str, operator: str, operand: object) -> FilterReturn:
     if operator == "exists":
-        present = AnyTerm((facets.has_field(field),))
-        return Not(present) if operand is False else present
+        return Filter.not_(has_field(field)) if operand is False else has_field(field)
     if operator == "not":
-        return Not(_of_field(field, operand))
+        return Filter.not_(_of_field(field, operand))
     if operator == "contains":
-        return Some(tuple(_contains(field, choice) for choice in _choices(operand)))
-    return AnyTerm(tuple(_range(field, operator, operand)))
+        choices = [_contains(field, choice) for choice in _choices(operand)]
+        return Filter.any_of(choices) if choices else _NOTHING
+    return _any_term(_range(field, operator, operand))
+
+
+def _every(conditions: Iterable[FilterReturn]) -> FilterReturn:
+    return Filter.all_of([*conditions] or [EVERYTHING])
+
+
+def _any_term(terms: Iterable[str]) -> FilterReturn:
+    """Matches an object that has one of these terms; without terms, nothing matches."""
+    chosen = list(terms)
+    return _FACETS.contains_any(chosen) if chosen else _NOTHING
 
 
 def _choices(wanted: object) -> list[object]:
@@ -97,18 +82,16 @@ def _same(field: str, wanted: object) -> Iterator[str]:
         yield facets.same_text(field, wanted)
         if (span := date_span(wanted)) is not None:
             first, last = span
-            is_moment = first == last
-            yield (
-                MOMENTS.same(field, facets.moment_code(first)) if is_moment else facets.same_day(field, first)
-            )
+            moment = MOMENTS.same(field, facets.moment_code(first))
+            yield moment if first == last else facets.same_day(field, first)
     else:
         yield facets.same_other(field, wanted)
 
 
-def _contains(field: str, wanted: object) -> Condition:
+def _contains(field: str, wanted: object) -> FilterReturn:
     if isinstance(wanted, str):
-        return Like(facets.has_part(field, wanted))
-    return AnyTerm(tuple(_same(field, wanted)))
+        return _FACETS.like(facets.has_part(field, wanted))
+    return _any_term(_same(field, wanted))
 
 
 def _from(scale: Scale, field: str, code: str) -> Iterator[str]:

@@ -42,13 +42,13 @@ async def texts(held: Objects, passage_ids: Sequence[str]) -> dict[str, PassageT
 
 async def state(namespace: Namespace, held: Objects) -> NamespaceState:
     documents, passages = await asyncio.gather(
-        *(
-            held.aggregate.over_all(filters=Filter.by_property(name).equal(True), total_count=True)
-            for name in ("is_head", "is_passage")
-        )
+        *(count(held, Filter.by_property(name).equal(True)) for name in ("is_head", "is_passage"))
     )
-    counts = documents.total_count or 0, passages.total_count or 0
-    return NamespaceState(namespace.name, *counts, namespace.generation, namespace.manifest)
+    return NamespaceState(namespace.name, documents, passages, namespace.generation, namespace.manifest)
+
+
+async def count(held: Objects, where: FilterReturn) -> int:
+    return (await held.aggregate.over_all(filters=where, total_count=True)).total_count or 0
 
 
 async def revisions(held: Objects, source: str | None) -> dict[str, str]:
@@ -67,9 +67,9 @@ async def heads(held: Objects, where: FilterReturn, properties: Sequence[str]) -
 
     Lists in parts by a hash of the document's id, because Weaviate's cursor has no filters.
     """
-    count = (await held.aggregate.over_all(filters=where, total_count=True)).total_count or 0
     found: list[Mapping[str, Any]] = []
-    bounds = [round(part) for part in np.linspace(0, BUCKETS, count // _LISTED_ABOUT + 2)]
+    parts = await count(held, where) // _LISTED_ABOUT + 1
+    bounds = [round(part) for part in np.linspace(0, BUCKETS, parts + 1)]
     bucket = Filter.by_property("bucket")
     waiting = list(pairwise(bounds))
     while waiting:

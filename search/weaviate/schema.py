@@ -1,5 +1,4 @@
-"""The two collections: passages with a tenant for each build of a namespace, and one record object for each
-namespace."""
+"""The two collections: passages, with a tenant for each build of a namespace, and records, one for each namespace."""
 
 from __future__ import annotations
 
@@ -58,6 +57,9 @@ _PASSAGE = (
     ),
     *map(_held, ("revision", "title", "heading", "text", "metadata")),
 )
+# The options of the vector index that the endpoint declares.
+_FIXED = ("ef_construction", "max_connections")
+_CHANGEABLE = ("ef", "dynamic_ef_min", "dynamic_ef_max", "dynamic_ef_factor", "flat_search_cutoff")
 _NAMESPACE = (_held("name"), _held("manifest"), _held("generation", DataType.INT))
 
 
@@ -88,15 +90,14 @@ async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
         )
     (vectors,) = (found.vector_config or {}).values()
     index: Any = vectors.vector_index_config
-    for name in ("ef_construction", "max_connections"):
+    for name in _FIXED:
         if (has := getattr(index, name)) != (declared := getattr(endpoint, name)):
             raise BadIndex(
                 f"Weaviate's collection {held.name} was created with {name} {has}, but {declared} is declared: "
                 f"declare {has}, or another `collection` and index again"
             )
-    changeable = ("ef", "dynamic_ef_min", "dynamic_ef_max", "dynamic_ef_factor", "flat_search_cutoff")
-    if any(getattr(index, name) != getattr(endpoint, name) for name in changeable):
-        settings = Reconfigure.VectorIndex.hnsw(**{name: getattr(endpoint, name) for name in changeable})
+    if any(getattr(index, name) != getattr(endpoint, name) for name in _CHANGEABLE):
+        settings = Reconfigure.VectorIndex.hnsw(**{name: getattr(endpoint, name) for name in _CHANGEABLE})
         await held.config.update(vector_config=Reconfigure.Vectors.update(vector_index_config=settings))
 
 
@@ -131,13 +132,7 @@ def _passages_of(endpoint: WeaviateEndpoint) -> dict[str, Any]:
             vector_index_config=Configure.VectorIndex.hnsw(
                 distance_metric=VectorDistances.COSINE,
                 quantizer=Configure.VectorIndex.Quantizer.none(),
-                ef=endpoint.ef,
-                dynamic_ef_min=endpoint.dynamic_ef_min,
-                dynamic_ef_max=endpoint.dynamic_ef_max,
-                dynamic_ef_factor=endpoint.dynamic_ef_factor,
-                ef_construction=endpoint.ef_construction,
-                max_connections=endpoint.max_connections,
-                flat_search_cutoff=endpoint.flat_search_cutoff,
+                **{name: getattr(endpoint, name) for name in (*_FIXED, *_CHANGEABLE)},
             )
         ),
     }

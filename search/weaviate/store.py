@@ -17,7 +17,6 @@ from search.weaviate.connection import Client, Connection
 from search.weaviate.namespace_lifecycle import NamespaceLifecycle
 from search.weaviate.namespace_records import Entry, Namespace
 from search.weaviate.schema import Objects
-from search.weaviate.searching import Fusion
 from search.weaviate.wand_pruning import Pruning
 
 _Answer = TypeVar("_Answer")
@@ -58,8 +57,10 @@ class WeaviateStore(NamespaceLifecycle):
         """BM25 and vectors, fused by Weaviate; scores depend on how many passages it looks at."""
 
         async def work(found: Namespace, held: Objects) -> list[Ranking]:
-            how = Fusion(alpha, fusion, await self._pruning.least_hits())
-            return await searching.by_both(found, held, search, how, texts, vectors)
+            least_hits = await self._pruning.least_hits()
+            return await searching.by_both(
+                found, held, search, texts, vectors, least_hits, alpha=alpha, fusion=fusion
+            )
 
         return self._ask(namespace, work, search.timeout_s)
 
@@ -90,10 +91,7 @@ class WeaviateStore(NamespaceLifecycle):
         return self._ask(namespace, lambda _, held: lookups.texts(held, passage_ids), timeout_s)
 
     def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int:
-        found = self._connection.run(
-            lambda client: records.known(client, self._endpoint, namespace), timeout_s
-        )
-        return found.generation
+        return self._known(namespace, timeout_s).generation
 
     def warm(self, namespace: str | None = None) -> None:
         """Connect, and let the server load the tenants by an empty request to each.

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from search.filters import compile_filters
-from search.weaviate.filter_conditions import AnyTerm, Condition, Every, Like, Not, Some, condition, warnings
+from search.weaviate.filter_conditions import condition, warnings
 from search.weaviate.filter_terms import DAYS, LONGEST_PART, MOMENTS, NUMBERS, facets, number_code
 
 DATES = st.one_of(
@@ -61,21 +61,25 @@ FILTERS = st.dictionaries(
 )
 
 
-def holds(wanted: Condition, terms: set[str]) -> bool:
-    """Evaluates a condition as Weaviate does."""
-    match wanted:
-        case AnyTerm(any_of):
-            return not terms.isdisjoint(any_of)
-        case Like(pattern):
-            # A dot matches any character except the end of a line.
-            expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
-            return any(re.fullmatch(expression, term) for term in terms)
-        case Not(inner):
+def holds(wanted: Any, terms: set[str]) -> bool:
+    """Evaluates a filter of Weaviate's client as Weaviate does."""
+    match wanted.operator.value:
+        case "Not":
+            (inner,) = wanted.filters
             return not holds(inner, terms)
-        case Every(conditions):
-            return all(holds(inner, terms) for inner in conditions)
-        case Some(conditions):
-            return any(holds(inner, terms) for inner in conditions)
+        case "And":
+            return all(holds(inner, terms) for inner in wanted.filters)
+        case "Or":
+            return any(holds(inner, terms) for inner in wanted.filters)
+    assert wanted.target == "facets"
+    match wanted.operator.value:
+        case "ContainsAny":
+            return not terms.isdisjoint(wanted.value)
+        case "Like":
+            # A dot matches any character except the end of a line.
+            expression = re.escape(wanted.value).replace(r"\*", ".*").replace(r"\?", ".")
+            return any(re.fullmatch(expression, term) for term in terms)
+    raise AssertionError(f"no operator {wanted.operator} is expected")
 
 
 @settings(max_examples=400, deadline=None)
