@@ -35,7 +35,7 @@ _LAST = "~"
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What the filters and exclusions of a request require of each passage."""
+    """The conditions that a request's filters and exclusions put on each passage."""
 
     clauses: tuple[Clause, ...] = ()
     exclusions: tuple[Clause, ...] = ()
@@ -46,9 +46,7 @@ class Conditions:
 
     def around(self, query: Clause) -> Clause:
         """`query` restricted to passages that meet the conditions; scores stay the same."""
-        if not self.clauses and not self.exclusions:
-            return query
-        return {"bool": {"must": [query], "filter": [*self.clauses], "must_not": [*self.exclusions]}}
+        return {"bool": {"must": [query], "filter": self.alone}} if self.alone else query
 
     @property
     def alone(self) -> list[Clause]:

@@ -59,7 +59,10 @@ def control_index(prefix: str) -> str:
 
 
 def template(prefix: str) -> dict[str, Any]:
-    """Mapping and settings that all namespaces share; strict, so that no field is added by mistake."""
+    """Mapping and settings that all namespaces share, as the client's arguments.
+
+    The mapping is strict, so that no field is added by mistake.
+    """
     keyword = {"type": "keyword"}
     kept = {"type": "keyword", "index": False, "doc_values": False}
     shown = {"type": "keyword", "index": False}
@@ -79,7 +82,7 @@ def template(prefix: str) -> dict[str, Any]:
         "index_patterns": [f"{prefix}-*.v*"],
         "priority": 500,
         "version": FORMAT,
-        "_meta": {"what": "namespaces of Chorale"},
+        "meta": {"what": "namespaces of Chorale"},
         "template": {
             "settings": {
                 # Only our own refresh makes a batch visible, so that it becomes visible as a whole.
@@ -111,7 +114,7 @@ def control_body() -> dict[str, Any]:
 
 
 def index_body(endpoint: ElasticsearchEndpoint, manifest: Manifest) -> dict[str, Any]:
-    """What a namespace adds to the template, with a record of how it was built."""
+    """The settings and mappings that a namespace adds to the template, with a record of how it was built."""
     words = Words(endpoint.analyser, manifest)
     replicas = (
         {"auto_expand_replicas": "0-1"}
@@ -183,7 +186,7 @@ def passage_source(
 
 
 def shared_source(document: Document) -> dict[str, Any]:
-    """What all passages have of their document.  Raises ValueError or TypeError if metadata is not JSON."""
+    """The fields that all passages of a document share.  Raises ValueError or TypeError if metadata is not JSON."""
     seen = {"document_id": document.document_id, "source": document.source, **document.metadata}
     shared = {
         "document_id": document.document_id,

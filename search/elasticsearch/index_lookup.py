@@ -1,4 +1,4 @@
-"""Which index a namespace has, and how it was built; cached until that index is gone."""
+"""The lookup of a namespace's index and of how it was built; cached until that index is gone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from chorale_client.request import check_namespace
-from elasticsearch import Elasticsearch
 
 from models.errors import BadIndex
 from search.deadline import Deadline
@@ -29,16 +28,15 @@ class IndexLookup:
         self._known: dict[str, Namespace] = {}
 
     def using(self, name: str, timeout_s: float, use: Callable[[IndexCall], _T]) -> _T:
-        """What `use` returns for a call on the namespace; repeated if the cached index is gone."""
+        """The result of `use` for a call on the namespace; repeated if the cached index is gone."""
         deadline = self._connection.deadline(timeout_s)
         for look in range(_LOOKS):
-            known = self._known.get(name)
-            namespace = known or self.look_up(name, deadline)
+            namespace = self._known.get(name) or self.look_up(name, deadline)
             try:
                 with readable(self._connection.address):
                     return use(IndexCall(self._connection, namespace, deadline))
             except MissingIndex:
-                self._known.pop(name, None)
+                self.forget(name)
                 if look == _LOOKS - 1:
                     raise
         raise AssertionError("the last look returns or raises")
@@ -55,7 +53,7 @@ class IndexLookup:
 
     def find(self, name: str, deadline: Deadline | None = None) -> Namespace | None:
         """Raises BadIndex if its index does not have our layout."""
-        found = self._behind_alias(name, deadline)
+        found = self.behind_alias(name, deadline)
         if found is None:
             return None
         index, mappings = found
@@ -63,40 +61,30 @@ class IndexLookup:
             self._known[name] = namespace_from(name, index, mappings)
         return self._known[name]
 
-    def index_of(self, name: str, deadline: Deadline | None = None) -> str | None:
-        """The index, whatever its layout."""
-        found = self._behind_alias(name, deadline)
-        return None if found is None else found[0]
-
-    def _behind_alias(
+    def behind_alias(
         self, name: str, deadline: Deadline | None = None
     ) -> tuple[str, Mapping[str, Any]] | None:
-        """The index and its mappings."""
+        """The index, whatever its layout, and its mappings."""
         if not _can_be(name):
             return None
-
-        def get(client: Elasticsearch) -> object:
-            return client.indices.get_mapping(index=alias(self._connection.endpoint.prefix, name))
-
+        place = alias(self._connection.endpoint.prefix, name)
         try:
-            answer = self._connection.ask(get, deadline)
+            answer = self._connection.ask(lambda client: client.indices.get_mapping(index=place), deadline)
         except MissingIndex:
-            self._known.pop(name, None)
+            self.forget(name)
             return None
         with readable(self._connection.address):
             ((index, of_index),) = answer.items()
             return index, of_index["mappings"]
 
     def without_alias(self, name: str) -> list[str]:
-        """Its indices that are being built or were left behind."""
+        """The namespace's indices that are being built or were left behind."""
         if not _can_be(name):
             return []
         beginning = f"{alias(self._connection.endpoint.prefix, name)}.v"
-
-        def get(client: Elasticsearch) -> object:
-            return client.indices.get(index=f"{beginning}*", features=["aliases"])
-
-        answer = self._connection.ask(get)
+        answer = self._connection.ask(
+            lambda client: client.indices.get(index=f"{beginning}*", features=["aliases"])
+        )
         with readable(self._connection.address):
             return [
                 index
@@ -109,13 +97,11 @@ class IndexLookup:
 
     def all(self, deadline: Deadline) -> list[Namespace]:
         """All namespaces with an alias, by name; an index that is still being built has no alias."""
-        prefix = self._connection.endpoint.prefix
-
-        def get(client: Elasticsearch) -> object:
-            return client.indices.get(index=f"{prefix}-*", features=["aliases", "mappings"])
-
-        beginning = alias(prefix, "")
-        answer = self._connection.ask(get, deadline)
+        beginning = alias(self._connection.endpoint.prefix, "")
+        answer = self._connection.ask(
+            lambda client: client.indices.get(index=f"{beginning}*", features=["aliases", "mappings"]),
+            deadline,
+        )
         with readable(self._connection.address):
             found = {
                 name.removeprefix(beginning): (index, of_index["mappings"])

@@ -17,7 +17,7 @@ from search.elasticsearch.failures import failure, readable
 from search.elasticsearch.filter_conditions import Clause
 from search.elasticsearch.index_call import IndexCall
 from search.elasticsearch.index_layout import passage_key, vector_from
-from search.elasticsearch.searching import MOST_HITS, msearch
+from search.elasticsearch.searching import MOST_HITS, found_in, hits_only, msearch
 
 _AT_ONCE = 500
 PASSAGES: Clause = {"exists": {"field": "passage_id"}}
@@ -81,10 +81,8 @@ def counts(connection: Connection, deadline: Deadline) -> dict[str, tuple[int, i
         }
     }
 
-    def search(client: Elasticsearch) -> object:
-        return client.search(index=f"{connection.endpoint.prefix}-*", size=0, aggs=wanted)
-
-    answer = connection.ask(search, deadline)
+    indices = f"{connection.endpoint.prefix}-*"
+    answer = connection.ask(lambda client: client.search(index=indices, size=0, aggs=wanted), deadline)
     with readable(connection.address):
         return {
             found["key"]: (found["documents"]["doc_count"], found["passages"]["doc_count"])
@@ -114,17 +112,13 @@ def by_id(call: IndexCall, passage_ids: Sequence[str], fields: Sequence[str]) ->
 def scan(call: IndexCall, clauses: Sequence[Clause], fields: Sequence[str]) -> Iterator[Mapping[str, Any]]:
     """The fields of all matches, page by page, in the order of document and passage ids."""
     body: dict[str, Any] = {
-        "_source": False,
-        "stored_fields": "_none_",
-        "docvalue_fields": list(fields),
+        **hits_only(fields),
         "query": {"bool": {"filter": list(clauses)}},
         "sort": [{"document_id": "asc"}, {"passage_id": {"order": "asc", "missing": "_first"}}],
         "size": MOST_HITS,
-        "track_total_hits": False,
     }
     while True:
-        answer = msearch(call, {0: body})[0]
-        hits = answer.get("hits", {}).get("hits", ())
+        hits = found_in(msearch(call, {0: body})[0])
         for hit in hits:
             yield hit["fields"]
         if len(hits) < MOST_HITS:

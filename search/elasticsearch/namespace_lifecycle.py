@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from elasticsearch import Elasticsearch
-
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure
 from search.batching import in_batches
@@ -47,9 +45,7 @@ class NamespaceLifecycle(DocumentWriter):
         self._delete_abandoned(namespace)
         if found is None:
             return False
-        self._records.change(
-            namespace, lambda record: replace(record, generation=record.generation + 1, is_there=False)
-        )
+        self._records.raise_generation(namespace, is_there=False)
         self._delete_index(found.index)
         self._lookup.forget(namespace)
         return True
@@ -62,7 +58,8 @@ class NamespaceLifecycle(DocumentWriter):
         """
         check_manifest(namespace, manifest)
         self._prepare()
-        old = self._lookup.index_of(namespace)
+        found = self._lookup.behind_alias(namespace)
+        old = None if found is None else found[0]
         self._delete_abandoned(namespace)
         index = self._new_index(namespace, manifest, is_behind_alias=False)
         refused: dict[str, str] = {}
@@ -80,9 +77,7 @@ class NamespaceLifecycle(DocumentWriter):
         self._lookup.forget(namespace)
         if old is not None:
             self._delete_index(old)
-        generation = self._records.change(
-            namespace, lambda record: replace(record, generation=record.generation + 1, is_there=True)
-        ).generation
+        generation = self._records.raise_generation(namespace, is_there=True)
         if refused:
             raise PartlyWritten(namespace, refused, generation)
         return generation
@@ -91,17 +86,12 @@ class NamespaceLifecycle(DocumentWriter):
         """Create template and record index if missing or outdated."""
         prefix = self._connection.endpoint.prefix
         name, wanted = f"{prefix}-namespaces", template(prefix)
-
-        def is_there(client: Elasticsearch) -> object:
-            return client.options(ignore_status=404).indices.get_index_template(name=name)
-
-        def put(client: Elasticsearch) -> object:
-            return client.indices.put_index_template(name=name, **_arguments(wanted))
-
-        answer = self._connection.ask(is_there)
+        answer = self._connection.ask(
+            lambda client: client.options(ignore_status=404).indices.get_index_template(name=name)
+        )
         found = [one["index_template"].get("version") for one in answer.get("index_templates", ())]
         if found != [wanted["version"]]:
-            self._connection.ask(put)
+            self._connection.ask(lambda client: client.indices.put_index_template(name=name, **wanted))
         self._records.prepare()
 
     def _new_index(self, namespace: str, manifest: Manifest, *, is_behind_alias: bool) -> str:
@@ -129,10 +119,7 @@ class NamespaceLifecycle(DocumentWriter):
             self._delete_index(index)
 
     def _delete_index(self, index: str) -> None:
-        def delete(client: Elasticsearch) -> object:
-            return client.options(ignore_status=404).indices.delete(index=index)
-
-        self._connection.ask(delete)
+        self._connection.ask(lambda client: client.options(ignore_status=404).indices.delete(index=index))
 
     def _same(self, found: Namespace, manifest: Manifest) -> Manifest:
         options = self._connection.endpoint
@@ -146,8 +133,3 @@ class NamespaceLifecycle(DocumentWriter):
         if differing:
             raise built_differently(found.name, differing)
         return same_manifest(found.name, found.manifest, manifest)
-
-
-def _arguments(body: Action) -> Action:
-    """The client calls `_meta` `meta`."""
-    return {name.lstrip("_"): value for name, value in body.items()}

@@ -1,4 +1,4 @@
-"""What outlives an index: the generation and the last index version of each namespace that ever existed.
+"""The records that outlive an index: generation and last index version of each namespace that ever existed.
 
 They are documents of one small index, read and written by id, which Elasticsearch answers from its log at once.
 `generation` rises after a batch is visible; `version` keeps index names unique; `is_there` tells whether the
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-
-from elasticsearch import Elasticsearch
+from typing import Any
 
 from models.errors import BadIndex, StoreUnavailable
 from search.deadline import Deadline
@@ -58,29 +57,29 @@ class NamespaceRecords:
             f"too many writers change namespace {namespace!r} at the same time: hand it in again"
         )
 
-    def raise_generation(self, namespace: str) -> int:
+    def raise_generation(self, namespace: str, **also: Any) -> int:
+        """`also`: other fields to change together with the generation."""
         return self.change(
-            namespace, lambda record: replace(record, generation=record.generation + 1)
+            namespace, lambda record: replace(record, generation=record.generation + 1, **also)
         ).generation
 
     def prepare(self) -> None:
         """Create the index if it is missing."""
-
-        def make(client: Elasticsearch) -> object:
-            return client.options(ignore_status=400).indices.create(index=self._index, **control_body())
-
-        if not self._connection.ask(_exists(self._index)):
-            self._connection.ask(make)
+        if not self._connection.ask(lambda client: client.indices.exists(index=self._index)):
+            # 400: another process was faster.
+            self._connection.ask(
+                lambda client: client.options(ignore_status=400).indices.create(
+                    index=self._index, **control_body()
+                )
+            )
 
     def _read(
         self, namespace: str, deadline: Deadline | None = None
     ) -> tuple[Record, tuple[int, int] | None]:
-        """The record and its position in the log, None if there is no record."""
-
-        def get(client: Elasticsearch) -> object:
-            return client.options(ignore_status=404).get(index=self._index, id=namespace)
-
-        answer = self._connection.ask(get, deadline)
+        """The record and its position in the log; an empty record and None if there is no record."""
+        answer = self._connection.ask(
+            lambda client: client.options(ignore_status=404).get(index=self._index, id=namespace), deadline
+        )
         with readable(self._connection.address):
             if not answer.get("found"):
                 return Record(), None
@@ -89,14 +88,9 @@ class NamespaceRecords:
     def _write(self, namespace: str, record: Record, seen: tuple[int, int] | None) -> bool:
         """False if another writer was faster."""
         place = {"op_type": "create"} if seen is None else {"if_seq_no": seen[0], "if_primary_term": seen[1]}
-
-        def put(client: Elasticsearch) -> object:
-            return client.options(ignore_status=409).index(
+        answer = self._connection.ask(
+            lambda client: client.options(ignore_status=409).index(
                 index=self._index, id=namespace, document=asdict(record), **place
             )
-
-        return "result" in self._connection.ask(put)
-
-
-def _exists(index: str) -> Callable[[Elasticsearch], object]:
-    return lambda client: client.indices.exists(index=index)
+        )
+        return "result" in answer

@@ -25,19 +25,12 @@ COSINE_DECIMALS = 6
 """Scores are float32: further decimals depend on the order of summing."""
 
 SHOWN = [name for name in Hit._fields if name != "score"]
-_ANSWERED = (
-    ",".join(
-        f"responses.{name}"
-        for name in (
-            "hits.total.value",
-            "hits.hits._score",
-            "hits.hits.sort",
-            "hits.hits.fields",
-            "timed_out",
-        )
-    )
-    + ",responses._shards.failed,responses._shards.failures.reason,responses.error,responses.status,error,status"
-)
+_ANSWERED = [
+    *(f"responses.hits.{name}" for name in ("total.value", "hits._score", "hits.sort", "hits.fields")),
+    *(f"responses._shards.{name}" for name in ("failed", "failures.reason")),
+    *("responses.timed_out", "responses.error", "responses.status", "error", "status"),
+]
+"""The parts of an answer that are sent."""
 _ORDER = [{"_score": "desc"}, {"passage_id": "asc"}]
 
 Body = dict[str, Any]
@@ -104,8 +97,8 @@ def msearch(call: IndexCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, 
 
     def send(client: Elasticsearch) -> Any:
         answer = client.msearch(searches=lines, filter_path=_ANSWERED)
-        # Inside the call, so that passing failures are retried: a moving shard, an index that a rebuild just
-        # removed.
+        # Checked inside the call, so that passing failures are retried, such as a moving shard or an index that a
+        # rebuild just removed.
         with readable(call.address):
             for one in answer["responses"]:
                 _check(call, one)
@@ -137,36 +130,37 @@ def first_round(
 
 
 def _text_body(query: Clause, size: int) -> Body:
-    return {**_hits_only(), "query": query, "sort": _ORDER, "size": size}
+    return {**hits_only(SHOWN), "query": query, "sort": _ORDER, "size": size}
 
 
 def _vector_body(vector: list[float], size: int, least: int, asked: Conditions) -> Body:
     candidates = min(MOST_HITS, max(2 * size, least))
     knn = {"field": "vector", "query_vector": vector, "k": size, "num_candidates": candidates}
-    return {**_hits_only(), "knn": knn | {"filter": asked.alone}, "size": size}
+    return {**hits_only(SHOWN), "knn": knn | {"filter": asked.alone}, "size": size}
 
 
-def _hits_only() -> Body:
+def hits_only(fields: Sequence[str]) -> Body:
+    """The part of a body that asks for these fields of the hits, and for nothing else."""
     return {
         "_source": False,
         "stored_fields": "_none_",
-        "docvalue_fields": SHOWN,
+        "docvalue_fields": list(fields),
         "track_total_hits": False,
     }
 
 
 def _text_hits(answer: Mapping[str, Any]) -> list[Hit]:
-    return [hit_of(found["fields"], round(found["sort"][0], TEXT_DECIMALS)) for found in _found(answer)]
+    return [hit_of(found["fields"], round(found["sort"][0], TEXT_DECIMALS)) for found in found_in(answer)]
 
 
 def _vector_hits(answer: Mapping[str, Any]) -> list[Hit]:
     # The server's score is (1 + cosine) / 2.
     return [
-        hit_of(found["fields"], round(2 * found["_score"] - 1, COSINE_DECIMALS)) for found in _found(answer)
+        hit_of(found["fields"], round(2 * found["_score"] - 1, COSINE_DECIMALS)) for found in found_in(answer)
     ]
 
 
-def _found(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def found_in(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     # filter_path omits empty parts.
     hits: Sequence[Mapping[str, Any]] = answer.get("hits", {}).get("hits", ())
     return hits
