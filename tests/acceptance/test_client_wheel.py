@@ -103,7 +103,7 @@ def ask(python: Path, code: str, pipeline: RunningPipeline) -> dict[str, Any]:
     return answer
 
 
-def test_nothing_of_the_service_can_be_imported_there(python: Path, pipeline: RunningPipeline) -> None:
+def test_the_service_cannot_be_imported_beside_the_client(python: Path, pipeline: RunningPipeline) -> None:
     code = """
 import importlib.util, json
 names = ["chorale_client", "tasks", "config", "models", "fusion", "ledger", "search", "numpy", "sqlalchemy"]
@@ -127,7 +127,7 @@ print(answer.model_dump_json())
     assert "landlord" in hit["snippet"]["text"]
 
 
-def test_a_wrong_request_is_refused_there_and_nothing_is_sent(
+def test_the_installed_client_refuses_a_wrong_request_and_sends_nothing(
     python: Path, pipeline: RunningPipeline
 ) -> None:
     code = f"""

@@ -110,7 +110,7 @@ def assert_gone(processes: list[psutil.Process]) -> None:
 @pytest.mark.slow
 @pytest.mark.serial
 @pytest.mark.timeout(900)  # it embeds the whole corpus
-def test_every_screen_shows_what_it_claims_and_then_it_takes_questions(
+def test_every_screen_shows_what_it_claims_and_then_the_demo_takes_questions(
     terminal: Terminal, folder: Path
 ) -> None:
     children = terminal.children()
@@ -141,14 +141,16 @@ def test_every_screen_shows_what_it_claims_and_then_it_takes_questions(
     assert list(folder.iterdir()) == []
 
 
-def test_nothing_stays_running_after_a_kill(terminal: Terminal) -> None:
+def test_a_killed_demo_leaves_no_process(terminal: Terminal) -> None:
     children = terminal.children()
     terminal.process.send_signal(signal.SIGKILL)
     terminal.process.wait()
     assert_gone(children)
 
 
-def test_nothing_stays_when_the_terminal_is_closed(terminal: Terminal, folder: Path) -> None:
+def test_a_demo_whose_terminal_is_closed_leaves_no_process_and_no_file(
+    terminal: Terminal, folder: Path
+) -> None:
     children = terminal.children()
     terminal.close()
     assert terminal.process.wait(LIMIT_S) != 0
@@ -156,7 +158,7 @@ def test_nothing_stays_when_the_terminal_is_closed(terminal: Terminal, folder: P
     assert list(folder.iterdir()) == []
 
 
-def test_nothing_stays_after_ctrl_c(terminal: Terminal, folder: Path) -> None:
+def test_a_demo_that_is_interrupted_leaves_no_process_and_no_file(terminal: Terminal, folder: Path) -> None:
     children = terminal.children()
     terminal.type("\x03")
     terminal.read_until(None)

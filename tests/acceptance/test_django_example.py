@@ -41,7 +41,7 @@ def run(*arguments: str, environ: dict[str, str]) -> subprocess.CompletedProcess
     return done
 
 
-def test_an_article_is_found_once_it_is_saved_and_no_more_once_it_is_deleted(environ: dict[str, str]) -> None:
+def test_an_article_is_found_after_it_is_saved_and_not_after_it_is_deleted(environ: dict[str, str]) -> None:
     done = run(str(FILE), environ=environ)
     assert (done.stdout, done.stderr) == ("saved: ['Tea']\ndeleted: []\n", "")
 
@@ -72,7 +72,7 @@ print(titles("zeppelin"))
     assert (done.stdout, done.stderr) == ("['Second title']\n", "")
 
 
-def test_an_article_that_was_deleted_while_chorale_was_away_is_found_no_more_later(
+def test_an_article_deleted_while_chorale_was_away_is_not_found_later(
     environ: dict[str, str],
 ) -> None:
     done = run(
@@ -99,7 +99,7 @@ print(titles("kiwi"), Deleted.objects.count())
     assert "Redis does not answer" in done.stderr
 
 
-def test_what_is_deleted_and_rolled_back_is_still_found(environ: dict[str, str]) -> None:
+def test_an_article_whose_deletion_was_rolled_back_is_still_found(environ: dict[str, str]) -> None:
     done = run(
         "-c",
         BEGIN
@@ -120,7 +120,7 @@ print(titles("dulcimer")[0], Deleted.objects.count())
     assert (done.stdout, done.stderr) == ("Kept 0\n", "")
 
 
-def test_an_article_is_saved_while_chorale_is_away_and_handed_in_later(environ: dict[str, str]) -> None:
+def test_an_article_saved_while_chorale_is_away_is_handed_in_later(environ: dict[str, str]) -> None:
     done = run(
         "-c",
         BEGIN

@@ -99,7 +99,7 @@ def page_when(flower: Flower, task_id: str, field: str, count: int) -> str:
         time.sleep(0.1)
 
 
-def test_a_request_is_its_fusion_with_the_branches_as_children(
+def test_flower_shows_a_request_as_its_fusion_with_the_branches_as_children(
     flower: Flower, pipeline: RunningPipeline
 ) -> None:
     answer = pipeline.client().retrieve("Who pays for repairs?", cache="bypass", timeout_s=30)

@@ -64,7 +64,7 @@ def test_no_block_is_indented_where_no_test_would_see_it(page: Path) -> None:
 
 
 @pytest.mark.parametrize("block", code_blocks("python"), ids=str)
-def test_python_compiles_and_imports_what_there_is(block: CodeBlock) -> None:
+def test_python_compiles_and_imports_only_names_that_exist(block: CodeBlock) -> None:
     compile(block.code, str(block), "exec")
     for module, names in re.findall(r"^from (\S+) import (.+)$", block.code, re.MULTILINE):
         assert [name for name in names.split(", ") if not hasattr(import_module(module), name)] == []
@@ -103,12 +103,12 @@ PIPELINES = [block for block in code_blocks("toml") if not block.page.startswith
 
 
 @pytest.mark.parametrize("block", code_blocks("toml"), ids=str)
-def test_toml_is_toml(block: CodeBlock) -> None:
+def test_a_toml_block_parses(block: CodeBlock) -> None:
     assert tomllib.loads(block.code)
 
 
 @pytest.mark.parametrize("block", PIPELINES, ids=str)
-def test_the_pipeline_s_loader_takes_it(block: CodeBlock, tmp_path: Path) -> None:
+def test_the_pipeline_s_loader_accepts_a_toml_block(block: CodeBlock, tmp_path: Path) -> None:
     whole = (ROOT / "config" / "pipeline.toml").read_text(encoding="utf-8")
     for table in re.findall(r"^\[([\w.]+)\]$", block.code, re.MULTILINE):
         # What the page declares anew stands in place of what is shipped.
@@ -119,7 +119,7 @@ def test_the_pipeline_s_loader_takes_it(block: CodeBlock, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("block", code_blocks("ini"), ids=str)
-def test_a_file_of_variables_has_one_a_line(block: CodeBlock) -> None:
+def test_a_file_of_variables_has_one_variable_on_each_line(block: CodeBlock) -> None:
     assert [line for line in block.code.splitlines() if not re.match(r"[\w-]+=\S+$", line)] == []
 
 

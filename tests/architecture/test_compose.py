@@ -102,7 +102,7 @@ def test_flower_is_a_command_of_celery_and_asks_for_a_login() -> None:
     assert flower["environment"]["FLOWER_BASIC_AUTH"].startswith("${FLOWER_BASIC_AUTH:?")
 
 
-def test_flower_listens_inside_and_is_offered_on_loopback_and_watches_tasks_only_where_asked() -> None:
+def test_flower_is_published_on_loopback_and_watches_tasks_only_if_asked() -> None:
     flower = SERVICES["flower"]
     assert "--address=0.0.0.0" in words(flower)
     assert flower["ports"] == ["${FLOWER_BIND:-127.0.0.1:5555}:5555"]
@@ -179,7 +179,7 @@ def test_the_groups_of_the_image_are_those_of_the_file_that_compose_reads() -> N
         assert (filled(groups), filled(groups, IMAGE_GROUPS="llm torch")) == (default[1], "llm torch")
 
 
-def test_a_setting_that_stands_under_environment_can_be_given_in_the_file_that_compose_reads() -> None:
+def test_every_setting_under_environment_can_be_set_in_the_file_that_compose_reads() -> None:
     # There chorale.env would not be heard.  The addresses are made of passwords.
     for service in OURS.values():
         for name, value in service["environment"].items():
@@ -270,20 +270,20 @@ def test_every_volume_is_declared() -> None:
     assert used == set(COMPOSE["volumes"])
 
 
-def test_nothing_is_offered_beyond_this_machine() -> None:
+def test_no_port_is_published_beyond_this_machine() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert len(ports) == 2
     assert all(re.match(r"\$\{[A-Z_]+:-127\.0\.0\.1:\d+\}:\d+$", port) for port in ports)
 
 
-def test_the_example_environment_names_every_variable_that_is_asked_for() -> None:
+def test_the_example_environment_names_every_variable_that_compose_reads() -> None:
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     asked = set(re.findall(r"\$\{([A-Z_]+)", text))
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
     assert asked == set(re.findall(r"^([A-Z_]+)=", example, re.MULTILINE))
 
 
-def test_every_other_setting_reaches_every_service_of_ours_by_a_file_of_its_own() -> None:
+def test_every_other_setting_reaches_every_service_of_ours_through_one_file() -> None:
     asked = {name: service.get("env_file") for name, service in OURS.items() if name != "redis-acl"}
     assert all(files == [{"path": "chorale.env", "required": False}] for files in asked.values()), asked
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
@@ -302,14 +302,14 @@ def test_no_password_has_a_default() -> None:
     assert set(secrets.values()) == {""}
 
 
-def test_what_the_image_copies_is_there() -> None:
+def test_every_path_that_the_image_copies_exists() -> None:
     sources = re.findall(r"^COPY ((?!--from).+) \S+$", DOCKERFILE, re.MULTILINE)
     assert sources
     for source in (name for line in sources for name in line.split()):
         assert (ROOT / source).exists(), source
 
 
-def test_what_a_program_in_the_image_imports_of_ours_is_in_the_image() -> None:
+def test_the_image_has_every_module_of_ours_that_its_programs_import() -> None:
     ignored = set((ROOT / ".dockerignore").read_text(encoding="utf-8").split())
     folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     needed, left = set[str](), ["cli", "config", "tasks"]
@@ -329,7 +329,7 @@ def imported_by(folder: str) -> set[str]:
     return {name.partition(".")[0] for name in names}
 
 
-def test_what_an_operator_keeps_beside_the_code_goes_into_no_image_and_no_commit() -> None:
+def test_an_operator_s_own_files_go_into_no_image_and_no_commit() -> None:
     folder = re.search(r"CHORALE_FILES=\./(\w+) and", (ROOT / ".env.example").read_text(encoding="utf-8"))
     assert folder is not None
     for ignored in (".gitignore", ".dockerignore"):
@@ -348,7 +348,7 @@ def test_the_image_has_the_clients_of_the_engines_and_no_torch() -> None:
     assert not {"torch", "sentence-transformers", "scipy"} & pinned
 
 
-def test_the_image_is_made_in_stages_and_what_installs_stays_behind() -> None:
+def test_the_image_is_built_in_stages_and_leaves_the_installers_behind() -> None:
     first, last = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)[1:]
     assert "pip install" in first
     assert "pip" not in last
@@ -370,7 +370,7 @@ def test_the_page_makes_a_folder_with_a_pipeline_file_that_the_services_read(tmp
     assert (tmp_path / folder / inside.relative_to(service["volumes"][1]["target"])).exists()
 
 
-def test_flower_without_a_container_is_for_this_machine() -> None:
+def test_flower_without_a_container_listens_on_this_machine_only() -> None:
     page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"celery -A tasks\.app flower.*", page)
     assert "--address=127.0.0.1" in line

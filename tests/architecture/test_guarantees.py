@@ -19,7 +19,7 @@ def test_no_promise_was_lost() -> None:
     assert len(PROMISES) >= 176
 
 
-def test_no_promise_stands_there_twice() -> None:
+def test_no_promise_is_listed_twice() -> None:
     assert len({one.promise for one in PROMISES}) == len(PROMISES)
 
 

@@ -76,14 +76,14 @@ def container(name: str, *options: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_resource_is_what_kubernetes_own_schema_asks_for(version: str) -> None:
+def test_every_resource_matches_the_schema_of_kubernetes(version: str) -> None:
     built_in = [one for one in rendered() if not one["apiVersion"].startswith("keda.sh/")]
     assert len(built_in) >= len(QUEUES) + len(OTHERS)
     for one in built_in:
         kubernetes_validate.validate(one, version, strict=True)
 
 
-def test_what_the_schema_does_not_know_is_refused() -> None:
+def test_the_schema_refuses_an_unknown_field() -> None:
     wrong = copy.deepcopy(of_kind("Deployment")["chorale-bm25"])
     wrong["spec"]["template"]["spec"]["containers"][0]["redinessProbe"] = {}
     with pytest.raises(kubernetes_validate.ValidationError, match="redinessProbe"):
@@ -100,7 +100,7 @@ def strict(schema: Any) -> Any:
     return closed | {key: strict(value) for key, value in schema.items()}
 
 
-def test_a_scaler_is_what_keda_s_own_schema_asks_for() -> None:
+def test_every_scaler_matches_the_schema_of_keda() -> None:
     file = os.environ.get("CHORALE_TEST_KEDA_SCHEMA")
     if file is None:
         pytest.skip("CHORALE_TEST_KEDA_SCHEMA names no keda.sh_scaledobjects.yaml: its fields are read below")
@@ -158,7 +158,7 @@ def test_a_further_branch_in_the_pipeline_has_its_worker_and_its_scaler(tmp_path
     assert tomllib.loads(told) == tomllib.loads(file.read_text())
 
 
-def test_whoever_changes_the_pipeline_or_a_setting_gets_new_pods() -> None:
+def test_a_change_of_the_pipeline_or_of_a_setting_makes_new_pods() -> None:
     def checksums(*options: str) -> set[str]:
         found = of_kind("Deployment", *options).values()
         return {one["spec"]["template"]["metadata"]["annotations"]["checksum/settings"] for one in found}
@@ -192,14 +192,14 @@ def test_whoever_changes_the_pipeline_or_a_setting_gets_new_pods() -> None:
         ("pipeline=a = 1", "pipeline: it declares no branch"),
     ],
 )
-def test_a_value_that_means_nothing_is_refused_with_its_name(option: str, complaint: str) -> None:
+def test_an_invalid_value_is_refused_with_its_name(option: str, complaint: str) -> None:
     said = helm("template", "chorale", str(CHART), f"--set={option}")
     assert said.returncode != 0
     assert "nil pointer" not in said.stderr
     assert re.search(complaint, said.stderr)
 
 
-def test_a_number_stays_what_was_written() -> None:
+def test_a_setting_reaches_the_services_as_it_was_written() -> None:
     # Helm's own way with a number in a file is 2e+07.
     values = "settings: {CHORALE_A: 20000000, CHORALE_B: 0.25, CHORALE_C: true, CHORALE_D: '0123'}"
     file = "templates/settings.yaml"
@@ -256,12 +256,12 @@ def test_the_page_builds_the_image_that_the_chart_asks_for() -> None:
 
 
 @pytest.mark.parametrize("release", ["2024", "my.release", "a" * 50])
-def test_a_release_whose_services_can_have_no_name_is_refused(release: str) -> None:
+def test_a_release_name_that_makes_invalid_service_names_is_refused(release: str) -> None:
     said = helm("template", release, str(CHART))
     assert f"the name {release}-" in said.stderr
 
 
-def test_a_release_that_looks_like_another_kind_of_value_is_a_text() -> None:
+def test_a_release_name_that_looks_like_a_boolean_stays_a_text() -> None:
     said = helm("template", "true", str(CHART), "--show-only=templates/sweeper.yaml")
     (sweeper,) = yaml.safe_load_all(said.stdout)
     assert sweeper["metadata"]["labels"]["app.kubernetes.io/instance"] == "true"
@@ -285,7 +285,7 @@ def test_no_container_is_root_or_can_write_its_image(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
-def test_a_deployment_selects_its_own_pods_and_asks_whether_they_live(name: str) -> None:
+def test_a_deployment_selects_its_own_pods_and_probes_them(name: str) -> None:
     deployments = of_kind("Deployment")
     spec = deployments[name]["spec"]
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
@@ -300,13 +300,13 @@ def asks(probe: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", BEATING)
-def test_a_worker_is_started_anew_when_it_does_not_live_and_not_when_it_is_not_ready(name: str) -> None:
+def test_a_worker_is_restarted_when_it_is_not_alive_but_not_when_it_is_not_ready(name: str) -> None:
     for probe, question in (("startup", "alive"), ("liveness", "alive"), ("readiness", "ready")):
         command = ["sh", "-c", f'exec python -m cli.monitoring.healthy {question} "$POD_NAME"']
         assert asks(container(name)[f"{probe}Probe"]) == {"command": command}
 
 
-def test_whoever_answers_over_http_is_not_started_anew_because_the_broker_is_away() -> None:
+def test_a_service_with_http_is_not_restarted_because_the_broker_is_away() -> None:
     figures, flower = container("chorale-queue-figures"), container("chorale-flower")
     for probe in ("startupProbe", "livenessProbe"):
         assert asks(figures[probe]) == {"port": 9100}
@@ -314,7 +314,7 @@ def test_whoever_answers_over_http_is_not_started_anew_because_the_broker_is_awa
     assert asks(figures["readinessProbe"]) == {"path": "/chorale.retrieve", "port": 9100}
 
 
-def test_no_pod_reaches_flower_which_shows_its_metrics_without_a_login() -> None:
+def test_no_other_pod_reaches_flower_whose_metrics_ask_for_no_login() -> None:
     (policy,) = of_kind("NetworkPolicy").values()
     assert policy["spec"] == {
         "podSelector": of_kind("Deployment")["chorale-flower"]["spec"]["selector"],
@@ -324,7 +324,7 @@ def test_no_pod_reaches_flower_which_shows_its_metrics_without_a_login() -> None
 
 
 @pytest.mark.parametrize("setting", ["false", "true"])
-def test_flower_watches_tasks_only_where_workers_tell_of_them(setting: str) -> None:
+def test_flower_watches_tasks_only_if_workers_send_task_events(setting: str) -> None:
     option = f"--set=settings.CHORALE_TASK_EVENTS={setting}"
     assert of_kind("ConfigMap", option)["chorale-settings"]["data"]["CHORALE_TASK_EVENTS"] == setting
     assert container("chorale-flower", option)["command"][-1] == f"--enable_events={setting.title()}"
@@ -337,7 +337,7 @@ def test_kubernetes_adds_no_variables_that_look_like_settings(name: str) -> None
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
-def test_no_pod_keeps_anything(name: str) -> None:
+def test_no_pod_keeps_data(name: str) -> None:
     (home,) = (one for one in pod(name)["volumes"] if one["name"] == "home")
     assert home == {"name": "home", "emptyDir": {}}
     assert of_kind("PersistentVolumeClaim") == {}
@@ -359,7 +359,7 @@ def test_every_variable_is_a_setting_or_a_secret_and_no_secret_stands_here(name:
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
-def test_there_is_a_place_for_further_secrets_and_certificates_which_need_not_be_there(name: str) -> None:
+def test_every_pod_takes_further_secrets_and_certificates_if_they_exist(name: str) -> None:
     *_, last = container(name)["envFrom"]
     # The last one wins.
     assert last == {"secretRef": {"name": "chorale-more", "optional": True}}
@@ -375,7 +375,7 @@ def keys_of_the_page(file: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in after.splitlines() if not line.startswith("```"))
 
 
-def test_every_key_of_the_secrets_is_listed_where_it_is_to_be_made() -> None:
+def test_the_values_and_the_page_list_every_key_of_the_secrets() -> None:
     asked = {
         one["valueFrom"]["secretKeyRef"]["key"]
         for name in DEPLOYED
@@ -440,7 +440,7 @@ def test_workers_of_a_queue_are_scaled_by_how_many_wait_and_for_how_long(name: s
     }
 
 
-def test_a_namespace_is_written_by_one_so_that_workers_of_indexing_are_not_scaled() -> None:
+def test_index_workers_are_not_scaled() -> None:
     assert INDEX not in of_kind("ScaledObject")
     assert of_kind("Deployment")[INDEX]["spec"]["replicas"] == 1
 
@@ -452,7 +452,7 @@ def test_a_deployment_has_a_number_of_replicas_only_without_a_scaler() -> None:
         assert said == deployments.keys() - of_kind("ScaledObject", option).keys()
 
 
-def test_without_keda_there_are_as_many_workers_as_are_asked_for_and_nobody_counts_messages() -> None:
+def test_without_keda_the_number_of_workers_is_fixed_and_no_service_counts_messages() -> None:
     options = ("--set=scaling.enabled=false,scaling.minReplicas=2", "--set=services.bm25.replicas=5")
     deployments = of_kind("Deployment", *options)
     assert deployments.keys() == QUEUES.keys() | OTHERS - {"chorale-queue-figures"}
@@ -462,14 +462,14 @@ def test_without_keda_there_are_as_many_workers_as_are_asked_for_and_nobody_coun
     assert of_kind("ScaledObject", *options) == {}
 
 
-def test_a_service_finds_pods_that_there_are() -> None:
+def test_every_service_selects_pods_that_exist() -> None:
     labels = [one["spec"]["selector"]["matchLabels"] for one in of_kind("Deployment").values()]
     services = of_kind("Service")
     assert services.keys() == {"chorale-flower", "chorale-queue-figures"}
     assert all(service["spec"]["selector"] in labels for service in services.values())
 
 
-def test_two_releases_stand_beside_each_other() -> None:
+def test_two_releases_share_no_name_and_no_pods() -> None:
     said = helm("template", "second", str(CHART), "--namespace=other")
     resources = [one for one in yaml.safe_load_all(said.stdout) if one]
     assert {one["metadata"]["name"].partition("-")[0] for one in resources} == {"second"}
@@ -482,7 +482,7 @@ def test_two_releases_stand_beside_each_other() -> None:
     assert not ours & theirs
 
 
-def test_helm_finds_nothing_to_complain_of() -> None:
+def test_helm_lint_reports_no_error() -> None:
     said = helm("lint", "--strict", str(CHART))
     assert said.returncode == 0, said.stdout
 
@@ -493,7 +493,7 @@ def test_the_chart_has_the_version_of_the_service() -> None:
     assert (chart["version"], chart["appVersion"]) == (version, version)
 
 
-def test_the_page_s_commands_name_what_there_is() -> None:
+def test_the_page_s_commands_name_a_chart_and_a_service_that_exist() -> None:
     (install,) = re.findall(r"^helm (upgrade --install .*)$", PAGE, re.MULTILINE)
     words = install.split()
     assert words[2:4] == ["chorale", "deploy/helm"]

@@ -32,7 +32,7 @@ def test_nothing_installed_claims_our_folder_names() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OURS))
-def test_our_folder_is_the_one_that_python_finds(name: str) -> None:
+def test_python_finds_our_folder_under_each_name(name: str) -> None:
     module = importlib.import_module(name)
     assert module.__file__ is not None
     assert Path(module.__file__).parent == ROOT / name
@@ -83,7 +83,7 @@ def test_importing_the_client_imports_nothing_heavy() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_the_launcher_is_not_led_astray_by_a_folder_that_has_our_names(tmp_path: Path) -> None:
+def test_the_launcher_ignores_a_working_directory_with_our_folder_names(tmp_path: Path) -> None:
     for name in OURS:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f"raise SystemExit('the web application {name}')")

@@ -47,7 +47,7 @@ def test_every_name_on_the_list_has_a_fingerprint() -> None:
 
 
 @pytest.mark.parametrize("name", FINGERPRINTS)
-def test_a_private_name_of_celery_is_still_what_we_rely_on(name: str) -> None:
+def test_a_private_name_of_celery_is_unchanged(name: str) -> None:
     value, expected = found(name), FINGERPRINTS[name]
     if expected == "any":
         return
@@ -62,7 +62,7 @@ def test_a_private_name_of_celery_is_still_what_we_rely_on(name: str) -> None:
     assert now == expected, f"{name} has changed: see tasks/celery_surface/private_names.md"
 
 
-def test_the_keys_of_kombu_begin_as_we_say() -> None:
+def test_the_keys_of_kombu_have_the_prefixes_that_we_declare() -> None:
     redis = "kombu.transport.redis:Channel."
     assert found(redis + "keyprefix_queue").startswith(BINDINGS)
     assert BINDINGS.startswith(KOMBU)

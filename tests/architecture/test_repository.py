@@ -63,7 +63,7 @@ def test_all_locks_fit_into_one_environment() -> None:
             assert together.setdefault(name, versions) == versions, (lock.stem, name)
 
 
-def test_what_the_demo_installs_holds_neither_scipy_nor_torch() -> None:
+def test_the_demo_s_installation_has_neither_scipy_nor_torch() -> None:
     base = pinned(ROOT / "requirements" / "base.txt")
     assert "celery" in base
     assert not {"scipy", "torch", "pandas", "scikit-learn"} & base.keys()
@@ -148,7 +148,7 @@ def test_the_page_has_the_enums_of_the_client() -> None:
     }
 
 
-def test_the_page_says_of_each_reason_what_the_code_does() -> None:
+def test_the_page_describes_each_reason_as_the_code_does() -> None:
     def said(claim: bool) -> str:
         return "yes" if claim else "no"
 

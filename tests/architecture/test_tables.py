@@ -33,7 +33,7 @@ def test_each_file_of_a_folder_of_kinds_declares_one(
     assert {type(one) for one in table.values()} == {of}
 
 
-def test_a_kind_put_as_one_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_in_a_file_of_its_own_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "kinds_of_a_test"
     folder.mkdir()
     (folder / "__init__.py").touch()

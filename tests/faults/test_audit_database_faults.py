@@ -145,7 +145,7 @@ def test_a_database_that_cannot_be_written_costs_no_answer_and_no_row(
     assert running.redis.xlen(OUTBOX) == 0
 
 
-def test_the_status_says_what_waits_for_the_database(running: RunningPipeline) -> None:
+def test_chorale_status_shows_the_entries_that_wait_for_the_database(running: RunningPipeline) -> None:
     around = Installation(running.resources.settings, running.server.url)
     with locked(running):
         asked = running.client().retrieve("ERR-4711", cache="bypass", timeout_s=10)
@@ -163,7 +163,7 @@ def test_the_doctor_says_that_the_database_is_gone(running: RunningPipeline) -> 
     assert list(schema(around)) == []
 
 
-def test_a_sweeper_that_starts_while_the_database_is_held_ends_requests_all_the_same(
+def test_a_sweeper_that_starts_while_the_database_is_locked_still_ends_requests(
     running: RunningPipeline,
 ) -> None:
     """Its rows come when the database is free; a request that nobody fuses is ended meanwhile."""
@@ -181,7 +181,7 @@ def test_a_sweeper_that_starts_while_the_database_is_held_ends_requests_all_the_
     assert is_whole(running)
 
 
-def test_a_removed_database_is_made_again_by_the_next_start(running: RunningPipeline) -> None:
+def test_the_next_start_creates_a_database_that_was_removed(running: RunningPipeline) -> None:
     """What ended in between is in it: rows are never written to a file that has no name any more."""
     for file in running.home.glob("audit.db*"):
         file.unlink()

@@ -83,7 +83,7 @@ def enqueued(pipeline: RunningPipeline) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(("options", "said"), OPTIONS.values(), ids=OPTIONS)
-def test_the_client_refuses_it_and_sends_nothing(
+def test_the_client_refuses_a_wrong_option_and_sends_nothing(
     faulty: RunningPipeline, options: dict[str, Any], said: tuple[str, ...]
 ) -> None:
     before = enqueued(faulty)
@@ -99,7 +99,9 @@ COMMAND = f"{PRELOAD}import runpy; runpy.run_module('cli', run_name='__main__')"
 
 
 @pytest.mark.parametrize("timeout_s", ["-1", str(A_YEAR_S), "nan"])
-def test_the_command_refuses_it_and_sends_nothing(faulty: RunningPipeline, timeout_s: str) -> None:
+def test_the_command_refuses_a_wrong_time_limit_and_sends_nothing(
+    faulty: RunningPipeline, timeout_s: str
+) -> None:
     before = enqueued(faulty)
     found = subprocess.run(
         [sys.executable, "-c", COMMAND, "search", "bread", "--timeout-s", timeout_s],
@@ -142,7 +144,7 @@ def test_a_wrong_request_sent_by_task_name_ends_at_once_with_the_reason(
 
 
 @pytest.mark.parametrize("request_", [5, [5], [["bread"]], {}, {"questions": {}}, [], {"question": "bread"}])
-def test_what_is_no_request_ends_under_the_id_that_it_came_with(
+def test_a_message_without_a_valid_request_ends_under_the_id_that_it_has(
     faulty: RunningPipeline, request_: object
 ) -> None:
     request_id = str(uuid.uuid4())
@@ -155,7 +157,9 @@ def test_what_is_no_request_ends_under_the_id_that_it_came_with(
     assert "question" in answer.degraded[0].detail
 
 
-def test_a_wrong_request_does_not_end_the_right_one_whose_id_it_bears(faulty: RunningPipeline) -> None:
+def test_a_wrong_request_with_the_id_of_a_right_one_does_not_end_the_right_one(
+    faulty: RunningPipeline,
+) -> None:
     good = faulty.client().retrieve("bread", branches=["bm25"], cache="bypass", timeout_s=10)
     wrong = {"request_id": good.request_id, "questions": ["bread"], "timeout_s": -1}
     faulty.app.send_task(TASK_RETRIEVE, kwargs={"request": wrong}, queue=QUEUE_RETRIEVE)
@@ -163,7 +167,7 @@ def test_a_wrong_request_does_not_end_the_right_one_whose_id_it_bears(faulty: Ru
     assert faulty.client().answer(good.request_id) == good
 
 
-def test_an_answer_that_would_be_too_large_has_its_hits_without_their_texts(faulty: RunningPipeline) -> None:
+def test_an_answer_over_the_size_limit_has_its_hits_without_texts(faulty: RunningPipeline) -> None:
     """The limit here is 0.1 MB; 10 texts of 24,000 characters are 0.24 MB."""
     texts = {f"long-{place}": (f"Long {place}", f"bread {place} " + "lorem " * 4_000) for place in range(10)}
     faulty.index(texts, namespace="long")

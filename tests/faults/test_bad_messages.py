@@ -73,7 +73,7 @@ MESSAGES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("sent", MESSAGES.values(), ids=MESSAGES)
-def test_a_message_that_nobody_can_read_costs_itself_alone(faulty: RunningPipeline, sent: bytes) -> None:
+def test_a_message_that_nobody_can_read_costs_nothing_else(faulty: RunningPipeline, sent: bytes) -> None:
     worker, waiting = faulty.processes[QUEUE], waiting_connections(faulty)
     faulty.redis.lpush(QUEUE, sent)
 

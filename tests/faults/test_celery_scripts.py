@@ -61,12 +61,12 @@ def run(name: str, redis_url: str) -> str:
     ).stdout
 
 
-def test_each_script_has_something_to_show() -> None:
+def test_every_script_has_an_expected_output() -> None:
     assert sorted(SEEN) == sorted(script.stem for script in FOLDER.glob("*.py"))
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_a_script_shows_what_it_is_about(printed: dict[str, Future[str]], name: str) -> None:
+def test_a_script_prints_its_expected_output(printed: dict[str, Future[str]], name: str) -> None:
     saw = re.findall(r"^ *saw: +(.*)$", printed[name].result(), re.MULTILINE)
 
     assert len(saw) == len(SEEN[name]), saw

@@ -119,7 +119,7 @@ def whole(running: RunningPipeline, server: SteppedServer) -> Iterator[RunningPi
     assert [name for name, process in running.processes.items() if process.poll() is not None] == []
 
 
-def test_hosts_whose_clocks_are_hours_apart_work_as_one(whole: RunningPipeline) -> None:
+def test_hosts_whose_clocks_are_hours_apart_work_together(whole: RunningPipeline) -> None:
     found = seen(whole, timeout_s=20)
 
     assert (found.status, found.missing) == ("complete", [])
@@ -129,7 +129,7 @@ def test_hosts_whose_clocks_are_hours_apart_work_as_one(whole: RunningPipeline) 
     assert abs(found.audit.accepted_at_ms - time.time() * 1000) < 30_000
 
 
-def test_an_answer_is_cached_for_whoever_asks_by_another_clock(whole: RunningPipeline) -> None:
+def test_a_caller_with_another_clock_gets_the_cached_answer(whole: RunningPipeline) -> None:
     client = whole.client()
     first = client.retrieve("Who pays for repairs?", timeout_s=5)
     until(lambda: client.retrieve("Who pays for repairs?", timeout_s=5).cached)
@@ -166,7 +166,7 @@ def test_recency_is_measured_by_the_clock_of_redis(whole: RunningPipeline) -> No
 
 
 @pytest.mark.serial
-def test_a_caller_with_another_clock_waits_as_long_as_any(whole: RunningPipeline) -> None:
+def test_a_caller_with_another_clock_waits_as_long_as_any_other_caller(whole: RunningPipeline) -> None:
     whole.pause("chorale.vector")
     program = (
         "import sys; from chorale_client import Chorale; "
@@ -187,7 +187,7 @@ def test_a_caller_with_another_clock_waits_as_long_as_any(whole: RunningPipeline
     assert 800 <= answer.took_ms <= 1_000 + ROOM_MS
 
 
-def test_a_clock_of_redis_set_forward_ends_what_is_in_flight_with_what_there_is(
+def test_a_redis_clock_set_forward_ends_requests_in_flight_with_what_was_found(
     whole: RunningPipeline, server: SteppedServer
 ) -> None:
     whole.pause("chorale.vector")
@@ -211,7 +211,7 @@ def test_a_clock_of_redis_set_forward_ends_what_is_in_flight_with_what_there_is(
 
 
 @pytest.mark.serial
-def test_a_clock_of_redis_set_back_holds_no_caller_beyond_its_own_time(
+def test_a_redis_clock_set_back_holds_no_caller_beyond_its_time_limit(
     whole: RunningPipeline, server: SteppedServer
 ) -> None:
     """By that clock ten minutes are left: who waits ends the request by a timer of its own."""
@@ -232,7 +232,7 @@ def test_a_clock_of_redis_set_back_holds_no_caller_beyond_its_own_time(
     assert seen(whole, timeout_s=20).status == "complete"
 
 
-def test_a_sweeper_that_died_before_the_clock_was_set_back_keeps_no_other_from_sweeping(
+def test_a_sweeper_that_died_before_the_clock_was_set_back_stops_no_other_sweeper(
     whole: RunningPipeline,
 ) -> None:
     """What is left of it is a lease of ten minutes."""

@@ -82,7 +82,9 @@ def is_whole_with(found: Seen, branch: str, documents: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 9])
-def test_a_part_delivered_again_with_another_content_counts_once(faulty: RunningPipeline, times: int) -> None:
+def test_a_part_delivered_again_with_different_content_counts_once(
+    faulty: RunningPipeline, times: int
+) -> None:
     with held_open(faulty, "fickle") as request:
         wait_until(lambda: status_of(faulty, request, "fickle") == b"ok")
         deliver(faulty, request, "fickle", times=times)
@@ -93,7 +95,7 @@ def test_a_part_delivered_again_with_another_content_counts_once(faulty: Running
     is_whole_with(found, "fickle", {"bread": 1})
 
 
-def test_an_answer_after_a_failure_is_taken(faulty: RunningPipeline) -> None:
+def test_an_answer_after_a_failure_counts(faulty: RunningPipeline) -> None:
     with held_open(faulty, "fails_first") as request:
         wait_until(lambda: status_of(faulty, request, "fails_first") == b"failed")
         deliver(faulty, request, "fails_first")
@@ -134,7 +136,7 @@ def test_a_part_that_comes_after_the_end_changes_nothing(faulty: RunningPipeline
     assert deliveries(faulty, request) == 11
 
 
-def test_a_callback_that_comes_ten_times_too_early_waits_for_the_last_branch(faulty: RunningPipeline) -> None:
+def test_a_callback_delivered_ten_times_too_early_waits_for_the_last_branch(faulty: RunningPipeline) -> None:
     with held_open(faulty, "fickle") as request:
         wait_until(lambda: status_of(faulty, request, "fickle") == b"ok")
         for _ in range(10):
@@ -147,7 +149,7 @@ def test_a_callback_that_comes_ten_times_too_early_waits_for_the_last_branch(fau
     is_whole_with(found, "fickle", {"bread": 1})
 
 
-def test_a_callback_that_comes_ten_times_after_the_end_changes_nothing(faulty: RunningPipeline) -> None:
+def test_a_callback_delivered_ten_times_after_the_end_changes_nothing(faulty: RunningPipeline) -> None:
     found = seen(faulty, branches=["bm25", "fickle"], timeout_s=10, include=["ids", "explanation"])
 
     with unchanged(faulty, found):
@@ -199,12 +201,12 @@ def test_an_envelope_that_nobody_can_read_costs_only_its_branch(
     ]
 
 
-def test_an_envelope_of_a_later_version_is_read_for_what_is_known_of_it(faulty: RunningPipeline) -> None:
+def test_the_known_fields_of_an_envelope_of_a_later_version_are_read(faulty: RunningPipeline) -> None:
     found = seen(faulty, branches=["bm25", "of_next_year"], timeout_s=10, include=["ids", "explanation"])
     is_whole_with(found, "of_next_year", {"bread": 1})
 
 
-def test_a_task_that_a_deploy_brings_is_answered_once_a_worker_knows_it(faulty: RunningPipeline) -> None:
+def test_a_branch_whose_task_is_new_answers_once_a_worker_knows_the_task(faulty: RunningPipeline) -> None:
     with held_open(faulty, UNKNOWN) as request:
         wait_until(lambda: status_of(faulty, request, UNKNOWN) == b"failed")
         known_by_now = Template(faulty.app, TASK_SEARCH.format(kind="fickle"), QUEUE).render(

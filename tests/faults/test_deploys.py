@@ -99,7 +99,7 @@ def replaced(pipeline: RunningPipeline, name: str) -> None:
     pipeline.wait_ready([name])
 
 
-def test_the_first_request_after_ready_is_whole(pipeline: RunningPipeline) -> None:
+def test_the_first_request_after_ready_is_complete(pipeline: RunningPipeline) -> None:
     answer = pipeline.client().retrieve("ERR-4711")
     assert (answer.status, answer.degraded) == ("complete", ())
     assert set(answer.hits[0].found_by) == {"bm25", "vector", "hyde"}
@@ -128,7 +128,7 @@ def test_a_worker_told_to_stop_finishes_the_part_that_runs(
     [[signal.SIGTERM], [signal.SIGTERM, signal.SIGTERM], [signal.SIGQUIT]],
     ids=["its time is over", "told twice", "told to quit"],
 )
-def test_what_a_stopping_worker_does_not_finish_is_done_by_the_next_one(
+def test_the_next_worker_does_the_task_that_a_stopping_worker_does_not_finish(
     pipeline: RunningPipeline, hold: Callable[[str], None], stop: list[signal.Signals]
 ) -> None:
     hold(VECTOR)
@@ -165,7 +165,7 @@ def test_a_fusion_that_is_interrupted_is_done_by_another_worker(
     pipeline.processes[FUSION] = pipeline.processes.pop(left)
 
 
-def test_documents_whose_worker_was_told_to_quit_are_indexed_by_the_next_one(
+def test_the_next_worker_indexes_the_documents_of_a_worker_that_was_told_to_quit(
     pipeline: RunningPipeline, hold: Callable[[str], None]
 ) -> None:
     """At once: not after the minute in which a broker gives up on a worker that was killed."""
@@ -187,7 +187,7 @@ def test_documents_whose_worker_was_told_to_quit_are_indexed_by_the_next_one(
     assert pipeline.redis.llen(QUEUE_INDEX) == pipeline.redis.hlen("unacked") == 0
 
 
-def test_every_worker_is_replaced_while_requests_run_and_each_of_them_is_whole(
+def test_every_worker_is_replaced_while_requests_run_and_each_request_is_complete(
     pipeline: RunningPipeline,
 ) -> None:
     """The new ones are started beside the old ones, which are told to stop when those are ready."""

@@ -50,7 +50,7 @@ def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
 
 
 @pytest.mark.parametrize("where", ["while_plan", "after_plan"])
-def test_a_chord_whose_planner_was_killed_before_it_published_is_published_by_the_sweeper(
+def test_the_sweeper_publishes_a_chord_whose_planner_was_killed_before_publishing(
     whole: RunningPipeline, where: str
 ) -> None:
     expected = order_by(whole, BOTH)
@@ -64,7 +64,7 @@ def test_a_chord_whose_planner_was_killed_before_it_published_is_published_by_th
 
 
 @pytest.mark.parametrize("where", ["while_report", "after_report"])
-def test_a_callback_whose_sender_was_killed_after_the_last_report_is_sent_by_the_sweeper(
+def test_the_sweeper_sends_a_callback_whose_sender_was_killed_after_the_last_report(
     whole: RunningPipeline, where: str
 ) -> None:
     expected = order_by(whole, ["bm25"])
@@ -103,7 +103,7 @@ def test_a_killed_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str)
     assert (found.documents, found.branches) == (expected, set(BOTH))
 
 
-def test_a_fusion_killed_with_the_request_in_its_hands_is_followed_by_another(whole: RunningPipeline) -> None:
+def test_another_fusion_follows_one_that_was_killed_after_taking_the_request(whole: RunningPipeline) -> None:
     expected = order_by(whole, BOTH)
     whole.start("another", queue="chorale.fusion")
     whole.wait_ready(["another"])
@@ -116,7 +116,7 @@ def test_a_fusion_killed_with_the_request_in_its_hands_is_followed_by_another(wh
     assert found.answer.took_ms < 10_000, "nobody waits for the one that is gone"
 
 
-def test_a_callback_whose_sweeper_was_killed_before_it_sent_it_is_sent_by_another(
+def test_another_sweeper_sends_a_callback_whose_sweeper_was_killed_before_sending(
     whole: RunningPipeline,
 ) -> None:
     expected = order_by(whole, ["bm25"])
@@ -143,7 +143,7 @@ def test_a_callback_whose_sweeper_was_killed_before_it_sent_it_is_sent_by_anothe
         ("while_finish", [("fuse", "not_started")]),
     ],
 )
-def test_a_request_whose_sweeper_was_killed_while_it_ended_it_is_ended_by_another(
+def test_another_sweeper_ends_a_request_whose_sweeper_was_killed_while_ending_it(
     whole: RunningPipeline, where: str, missing: list[tuple[str, str]]
 ) -> None:
     expected = order_by(whole, BOTH)

@@ -22,7 +22,7 @@ from tests.support.waiting import until
         ("itself_a_planner", "planner.after_plan"),
     ],
 )
-def test_whoever_asks_for_the_answer_of_a_killed_caller_gets_the_whole_one(
+def test_anybody_can_fetch_the_whole_answer_of_a_killed_caller(
     whole: RunningPipeline, caller: str, place: str
 ) -> None:
     expected = order_by(whole, ALL)
@@ -61,7 +61,9 @@ def test_a_killed_branch_worker_costs_only_what_it_had_not_reported(
     assert (found.documents, found.branches) == (expected, set(healthy))
 
 
-def test_a_part_whose_worker_was_killed_with_it_unopened_is_done_by_the_next(whole: RunningPipeline) -> None:
+def test_the_next_worker_does_a_part_whose_worker_was_killed_before_opening_it(
+    whole: RunningPipeline,
+) -> None:
     expected = order_by(whole, ALL)
 
     asked = striking(whole, "branch.before_start", "kill", "chorale.bm25", timeout_s=20)
@@ -84,7 +86,7 @@ def test_a_killed_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str)
     assert (found.documents, found.branches) == (expected, set(ALL))
 
 
-def test_a_fusion_killed_with_the_request_in_its_hands_is_followed_by_another(whole: RunningPipeline) -> None:
+def test_another_fusion_follows_one_that_was_killed_after_taking_the_request(whole: RunningPipeline) -> None:
     expected = order_by(whole, ALL)
     whole.start("another", queue="chorale.fusion")
     whole.wait_ready(["another"])

@@ -133,7 +133,7 @@ def start_again(pipeline: RunningPipeline, name: str) -> None:
 
 
 @pytest.mark.parametrize("damage", [no_folder, half_the_weights, no_tokenizer])
-def test_a_worker_that_starts_without_its_model_says_so_and_takes_it_when_it_is_there(
+def test_a_worker_that_starts_without_its_model_says_so_and_loads_the_model_once_it_is_there(
     whole: RunningPipeline, damage: Callable[[Path], None]
 ) -> None:
     expected = order_by(whole, ["bm25"], QUESTION)
@@ -158,7 +158,7 @@ def test_a_worker_that_starts_without_its_model_says_so_and_takes_it_when_it_is_
         mend(model(whole))
 
 
-def test_requests_are_planned_where_the_planner_lacks_the_model(whole: RunningPipeline) -> None:
+def test_a_planner_without_the_model_plans_requests(whole: RunningPipeline) -> None:
     """Its mark is part of what an answer is cached by: without it nothing is cached."""
     expected = order_by(whole, ["bm25", "vector"], QUESTION)
     no_folder(model(whole))
@@ -179,7 +179,7 @@ def test_requests_are_planned_where_the_planner_lacks_the_model(whole: RunningPi
     until(lambda: whole.client().retrieve(QUESTION, timeout_s=10).cached)
 
 
-def test_a_model_that_loads_longer_than_the_deadline_is_not_waited_for(whole: RunningPipeline) -> None:
+def test_a_request_does_not_wait_for_a_model_that_loads_beyond_the_deadline(whole: RunningPipeline) -> None:
     expected = order_by(whole, ["bm25"], QUESTION)
     (whole.home / "slow").touch()
     start_again(whole, "chorale.vector")

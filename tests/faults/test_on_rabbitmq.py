@@ -91,7 +91,7 @@ def waiting(connection: Connection, queue: str) -> int:
     "case",
     [pytest.param(case, id=name) for name, case in (REPORTED | UNREPORTED).items() if case.kind in DIFFERENT],
 )
-def test_a_part_that_a_plain_chord_fails_for_or_waits_for_costs_its_branch(
+def test_a_part_that_would_fail_or_hang_a_plain_chord_costs_only_its_branch(
     faulty: RunningPipeline, case: Case
 ) -> None:
     healthy = order_by(faulty, ["bm25"])
@@ -128,7 +128,7 @@ def test_a_branch_whose_messages_the_broker_drops_is_named(
     costs_only_its_branch(found, Case("unserved", "not_started", "no worker took it"), healthy)
 
 
-def test_a_branch_whose_messages_outlive_their_time_in_the_queue_is_named(
+def test_a_branch_whose_messages_expire_in_the_queue_is_named(
     faulty: RunningPipeline, broker: tuple[RunningPipeline, Connection]
 ) -> None:
     """Celery's `expires` is a time to live that RabbitMQ keeps; it tells nobody what it dropped."""
@@ -141,7 +141,7 @@ def test_a_branch_whose_messages_outlive_their_time_in_the_queue_is_named(
     costs_only_its_branch(found, Case("perishable", "not_started", "no worker took it"), healthy)
 
 
-def test_a_branch_whose_message_outlived_its_time_is_asked_again(
+def test_a_branch_whose_message_expired_in_the_queue_is_asked_again(
     faulty: RunningPipeline, broker: tuple[RunningPipeline, Connection]
 ) -> None:
     """The queue's only worker was busy until RabbitMQ had dropped the message."""
@@ -198,7 +198,7 @@ def test_a_part_that_is_late_is_sent_once_more_and_the_first_answer_wins(
     assert hedging.redis.get(DELIVERIES + request.request_id) == b"2", "it was sent more than once more"
 
 
-def test_parts_and_callbacks_that_come_ten_times_change_nothing(faulty: RunningPipeline) -> None:
+def test_parts_and_callbacks_delivered_ten_times_change_nothing(faulty: RunningPipeline) -> None:
     faulty.pause("chorale.bm25")
     try:
         request = make_request("ERR-4711", branches=["bm25", "fickle"], timeout_s=20, cache="bypass")
@@ -239,7 +239,7 @@ MESSAGES: dict[str, tuple[bytes | str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("body", "properties"), MESSAGES.values(), ids=MESSAGES)
-def test_a_message_that_nobody_can_read_costs_itself_alone(
+def test_a_message_that_nobody_can_read_costs_nothing_else(
     faulty: RunningPipeline,
     broker: tuple[RunningPipeline, Connection],
     body: bytes | str,

@@ -110,7 +110,7 @@ def test_a_caller_whose_connection_was_cut_between_two_requests_notices_nothing(
     assert client.retrieve("ERR-4711", cache="bypass", timeout_s=10).status == "complete"
 
 
-def test_a_caller_that_hears_nothing_more_gets_an_error_within_its_own_time(
+def test_a_caller_whose_connection_falls_silent_gets_an_error_within_its_time_limit(
     whole: RunningPipeline, line: TcpProxy
 ) -> None:
     """The request itself ends as it would have: whoever asks over another line reads the whole answer."""
@@ -132,7 +132,7 @@ def test_a_caller_that_hears_nothing_more_gets_an_error_within_its_own_time(
 
 
 @pytest.mark.parametrize("timeout_s", [0.05, 0.5])
-def test_a_caller_who_never_heard_anything_is_told_so_in_its_own_time(
+def test_a_caller_whose_server_never_answers_gets_an_error_within_its_time_limit(
     whole: RunningPipeline, line: TcpProxy, timeout_s: float
 ) -> None:
     line.stall()
@@ -142,9 +142,7 @@ def test_a_caller_who_never_heard_anything_is_told_so_in_its_own_time(
     assert time.monotonic() - begun_s <= timeout_s + ROOM_S
 
 
-def test_a_broker_that_takes_everything_and_answers_nothing_holds_no_caller(
-    whole: RunningPipeline, line: TcpProxy
-) -> None:
+def test_a_broker_that_never_answers_holds_no_caller(whole: RunningPipeline, line: TcpProxy) -> None:
     """The request is in the ledger: the sweeper sends what the caller could not."""
     line.stall()
     client = Chorale(whole.server.url, broker_url=line.redis_url)
@@ -163,7 +161,7 @@ def test_a_slow_network_makes_answers_later_and_no_worse(whole: RunningPipeline,
     assert found.answer.took_ms >= 60, "a plan alone takes a trip in each direction"
 
 
-def test_a_caller_whose_connecting_takes_long_still_gets_what_was_found(
+def test_a_caller_that_takes_long_to_connect_still_gets_what_was_found(
     whole: RunningPipeline, line: TcpProxy
 ) -> None:
     """Else it would give up before the ledger does, and end as `failed` what only one branch is late for."""
@@ -186,7 +184,7 @@ def test_a_caller_whose_connecting_takes_long_still_gets_what_was_found(
     assert [(one.where, one.reason) for one in answer.degraded] == [("search.vector", "not_started")]
 
 
-def test_workers_that_hear_nothing_beyond_the_deadline_cost_the_request_and_nothing_else(
+def test_workers_whose_connections_are_silent_beyond_the_deadline_cost_only_that_request(
     whole: RunningPipeline, network: TcpProxy
 ) -> None:
     """Nobody but the caller is left to end it; the workers give their connections up and make new ones."""
@@ -203,7 +201,7 @@ def test_workers_that_hear_nothing_beyond_the_deadline_cost_the_request_and_noth
     assert audited(whole, found.request_id).status == "failed"
 
 
-def test_workers_that_are_turned_away_for_a_while_come_back(
+def test_workers_whose_connections_are_refused_for_a_while_reconnect(
     whole: RunningPipeline, network: TcpProxy
 ) -> None:
     network.is_refusing = True

@@ -71,7 +71,7 @@ def timed_ask(client: Chorale, request: Request) -> Future[tuple[object, float]]
     return asked
 
 
-def test_redis_killed_and_started_again_in_the_middle_loses_nothing(whole: RunningPipeline) -> None:
+def test_a_redis_killed_and_restarted_during_a_request_loses_nothing(whole: RunningPipeline) -> None:
     expected = order_by(whole, ALL)
     whole.pause("chorale.vector")
     asked = asking(whole, request_id="killed", timeout_s=10)
@@ -87,7 +87,9 @@ def test_redis_killed_and_started_again_in_the_middle_loses_nothing(whole: Runni
     assert found.branches == set(ALL)
 
 
-def test_what_a_branch_found_while_redis_was_away_is_reported_when_it_is_back(whole: RunningPipeline) -> None:
+def test_a_branch_that_finished_while_redis_was_away_reports_when_redis_is_back(
+    whole: RunningPipeline,
+) -> None:
     expected = order_by(whole, ALL)
     before = taken(whole.redis).get("branch.before_report", 0)
     arm(whole.redis, "branch.before_report", "hang", process="chorale.vector")
@@ -106,7 +108,7 @@ def test_what_a_branch_found_while_redis_was_away_is_reported_when_it_is_back(wh
     assert found.audit.took_ms < 5_000, "the branch was waited for, not given up"
 
 
-def test_a_redis_that_is_held_still_for_a_second_costs_that_second_alone(whole: RunningPipeline) -> None:
+def test_a_redis_paused_for_a_second_costs_only_that_second(whole: RunningPipeline) -> None:
     expected = order_by(whole, ALL)
     whole.pause("chorale.vector")
     asked = asking(whole, request_id="second", timeout_s=5)
@@ -123,7 +125,7 @@ def test_a_redis_that_is_held_still_for_a_second_costs_that_second_alone(whole: 
     assert found.answer.took_ms < 4_000
 
 
-def test_a_redis_held_still_beyond_the_deadline_holds_no_caller(whole: RunningPipeline) -> None:
+def test_a_redis_paused_beyond_the_deadline_holds_no_caller(whole: RunningPipeline) -> None:
     """Neither one that waits nor those that begin meanwhile; what was accepted ends when the server goes on."""
     warm, cold = whole.client(), whole.client()
     warm.retrieve("bread", cache="bypass", timeout_s=10)
@@ -156,7 +158,7 @@ def test_a_redis_held_still_beyond_the_deadline_holds_no_caller(whole: RunningPi
     assert audited(whole, "held").status == "degraded"
 
 
-def test_a_full_redis_ends_what_it_has_and_refuses_the_rest(whole: RunningPipeline) -> None:
+def test_a_full_redis_ends_the_requests_in_flight_and_refuses_new_ones(whole: RunningPipeline) -> None:
     expected = order_by(whole, ["bm25", "hyde"])
     whole.pause("chorale.vector")
     asked = asking(whole, request_id="full", timeout_s=2)
@@ -178,7 +180,7 @@ def test_a_full_redis_ends_what_it_has_and_refuses_the_rest(whole: RunningPipeli
     assert seen(whole, timeout_s=10).status == "complete"
 
 
-def test_an_emptied_redis_is_ended_by_the_caller_who_waits(whole: RunningPipeline) -> None:
+def test_the_waiting_caller_ends_its_request_after_redis_was_emptied(whole: RunningPipeline) -> None:
     """Whoever asks later in the meantime finds nothing; the audit has the one end there was."""
     whole.pause("chorale.vector")
     asked = timed_ask(
@@ -202,7 +204,7 @@ def test_an_emptied_redis_is_ended_by_the_caller_who_waits(whole: RunningPipelin
     assert not whole.redis.exists(ENTRY + "emptied")
 
 
-def test_after_an_emptied_redis_answers_are_cached_again(whole: RunningPipeline) -> None:
+def test_answers_are_cached_again_after_redis_was_emptied(whole: RunningPipeline) -> None:
     whole.server.kill()
     whole.server.forget()
     whole.server.start()

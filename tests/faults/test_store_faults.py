@@ -176,7 +176,7 @@ def test_a_corpus_that_was_replaced_by_junk_is_named_by_every_branch(whole: Runn
 
 
 @pytest.mark.parametrize("damage", [cut_short, overwrite])
-def test_a_corpus_damaged_in_place_is_never_searched_for_wrong_hits(
+def test_a_corpus_damaged_in_place_gives_no_wrong_hits(
     whole: RunningPipeline, damage: Callable[[Path], None]
 ) -> None:
     """What a worker has read it may still use; what it has to read now is a bad index."""
@@ -190,7 +190,7 @@ def test_a_corpus_damaged_in_place_is_never_searched_for_wrong_hits(
     assert set(found.documents) <= set(expected)
 
 
-def test_a_corpus_made_anew_is_what_the_workers_search_and_no_cached_answer_outlives_the_old_one(
+def test_workers_search_a_rebuilt_corpus_and_no_cached_answer_outlives_the_old_one(
     whole: RunningPipeline,
 ) -> None:
     client = whole.client()
@@ -206,7 +206,7 @@ def test_a_corpus_made_anew_is_what_the_workers_search_and_no_cached_answer_outl
     assert named(client.retrieve("tram", timeout_s=10).hits[0].document_id) == "tram"
 
 
-def test_the_command_mends_a_corpus_that_cannot_be_read(whole: RunningPipeline) -> None:
+def test_the_command_repairs_a_corpus_that_cannot_be_read(whole: RunningPipeline) -> None:
     """The damaged file is kept under another name."""
     before = set_aside(whole)
     replace(corpus_file(whole))

@@ -74,7 +74,7 @@ def asked(*, timeout_s: float) -> Request:
 
 
 @GONE
-def test_a_request_whose_sweeper_is_gone_with_its_message_in_hand_is_sent_by_another(
+def test_another_sweeper_sends_a_request_whose_sweeper_is_gone_before_sending(
     whole: RunningPipeline, fault: str
 ) -> None:
     expected = order_by(whole, ONE)
@@ -104,7 +104,7 @@ def test_a_request_whose_sweeper_is_gone_with_its_message_in_hand_is_sent_by_ano
         ("while_finish", [("fuse", "not_started")]),
     ],
 )
-def test_a_request_whose_sweeper_is_gone_while_it_ends_it_is_ended_by_another(
+def test_another_sweeper_ends_a_request_whose_sweeper_is_gone_while_ending_it(
     whole: RunningPipeline, fault: str, where: str, missing: list[tuple[str, str]]
 ) -> None:
     expected = order_by(whole, ONE)
@@ -126,7 +126,7 @@ def test_a_request_whose_sweeper_is_gone_while_it_ends_it_is_ended_by_another(
 
 # Where in its step: after the transaction, nothing is left to do but to forget the outbox's entry.
 @pytest.mark.parametrize("where", ["before_commit", "after_commit"])
-def test_what_a_killed_drainer_had_in_hand_is_audited_once_by_the_next(
+def test_the_next_drainer_audits_once_what_a_killed_drainer_had_read(
     whole: RunningPipeline, where: str
 ) -> None:
     reading = striking(whole, f"drainer.{where}", "kill", "drainer", branches=ONE, timeout_s=5)
@@ -137,7 +137,7 @@ def test_what_a_killed_drainer_had_in_hand_is_audited_once_by_the_next(
     assert reading.result(30).status == "complete"
 
 
-def test_what_a_hung_drainer_had_written_is_audited_once_by_another(whole: RunningPipeline) -> None:
+def test_entries_that_a_hung_drainer_had_written_are_audited_once(whole: RunningPipeline) -> None:
     reading = striking(whole, "drainer.after_commit", "hang", "drainer", branches=ONE, timeout_s=5)
     assert whole.redis.xlen(OUTBOX) > 0
     whole.start("drainer of another machine")
@@ -150,7 +150,9 @@ def test_what_a_hung_drainer_had_written_is_audited_once_by_another(whole: Runni
         assert_drains(whole)
 
 
-def test_what_a_hung_drainer_had_not_written_is_audited_once_when_it_goes_on(whole: RunningPipeline) -> None:
+def test_entries_that_a_hung_drainer_had_not_written_are_audited_once_when_it_resumes(
+    whole: RunningPipeline,
+) -> None:
     """SQLite is locked meanwhile; requests end all the same."""
     reading = striking(whole, "drainer.before_commit", "hang", "drainer", branches=ONE, timeout_s=5)
     assert_next_is_whole(whole, ONE)

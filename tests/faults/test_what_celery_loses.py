@@ -21,7 +21,7 @@ from tests.support.waiting import until
 
 
 @pytest.mark.parametrize("case", REPORTED.values(), ids=REPORTED)
-def test_a_part_that_celery_calls_failed_is_named_at_once(faulty: RunningPipeline, case: Case) -> None:
+def test_a_part_that_celery_reports_as_failed_is_named_at_once(faulty: RunningPipeline, case: Case) -> None:
     healthy = order_by(faulty, ["bm25"])
 
     found = seen(faulty, branches=["bm25", case.kind], timeout_s=20)
@@ -71,7 +71,7 @@ def worker_of(queue: str) -> list[str]:
     return [f"{queue}@{socket.gethostname()}"]
 
 
-def test_a_branch_whose_message_is_dropped_twice_is_asked_the_third_time(faulty: RunningPipeline) -> None:
+def test_a_branch_whose_message_is_dropped_twice_is_sent_a_third_time(faulty: RunningPipeline) -> None:
     """As by a broker that loses it, or a worker that dies between taking it and beginning."""
     request = make_request("ERR-4711", branches=["bm25", "unserved"], timeout_s=60, cache="bypass")
     submit(faulty.resources, faulty.app.fanout, request)
@@ -84,7 +84,7 @@ def test_a_branch_whose_message_is_dropped_twice_is_asked_the_third_time(faulty:
     assert found.branches == {"bm25", "unserved"}
 
 
-def test_a_request_whose_entry_is_gone_ends_for_the_caller_who_waits(faulty: RunningPipeline) -> None:
+def test_the_waiting_caller_ends_a_request_whose_entry_is_gone(faulty: RunningPipeline) -> None:
     """Evicted, expired or flushed: nothing else knows of it."""
     asked = asking(faulty, branches=["bm25", "ignores"], timeout_s=1)
     faulty.redis.delete(*until(lambda: list(faulty.redis.scan_iter(f"{ENTRY}*"))))

@@ -17,22 +17,22 @@ PROMISES = (
         "config/celery.py",
         '        "task_acks_late": True,',
         '        "task_acks_late": acknowledged,',
-        "tests/faults/test_deploys.py::test_what_a_stopping_worker_does_not_finish_is_done_by_the_next_one",
+        "tests/faults/test_deploys.py::test_the_next_worker_does_the_task_that_a_stopping_worker_does_not_finish",
     ),
     Mutant(
         "When a worker is told to quit, the next one indexes its documents at once",
         "tasks/celery_surface/stopping.py",
         "    raise WorkerTerminate(0)",
         "    raise NotImplementedError",
-        "tests/faults/test_deploys.py::test_documents_whose_worker_was_told_to_quit_are_indexed_by_the_next_one",
+        "tests/faults/test_deploys.py::test_the_next_worker_indexes_the_documents_of_a_worker_that_was_told_to_quit",
     ),
     Promise(
         "Every worker can be replaced while requests run, and each request is complete",
-        "tests/faults/test_deploys.py::test_every_worker_is_replaced_while_requests_run_and_each_of_them_is_whole",
+        "tests/faults/test_deploys.py::test_every_worker_is_replaced_while_requests_run_and_each_request_is_complete",
     ),
     Promise(
         "The first request after `ready` is complete",
-        "tests/faults/test_deploys.py::test_the_first_request_after_ready_is_whole",
+        "tests/faults/test_deploys.py::test_the_first_request_after_ready_is_complete",
     ),
     Mutant(
         "A request of the next wire version is served, and the answer names what was ignored",

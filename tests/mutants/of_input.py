@@ -14,7 +14,7 @@ PROMISES = (
         "tasks/celery_surface/consuming.py",
         "        except (ValueError, RecursionError) as error:",
         "        except ZeroDivisionError as error:",
-        "tests/faults/test_bad_messages.py::test_a_message_that_nobody_can_read_costs_itself_alone",
+        "tests/faults/test_bad_messages.py::test_a_message_that_nobody_can_read_costs_nothing_else",
     ),
     Mutant(
         "A wrong request that is sent by task name ends at once with the reason",
@@ -28,7 +28,7 @@ PROMISES = (
         "client/chorale_client/filters.py",
         "        if is_deeper(condition, MAX_FILTER_DEPTH):",
         "        if False:",
-        "tests/faults/test_bad_input.py::test_the_client_refuses_it_and_sends_nothing",
+        "tests/faults/test_bad_input.py::test_the_client_refuses_a_wrong_option_and_sends_nothing",
     ),
     Mutant(
         "No answer exceeds the size limit, and a shortened answer says that it was cut",

@@ -94,7 +94,7 @@ PROMISES = (
         "ledger/scripts/sweep.lua",
         "                  act('part', id, b)",
         "",
-        "tests/faults/test_killed_processes.py::test_a_part_whose_worker_was_killed_with_it_unopened_is_done_by_the_next",
+        "tests/faults/test_killed_processes.py::test_the_next_worker_does_a_part_whose_worker_was_killed_before_opening_it",
     ),
     Mutant(
         "A killed fusion worker costs no hit",
@@ -108,21 +108,21 @@ PROMISES = (
         "ledger/scripts/sweep.lua",
         "      elseif e.fusion_reserve and fuse_sent < FUSES and now + e.fusion_reserve <= end_at then",
         "      elseif false then",
-        "tests/faults/test_killed_processes.py::test_a_fusion_killed_with_the_request_in_its_hands_is_followed_by_another",
+        "tests/faults/test_killed_processes.py::test_another_fusion_follows_one_that_was_killed_after_taking_the_request",
     ),
     Mutant(
         "The sweeper sends the lost callback of a plain chord",
         "ledger/scripts/sweep.lua",
         "      if tonumber(e.left) <= 0 or now >= tonumber(e.join_at) then",
         "      if now >= tonumber(e.join_at) then",
-        "tests/faults/test_killed_in_a_plain_chord.py::test_a_callback_whose_sender_was_killed_after_the_last_report_is_sent_by_the_sweeper",
+        "tests/faults/test_killed_in_a_plain_chord.py::test_the_sweeper_sends_a_callback_whose_sender_was_killed_after_the_last_report",
     ),
     Mutant(
         "A killed or hung sweeper is replaced",
         "ledger/scripts/sweep.lua",
         "redis.call('SET', KEYS[2], ARGV[1], 'PX', SWEEPER_LEASE_MS)",
         "redis.call('SET', KEYS[2], ARGV[1])",
-        "tests/faults/test_sweepers_and_drainers.py::test_a_request_whose_sweeper_is_gone_with_its_message_in_hand_is_sent_by_another",
+        "tests/faults/test_sweepers_and_drainers.py::test_another_sweeper_sends_a_request_whose_sweeper_is_gone_before_sending",
     ),
     Mutant(
         "A hung worker that resumes changes nothing of an ended request",
@@ -143,7 +143,7 @@ PROMISES = (
         "tasks/celery_surface/result_backend.py",
         "            if is_part:",
         "            if False:",
-        "tests/faults/test_what_celery_loses.py::test_a_part_that_celery_calls_failed_is_named_at_once",
+        "tests/faults/test_what_celery_loses.py::test_a_part_that_celery_reports_as_failed_is_named_at_once",
     ),
     Mutant(
         "A part that Celery loses costs its branch, and the request still ends in time",
@@ -157,7 +157,7 @@ PROMISES = (
         "ledger/scripts/sweep.lua",
         "            if not e['status:' .. b] and not e['started:' .. b] and resent < RESENDS then",
         "            if not e['status:' .. b] and not e['started:' .. b] and resent < 1 then",
-        "tests/faults/test_what_celery_loses.py::test_a_branch_whose_message_is_dropped_twice_is_asked_the_third_time",
+        "tests/faults/test_what_celery_loses.py::test_a_branch_whose_message_is_dropped_twice_is_sent_a_third_time",
     ),
     Mutant(
         "A part whose process is killed, or that exceeds its time limit, is named at once",
@@ -171,7 +171,7 @@ PROMISES = (
         "ledger/scripts/report.lua",
         "  if e[3] ~= 'failed' or status == 'failed' then return 'duplicate' end",
         "",
-        "tests/faults/test_deliveries.py::test_a_part_delivered_again_with_another_content_counts_once",
+        "tests/faults/test_deliveries.py::test_a_part_delivered_again_with_different_content_counts_once",
     ),
     Mutant(
         "Nothing that arrives after the end changes a request",
