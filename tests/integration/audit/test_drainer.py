@@ -170,9 +170,10 @@ def test_the_drainer_works_with_any_kind_of_client(
     assert (count(engine), redis_client.xlen(UNREADABLE)) == (1, 1)
 
 
-def test_a_client_with_a_short_timeout_causes_no_error(redis_server: RedisServer, engine: Engine) -> None:
-    with redis_server.client(socket_timeout=0.2, retry=None) as client:
-        client.flushall()
+def test_a_client_with_a_short_timeout_causes_no_error(
+    redis_client: redis.Redis, redis_server: RedisServer, engine: Engine
+) -> None:
+    with redis_server.client(socket_timeout=4, retry=None) as client:
         assert Drainer(client, engine, keep_texts=True).drain_once(60_000) == 0
 
 

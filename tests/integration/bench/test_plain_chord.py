@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from celery import Celery
 from celery.backends.asynchronous import E_RETRY_LIMIT_EXCEEDED
 
 from assembly.pipeline import load_pipeline
@@ -20,11 +20,23 @@ from tests.support.servers.redis_server import RedisServer
 
 @pytest.fixture
 def chord(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlainChord]:
+    apps: list[Celery] = []
+    make_app = plain_chord.make_app
+
+    def make_and_keep(resources: Resources) -> Celery:
+        apps.append(make_app(resources))
+        return apps[-1]
+
+    monkeypatch.setattr(plain_chord, "make_app", make_and_keep)
     monkeypatch.setattr(Resources, "fingerprints", {"embedder": "none"})
     resources = Resources(Settings(embedder="none"), load_pipeline(), redis_server.url)
     yield PlainChord(resources, {"timeout_s": 0.1})
-    # Celery's results unsubscribe when they are collected, and without a server each tries for seconds.
-    gc.collect()
+    for app in apps:
+        # Celery keeps results that timed out.  Each would unsubscribe when it is collected: in a later test, on a
+        # connection that it opens for that and leaves open, or for seconds if the server is gone.
+        app.backend.result_consumer.subscribed_to.clear()
+        app.backend.result_consumer.stop()
+        app.backend.client.connection_pool.disconnect()
 
 
 def test_a_chord_that_no_worker_answers_hangs(chord: PlainChord) -> None:
