@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
+    from chorale_client import Chorale
     from redis import Redis
 
     from assembly.resources import Resources
@@ -60,6 +61,15 @@ class Installation:
         if isinstance(self._redis_or_why_not, NotRunning):
             raise self._redis_or_why_not
         return self._redis_or_why_not
+
+    def client(self) -> Chorale:
+        """A client of the service; raises NotRunning with what to do about it."""
+        from chorale_client import Chorale
+
+        self.running_redis()
+        assert self.redis_url is not None
+        given = self.settings
+        return Chorale(self.redis_url, broker_url=given.broker_url, answer_ttl_s=given.answer_ttl_s)
 
     @cached_property
     def _redis_or_why_not(self) -> Redis | NotRunning:

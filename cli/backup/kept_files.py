@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ class KeptFiles:
     """The database of the audit trail; None if PostgreSQL has it."""
     servers: Mapping[str, str]
     """The kinds of the stores that servers hold, by their names."""
-    in_postgresql: tuple[str, ...]
+    in_postgresql: Sequence[str]
 
     @property
     def databases(self) -> set[str]:
@@ -54,19 +54,10 @@ def kept_files(installation: Installation) -> KeptFiles:
     has_table = installation.resources.has_document_table
     table = table_file(settings.documents_database_url) if has_table else None
     trail = trail_file(settings.audit_database_url)
+    in_postgresql = ["the table of documents"] if has_table and table is None else []
+    if trail is None:
+        in_postgresql.append("the audit trail")
     kinds = {name: pipeline.stores[name].kind for name in installation.resources.written_stores}
-    return KeptFiles(
-        corpora,
-        table,
-        # Both may be in one file, which is copied once.
-        None if trail == table else trail,
-        {name: kind for name, kind in kinds.items() if kind != "embedded"},
-        tuple(
-            what
-            for what, is_there in (
-                ("the table of documents", has_table and table is None),
-                ("the audit trail", trail is None),
-            )
-            if is_there
-        ),
-    )
+    servers = {name: kind for name, kind in kinds.items() if kind != "embedded"}
+    # Both may be in one file, which is copied once.
+    return KeptFiles(corpora, table, None if trail == table else trail, servers, in_postgresql)

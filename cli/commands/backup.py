@@ -12,7 +12,7 @@ from cli.options import AsJson
 
 if TYPE_CHECKING:
     from cli.backup.folder import Backup
-    from cli.backup.kept_files import KeptFiles
+    from cli.installation import Installation
 
 
 def backup(
@@ -33,12 +33,11 @@ def backup(
         chorale backup /backups/latest --force --json
     """
     from cli.backup.copying import back_up
-    from cli.backup.kept_files import kept_files
     from cli.installation import find_installation
 
     installation, target = find_installation(), folder.expanduser().absolute()
     made = back_up(installation, target, force=force)
-    _show(target, made, kept_files(installation), as_json=as_json)
+    _show(installation, target, made, as_json=as_json)
 
 
 def restore(
@@ -59,25 +58,26 @@ def restore(
         chorale restore /backups/latest --force
     """
     from cli.backup.copying import put_back
-    from cli.backup.kept_files import kept_files
     from cli.installation import find_installation
 
     installation = find_installation()
     restored = put_back(installation, folder.expanduser().absolute(), force=force)
-    _show(installation.settings.home, restored, kept_files(installation), as_json=as_json)
+    _show(installation, installation.settings.home, restored, as_json=as_json)
 
 
-def _show(where: Path, backup: Backup, kept: KeptFiles, *, as_json: bool) -> None:
+def _show(installation: Installation, where: Path, backup: Backup, *, as_json: bool) -> None:
     from cli.backup.folder import TRAIL
+    from cli.backup.kept_files import kept_files
     from cli.terminal import counted, print_json, stdout
 
+    elsewhere = kept_files(installation).elsewhere
     if as_json:
-        print_json({"folder": str(where), **asdict(backup), "elsewhere": kept.elsewhere})
+        print_json({"folder": str(where), **asdict(backup), "elsewhere": elsewhere})
         return
     documents = counted(sum(state["documents"] for state in backup.namespaces), "document")
     namespaces = counted(len(backup.namespaces), "namespace")
     copied = f"{documents} in {namespaces}" if backup.databases else "no documents"
     trail = "with the audit trail" if TRAIL in backup.files else "without an audit trail"
     stdout().print(f"{where}: {copied}, {trail}, as of {backup.created}")
-    for sentence in kept.elsewhere:
+    for sentence in elsewhere:
         stdout().print(f"not part of it: {sentence}")

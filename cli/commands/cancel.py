@@ -29,16 +29,13 @@ def cancel(
 
         chorale cancel nightly-17 --json
     """
-    from chorale_client import Chorale, Status
+    from chorale_client import Status
 
     from cli.exit_codes import BY_STATUS, OTHER
     from cli.installation import find_installation
     from cli.terminal import stdout
 
-    installation = find_installation(is_client=True)
-    installation.running_redis()
-    assert installation.redis_url is not None
-    answer = Chorale(installation.redis_url, broker_url=installation.settings.broker_url).cancel(request_id)
+    answer = find_installation(is_client=True).client().cancel(request_id)
     if as_json:
         sys.stdout.write(answer.model_dump_json(exclude_unset=True) + "\n")
     elif answer.status == Status.CANCELLED:

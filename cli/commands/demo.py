@@ -84,12 +84,12 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
     with IndexingBar(console) as bar:
         bar.say("  reading the documentation")
         documents = list(python_docs())
-        bar.say("  indexing")
+        bar.say("  indexing", total=len(documents))
         report = index_corpus(
             installation.resources,
             SourceDocuments(documents, SOURCE, total=len(documents)),
             namespace=installation.namespace,
-            progress=lambda so_far: bar.show(so_far, len(documents)),
+            progress=bar.show,
         )
         bar.say("  waiting for the workers")
         installation.supervisor.require_ready()

@@ -81,7 +81,7 @@ def _index(collection: Collection, resources: Resources, console: Console) -> in
 
     total = collection.count_documents()
     with IndexingBar(console) as bar:
-        bar.say(f"indexing {collection.name}")
+        bar.say(f"indexing {collection.name}", total=total)
         report = index_corpus(
             resources,
             SourceDocuments(
@@ -91,7 +91,7 @@ def _index(collection: Collection, resources: Resources, console: Console) -> in
                 total=total,
             ),
             namespace=collection.namespace,
-            progress=lambda so_far: bar.show(so_far, total),
+            progress=bar.show,
         )
     for skipped in report.skipped:
         console.print(str(skipped))

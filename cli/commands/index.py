@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cli.installation import Installation
+    from cli.views.indexing_bar import IndexingBar
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.report import IndexReport
 
@@ -85,8 +86,9 @@ def index(
     from cli.exit_codes import PART_DONE
     from cli.installation import find_installation
     from cli.namespace_states import check_namespace
-    from cli.terminal import print_json, stdout
+    from cli.terminal import print_json, stderr, stdout
     from cli.views.index_report import report_fields, show_faults, show_report
+    from cli.views.indexing_bar import IndexingBar
     from ingest.document_ids import checked_source, default_source
     from ingest.read import estimated_documents, read_documents
     from tasks.indexing.indexing_run import SourceDocuments
@@ -110,10 +112,11 @@ def index(
     has_table = installation.resources.has_document_table
     by_workers = where == "workers" or (where is None and not rebuild and has_table)
     try:
-        if by_workers:
-            report = _index_by_workers(installation, documents, namespace)
-        else:
-            report = _index_here(installation, documents, namespace, rebuild=rebuild, yes=yes)
+        with IndexingBar(stderr()) as bar:
+            if by_workers:
+                report = _index_by_workers(installation, documents, namespace, bar)
+            else:
+                report = _index_here(installation, documents, namespace, bar, rebuild=rebuild, yes=yes)
     except KeyboardInterrupt:
         _say_interrupted(by_workers=by_workers, rebuild=rebuild, beside=has_table)
         raise typer.Exit(PART_DONE) from None
@@ -131,60 +134,50 @@ def index(
 
 
 def _index_here(
-    installation: Installation, documents: SourceDocuments, namespace: str, *, rebuild: bool, yes: bool
+    installation: Installation,
+    documents: SourceDocuments,
+    namespace: str,
+    bar: IndexingBar,
+    *,
+    rebuild: bool,
+    yes: bool,
 ) -> IndexReport:
     """Index in this process; raises OtherSources."""
     from cli.namespace_states import known, order_of
-    from cli.terminal import stderr
-    from cli.views.indexing_bar import IndexingBar
+    from cli.terminal import counted
     from tasks.indexing.namespace_writer import index_corpus, make_room
 
-    resources, total = installation.resources, documents.total or 0
-    store, source = resources.writing_store, documents.source
-    with IndexingBar(stderr()) as bar:
-        if rebuild:
-            if (kept := make_room(store)) is not None:
-                bar.say(f"the corpus was damaged and is now {kept}: index its other namespaces again too")
-            if not yes and (state := known(store, namespace)) is not None:
-                _check_sources(state.documents - len(store.revisions(namespace, source)), namespace, source)
-        bar.say("reading the model")
-        resources.embedder.warm()
-        bar.say(f"indexing into {namespace}", total=total)
-        return index_corpus(
-            resources,
-            documents,
-            namespace=namespace,
-            rebuild=rebuild,
-            progress=lambda so_far: bar.show(so_far, total),
-            order=order_of(installation, namespace),
-        )
+    resources, source = installation.resources, documents.source
+    store = resources.writing_store
+    if rebuild:
+        if (kept := make_room(store)) is not None:
+            bar.say(f"the corpus was damaged and is now {kept}: index its other namespaces again too")
+        state = None if yes else known(store, namespace)
+        if state and (others := state.documents - len(store.revisions(namespace, source))):
+            raise OtherSources(
+                f"--rebuild drops namespace {namespace!r} with {counted(others, 'document')} of other sources than "
+                f"{source!r}: add --yes, and index them again afterwards"
+            )
+    bar.say("reading the model")
+    resources.embedder.warm()
+    bar.say(f"indexing into {namespace}", total=documents.total)
+    return index_corpus(
+        resources,
+        documents,
+        namespace=namespace,
+        rebuild=rebuild,
+        progress=bar.show,
+        order=order_of(installation, namespace),
+    )
 
 
-def _check_sources(others: int, namespace: str, source: str) -> None:
-    from cli.terminal import counted
-
-    if others:
-        raise OtherSources(
-            f"--rebuild drops namespace {namespace!r} with {counted(others, 'document')} of other sources than "
-            f"{source!r}: add --yes, and index them again afterwards"
-        )
-
-
-def _index_by_workers(installation: Installation, documents: SourceDocuments, namespace: str) -> IndexReport:
+def _index_by_workers(
+    installation: Installation, documents: SourceDocuments, namespace: str, bar: IndexingBar
+) -> IndexReport:
     from cli.indexing.by_workers import index_by_workers
-    from cli.terminal import stderr
-    from cli.views.indexing_bar import IndexingBar
 
-    total = documents.total or 0
-    with IndexingBar(stderr()) as bar:
-        bar.say(f"indexing into {namespace}", total=total)
-        return index_by_workers(
-            installation,
-            documents,
-            namespace=namespace,
-            progress=lambda so_far: bar.show(so_far, total),
-            say=bar.tell,
-        )
+    bar.say(f"indexing into {namespace}", total=documents.total)
+    return index_by_workers(installation, documents, namespace=namespace, progress=bar.show, say=bar.tell)
 
 
 def _say_interrupted(*, by_workers: bool, rebuild: bool, beside: bool) -> None:

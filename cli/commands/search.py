@@ -72,11 +72,9 @@ def search(
         filters = parse_filters(filter_ or ())
     except WrongFilter as error:
         raise typer.BadParameter(str(error), param_hint="--filter") from None
-    include = (
-        ("ids", "metadata", "snippets")
-        if as_json and not explain
-        else ("ids", "metadata", "snippets", "explanation")
-    )
+    include = ["ids", "metadata", "snippets"]
+    if explain or not as_json:
+        include.append("explanation")
     options: dict[str, Any] = {
         "namespace": namespace,
         "top_k": top_k,
@@ -102,20 +100,11 @@ def search(
 
 
 def _ask(installation: Installation, request: Request) -> Answer:
-    from chorale_client import Chorale
-
     from cli.installation import NotRunning
     from cli.monitoring.heartbeats import read_heartbeats
 
-    redis = installation.running_redis()
-    assert installation.redis_url is not None
-    if not read_heartbeats(redis):
+    if not read_heartbeats(installation.running_redis()):
         raise NotRunning(
             "Redis answers, but no worker does: start them with `chorale up` in another terminal"
         )
-    client = Chorale(
-        installation.redis_url,
-        broker_url=installation.settings.broker_url,
-        answer_ttl_s=installation.settings.answer_ttl_s,
-    )
-    return client.ask(request)
+    return installation.client().ask(request)

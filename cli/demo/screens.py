@@ -11,17 +11,8 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
-from cli.demo.claims import (
-    DENSE,
-    LEXICAL,
-    best_cosine,
-    broken_cached,
-    broken_degraded,
-    broken_question,
-    broken_resumed,
-    ranks_of,
-)
-from cli.demo.questions import LOW_COSINE, QUESTIONS, DemoQuestion, Shows
+from cli.demo import claims
+from cli.demo.questions import QUESTIONS, DemoQuestion, Shows
 from cli.terminal import plain_table
 from cli.views.answer import hits_table, missing_lines, summary, waterfall
 
@@ -36,16 +27,8 @@ PAUSED_WORKER = "vector-1"
 PATIENT_S = 20.0
 """Time limit of questions that are not about time, so that a slow machine shows the same as a fast one."""
 TIMEOUT_S = 2.0
-COMPARED = (LEXICAL, DENSE)
 _HITS = 3
 _AGAIN = next(question for question in QUESTIONS if question.shows is Shows.FUSION)
-_HEADS = {
-    Shows.ONLY_BM25: "Words: only BM25 finds it",
-    Shows.ONLY_VECTORS: "Meaning: only vectors find it",
-    Shows.FUSION: "Agreement: the fusion beats both",
-    Shows.FILTER: "A filter, the same in every branch",
-    Shows.NOTHING: "Nothing answers, and it shows",
-}
 
 
 @dataclass(slots=True)
@@ -65,7 +48,7 @@ class Screens:
         )
 
     def question(self, question: DemoQuestion) -> str | None:
-        self._head(_HEADS[question.shows], question.text, question.why)
+        self._head(question.shows, question.text, question.why)
         compares = question.shows is Shows.FUSION
         answer = self.ask(
             question.text,
@@ -80,7 +63,7 @@ class Screens:
             self._show(self._ranks(answer))
         self._say(*self._moral(question, answer))
         self._say(summary(answer))
-        broken = broken_question(question, answer)
+        broken = claims.broken_question(question, answer)
         if question.filters and broken is None:
             without = self.ask(question.text, cache="bypass").hits[0].document_id
             self._say(("without the filter  ", "dim"), without, " would come first.")
@@ -101,13 +84,9 @@ class Screens:
         finally:
             supervisor.resume(PAUSED_WORKER)
         self._show(self._ranks(answer), waterfall(answer.stages), *missing_lines(answer.degraded))
-        self._say(
-            ("answered  ", "dim"),
-            (f"{answer.took_ms:,.0f} ms", "bold"),
-            f" of the {TIMEOUT_S * 1000:,.0f} ms that the caller gave, by the branches that were there.",
-        )
-        self._say(summary(answer))
-        return broken_degraded(answer, timeout_s=TIMEOUT_S)
+        in_time = f" of the {TIMEOUT_S * 1000:,.0f} ms that the caller gave, by the branches that were there."
+        self._say_time(answer, in_time)
+        return claims.broken_degraded(answer, timeout_s=TIMEOUT_S)
 
     def resumed(self) -> tuple[Answer, str | None]:
         self._head(
@@ -118,7 +97,7 @@ class Screens:
         answer = self.ask(_AGAIN.text)
         self._show(self._ranks(answer), waterfall(answer.stages))
         self._say(summary(answer))
-        return answer, broken_resumed(answer)
+        return answer, claims.broken_resumed(answer)
 
     def cached(self, before: Answer) -> str | None:
         self._head(
@@ -128,13 +107,8 @@ class Screens:
         )
         answer = self.ask(_AGAIN.text)
         self._show(self._ranks(answer))
-        self._say(
-            ("answered  ", "dim"),
-            (f"{answer.took_ms:,.0f} ms", "bold"),
-            f" instead of {before.took_ms:,.0f} ms.",
-        )
-        self._say(summary(answer))
-        return broken_cached(answer, before)
+        self._say_time(answer, f" instead of {before.took_ms:,.0f} ms.")
+        return claims.broken_cached(answer, before)
 
     def _ranks(self, answer: Answer) -> Table:
         """The rank of each hit in every branch and after fusion; first ranks are bold."""
@@ -150,19 +124,19 @@ class Screens:
         if question.expected is None:
             return (
                 ("no answer  ", "yellow"),
-                f"BM25 found no word of it. The nearest passage has a cosine of {best_cosine(answer):.2f}; below ",
-                f"{LOW_COSINE:.2f} it is about something else.",
+                f"BM25 found no word of it. The nearest passage has a cosine of {claims.best_cosine(answer):.2f}; "
+                f"below {claims.LOW_COSINE:.2f} it is about something else.",
             )
         if question.shows is Shows.FUSION:
             alone = {
                 name: hit.document_id
                 for hit in answer.hits
                 for name, branch in hit.branches.items()
-                if branch.rank == 1 and name in COMPARED
+                if branch.rank == 1 and name in (claims.LEXICAL, claims.DENSE)
             }
             told = [f"{name} would put {document_id} first" for name, document_id in sorted(alone.items())]
             return (("alone  ", "dim"), ", ".join(told), ".")
-        ranks = ranks_of(question.expected, answer)
+        ranks = claims.ranks_of(question.expected, answer)
         told = [
             f"{branch.name} {f'#{ranks[branch.name]}' if branch.name in ranks else 'does not find it'}"
             for branch in self.installation.resources.pipeline.branches
@@ -179,6 +153,10 @@ class Screens:
 
     def _say(self, *parts: Text | str | tuple[str, str]) -> None:
         self._show(Text.assemble(*parts))
+
+    def _say_time(self, answer: Answer, compared: str) -> None:
+        self._say(("answered  ", "dim"), (f"{answer.took_ms:,.0f} ms", "bold"), compared)
+        self._say(summary(answer))
 
     def _show(self, *parts: RenderableType) -> None:
         for part in parts:

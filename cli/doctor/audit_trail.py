@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from audit.database import database_url, open_database
@@ -28,6 +27,7 @@ OLD_S = 30.0
 
 
 def schema(installation: Installation) -> Iterator[Finding]:
+    """Waits for a locked database as long as the drainer does."""
     url = database_url(installation.settings.audit_database_url)
     shown = url.render_as_string()
     mend = "start `chorale sweeper` (or `chorale up`) of this version: it brings the database up to date"
@@ -36,14 +36,18 @@ def schema(installation: Installation) -> Iterator[Finding]:
         yield Finding(f"there is no audit database {shown} yet", mend)
         return
     engine = open_database(url)
+    failing, remedy = "read", "check CHORALE_AUDIT_URL and the server or file"
     try:
         with engine.connect() as connection:
             found = SCHEMA.revision(connection)
+            if found == SCHEMA.newest:
+                failing = "written"
+                remedy = "end the process that locks it, or allow writing; ended requests wait in the outbox until then"
+                connection.rollback()
+                connection.exec_driver_sql(TAKE_A_LOCK[engine.dialect.name])
+                connection.rollback()
     except SQLAlchemyError as error:
-        yield Finding(
-            f"the audit database {shown} cannot be read: {cause(error)}",
-            "check CHORALE_AUDIT_URL and the server or file",
-        )
+        yield Finding(f"the audit database {shown} cannot be {failing}: {cause(error)}", remedy)
         return
     finally:
         engine.dispose()
@@ -56,24 +60,6 @@ def schema(installation: Installation) -> Iterator[Finding]:
             f"the audit database {shown} has schema {found}, but the newest that this version knows is {SCHEMA.newest}",
             "use the newer version that wrote it, or another database",
         )
-    else:
-        yield from _writing(url, shown)
-
-
-def _writing(url: URL, shown: str) -> Iterator[Finding]:
-    """Waits for a locked database as long as the drainer does."""
-    engine = open_database(url)
-    try:
-        with engine.connect() as connection:
-            connection.exec_driver_sql(TAKE_A_LOCK[engine.dialect.name])
-            connection.rollback()
-    except SQLAlchemyError as error:
-        yield Finding(
-            f"the audit database {shown} cannot be written: {cause(error)}",
-            "end the process that locks it, or allow writing; ended requests wait in the outbox until then",
-        )
-    finally:
-        engine.dispose()
 
 
 def outbox(installation: Installation) -> Iterator[Finding]:

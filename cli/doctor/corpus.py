@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from cli.doctor.finding import Finding
+from cli.doctor.finding import Finding, finding_of
 from cli.installation import Installation
 from cli.namespace_states import published
 from models.documents import NamespaceState
@@ -30,15 +30,14 @@ def store_is_readable(installation: Installation) -> Iterator[Finding]:
         )
         return
     except StageFailure as failure:
-        yield Finding(*_split(failure))
+        yield finding_of(failure)
         return
     for state in states:
         try:
             # As every search worker does when it starts.
             store.warm(state.name)
         except StageFailure as failure:
-            what, mend = _split(failure)
-            yield Finding(f"namespace {state.name!r}: {what}", mend)
+            yield finding_of(failure, where=f"namespace {state.name!r}: ")
 
 
 def model(installation: Installation) -> Iterator[Finding]:
@@ -98,9 +97,3 @@ def _namespaces(installation: Installation) -> list[NamespaceState]:
         return installation.resources.writing_store.namespaces()
     except StageFailure:
         raise ServiceError("the documents cannot be read, which is said above") from None
-
-
-def _split(failure: StageFailure) -> tuple[str, str]:
-    """What is wrong and how to mend it: a store says both in one sentence."""
-    what, semicolon, mend = failure.detail.rpartition("; ")
-    return (what, mend) if semicolon else (failure.detail, "see the store's log")

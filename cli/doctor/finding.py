@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cli.installation import Installation
+from models.errors import StageFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,12 @@ class Finding:
     what: str
     mend: str
     """What to do about it."""
+
+
+def finding_of(failure: StageFailure, *, where: str = "", mend: str = "see the store's log") -> Finding:
+    """The failure of a store, whose message usually ends with `; ` and what to do about it; if not, `mend` is."""
+    what, semicolon, said = failure.detail.rpartition("; ")
+    return Finding(where + what, said) if semicolon else Finding(where + failure.detail, mend)
 
 
 Check: TypeAlias = Callable[[Installation], Iterator[Finding]]

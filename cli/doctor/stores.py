@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from chorale_client.words import Reason
 
-from cli.doctor.finding import Finding
+from cli.doctor.finding import Finding, finding_of
 from cli.installation import Installation
 from models.errors import StageFailure
 from search.protocol import Search
@@ -37,7 +37,5 @@ def answer(installation: Installation) -> Iterator[Finding]:
                 namespace = (declared.options.get("namespaces") or ["default"])[0]
                 store.search_text(namespace, ["chorale"], Search(depth=1, timeout_s=ANSWER_LIMIT_S))
         except StageFailure as failure:
-            what, semicolon, mend = failure.detail.rpartition("; ")
-            said = what if semicolon else failure.detail
-            otherwise = _MENDS.get(failure.reason, "correct the store's declaration in the pipeline")
-            yield Finding(f"store {name!r} ({failure.reason}): {said}", mend if semicolon else otherwise)
+            mend = _MENDS.get(failure.reason, "correct the store's declaration in the pipeline")
+            yield finding_of(failure, where=f"store {name!r} ({failure.reason}): ", mend=mend)

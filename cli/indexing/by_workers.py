@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from chorale_client import Chorale
 from chorale_client.documents import MAX_DOCUMENT_BYTES, document_bytes
 from chorale_client.errors import NoRoom
 from chorale_client.words import QUEUE_INDEX
@@ -78,8 +77,7 @@ class _Sending:
     def __init__(
         self, installation: Installation, namespace: str, run: IndexingRun, sent: SentMessages
     ) -> None:
-        assert installation.redis_url is not None
-        self._client = Chorale(installation.redis_url, broker_url=installation.settings.broker_url)
+        self._client = installation.client()
         self._installation, self._namespace, self._run, self._sent = installation, namespace, run, sent
 
     def upsert(self, items: Iterable[RawDocument]) -> None:

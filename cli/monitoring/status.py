@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
     from cli.installation import Installation
     from cli.monitoring.heartbeats import Heartbeat
-    from ledger.breakers import Breaker
+    from ledger.breakers import Breaker, Look
+    from ledger.outbox import OutboxBound
     from models.documents import NamespaceState
     from tasks.sweeping.queues import QueueState
 
@@ -25,22 +26,15 @@ class Status:
     redis_version: str
     workers: Sequence[Heartbeat]
     queues: Mapping[str, QueueState]
-    breakers: Sequence[Breaker]
-    """The breakers that are not closed."""
-    at_ms: int
-    """Redis's clock, by which the breakers' times are."""
-    refusing_for_s: float | None
-    """About how long new requests are still refused; None if they are accepted."""
+    look: Look
+    """The breakers that are not closed, and whether new requests are refused."""
     in_flight: int
     """Requests that have begun and not ended."""
     outbox_entries: int
     """Ended requests that wait for the audit tables."""
     outbox_age_s: float
     """Age of the oldest of them."""
-    outbox_limit: int
-    """Entries from which new requests are refused; 0: no limit."""
-    outbox_refused: int
-    """Requests refused because the outbox was full; they are counted and leave no other trace."""
+    outbox_bound: OutboxBound
     unreadable: int
     """Outbox entries that could not be written to the tables; the newest thousand are kept."""
     chords: str
@@ -48,6 +42,11 @@ class Status:
     namespaces: Sequence[NamespaceState]
     published: Mapping[str, int]
     """Generations in Redis, by namespace."""
+
+    @property
+    def refusing_for_s(self) -> float | None:
+        """About how long new requests are still refused; None if they are accepted."""
+        return None if self.look.retry_after_ms is None else self.look.retry_after_ms / 1000
 
     def to_wire(self) -> dict[str, Any]:
         from cli.namespace_states import namespace_fields
@@ -57,14 +56,14 @@ class Status:
             "redis": {"address": self.redis, "version": self.redis_version},
             "workers": [_worker_fields(worker) for worker in self.workers],
             "queues": [_queue_fields(name, state) for name, state in self.queues.items()],
-            "breakers": [breaker_fields(breaker, self.at_ms) for breaker in self.breakers],
+            "breakers": [breaker_fields(one, self.look.now_ms) for one in self.look.breakers.values()],
             "refusing_for_s": self.refusing_for_s,
             "requests_in_flight": self.in_flight,
             "outbox": {
                 "entries": self.outbox_entries,
                 "oldest_s": self.outbox_age_s,
-                "limit": self.outbox_limit,
-                "refused": self.outbox_refused,
+                "limit": self.outbox_bound.entries,
+                "refused": self.outbox_bound.refused,
                 "unreadable": self.unreadable,
             },
             "chords": self.chords,
@@ -108,30 +107,22 @@ def read_status(installation: Installation) -> Status:
     from tasks.registration import make_app
 
     redis = installation.running_redis()
-    resources, settings = installation.resources, installation.settings
+    resources, settings, pipeline = installation.resources, installation.settings, installation.pipeline
     entries, age_s = outbox_state(redis)
-    bound = read_outbox_bound(redis)
     states = resources.writing_store.namespaces()
-    pipeline = installation.pipeline
     names = [branch.name for branch in pipeline.branches] + [store_name(name) for name in pipeline.stores]
-    look = resources.breakers.look(names)
     workers = read_heartbeats(redis)
     return Status(
         home=str(settings.home),
         redis=without_password(resources.redis_url),
         redis_version=str(redis.info("server")["redis_version"]),
         workers=workers,
-        queues=read_queues(
-            redis, installation.pipeline.queues, broker_url=settings.broker_url, workers=workers
-        ),
-        breakers=list(look.breakers.values()),
-        at_ms=look.now_ms,
-        refusing_for_s=None if look.retry_after_ms is None else look.retry_after_ms / 1000,
+        queues=read_queues(redis, pipeline.queues, broker_url=settings.broker_url, workers=workers),
+        look=resources.breakers.look(names),
         in_flight=int(redis.zcard(MOMENTS)),
         outbox_entries=entries,
         outbox_age_s=age_s,
-        outbox_limit=bound.entries,
-        outbox_refused=bound.refused,
+        outbox_bound=read_outbox_bound(redis),
         unreadable=int(redis.xlen(UNREADABLE)),
         chords="lean" if make_app(resources).fanout.is_lean else "plain",
         namespaces=states,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
@@ -15,11 +14,11 @@ if TYPE_CHECKING:
     from tasks.indexing.indexing_run import Progress
 
 
-class IndexingBar:
+class IndexingBar(Bar):
     """A progress bar that is shown on terminals alone and disappears at the end."""
 
     def __init__(self, console: Console) -> None:
-        self._bar = Bar(
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(bar_width=28),
             MofNCompleteColumn(),
@@ -28,30 +27,20 @@ class IndexingBar:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("", total=None, note="")
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
+        self._documents = self.add_task("", total=None, note="")
 
     def say(self, what: str, *, total: int | None = None) -> None:
         """Show what is being done; `total` is the approximate number of documents."""
-        self._bar.update(self._task, description=what, total=total)
+        self.update(self._documents, description=what, total=total)
 
     def tell(self, what: str) -> None:
         """Print a line that stays, also where no terminal is."""
-        self._bar.console.print(Text(what), soft_wrap=True)
+        self.console.print(Text(what), soft_wrap=True)
 
-    def show(self, so_far: Progress, total: int) -> None:
+    def show(self, so_far: Progress) -> None:
         # The number of documents is an estimate; the bar must not exceed its end.
-        self._bar.update(
-            self._task, total=max(total, so_far.documents), completed=so_far.documents, note=note(so_far)
-        )
+        total = max(self.tasks[0].total or 0, so_far.documents)
+        self.update(self._documents, total=total, completed=so_far.documents, note=note(so_far))
 
 
 def note(so_far: Progress) -> str:

@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from cli.monitoring.heartbeats import Heartbeat
+    from ledger.breakers import Look
     from tasks.sweeping.queues import QueueState
 
 
 def view(found: Status) -> list[Any]:
     """What the console prints, from top to bottom."""
-    outbox = "empty"
+    outbox, bound = "empty", found.outbox_bound
     if found.outbox_entries:
-        most = f" of at most {found.outbox_limit:,}" if found.outbox_limit else ""
+        most = f" of at most {bound.entries:,}" if bound.entries else ""
         outbox = f"{found.outbox_entries:,}{most} waiting, the oldest for {found.outbox_age_s:.1f} s"
-    if found.outbox_refused:
-        outbox += f", {found.outbox_refused:,} requests were refused while it was full"
+    if bound.refused:
+        outbox += f", {bound.refused:,} requests were refused while it was full"
     if found.unreadable:
         outbox += f", {found.unreadable:,} kept aside as unreadable"
     lines = {
@@ -38,8 +39,8 @@ def view(found: Status) -> list[Any]:
         lines["overload"] = f"new requests are refused, for about {found.refusing_for_s:.1f} s"
     head = Text("\n").join(Text.assemble((f"{name:<10}", "dim"), value) for name, value in lines.items())
     parts: list[Any] = [head, "", workers_table(found.workers), "", queues_table(found.queues), ""]
-    if found.breakers:
-        parts += [breakers_table(found), ""]
+    if found.look.breakers:
+        parts += [breakers_table(found.look), ""]
     if found.namespaces:
         parts.append(namespaces_table(found.namespaces, found.published))
     else:
@@ -73,11 +74,11 @@ def queues_table(queues: Mapping[str, QueueState]) -> Table:
     return shown
 
 
-def breakers_table(found: Status) -> Table:
+def breakers_table(look: Look) -> Table:
     """The branches and stores that are not asked at present."""
     shown = plain_table("breaker", "", "since", "tried again", ">failures", "last")
-    for breaker in found.breakers:
-        wire = breaker_fields(breaker, found.at_ms)
+    for breaker in look.breakers.values():
+        wire = breaker_fields(breaker, look.now_ms)
         again = "at this moment" if breaker.is_probed else f"in {wire['tried_again_in_s']:.1f} s"
         shown.add_row(
             Text(breaker.name, "bold"),

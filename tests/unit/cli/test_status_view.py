@@ -6,24 +6,22 @@ from rich.console import Console
 
 from cli.monitoring.status import Status
 from cli.views.status import view
-from ledger.breakers import Breaker
+from ledger.breakers import Breaker, Look
+from ledger.outbox import OutboxBound
 
 
-def shown(*breakers: Breaker, refusing_for_s: float | None = None, waiting: int = 0, refused: int = 0) -> str:
+def shown(*breakers: Breaker, refusing_for_ms: int | None = None, waiting: int = 0, refused: int = 0) -> str:
     status = Status(
         home="/home/here",
         redis="redis://localhost",
         redis_version="7.0",
         workers=(),
         queues={},
-        breakers=breakers,
-        at_ms=100_000,
-        refusing_for_s=refusing_for_s,
+        look=Look(100_000, {one.name: one for one in breakers}, retry_after_ms=refusing_for_ms),
         in_flight=0,
         outbox_entries=waiting,
         outbox_age_s=8.0,
-        outbox_limit=10_000,
-        outbox_refused=refused,
+        outbox_bound=OutboxBound(entries=10_000, refused=refused),
         unreadable=0,
         chords="lean",
         namespaces=(),
@@ -55,7 +53,7 @@ def test_a_half_open_breaker_shows_whether_its_probe_runs() -> None:
 
 
 def test_a_refusal_is_shown() -> None:
-    assert "new requests are refused, for about 2.5 s" in shown(refusing_for_s=2.5)
+    assert "new requests are refused, for about 2.5 s" in shown(refusing_for_ms=2_500)
 
 
 def test_the_status_shows_the_outbox_and_the_requests_refused_because_of_it() -> None:
