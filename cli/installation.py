@@ -75,8 +75,6 @@ class Installation:
     def _redis_or_why_not(self) -> Redis | NotRunning:
         from redis import RedisError
 
-        from cli.monitoring.heartbeats import open_redis
-
         if self.redis_url is None:
             return NotRunning(
                 f"nothing runs on {self.settings.home}",
@@ -91,6 +89,13 @@ class Installation:
             found = explained(error, self.redis_url)
             return NotRunning(found.what, found.mend)
         return client
+
+
+def open_redis(url: str, *, limit_s: float = 2.0) -> Redis:
+    """A client whose calls fail after `limit_s`."""
+    from redis import Redis
+
+    return Redis.from_url(url, socket_timeout=limit_s, socket_connect_timeout=limit_s)
 
 
 def find_installation(*, is_client: bool = False) -> Installation:

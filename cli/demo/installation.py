@@ -93,7 +93,8 @@ def _end(number: int, _: object) -> None:
 def _check_unused(redis_url: str) -> None:
     from redis import RedisError
 
-    from cli.monitoring.heartbeats import open_redis, read_heartbeats
+    from cli.installation import open_redis
+    from cli.monitoring.heartbeats import read_heartbeats
 
     with open_redis(redis_url) as client:
         try:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from chorale_client.errors import ChoraleError
 from redis.exceptions import RedisError
 
+from cli.installation import open_redis
 from cli.local.child_output import PrefixedLines
 from cli.local.child_process import Output
 from cli.local.processes import running
-from cli.monitoring.heartbeats import open_redis, read_heartbeats
+from cli.monitoring.heartbeats import read_heartbeats
 from config.local_redis import find_redis_url
 from models.errors import ServiceError
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from chorale_client.redis_urls import without_password
 from redis.exceptions import RedisError
 
+from cli.installation import open_redis
 from cli.local.child_process import Child, Output
 from cli.local.home_lock import hold_home
 from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
 from cli.local.supervisor import Supervisor
-from cli.monitoring.heartbeats import RedisHeartbeats, open_redis
+from cli.monitoring.heartbeats import RedisHeartbeats
 from cli.queue_names import short_name
 from config.blas_threads import VARIABLES
 from config.home_format import check_home

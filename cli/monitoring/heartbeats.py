@@ -10,12 +10,9 @@ from typing import Any
 import redis
 from chorale_client.keys import HEARTBEAT
 
+from cli.installation import open_redis
+
 ANSWER_LIMIT_S = 1.0
-
-
-def open_redis(url: str, *, limit_s: float = 2.0) -> redis.Redis:
-    """A client whose calls fail after `limit_s`."""
-    return redis.Redis.from_url(url, socket_timeout=limit_s, socket_connect_timeout=limit_s)
 
 
 @dataclass(frozen=True, slots=True)
