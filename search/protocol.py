@@ -1,4 +1,4 @@
-"""What every store promises; each store's tests inherit the contract suite `tests/contracts/store.py`.
+"""The promises of every store; each store's tests inherit the contract suite `tests/contracts/store.py`.
 
 A store answers a *list* of questions in one call.  It receives values (paths, addresses, limits) and must not know
 settings, the broker, or any time limit but the one of the call.
@@ -25,7 +25,7 @@ Filters = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What all questions of one call share."""
+    """The options that all questions of one call share."""
 
     depth: int
     """Each ranking has the passages of at least this many different documents, or all that match."""
@@ -77,7 +77,7 @@ class Searches(Protocol):
         ...
 
     def warm(self, namespace: str | None = None) -> None:
-        """Open and load what searching needs, so that the first request is not slow."""
+        """Open and load everything that searching needs, so that the first request is not slow."""
         ...
 
 
@@ -136,6 +136,8 @@ class WritesDocuments(Protocol):
         """Revision by document id of everything indexed from `source`, or from any source if None."""
         ...
 
+    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int: ...
+
 
 class Writes(WritesDocuments, Protocol):
     """Writing namespaces and their documents."""
@@ -145,6 +147,14 @@ class Writes(WritesDocuments, Protocol):
         ...
 
     def namespaces(self) -> list[NamespaceState]: ...
+
+    def raise_generation(self, namespace: str, least: int) -> None:
+        """Raise the generation to at least `least`, so that several stores agree or readers see a newer one."""
+        ...
+
+    def warm(self, namespace: str | None = None) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Holds(WritesDocuments, Protocol):
@@ -157,23 +167,12 @@ class Holds(WritesDocuments, Protocol):
         ...
 
     def near_duplicate_rows(self, namespace: str) -> AbstractContextManager[NearDuplicateRows]:
-        """The groups of near-duplicates in one transaction of the documents' database; nobody else writes the namespace
-        meanwhile."""
+        """The groups of near-duplicates in one transaction, during which nobody else writes the namespace."""
         ...
 
-    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int: ...
 
-
-class Store(Searches, Lists, Writes, Protocol):
+class Store(Writes, Searches, Lists, Protocol):
     """A document index: Elasticsearch, Weaviate, or the embedded store."""
-
-    def generation(self, namespace: str, *, timeout_s: float = 10.0) -> int: ...
-
-    def raise_generation(self, namespace: str, least: int) -> None:
-        """Raise the generation to at least `least`, so that several stores agree or readers see a newer one."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class Begun(Holds, Protocol):
@@ -185,14 +184,10 @@ class Begun(Holds, Protocol):
 
 
 class WritingStore(Holds, Writes, Protocol):
-    """What an installation indexes into: one embedded store, or all its stores as one."""
+    """The target of an installation's indexing: one embedded store, or all its stores as one."""
 
     def exclusive(self, namespace: str) -> AbstractContextManager[None]:
         """Hold an existing namespace for several writes; raises WriterBusy if another process holds it."""
-        ...
-
-    def raise_generation(self, namespace: str, least: int) -> None:
-        """Raise the generation to at least `least`, the one that readers were told."""
         ...
 
     def settle(self, namespace: str) -> dict[str, str]:
@@ -206,10 +201,6 @@ class WritingStore(Holds, Writes, Protocol):
     def make_room(self) -> Path | None:
         """Let a new corpus be created where the old file is gone or damaged; returns where the damaged file is."""
         ...
-
-    def warm(self, namespace: str | None = None) -> None: ...
-
-    def close(self) -> None: ...
 
 
 @runtime_checkable

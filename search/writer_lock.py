@@ -30,26 +30,21 @@ class WriterLock:
         deadline = time.monotonic() + wait_s
         if not self._thread.acquire(timeout=max(wait_s, 0)):
             raise self._busy()
+        self._depth += 1
         try:
-            if self._depth:
-                yield from self._counted()
+            if self._depth > 1:
+                yield
                 return
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 self._lock(descriptor, deadline)
-                yield from self._counted()
+                yield
             finally:
                 os.close(descriptor)
         finally:
-            self._thread.release()
-
-    def _counted(self) -> Iterator[None]:
-        self._depth += 1
-        try:
-            yield
-        finally:
             self._depth -= 1
+            self._thread.release()
 
     def _lock(self, descriptor: int, deadline: float) -> None:
         while True:

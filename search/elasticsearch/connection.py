@@ -20,8 +20,8 @@ from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from search.deadline import Deadline
 from search.elasticsearch.failures import Passing, all_busy, translated
 
-_ATTEMPTS = 4
-_FIRST_PAUSE_S = 0.05
+_PAUSES_S = (0.05, 0.1, 0.2)
+"""Waits between the attempts."""
 _PIECE_BYTES = 65_536
 
 Call = Callable[[Elasticsearch], Any]
@@ -146,18 +146,16 @@ class Connection:
         return Deadline(limit_s, f"Elasticsearch at {self.address}")
 
     def ask(self, call: Call, deadline: Deadline | None = None) -> Any:
-        """What `call` returns; retries passing failures until the deadline, by default that of a write."""
+        """The result of `call`; retries passing failures until the deadline, by default that of a write."""
         deadline = deadline or self.deadline()
-        pause_s = _FIRST_PAUSE_S
-        for attempt in range(1, _ATTEMPTS + 1):
+        for pause_s in _PAUSES_S:
             try:
                 return self._attempt(call, deadline)
             except Passing:
-                if attempt == _ATTEMPTS or deadline.left_s <= pause_s:
+                if deadline.left_s <= pause_s:
                     raise
             time.sleep(pause_s)
-            pause_s *= 2
-        raise AssertionError("the last attempt returns or raises")
+        return self._attempt(call, deadline)
 
     def _attempt(self, call: Call, deadline: Deadline) -> Any:
         """Gives up at the deadline, also when a name server is slow or a header arrives in drips."""

@@ -1,4 +1,4 @@
-"""What filters see of a document, as terms of one keyword field.
+"""The fields of a document that filters see, as terms of one keyword field.
 
 With a field for each metadata name the mapping would grow with the data (Elasticsearch stops at 1,000 fields), and
 the type of the first value would exclude others.  Here each value becomes a few terms `<field> <kind><value>`.
@@ -76,16 +76,12 @@ def moment_code(moment: datetime) -> str:
     return f"{(moment - _BEGINNING) // _MICROSECOND:018}"
 
 
-def folded(text: str) -> str:
-    return text.casefold()
-
-
 def _terms(field: str, value: object) -> Iterator[str]:
     if value == value:  # not NaN, which equals nothing and has no order
         yield same_value(field, value)
     if not isinstance(value, str):
         return
-    whole = folded(value)
+    whole = value.casefold()
     # Windows overlap by half, so that every part of LONGEST_PART characters lies within one of them.
     for start in range(0, max(1, len(whole) - LONGEST_PART), LONGEST_PART):
         yield term(field, "c", whole[start : start + _WINDOW])

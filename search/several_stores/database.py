@@ -80,12 +80,8 @@ class Database:
     @contextmanager
     def exclusive(self, namespace: str) -> Iterator[None]:
         """Hold the namespace against other writers; raises WriterBusy.  The thread that holds it may enter again."""
-        self._prepare()
-        with self._locked(namespace):
-            yield
-
-    @contextmanager
-    def _locked(self, namespace: str) -> Iterator[None]:
+        if namespace != _SCHEMA_LOCK:
+            self._prepare()
         with self._guard:
             held = self._held.setdefault(namespace, _Held())
         if not held.thread.acquire(timeout=self._wait_s):
@@ -121,7 +117,7 @@ class Database:
             return
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-        with self._locked(_SCHEMA_LOCK), self.writing(_SCHEMA_LOCK) as connection:
+        with self.exclusive(_SCHEMA_LOCK), self.writing(_SCHEMA_LOCK) as connection:
             try:
                 SCHEMA.bring_up(connection)
             except SchemaTooNew as error:

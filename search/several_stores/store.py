@@ -7,7 +7,7 @@ leaves documents whose state is behind; `settle` writes them again, which is saf
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
@@ -45,14 +45,12 @@ class ClusteredStore:
         if found is None:
             with self.exclusive(namespace):
                 if (found := self.table.find(namespace)) is None:
-                    self._create_in_stores(namespace, manifest, self.stores)
+                    _in_some(self.stores, lambda name: self.stores[name].create(namespace, manifest))
                     self.table.make(namespace, manifest)
                     return manifest
         same_manifest(namespace, found.manifest, manifest)
-        waiting = self.table.to_rebuild(found)
-        there = {name: store for name, store in self.stores.items() if name not in waiting}
-        if there:
-            self._create_in_stores(namespace, manifest, there, build=found)
+        build, waiting = found, self.table.to_rebuild(found)
+        _in_some([name for name in self.stores if name not in waiting], lambda name: self._make(build, name))
         return manifest
 
     def upsert(self, namespace: str, documents: Sequence[Document]) -> int:
@@ -269,23 +267,6 @@ class ClusteredStore:
                 self.table.mark_all_behind(build, name)
         store.create(build.name, build.manifest)
 
-    def _create_in_stores(
-        self, namespace: str, manifest: Manifest, stores: Mapping[str, Store], *, build: Build | None = None
-    ) -> None:
-        failures: list[ServiceError] = []
-        for name, store in stores.items():
-            try:
-                if build is None:
-                    store.create(namespace, manifest)
-                else:
-                    self._make(build, name)
-            except (ManifestMismatch, WrongDeclaration):
-                raise
-            except ServiceError as error:
-                failures.append(error)
-        if len(failures) == len(stores):
-            raise failures[0]
-
     def _promote(self, made: Build) -> int:
         self.table.promote(made, stores=self.stores)
         self.settle(made.name)
@@ -298,6 +279,20 @@ class ClusteredStore:
         writer = self._writers[store]
         writer.ask_again()
         return rebuild_store(self.table, build, writer, stores=self.stores)
+
+
+def _in_some(stores: Collection[str], create: Callable[[str], object]) -> None:
+    """Create a namespace in these stores; raises the first failure if it was created in none of them."""
+    failures: list[ServiceError] = []
+    for name in stores:
+        try:
+            create(name)
+        except (ManifestMismatch, WrongDeclaration):
+            raise
+        except ServiceError as error:
+            failures.append(error)
+    if failures and len(failures) == len(stores):
+        raise failures[0]
 
 
 def _joined(reasons: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

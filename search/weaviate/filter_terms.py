@@ -1,4 +1,4 @@
-"""What filters see of a document, as terms of one text array: any metadata with one schema for all namespaces.
+"""The fields of a document that filters see, as terms of one text array: one schema for any metadata.
 
 With a property for each metadata name and type, Weaviate would keep an index for each in every tenant, and show
 each namespace the names of all others.  Here a value becomes a few terms, each starting with its kind: one for
@@ -165,21 +165,15 @@ def _terms(field: str, value: object) -> Iterator[str]:
         # Windows overlap, so that every part of LONGEST_PART characters lies within one of them.
         for start in range(0, max(1, len(whole) - LONGEST_PART), _WINDOW - LONGEST_PART):
             yield _term("c", field.translate(_WILD), whole[start : start + _WINDOW])
-        yield from _date_terms(field, value)
+        if (span := date_span(value)) is not None:
+            first, last = span
+            yield same_day(field, first)
+            is_moment = first == last
+            yield from (MOMENTS if is_moment else DAYS).terms(
+                field, moment_code(first) if is_moment else day_code(first)
+            )
     else:
         yield same_other(field, value)
-
-
-def _date_terms(field: str, value: str) -> Iterator[str]:
-    span = date_span(value)
-    if span is None:
-        return
-    first, last = span
-    yield same_day(field, first)
-    if first == last:
-        yield from MOMENTS.terms(field, moment_code(first))
-    else:
-        yield from DAYS.terms(field, day_code(first))
 
 
 def _folded(text: str) -> str:

@@ -23,7 +23,6 @@ _LISTED_AT_ONCE = 10_000
 """Weaviate's QUERY_MAXIMUM_RESULTS."""
 
 _LISTED_ABOUT = 4_000
-_TEXT = ["passage_id", "document_id", "title", "heading", "text", "metadata"]
 
 
 async def vectors(held: Objects, passage_ids: Sequence[str]) -> dict[str, Vector]:
@@ -36,8 +35,19 @@ async def vectors(held: Objects, passage_ids: Sequence[str]) -> dict[str, Vector
 
 
 async def texts(held: Objects, passage_ids: Sequence[str]) -> dict[str, PassageText]:
-    found = await _by_id(held, passage_ids, _TEXT)
-    return {one.properties["passage_id"]: _passage_text(one.properties) for one in found}
+    fields = ["passage_id", "document_id", "title", "heading", "text", "metadata"]
+    found = [one.properties for one in await _by_id(held, passage_ids, fields)]
+    return {
+        one["passage_id"]: PassageText(
+            one["passage_id"],
+            one["document_id"],
+            one.get("title") or "",
+            one.get("heading") or "",
+            one.get("text") or "",
+            json.loads(one.get("metadata") or "{}"),
+        )
+        for one in found
+    }
 
 
 async def state(namespace: Namespace, held: Objects) -> NamespaceState:
@@ -102,14 +112,3 @@ async def _by_id(
         )
     )
     return [one for part in parts for one in part.objects]
-
-
-def _passage_text(held: dict[str, Any]) -> PassageText:
-    return PassageText(
-        held["passage_id"],
-        held["document_id"],
-        held.get("title") or "",
-        held.get("heading") or "",
-        held.get("text") or "",
-        json.loads(held.get("metadata") or "{}"),
-    )
