@@ -143,6 +143,9 @@ class Settings(BaseModel):
     lean: bool = True
     """Publish the chord in one round trip and keep its messages in the ledger. Off: a plain `celery.chord`, which is
     several times slower and uses no private interface of Celery."""
+    batch: int = Field(8, ge=1, le=64)
+    """Maximum number of waiting messages that a worker takes at once from each of its queues, to embed, search and report
+    them together. 1: one at a time. A branch that asks a language model, and a fusion that reranks, always take one."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
     """Seconds in which a worker that must stop may finish its current task; after that the task goes back to its queue.
     Must be less than the ten seconds after which `chorale up` and Docker kill a process."""

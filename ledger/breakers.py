@@ -127,13 +127,16 @@ class Breakers:
 
     def count(self, request_id: str, outcomes: Iterable[Outcome]) -> tuple[Turned, ...]:
         """Count the outcomes of an ended request; call it once for each request."""
+        return turned(self._scripts.run("outcomes", args=self.arguments(request_id, outcomes)))
+
+    def arguments(self, request_id: str, outcomes: Iterable[Outcome]) -> list[Any]:
+        """The arguments of the script that counts the outcomes of an ended request."""
         kept_ms = max(FORGOTTEN_AFTER_MS, 2 * self._open_ms)
         args: list[Any] = [request_id, self._failures, self._open_ms, kept_ms, DURATIONS_KEPT]
         for one in outcomes:
             ms = "" if one.answered_after_ms is None else one.answered_after_ms
             args += [one.name, one.verdict, one.reason, ms]
-        turned = self._scripts.run("outcomes", args=args)
-        return tuple(Turned(name.decode(), word == b"opened") for name, word in turned)
+        return args
 
     def p95_ms(self, branches: Sequence[str]) -> dict[str, int | None]:
         """The 95th percentile of the time from acceptance to answer, by branch; None: too few answers are known.  The
@@ -153,6 +156,11 @@ class Breakers:
                 self._slowest |= found
         with self._lock:
             return {name: self._slowest[name][1] for name in branches}
+
+
+def turned(found: Iterable[Sequence[bytes]]) -> tuple[Turned, ...]:
+    """Read what the script that counts outcomes returned."""
+    return tuple(Turned(name.decode(), word == b"opened") for name, word in found)
 
 
 def _p95(durations_ms: Sequence[int]) -> int | None:

@@ -5,9 +5,9 @@ The ledger owns the join: who is expected, who has answered, and the first termi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class Part:
     """Time after which a part without an answer is sent again, as attempt 2.  None: never."""
     is_decisive: bool = False
     """The failure of this branch ends the wait for the others."""
+    lease_ms: int = 0
+    """Time from its start after which a part without an answer is sent again: its worker may have died.  0: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,32 @@ class Snapshot(Entry):
     @property
     def since_accepted_ms(self) -> int:
         return self.now_ms - self.accepted_at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A message from a queue, and what the ledger answered to its first step."""
+
+    queue: str
+    message: bytes
+    """Empty for the message that the worker gave."""
+    is_known: bool
+    """False: the message is for neither a branch nor the fusion, and Celery handles it."""
+    started: Started | None = None
+    """The part of a branch; None if nobody waits for it any more."""
+    joined: Snapshot | None = None
+    """The request of a fusion; None as for `join`."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A terminal write."""
+
+    request_id: str
+    tail: str
+    is_complete: bool
+    outcomes: Sequence[Any] = ()
+    """`Breakers.arguments`."""
 
 
 @dataclass(frozen=True, slots=True)

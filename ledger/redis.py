@@ -16,6 +16,7 @@ from ledger.lua import ledger_scripts
 from ledger.protocol import (
     Action,
     Callback,
+    End,
     Entry,
     Part,
     PlanOutcome,
@@ -23,6 +24,7 @@ from ledger.protocol import (
     Snapshot,
     Started,
     Sweep,
+    Taken,
 )
 from models.envelope import Envelope
 
@@ -60,17 +62,22 @@ class RedisLedger:
         for part in parts:
             hedge: int | str = "" if part.hedge_after_ms is None else part.hedge_after_ms
             args += [part.branch, part.queue, part.limit_ms, part.resend_after_ms, hedge]
-            args += ["1" if part.is_decisive else "", part.message]
+            args += [part.lease_ms, "1" if part.is_decisive else "", part.message]
         answer = self._run("plan", [entry_key(request_id), MOMENTS], args)
         return cast(PlanOutcome, answer[0].decode())
 
     def start(self, request_id: str, branch: str) -> Started | None:
         """None if nobody waits for this branch any more."""
-        answer = self._run("start", [entry_key(request_id)], [branch])
-        if not answer:
-            return None
-        left_ms, request, plan, since_accepted_ms, accepted_at_ms = answer
-        return Started(int(left_ms), request, plan, int(since_accepted_ms), int(accepted_at_ms))
+        return _started(self._run("start", [entry_key(request_id)], [branch]))
+
+    def take(self, first: tuple[str, str, str], most: Mapping[str, int]) -> list[Taken]:
+        """Start or join `first` (queue, task and task id of a message in hand), then pop up to `most` messages of each queue
+        and start or join them too.
+
+        A part that was sent again is taken alone, because it may be the one that ended its worker.
+        """
+        flat = self._run("take", list(most), [*first, *most.values()])
+        return [_taken(*one) for one in flat]
 
     def report(
         self, request_id: str, branch: str, envelope: Envelope, *, accepted_at_ms: int | None = None
@@ -80,26 +87,34 @@ class RedisLedger:
         `accepted_at_ms` belongs to the request that the branch worked for, where that is known: a report for an earlier
         request with the same id returns `closed`.
         """
-        args: list[Any] = [request_id, branch, str(envelope.status), envelope.to_wire(), envelope.attempt]
-        args.append("" if accepted_at_ms is None else accepted_at_ms)
+        args = _report_args(request_id, branch, envelope, accepted_at_ms)
         answer = self._run("report", [entry_key(request_id), MOMENTS], args)
         return cast(ReportOutcome, answer.decode())
+
+    def report_all(self, reports: Sequence[tuple[str, Envelope, int]]) -> list[ReportOutcome]:
+        """`report` for each request id, envelope and `accepted_at_ms`."""
+        args = [arg for id_, one, at_ms in reports for arg in _report_args(id_, one.branch, one, at_ms)]
+        return [cast(ReportOutcome, outcome.decode()) for outcome in self._run("report_all", args=args)]
 
     def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:
         """A frozen snapshot; None if it is too early, another fusion took the request, or the request has ended."""
         keys = [entry_key(request_id), MOMENTS]
-        answer = self._run("join", keys, [request_id, "force" if force else ""])
-        if answer[0] != b"joined":
-            return None
-        now_ms, state_before, flat = int(answer[1]), answer[2], answer[3]
-        fields = dict(zip(flat[::2], flat[1::2], strict=True))
-        return _entry(request_id, fields | {b"state": state_before}).at(now_ms)
+        return _joined(self._run("join", keys, [request_id, "force" if force else ""]))
 
     def finish(self, request_id: str, *, by: str, tail: str, is_complete: bool) -> int | None:
         """The terminal write.  Milliseconds since acceptance for the call that wins, None for all others."""
         args = [request_id, by, tail, "1" if is_complete else "0"]
         answer = self._run("finish", [entry_key(request_id)], args)
         return None if answer is None else int(answer)
+
+    def finish_all(self, ends: Sequence[End], *, by: str) -> list[tuple[int | None, Any]]:
+        """`finish` for each request; where its write wins, its outcomes are counted (`ledger.breakers.turned` reads the second value)."""
+        args: list[Any] = []
+        for end in ends:
+            args += [end.request_id, by, end.tail, "1" if end.is_complete else "0", len(end.outcomes)]
+            args += end.outcomes
+        answers = self._run("finish_all", args=args)
+        return [(None if took_ms is None else int(took_ms), turned) for took_ms, turned in answers]
 
     def hasten(self, request_id: str) -> None:
         """Let the sweeper act now, since the callback failed."""
@@ -115,6 +130,32 @@ class RedisLedger:
             None if int(first) < 0 else int(first),
             is_acting=True,
         )
+
+
+def _report_args(request_id: str, branch: str, envelope: Envelope, accepted_at_ms: int | None) -> list[Any]:
+    at_ms = "" if accepted_at_ms is None else accepted_at_ms
+    return [request_id, branch, str(envelope.status), envelope.to_wire(), envelope.attempt, at_ms]
+
+
+def _taken(queue: bytes, message: bytes, answer: Any) -> Taken:
+    if answer and isinstance(answer[0], bytes):
+        return Taken(queue.decode(), message, True, joined=_joined(answer))
+    return Taken(queue.decode(), message, answer is not None, started=_started(answer))
+
+
+def _started(answer: Any) -> Started | None:
+    if not answer:
+        return None
+    left_ms, request, plan, since_accepted_ms, accepted_at_ms = answer
+    return Started(int(left_ms), request, plan, int(since_accepted_ms), int(accepted_at_ms))
+
+
+def _joined(answer: Any) -> Snapshot | None:
+    if answer[0] != b"joined":
+        return None
+    _, now_ms, state_before, request_id, flat = answer
+    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    return _entry(request_id.decode(), fields | {b"state": state_before}).at(int(now_ms))
 
 
 def _entry(request_id: str, fields: Mapping[bytes, bytes]) -> Entry:

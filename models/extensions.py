@@ -62,6 +62,10 @@ class BranchKind:
     asks_http: bool | None = None
     """True: it asks stores of kind `http`.  False: it asks stores of other kinds.  None: it asks stores of any kind."""
 
+    merges: bool = False
+    """True: parts of several requests may be searched as one part.  Of a request the kind then reads only the namespace, the
+    filters and the exclusions."""
+
     def __post_init__(self) -> None:
         if unknown := sorted(self.needs - set(get_args(Need))):
             raise ValueError(f"no need {', '.join(unknown)}; there are: {', '.join(get_args(Need))}")

@@ -34,6 +34,8 @@ class BranchPlan(_Resolved):
     """With `on_missing: fail`: the request ends as soon as this branch has failed."""
     hedge_after_ms: int | None = None
     """Time from publication after which a branch without an answer gets a second message; None: never."""
+    lease_ms: int = 0
+    """Time from its start after which a part without an answer is sent again, since its worker may have died; 0: never."""
 
 
 class BoostPlan(_Resolved):

@@ -20,4 +20,5 @@ KIND = BranchKind(
     variants=LEXICAL,
     options_in_plan=False,
     asks_http=False,
+    merges=True,
 )

@@ -41,4 +41,6 @@ def search_hybrid(part: Part) -> list[Ranking]:
     return rankings
 
 
-KIND = BranchKind(search_hybrid, options=HybridOptions, needs=frozenset({"questions"}), asks_http=False)
+KIND = BranchKind(
+    search_hybrid, options=HybridOptions, needs=frozenset({"questions"}), asks_http=False, merges=True
+)

@@ -266,4 +266,5 @@ KIND = BranchKind(
     needs=frozenset({"questions", "passages", "text", "vectors"}),
     options_in_plan=False,
     asks_http=False,
+    merges=True,
 )

@@ -21,4 +21,5 @@ KIND = BranchKind(
     variants=DENSE,
     options_in_plan=False,
     asks_http=False,
+    merges=True,
 )

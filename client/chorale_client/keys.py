@@ -52,6 +52,7 @@ Fields of a request's hash; times are milliseconds by the Redis server's clock:
 | decided              | the branch whose failure ended the wait (`on_missing: fail`)                   |
 | queue:, limit:, resend:, resent:, started:, status:, envelope: | + branch: one part each              |
 | decisive:            | + branch, 1: its failure ends the wait                                         |
+| lease:               | + branch: how long after its start a part without an answer is sent again (ms) |
 | hedge:, hedged:      | + branch: when attempt 2 is due, when it was sent                              |
 | failed:              | + branch: the attempt that failed while the other is out                       |
 """

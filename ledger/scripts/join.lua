@@ -1,6 +1,6 @@
 -- The fusion's first step: it freezes the envelopes.
 -- KEYS  entry, moments     ARGV  id, 'force' if the sweeper ends the request itself
--- ->    {'early'} | {'taken'} | {'closed'} | {'joined', now, the state before, all fields of the entry}
+-- ->    {'early'} | {'taken'} | {'closed'} | {'joined', now, the state before, id, all fields of the entry}
 local id = ARGV[1]
 local e = redis.call('HMGET', KEYS[1], 'state', 'left', 'join_at', 'fusing_until', 'deadline', 'finish_reserve', 'fusion_reserve',
   'accepted_at')
@@ -22,4 +22,4 @@ local fusing_until = math.max(math.min(end_at, now + (e[7] or SWEEPER_LEASE_MS))
 redis.call('ZREM', KEYS[2], id)
 redis.call('HSET', KEYS[1], 'state', 'fusing', 'fusing_until', fusing_until)
 redis.call('ZADD', KEYS[2], fusing_until, id)
-return { 'joined', now, e[1], redis.call('HGETALL', KEYS[1]) }
+return { 'joined', now, e[1], id, redis.call('HGETALL', KEYS[1]) }

@@ -2,7 +2,8 @@
 -- KEYS  entry, moments
 -- ARGV  id, plan, latest branch limit (ms), finish reserve (ms), fusion reserve (ms), flight key or '',
 --       callback's queue, callback's message or '', then for each branch:
---       name, queue, limit (ms), resend after (ms), hedge after (ms) or '', '1' if its failure decides or '', message or ''
+--       name, queue, limit (ms), resend after (ms), hedge after (ms) or '', lease of a started part (ms) or 0,
+--       '1' if its failure decides or '', message or ''
 --       The script pushes the messages that it is given; the caller publishes the others.
 -- ->    {'planned', now, join_at} | {'follows', leader} | {'known'} | {'closed'}
 local e = redis.call('HMGET', KEYS[1], 'state', 'deadline')
@@ -36,8 +37,8 @@ local function put(field, value)
   fields[#fields + 1] = value
 end
 local count, moment = 0, join_at
-for i = 9, #ARGV, 7 do
-  local branch, queue, limit_ms, resend_ms, hedge_ms, decisive, message = unpack(ARGV, i, i + 6)
+for i = 9, #ARGV, 8 do
+  local branch, queue, limit_ms, resend_ms, hedge_ms, lease_ms, decisive, message = unpack(ARGV, i, i + 7)
   put('queue:' .. branch, queue)
   put('limit:' .. branch, now + limit_ms)
   put('resend:' .. branch, now + resend_ms)
@@ -47,6 +48,7 @@ for i = 9, #ARGV, 7 do
     put('hedge:' .. branch, now + hedge_ms)
     moment = math.min(moment, now + hedge_ms)
   end
+  if tonumber(lease_ms) > 0 then put('lease:' .. branch, lease_ms) end
   if decisive ~= '' then put('decisive:' .. branch, 1) end
   if message ~= '' then redis.call('LPUSH', queue, message) end
   count = count + 1

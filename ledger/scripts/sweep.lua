@@ -69,13 +69,16 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
               end
             end
             local resent = tonumber(e['resent:' .. b] or 0)
-            if not e['status:' .. b] and not e['started:' .. b] and resent < RESENDS then
+            local started, lease = tonumber(e['started:' .. b]), tonumber(e['lease:' .. b])
+            if not e['status:' .. b] and (not started or lease) and resent < RESENDS then
               local at = tonumber(e['resend:' .. b])
+              -- The worker that started the part may have died with it.
+              if started then at = math.max(at, started + lease) end
               if at <= now then
-                at = now + RESEND_EVERY_MS
-                -- If messages wait in the queue the part is among them, and a copy would only add to the load.
+                at = now + math.max(RESEND_EVERY_MS, started and lease or 0)
+                -- If messages wait in the queue a part that nobody started is among them, and a copy would only add to the load.
                 -- With another broker there is no such list, and RESENDS alone bounds the copies.
-                if redis.call('LLEN', queue) == 0 then
+                if started or redis.call('LLEN', queue) == 0 then
                   redis.call('HINCRBY', key, 'resent:' .. b, 1)
                   act('part', id, b)
                 end

@@ -16,6 +16,7 @@ from kombu import Connection as KombuConnection
 from kombu.transport import redis
 from structlog import get_logger
 
+from tasks.celery_surface.message_intake import Intake
 from tasks.celery_surface.reconnecting import ReconnectingConsumer
 from tasks.celery_surface.unacknowledged import QoS
 
@@ -47,6 +48,10 @@ class Consumer(ReconnectingConsumer):
         lost = _lost((*self.connection_errors, *self.channel_errors))
         if hasattr(self.hub, "_pop_ready"):
             self.hub.on_tick.add(self.finish_ready)
+        transport = self.connection.transport
+        if isinstance(transport, Transport) and (intake := getattr(self.app, "intake", None)) is not None:
+            intake.events = self.event_dispatcher
+            transport.intake = intake
 
         def on_task_received(message: Any) -> Any:
             try:
@@ -90,8 +95,15 @@ class Channel(redis.Channel):
 
 class Transport(redis.Transport):
     Channel = Channel
+    intake: Intake | None = None
 
     def _deliver(self, message: Any, queue: str) -> None:
+        if self.intake is not None and isinstance(message, dict):
+            self.intake.take(message, queue, self._deliver_to_celery)
+        else:
+            self._deliver_to_celery(message, queue)
+
+    def _deliver_to_celery(self, message: Any, queue: str) -> None:
         try:
             super()._deliver(message, queue)  # type: ignore[no-untyped-call]
         except _lost((*self.connection_errors, *self.channel_errors)):

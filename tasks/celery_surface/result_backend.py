@@ -15,7 +15,8 @@ The setting `result_backend` names this class.  What Celery calls, and what happ
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from celery.backends.redis import RedisBackend
 from celery.exceptions import TaskRevokedError
@@ -27,6 +28,8 @@ from ledger.redis import RedisLedger
 from models.envelope import Envelope
 
 log = get_logger("chorale.backend")
+
+Made = TypeVar("Made")
 
 PART_SEPARATOR = ":"
 
@@ -84,19 +87,20 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
 
     def _report(self, task_id: str, report: Report, chord: Any) -> None:
         request_id, envelope = task_id.partition(PART_SEPARATOR)[0], report.envelope
-        until_s = time.monotonic() + REPORT_FOR_S
-        while True:
-            try:
-                outcome = self.ledger.report(
-                    request_id, envelope.branch, envelope, accepted_at_ms=report.accepted_at_ms
-                )
-                break
-            except ConnectionError:
-                if time.monotonic() > until_s:
-                    raise
-                time.sleep(REPORT_EVERY_S)
+        outcome = _while_redis_returns(
+            lambda: self.ledger.report(
+                request_id, envelope.branch, envelope, accepted_at_ms=report.accepted_at_ms
+            )
+        )
         if outcome == "due" and chord:
             self.app.signature(chord).apply_async()
+
+    def report_all(self, reports: Sequence[tuple[str, Envelope, int]]) -> None:
+        """Report for each request id, envelope and `accepted_at_ms`."""
+        outcomes = _while_redis_returns(lambda: self.ledger.report_all(reports))
+        for (request_id, _, _), outcome in zip(reports, outcomes, strict=True):
+            if outcome == "due":
+                self.app.fanout.send_fuse(request_id)
 
     # What tasks leave behind
 
@@ -142,3 +146,15 @@ def failed_part(task_id: str, error: Any) -> Envelope:
     attempt = int(again[0]) if again and again[0].isdecimal() else 1
     reason = Reason.CANCELLED if isinstance(error, TaskRevokedError) else Reason.ERROR
     return Envelope.failed(branch, reason, f"{type(error).__name__}: {error}", attempt=attempt)
+
+
+def _while_redis_returns(do: Callable[[], Made]) -> Made:
+    """Call `do` until Redis accepts its connection, for at most REPORT_FOR_S."""
+    until_s = time.monotonic() + REPORT_FOR_S
+    while True:
+        try:
+            return do()
+        except ConnectionError:
+            if time.monotonic() > until_s:
+                raise
+            time.sleep(REPORT_EVERY_S)

@@ -56,22 +56,36 @@ def with_cached(resources: Resources, request: Request, plan: Plan) -> tuple[Pla
     ), flight
 
 
-def keep_answers(resources: Resources, found: BranchAnswers, questions: Sequence[Mapping[str, Any]]) -> None:
-    """Cache the complete answers, if the corpus stayed the same from the plan until now."""
+def keep_answers(
+    resources: Resources, ended: Sequence[tuple[BranchAnswers, Sequence[Mapping[str, Any]]]]
+) -> None:
+    """Cache the complete answers of these requests' questions, if their corpus stayed the same from the plan until now."""
+    values: dict[str, bytes] = {}
+    generations: dict[str, int | None] = {}
+    try:
+        for found, questions in ended:
+            namespace, own = found.plan.namespace, _answers(found, questions)
+            if own and namespace not in generations:
+                generations[namespace] = resources.generations.in_redis(namespace)
+            if own and generations[namespace] == found.plan.generation:
+                values |= own
+        if values:
+            resources.answers.put_many(values, ttl_s=resources.settings.cache_ttl_s)
+    except CacheUnavailable as error:
+        log.warning("answers not cached", count=len(values), error=str(error))
+
+
+def _answers(found: BranchAnswers, questions: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
+    """The complete answers, by cache key; none if a branch searched another state of the corpus than was planned."""
     request, plan = found.request, found.plan
     generations = {plan.generation, *(envelope.generation for envelope in found.envelopes.values())}
     if plan.generation is None or len(generations) > 1:
-        return
-    values = {
+        return {}
+    return {
         key: to_json({"generation": plan.generation, "answer": questions[index]})
         for index, key in question_keys(request, plan).items()
         if questions[index]["status"] == Status.COMPLETE and not _is_reranked_in_part(questions[index], plan)
     }
-    try:
-        if values and resources.generations.in_redis(plan.namespace) == plan.generation:
-            resources.answers.put_many(values, ttl_s=resources.settings.cache_ttl_s)
-    except CacheUnavailable as error:
-        log.warning("answer not cached", request_id=request.request_id, error=str(error))
 
 
 def _is_reranked_in_part(question: Mapping[str, Any], plan: Plan) -> bool:

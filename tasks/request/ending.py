@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from chorale_client.reading import read_request, stand_in
 from chorale_client.request import Request
 from chorale_client.unanswered import failed_tail
 from chorale_client.words import Reason, Stage, Status
-from redis.exceptions import RedisError
 from structlog import get_logger
 
 from assembly.resources import Resources
@@ -25,12 +25,13 @@ from fusion.answered import BranchAnswers, branch_stage
 from fusion.bounded import bounded_tail
 from fusion.fuse import fuse_question
 from fusion.fused_hits import FusedQuestion
-from ledger.outcomes import outcomes
-from ledger.protocol import Snapshot
+from ledger.breakers import turned
+from ledger.outcomes import Outcome, outcomes
+from ledger.protocol import End, Snapshot
 from models.envelope import Degradation, Envelope
 from models.plan import Plan
 from tasks.request.answer_cache import keep_answers
-from tasks.request.passage_texts import Fetched, fetch_texts
+from tasks.request.passage_texts import NOTHING_AT_HAND, AtHand, Fetched, fetch_texts, fetch_together
 from tasks.request.reranking import Candidates, RerankedPages, Reranking, time_for_it_s
 
 log = get_logger("chorale.end")
@@ -60,12 +61,64 @@ FUSION_WORKER = Ender("fusion", math.inf, has_reranker=True, missing=lambda entr
 SWEEPER = Ender("sweeper", 0.03, has_reranker=False, missing=_not_fused_in_time)
 
 
-def end_joined(resources: Resources, entry: Snapshot, *, by: Ender, joined_s: float) -> bool:
-    """Fuse a joined entry and end its request; returns whether this was the end that counted.
+HURRIED_MS = 150
+"""A joined request with less time left is ended before the others, and alone."""
 
-    `joined_s` is the monotonic clock when the join was asked for; the entry's times count from then on.  An error in
-    here ends the request as `failed`.
+
+def end_joined(resources: Resources, entries: Sequence[Snapshot], *, by: Ender, joined_s: float) -> int:
+    """Fuse joined entries and end their requests; returns how many of these ends counted.
+
+    `joined_s` is the monotonic clock when the join was asked for; the entries' times count from then on.  An error in
+    here ends its request as `failed`.
     """
+    hurried = [entry for entry in entries if entry.left_ms < HURRIED_MS]
+    others = [entry for entry in entries if entry.left_ms >= HURRIED_MS]
+    groups = [*([entry] for entry in sorted(hurried, key=lambda entry: entry.left_ms)), others]
+    return sum(_end_together(resources, group, by, joined_s) for group in groups if group)
+
+
+def _end_together(resources: Resources, entries: Sequence[Snapshot], by: Ender, joined_s: float) -> int:
+    """One fetch of texts, and one terminal write, for all."""
+    count, endings = 0, []
+    for entry in entries:
+        ending = _opened(resources, entry, by, joined_s)
+        if isinstance(ending, Ending):
+            endings.append(ending)
+        else:
+            count += ending
+    at_hand = NOTHING_AT_HAND
+    if len(endings) > 1:
+        plain = [
+            (one.found, one.fused) for one in endings if one.found.plan.rerank is None and _is_fused(one)
+        ]
+        limit_s = min((one.texts_limit_s for one in endings), default=0.0)
+        at_hand = fetch_together(resources, plain, limit_s=limit_s)
+    written = [_write(one, at_hand) for one in endings]
+    answers = resources.ledger.finish_all([end for end, _ in written], by=by.name)
+    kept: list[tuple[BranchAnswers, Sequence[Mapping[str, Any]]]] = []
+    for ending, (_, fields), (took_ms, said) in zip(endings, written, answers, strict=True):
+        if took_ms is None:
+            continue
+        count += 1
+        _log_turned(resources, ending.outcomes, said)
+        if fields is None:
+            continue
+        _log(ending.found.request, fields, took_ms)
+        if ending.found.plan.cacheable:
+            kept.append((ending.found, fields["questions"]))
+    keep_answers(resources, kept)
+    return count
+
+
+def _is_fused(ending: Ending) -> bool:
+    try:
+        return ending.fused is not None
+    except Exception:  # `_write` meets it again, and ends this request as failed
+        return False
+
+
+def _opened(resources: Resources, entry: Snapshot, by: Ender, joined_s: float) -> Ending | bool:
+    """A request that was read and fused; or, if that is impossible, whether it was ended here as failed."""
     try:
         request = read_request(entry.request).request
         plan = None if entry.plan is None else Plan.model_validate_json(entry.plan)
@@ -75,28 +128,25 @@ def end_joined(resources: Resources, entry: Snapshot, *, by: Ender, joined_s: fl
     if plan is None:
         why = Degradation(Stage.PLAN, Reason.NOT_STARTED, "no worker planned it in time")
         return end_failed(resources, request, why, by=by.name)
-    found = _branch_answers(entry, request, plan)
+    return Ending(resources, entry, _branch_answers(entry, request, plan), by, joined_s)
+
+
+def _write(ending: Ending, at_hand: AtHand) -> tuple[End, Mapping[str, Any] | None]:
+    """The terminal write of a request, and the fields of its answer; None instead of them if the fusion failed."""
+    resources, request = ending.resources, ending.found.request
+    outcomes = resources.breakers.arguments(request.request_id, ending.outcomes.values())
     try:
-        fields = Ending(resources, entry, found, by, joined_s).compose()
+        fields = ending.compose(at_hand)
         fields, tail = bounded_tail(fields, resources.settings.answer_limit_bytes)
     except Exception as error:  # any answer is better than none
-        log.exception("fusion failed", request_id=entry.request_id)
-        why = Degradation(Stage.FUSE, Reason.ERROR, f"{type(error).__name__}: {error}"[:500])
-        has_ended = end_failed(resources, request, why, by=by.name)
-        if has_ended:
-            _count_outcomes(resources, found)
-        return has_ended
+        log.exception("fusion failed", request_id=request.request_id)
+        said = f"{type(error).__name__}: {error}"[:500]
+        tail = failed_tail(request, where=Stage.FUSE, reason=Reason.ERROR, detail=said)
+        return End(request.request_id, tail, is_complete=False, outcomes=outcomes), None
     complete = all(
         question["status"] in (Status.COMPLETE, Status.SKIPPED) for question in fields["questions"]
     )
-    took_ms = resources.ledger.finish(entry.request_id, by=by.name, tail=tail, is_complete=complete)
-    if took_ms is None:
-        return False
-    _log(request, fields, took_ms)
-    _count_outcomes(resources, found)
-    if plan.cacheable:
-        keep_answers(resources, found, fields["questions"])
-    return True
+    return End(request.request_id, tail, complete, outcomes), fields
 
 
 def end_failed(resources: Resources, request: Request, why: Degradation, *, by: str) -> bool:
@@ -110,7 +160,7 @@ def end_failed(resources: Resources, request: Request, why: Degradation, *, by: 
     return took_ms is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ending:
     """One joined request whose answer is being made."""
 
@@ -120,27 +170,43 @@ class Ending:
     by: Ender
     joined_s: float
 
-    def compose(self) -> Mapping[str, Any]:
-        """The fields of `fusion.answer.build_answer_tail`."""
+    @cached_property
+    def fused(self) -> Mapping[int, FusedQuestion]:
+        """Key: the question's place in the request."""
         plan = self.found.plan
         method = self.resources.pipeline.kinds.method(plan.method)
-        fused: Mapping[int, FusedQuestion] = {
+        return {
             index: fuse_question(
                 plan, self.found.envelopes, position, self.found.request, method, clock=time.monotonic
             )
             for position, index in enumerate(plan.asked)
         }
-        pages = self._pages(fused)
+
+    @cached_property
+    def outcomes(self) -> Mapping[str, Outcome]:
+        """What the end says about each branch and store, by name."""
+        found = self.found
+        told = outcomes(found.plan, found.envelopes, found.absent, timeout_s=found.request.timeout_s)
+        return {one.name: one for one in told}
+
+    @property
+    def texts_limit_s(self) -> float:
+        left_s = (self.entry.left_ms - self.found.plan.finish_reserve_ms / 2) / 1000 - self._spent_s()
+        return min(left_s, self.by.texts_limit_s)
+
+    def compose(self, at_hand: AtHand) -> Mapping[str, Any]:
+        """The fields of `fusion.answer.build_answer_tail`."""
+        pages = self._pages(at_hand)
         took_ms = self.entry.since_accepted_ms + self._spent_s() * 1000
         fields = build_answer_tail(self.found, pages, took_ms=took_ms, clock=time.monotonic)
         _place_on_the_waterfall(fields["stages"], self.entry.since_accepted_ms)
         return fields
 
-    def _pages(self, fused: Mapping[int, FusedQuestion]) -> Pages:
+    def _pages(self, at_hand: AtHand) -> Pages:
         """The pages with their texts, reranked where the plan declares it and the ender can."""
-        request, plan = self.found.request, self.found.plan
+        request, plan, fused = self.found.request, self.found.plan, self.fused
         if plan.rerank is None:
-            fetched, reranked = self._fetch(fused), None
+            fetched, reranked = self._fetch(fused, at_hand=at_hand), None
         else:
             reranking = Reranking(self.resources, request, plan, plan.rerank, fused)
             if self.by.has_reranker:
@@ -166,10 +232,16 @@ class Ending:
             ],
         )
 
-    def _fetch(self, fused: Mapping[int, FusedQuestion], wanted: Candidates = ()) -> Fetched:
-        left_s = (self.entry.left_ms - self.found.plan.finish_reserve_ms / 2) / 1000 - self._spent_s()
-        limit_s = min(left_s, self.by.texts_limit_s)
-        return fetch_texts(self.resources, self.found, fused, wanted, limit_s=limit_s)
+    def _fetch(
+        self,
+        fused: Mapping[int, FusedQuestion],
+        wanted: Candidates = (),
+        *,
+        at_hand: AtHand = NOTHING_AT_HAND,
+    ) -> Fetched:
+        return fetch_texts(
+            self.resources, self.found, fused, wanted, limit_s=self.texts_limit_s, at_hand=at_hand
+        )
 
     def _rerank_limit_s(self) -> float:
         return time_for_it_s(self.entry, self.found.request, self.found.plan, spent_s=self._spent_s())
@@ -205,19 +277,8 @@ def _place_on_the_waterfall(stages: list[dict[str, Any]], begun_ms: int) -> None
             at_ms += stage["ms"]
 
 
-def _count_outcomes(resources: Resources, found: BranchAnswers) -> None:
-    """Tell the breakers how each branch did.  Whoever ended the request calls this, once."""
-    request = found.request
-    outcome_of = {
-        one.name: one
-        for one in outcomes(found.plan, found.envelopes, found.absent, timeout_s=request.timeout_s)
-    }
-    try:
-        turned = resources.breakers.count(request.request_id, outcome_of.values())
-    except RedisError as error:
-        log.warning("outcomes not counted", request_id=request.request_id, error=str(error)[:200])
-        return
-    for one in turned:
+def _log_turned(resources: Resources, outcome_of: Mapping[str, Outcome], found: Any) -> None:
+    for one in turned(found):
         if one.is_open:
             log.warning(
                 "breaker opened",

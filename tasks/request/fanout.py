@@ -106,6 +106,7 @@ class Fanout:
             message,
             branch.hedge_after_ms,
             branch.is_decisive,
+            branch.lease_ms,
         )
 
     def _part_message(self, request_id: str, branch: BranchPlan, attempt: int = 1) -> bytes:

@@ -24,4 +24,4 @@ def fuse_task(task: object, request_id: str, **_: object) -> None:
     asked_s = time.monotonic()
     entry = resources.ledger.join(request_id)
     if entry is not None:
-        end_joined(resources, entry, by=FUSION_WORKER, joined_s=asked_s)
+        end_joined(resources, [entry], by=FUSION_WORKER, joined_s=asked_s)

@@ -1,23 +1,33 @@
-"""When the message of a branch is sent a second time: after the branch's own 95th percentile."""
+"""When the message of a branch is sent a second time; both moments follow the branch's own 95th percentile.
+
+A hedge is for a worker that is slow: attempt 2 runs beside attempt 1.  A lease is for a worker that died with parts that it
+had started: the same attempt is sent again.
+"""
 
 from __future__ import annotations
 
 from redis.exceptions import RedisError
 
 from assembly.resources import Resources
-from models.plan import Plan
+from models.plan import BranchPlan, Plan
+
+SHORTEST_LEASE_MS = 400
+"""A shorter lease would send parts again that wait for a core."""
+LEASE_FACTOR = 2
 
 
-def with_hedges(resources: Resources, plan: Plan) -> Plan:
-    """The plan with `hedge_after_ms` of each branch; half the branch's limit if too few answers are known."""
+def with_second_messages(resources: Resources, plan: Plan, *, hedge: bool) -> Plan:
+    """The plan with `lease_ms`, and with `hedge` also `hedge_after_ms`, of each branch; both are half the branch's limit if
+    too few answers are known."""
     try:
         p95_ms = resources.breakers.p95_ms([branch.name for branch in plan.branches])
     except RedisError:
         p95_ms = {}
-    branches = tuple(
-        branch.model_copy(
-            update={"hedge_after_ms": min(p95_ms.get(branch.name) or branch.limit_ms, branch.limit_ms // 2)}
-        )
-        for branch in plan.branches
-    )
-    return plan.model_copy(update={"branches": branches})
+
+    def timed(branch: BranchPlan) -> BranchPlan:
+        known_ms, half_ms = p95_ms.get(branch.name), branch.limit_ms // 2
+        lease_ms = max(SHORTEST_LEASE_MS, LEASE_FACTOR * known_ms if known_ms else half_ms)
+        after_ms = min(known_ms or half_ms, half_ms) if hedge else None
+        return branch.model_copy(update={"lease_ms": lease_ms, "hedge_after_ms": after_ms})
+
+    return plan.model_copy(update={"branches": tuple(map(timed, plan.branches))})

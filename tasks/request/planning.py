@@ -179,7 +179,13 @@ def question_keys(request: Request, plan: Plan) -> dict[int, str]:
     )
     for branch in resolved["branches"]:
         # A branch's time, queue and policy do not change a complete answer.
-        del branch["limit_ms"], branch["queue"], branch["is_decisive"], branch["hedge_after_ms"]
+        del (
+            branch["limit_ms"],
+            branch["queue"],
+            branch["is_decisive"],
+            branch["hedge_after_ms"],
+            branch["lease_ms"],
+        )
     if plan.boosts is not None:
         resolved["day"] = plan.now[:10]
     return {

@@ -35,7 +35,7 @@ from tasks.request.branch_selection import (
 )
 from tasks.request.ending import end_failed
 from tasks.request.fanout import Fanout
-from tasks.request.hedging import with_hedges
+from tasks.request.hedging import with_second_messages
 from tasks.request.planning import NotOffered, resolve
 from tasks.request.reranking import with_reranker_fingerprint
 
@@ -101,8 +101,7 @@ def _fan_out(resources: Resources, fanout: Fanout, request: Request, plan: Plan,
         outcome = "closed"
     else:
         asking = without_branches(plan, missing) if missing else plan
-        if request.hedge:
-            asking = with_hedges(resources, asking)
+        asking = with_second_messages(resources, asking, hedge=request.hedge)
         outcome = fanout.publish(request.request_id, asking, flight=flight)
     # After `known` (another planner was first) this request keeps its probe.
     if left.probes and outcome in ("follows", "closed"):

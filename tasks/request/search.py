@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from celery import Celery
 from chorale_client.reading import read_request, refusal
@@ -27,18 +28,28 @@ from tasks.celery_surface.result_backend import Report
 
 log = get_logger("chorale.search")
 
+_CONCERNS_ALL = frozenset(
+    {Reason.UNAVAILABLE, Reason.UNAUTHORISED, Reason.BAD_INDEX, Reason.NOT_CONFIGURED, Reason.MODEL_MISSING}
+)
+"""Reasons for which parts that are alike fail alike."""
+
 
 def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
     """Run one branch within its time; returns an envelope for any failure."""
     begun_s = time.monotonic()
+    part = open_part(resources, name, started, begun_s)
+    return part if isinstance(part, Envelope) else answer_together(resources, [part], begun_s)[0]
+
+
+def open_part(resources: Resources, name: str, started: Started, begun_s: float) -> Part | Envelope:
+    """What a branch searches for one request, or the envelope of its failure.  `begun_s` is by the monotonic clock."""
     if started.left_ms <= 0:
         return Envelope.failed(name, Reason.LATE, f"taken {-started.left_ms} ms after its limit")
-    part: Part | None = None
     try:
         request = read_request(started.request).request
         plan = Plan.model_validate_json(started.plan)
         branch = next(branch for branch in plan.branches if branch.name == name)
-        part = Part(
+        return Part(
             resources,
             resources.store(branch.store),
             branch,
@@ -47,44 +58,99 @@ def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
             ends_at_s=begun_s + started.left_ms / 1000,
             begun_ms=started.since_accepted_ms,
         )
-        # Read before searching: if documents are indexed meanwhile, the generations differ and the answer is not cached.
-        generation = part.store.generation(request.namespace, timeout_s=part.left_s)
-        rankings = resources.pipeline.kinds.branches[branch.kind].search(part)
-        # A package's kind or store may return anything; fusion would fail on it.
-        if complaint := next(filter(None, (ranking.complaint() for ranking in rankings)), None):
-            raise InvalidAnswer(complaint[:500])
-        if request.fuse_by == "document":
-            rankings = [collapse_ranking(ranking, branch.depth) for ranking in rankings]
-        found = any(ranking.hits for ranking in rankings)
-        return Envelope(
-            branch=name,
-            status=EnvelopeStatus.OK if found else EnvelopeStatus.EMPTY,
-            rankings=tuple(rankings),
-            ms=(time.monotonic() - begun_s) * 1000,
-            stages=(*part.notes, _whole(part, name, begun_s, rankings)),
-            generation=generation,
-            degraded=tuple(part.degraded),
-        )
     except StageFailure as failure:
+        return Envelope.failed(name, failure.reason, failure.detail)
+    except Exception as error:
+        log.exception("branch failed", branch=name)
+        return Envelope.failed(name, Reason.ERROR, f"{type(error).__name__}: {error}")
+
+
+def answer_together(resources: Resources, parts: Sequence[Part], begun_s: float) -> list[Envelope]:
+    """One search for parts that are alike (see `search_together.likeness`); an envelope for each.
+
+    If the search fails for a reason that may concern one of them alone, each part is searched by itself.
+    """
+    whole = parts[0] if len(parts) == 1 else _merged(parts)
+    try:
+        return _searched(resources, parts, whole, begun_s)
+    except StageFailure as failure:
+        if len(parts) > 1 and failure.reason not in _CONCERNS_ALL:
+            return [answer_together(resources, [part], begun_s)[0] for part in parts]
         reason, detail = failure.reason, failure.detail
     except Exception as error:  # MemoryError too, which would make Celery end the worker
-        log.exception("branch failed", branch=name)
+        if len(parts) > 1:
+            log.warning("searched one by one", branch=whole.branch.name, error=str(error)[:200])
+            return [answer_together(resources, [part], begun_s)[0] for part in parts]
+        log.exception("branch failed", branch=whole.branch.name)
         reason, detail = Reason.ERROR, f"{type(error).__name__}: {error}"
-    stages = (*part.notes, _whole(part, name, begun_s, (), StageStatus.FAILED)) if part else ()
-    envelope = Envelope.failed(name, reason, detail, ms=(time.monotonic() - begun_s) * 1000, stages=stages)
-    if part and reason == Reason.UNAUTHORISED and not ended_before_its_store(envelope):
+    return [_failed(part, whole, reason, detail, begun_s) for part in parts]
+
+
+def _merged(parts: Sequence[Part]) -> Part:
+    """The questions of all parts as one part, which ends when the first of them does."""
+    return replace(
+        parts[0],
+        questions=[question for part in parts for question in part.questions],
+        ends_at_s=min(part.ends_at_s for part in parts),
+        notes=[],
+        degraded=[],
+    )
+
+
+def _searched(resources: Resources, parts: Sequence[Part], whole: Part, begun_s: float) -> list[Envelope]:
+    branch, request = whole.branch, whole.request
+    # Read before searching: if documents are indexed meanwhile, the generations differ and the answer is not cached.
+    generation = whole.store.generation(request.namespace, timeout_s=whole.left_s)
+    rankings = resources.pipeline.kinds.branches[branch.kind].search(whole)
+    # A package's kind or store may return anything; fusion would fail on it.
+    if complaint := next(filter(None, (ranking.complaint() for ranking in rankings)), None):
+        raise InvalidAnswer(complaint[:500])
+    if len(parts) > 1 and len(rankings) != len(whole.questions):
+        raise InvalidAnswer(f"{len(rankings)} rankings for {len(whole.questions)} questions")
+    if request.fuse_by == "document":
+        rankings = [collapse_ranking(ranking, branch.depth) for ranking in rankings]
+    ms, rest = (time.monotonic() - begun_s) * 1000, iter(rankings)
+    envelopes = []
+    for part in parts:
+        own = tuple(rest if len(parts) == 1 else islice(rest, len(part.questions)))
+        envelopes.append(
+            Envelope(
+                branch=branch.name,
+                status=EnvelopeStatus.OK if any(ranking.hits for ranking in own) else EnvelopeStatus.EMPTY,
+                rankings=own,
+                ms=ms,
+                stages=(*_own_notes(part, whole), _whole_note(part, ms, own)),
+                generation=generation,
+                degraded=tuple(whole.degraded),
+            )
+        )
+    return envelopes
+
+
+def _failed(part: Part, whole: Part, reason: Reason, detail: str, begun_s: float) -> Envelope:
+    ms = (time.monotonic() - begun_s) * 1000
+    stages = (*_own_notes(part, whole), _whole_note(part, ms, (), StageStatus.FAILED))
+    envelope = Envelope.failed(part.branch.name, reason, detail, ms=ms, stages=stages)
+    if reason == Reason.UNAUTHORISED and not ended_before_its_store(envelope):
         # Logged once for each request that the breaker lets through.
-        log.error("store refuses our key", branch=name, store=part.branch.store, error=detail)
+        log.error("store refuses our key", branch=part.branch.name, store=part.branch.store, error=detail)
     return envelope
 
 
-def _whole(
-    part: Part, name: str, begun_s: float, rankings: Sequence[Ranking], status: StageStatus = StageStatus.OK
+def _own_notes(part: Part, whole: Part) -> list[StageNote]:
+    if part is whole:
+        return whole.notes
+    count, own = len(whole.questions), len(part.questions)
+    return [replace(note, n_in=own) if note.n_in == count else note for note in whole.notes]
+
+
+def _whole_note(
+    part: Part, ms: float, rankings: Sequence[Ranking], status: StageStatus = StageStatus.OK
 ) -> StageNote:
     return StageNote(
-        f"{Stage.SEARCH}.{name}",
+        f"{Stage.SEARCH}.{part.branch.name}",
         status,
-        (time.monotonic() - begun_s) * 1000,
+        ms,
         n_in=len(part.questions),
         n_out=sum(len(ranking.hits) for ranking in rankings),
         start_ms=part.begun_ms,

@@ -107,4 +107,4 @@ class Sweeper:
         asked_s = time.monotonic()
         entry = self._resources.ledger.join(request_id, force=True)
         if entry is not None:
-            end_joined(self._resources, entry, by=SWEEPER, joined_s=asked_s)
+            end_joined(self._resources, [entry], by=SWEEPER, joined_s=asked_s)

@@ -29,6 +29,7 @@ from models.errors import WrongDeclaration
 from models.extensions import Kinds
 from tasks.celery_surface.stopping import stopping_softly
 from tasks.registration import make_app
+from tasks.request.batch import make_intake
 from tasks.sweeping.sweeper import Sweeper
 from tasks.worker.heartbeat import HUNG_AFTER_S, Heartbeat
 from tasks.worker.self_report import self_report
@@ -126,6 +127,8 @@ def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> 
     try:
         is_warm = when_redis_answers(lambda: warm(app, queues), resources.redis_url)
         with sweeping(app) if settings.sweeper_threads else contextlib.nullcontext():
+            if app.fanout.is_lean:
+                app.intake = make_intake(app, queues)
             worker = _celery_worker(app, queues, name)
 
             def consuming(sender: Any, **_: object) -> None:

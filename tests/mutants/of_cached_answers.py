@@ -15,8 +15,8 @@ PROMISES = (
     Mutant(
         "A cached answer is never older than the corpus",
         "tasks/request/answer_cache.py",
-        "        if values and resources.generations.in_redis(plan.namespace) == plan.generation:",
-        "        if values:",
+        "            if own and generations[namespace] == found.plan.generation:",
+        "            if own:",
         "tests/integration/tasks/test_asked_before.py::test_an_answer_is_not_kept_where_the_generation_rose_before_the_end",
     ),
     Mutant(

@@ -66,8 +66,8 @@ PROMISES = (
     Mutant(
         "After the answer's TTL Redis holds nothing of a request, even if every worker hung while it had the request",
         "ledger/scripts/report.lua",
-        "if e[1] ~= 'planned' or not e[2] then return 'closed' end",
-        "if e[1] and e[1] ~= 'planned' then return 'closed' end",
+        "if e[1] ~= 'planned' or not e[2] then return 'closed' end\nif e[4] or (ARGV[6] ~= '' and ARGV[6] ~= e[5]) then",
+        "if e[4] then",
         "tests/faults/test_hung_processes.py::test_a_request_whose_workers_all_hung_leaves_nothing_after_its_ttl",
     ),
     Mutant(
@@ -130,8 +130,8 @@ PROMISES = (
     Mutant(
         "A branch that found its hits while Redis was away reports them when Redis is back",
         "tasks/celery_surface/result_backend.py",
-        "                if time.monotonic() > until_s:",
-        "                if until_s:",
+        "            if time.monotonic() > until_s:",
+        "            if until_s:",
         "tests/faults/test_redis_faults.py::test_a_branch_that_finished_while_redis_was_away_reports_when_redis_is_back",
     ),
     Mutant(

@@ -155,8 +155,8 @@ PROMISES = (
     Mutant(
         "A branch whose message is dropped twice is sent a third time",
         "ledger/scripts/sweep.lua",
-        "            if not e['status:' .. b] and not e['started:' .. b] and resent < RESENDS then",
-        "            if not e['status:' .. b] and not e['started:' .. b] and resent < 1 then",
+        "            if not e['status:' .. b] and (not started or lease) and resent < RESENDS then",
+        "            if not e['status:' .. b] and (not started or lease) and resent < 1 then",
         "tests/faults/test_what_celery_loses.py::test_a_branch_whose_message_is_dropped_twice_is_sent_a_third_time",
     ),
     Mutant(

@@ -8,8 +8,8 @@ PROMISES = (
     Mutant(
         "A branch that fails again and again is not asked, and the answer says since when and why",
         "tasks/request/ending.py",
-        "        turned = resources.breakers.count(request.request_id, outcome_of.values())",
-        "        turned = resources.breakers.count(request.request_id, ())",
+        "    outcomes = resources.breakers.arguments(request.request_id, ending.outcomes.values())",
+        "    outcomes = resources.breakers.arguments(request.request_id, ())",
         "tests/integration/tasks/test_breakers.py::test_after_failures_in_a_row_the_branch_is_not_asked_and_the_answer_says_since_when",
     ),
     Mutant(

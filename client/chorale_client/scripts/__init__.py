@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.resources import files
@@ -26,11 +27,13 @@ def prelude(constants: ProtocolConstants = PROTOCOL) -> str:
 
 
 PRELUDE = prelude()
+_CALLS = re.compile(r"^-- calls  (.+)$", re.MULTILINE)
 
 
 class Scripts:
     """Runs the `*.lua` files of a folder by name; the caller's own folder by default.
 
+    A script whose comment says `-- calls  start, join` can call these scripts of its folder as functions of KEYS and ARGV.
     Each text is sent to the server once.  Tests give another `prelude` to bring another clock or other constants.
     """
 
@@ -46,6 +49,15 @@ class Scripts:
         """`client`: another client of the same server.  Raises RedisError."""
         script = self._registered.get(name)
         if script is None:
-            text = self._folder.joinpath(f"{name}.lua").read_text(encoding="utf-8")
-            script = self._registered[name] = self._client.register_script(f"{self._prelude}\n{text}")
+            text = f"{self._prelude}\n{self._with_called(name)}"
+            script = self._registered[name] = self._client.register_script(text)
         return script(keys=list(keys), args=list(args), client=client)
+
+    def _with_called(self, name: str) -> str:
+        text = self._folder.joinpath(f"{name}.lua").read_text(encoding="utf-8")
+        called = _CALLS.search(text)
+        functions = [
+            f"local function {one}(KEYS, ARGV)\n{self._with_called(one)}end\n"
+            for one in (called[1].split(", ") if called else ())
+        ]
+        return "".join([*functions, text])

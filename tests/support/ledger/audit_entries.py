@@ -1,4 +1,4 @@
-"""Ended requests as the ledger's script leaves them in the outbox, made of real requests and plans."""
+"""Outbox entries of ended requests, in the ledger's form, made of real requests and plans."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def make_plan(request: Request, **values: Any) -> Plan:
 
 
 def make_ranking(*documents: str, top_score: float = 9.5) -> Ranking:
-    """Scores fall by a third of a point, which no short decimal holds."""
+    """Makes a ranking whose scores fall by a third, which no short decimal can hold."""
     return Ranking(
         tuple(Hit(f"{name}#0", name, top_score - place / 3) for place, name in enumerate(documents)),
         total_matches=len(documents),
@@ -67,7 +67,7 @@ def make_envelope(branch: str, *rankings: Ranking) -> Envelope:
 
 
 def make_answer(request: Request, **values: Any) -> dict[str, Any]:
-    """An answer with one hit, `guide.md`, for each question."""
+    """Makes an answer with one hit, `guide.md`, for each question."""
     hit = {
         "rank": 1,
         "document_id": "docs:guide.md",
@@ -104,7 +104,7 @@ def make_entry(
     accepted_at_ms: int = ACCEPTED_AT_MS,
     by: str = "fusion",
 ) -> dict[str, str]:
-    """The fields of the stream entry."""
+    """Makes the fields of the stream entry."""
     return {
         "id": request.request_id,
         "accepted_at": str(accepted_at_ms),
@@ -118,7 +118,7 @@ def make_entry(
 
 
 def whole_entry(request: Request | None = None, **values: Any) -> dict[str, str]:
-    """An entry of a request that was planned and that every branch answered."""
+    """Makes the entry of a request that was planned and that every branch answered."""
     request = request or make_request()
     envelopes = tuple(
         make_envelope(
@@ -130,7 +130,7 @@ def whole_entry(request: Request | None = None, **values: Any) -> dict[str, str]
 
 
 def put(client: redis.Redis, *entries: dict[str, str]) -> None:
-    """Into the outbox, in order."""
+    """Puts the entries into the outbox, in order."""
     for entry in entries:
         fields: dict[Any, Any] = {**entry}
         client.xadd(OUTBOX, fields)

@@ -14,7 +14,7 @@ from tests.support.ledger.request_in_flight import RequestInFlight
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What to do now, and the next moment."""
+    """The actions to do now, and the next moment."""
 
     actions: tuple[Action, ...]
     moment_ms: int
@@ -29,9 +29,9 @@ def due(
     is_led: bool,
     is_empty: Callable[[str], bool],
 ) -> Due:
-    """What is due for a request whose moment has come; counts in `one` what it sends.
+    """Returns the due actions of a request whose moment has come; counts the messages in `one`.
 
-    `is_led`: the leader that it follows is still there; `is_empty`: no message waits in this queue.
+    `is_led`: the leader of the request is still there; `is_empty`: no message waits in this queue.
     """
     if now_ms >= one.end_at_ms:
         return Due((Action("end", request_id),), now_ms + constants.sweeper_lease_ms)
@@ -74,15 +74,17 @@ def _due_while_searching(
                 actions.append(Action("hedge", request_id, branch))
             else:
                 moment = min(moment, part.hedge_at_ms)
-        if not part.is_untouched or part.resent >= constants.resends:
+        if not part.may_be_lost or part.resent >= constants.resends:
             continue
-        if part.resend_at_ms <= now_ms:
-            part.resend_at_ms = now_ms + constants.resend_every_ms
-            # A queue that is not empty may hold it still.
-            if is_empty(part.queue):
+        next_ms, is_started = part.next_resend_ms, part.started_at_ms is not None
+        if next_ms <= now_ms:
+            next_ms = now_ms + max(constants.resend_every_ms, part.lease_ms if is_started else 0)
+            part.resend_at_ms = next_ms
+            # A queue that is not empty may still hold a part that nobody started.
+            if is_started or is_empty(part.queue):
                 part.resent += 1
                 actions.append(Action("part", request_id, branch))
-        moment = min(moment, part.resend_at_ms)
+        moment = min(moment, next_ms)
     return Due(tuple(actions), min(moment, one.end_at_ms))
 
 

@@ -1,4 +1,4 @@
-"""Values that are forgotten at a moment of their own, as Redis forgets keys."""
+"""Values that expire at their own moments, as Redis keys do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Value = TypeVar("Value")
 
 
 class Expiring(Generic[Value]):
-    """A small dictionary; a value is there until its moment (ms) has passed, that moment included."""
+    """A small dictionary; a value is there up to and including its moment (ms)."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[int, Value]] = {}
@@ -34,7 +34,7 @@ class Expiring(Generic[Value]):
         return None if kept is None else kept[1]
 
     def forget(self, now_ms: int) -> None:
-        """Drop what has expired."""
+        """Drops expired values."""
         while self._ends and self._ends[0][0] < now_ms:
             _, key = heapq.heappop(self._ends)
             # A value put again lives on until its newer moment.

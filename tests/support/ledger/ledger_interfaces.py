@@ -1,4 +1,4 @@
-"""What the Redis ledger and its model have in common: the service's side and the caller's side."""
+"""The common interface of the Redis ledger and its model: the service's side and the caller's side."""
 
 from __future__ import annotations
 

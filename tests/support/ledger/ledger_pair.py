@@ -1,4 +1,4 @@
-"""The scripts and their model side by side: every call goes to both, and both have to answer alike."""
+"""The scripts and their model side by side: every call goes to both, and both must return the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Outcome = TypeVar("Outcome")
 
 
 class LedgerPair:
-    """`scripts` are the constants of the scripts, where they are not those of the model."""
+    """`scripts` are the constants of the scripts, if they differ from those of the model."""
 
     def __init__(
         self,
@@ -34,19 +34,19 @@ class LedgerPair:
         self.promises = Promises(constants)
 
     def both(self, call: Callable[[SteppedLedger], Outcome]) -> Outcome:
-        """Call both and return their answer, which has to be the same."""
+        """Calls both and returns their answer, which must be the same."""
         real, model = call(self.real), call(self.model)
         assert real == model
         return model
 
     def check(self, *, is_swept: bool) -> None:
-        """Both look alike, and the promises of the ledger hold.  `is_swept`: a sweeper was alive all the time."""
+        """Checks that both have the same state and that the ledger's promises hold.  `is_swept`: a sweeper was always alive."""
         view = self.real.view()
         assert view == self.model.view()
         self.promises.hold(view, self.model.now_ms(), is_swept=is_swept)
 
     def pick(self, nth: int, *, state: str | None = None) -> str:
-        """A request in this state if there is one; else a request in flight, one that has ended, or an unknown one."""
+        """Returns a request in this state if there is one, else one that is in flight, ended or unknown."""
         entries = self.model.view().entries
         choice = sorted(request_id for request_id, entry in entries.items() if entry.state == state)
         if not choice:
@@ -90,6 +90,7 @@ class LedgerPair:
                 message(f"part {request_id} {name} 1"),
                 plan.hedge_ms,
                 name in plan.decisive,
+                plan.lease_ms,
             )
             for name in sorted(plan.branches)
         ]
@@ -186,6 +187,6 @@ class LedgerPair:
             self.both(lambda stepped, ms=step_ms: stepped.step(ms))  # type: ignore[misc]
 
     def ended(self, view: View) -> set[str]:
-        """The ids whose last request has ended."""
+        """Returns the ids whose last request has ended."""
         is_of = self.promises.is_of
         return {one for fields in view.outbox if is_of(one := fields[b"id"].decode(), fields)}

@@ -28,6 +28,7 @@ class Planned:
     is_lean: bool
     hedge_ms: int | None = None
     decisive: frozenset[str] = frozenset()
+    lease_ms: int = 0
 
 
 PLANS = st.builds(
@@ -38,6 +39,7 @@ PLANS = st.builds(
     flight=st.sampled_from((FLIGHT + "x", FLIGHT + "x", FLIGHT + "y", None)),
     is_lean=st.booleans(),
     hedge_ms=st.sampled_from((None, None, 30, 100, 400)),
+    lease_ms=st.sampled_from((0, 0, 40, 150, 400)),
     decisive=st.sampled_from((frozenset(), frozenset(), frozenset({"vector"}), frozenset(BRANCHES))),
 )
 
@@ -47,7 +49,7 @@ def a_request(request_id: str, timeout_s: float, top_k: int = 5) -> Request:
 
 
 def reserves_ms(timeout_ms: int) -> tuple[int, int]:
-    """A planner's (finish, fusion) reserves."""
+    """Returns a planner's (finish, fusion) reserves."""
     finish_ms = min(60, timeout_ms // 5)
     return finish_ms, finish_ms + min(100, timeout_ms * 2 // 5)
 

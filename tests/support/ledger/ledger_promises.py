@@ -1,4 +1,4 @@
-"""What the ledger promises after every step, checked against what the test remembers of the steps before."""
+"""The promises of the ledger after every step, checked against the steps that the test remembers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.ledger.stepped_ledgers import View
 
 NUMBERS = re.compile(
     rb"accepted_at|deadline|answer_ttl|(retrieve|fuse)_sent|left|join_at|(finish|fusion)_reserve|fusing_until"
-    rb"|(limit|resend|resent|started|hedge|hedged|failed|decisive):.*"
+    rb"|(limit|resend|resent|started|hedge|hedged|lease|failed|decisive):.*"
 )
 
 
@@ -39,20 +39,20 @@ class Promises:
         self.followed: Counter[str] = Counter()
 
     def expect(self, request_id: str, accepted: Accepted) -> None:
-        """A request was accepted, so it ends once."""
+        """Notes that a request was accepted, so that it must end once."""
         self.accepted[request_id] = accepted
         self.ends_due[request_id] += 1
         self.forget(request_id)
 
     def forget(self, request_id: str) -> None:
-        """The id now stands for another request."""
+        """Notes that the id now stands for another request."""
         self.reported[request_id] = {}
         del self.followed[request_id]
         for known in [one for one in self.sent if one[0] == request_id]:
             del self.sent[known]
 
     def is_of(self, request_id: str, fields: dict[bytes, bytes]) -> bool:
-        """Whether this is the end of the request that was accepted last with this id."""
+        """Returns whether this is the end of the request that was accepted last with this id."""
         known = self.accepted.get(request_id)
         if known is None or fields[b"by"] == b"admission":
             return False
@@ -69,7 +69,7 @@ class Promises:
             self._no_end_comes_late(view, now_ms)
 
     def count(self, action: Action) -> None:
-        """Count a due action; no message is sent more often than it may be."""
+        """Counts a due action, and checks that no message is sent too often."""
         do = action.do.removesuffix("d") if action.do == "fused" else action.do
         self.sent[action.request_id, do, action.branch] += 1
         if do in self.most_sent:
@@ -129,5 +129,5 @@ def _reserve_ms(known: Accepted) -> int:
 
 
 def _says_the_same(kept: bytes, reported: bytes) -> bool:
-    """An entry leaves out what an answer found where many entries wait for the audit."""
+    """Returns whether an outbox entry has the reported envelope; it lacks the candidates while many entries wait."""
     return kept == reported or (b'"left_out":true' in kept and b'"status":"ok"' in reported)

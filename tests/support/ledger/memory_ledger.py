@@ -1,4 +1,4 @@
-"""The model of the ledger: what the Redis scripts do, in plain Python, for one thread."""
+"""The model of the ledger: the Redis scripts in plain Python, for one thread."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from chorale_client.words import EnvelopeStatus, Status
 from ledger.protocol import (
     Action,
     Callback,
+    End,
     Entry,
     Part,
     PlanOutcome,
@@ -78,7 +79,7 @@ class MemoryLedger:
         return now
 
     def accept(self, request: Request, *, within_s: float | None = None) -> Accepted:
-        """Enter the request, or refuse it; raises RequestIdConflict where its id belongs to a different one."""
+        """Enters the request, or refuses it; raises RequestIdConflict if its id belongs to a different request."""
         now, request_id, mark = self._now(), request.request_id, fingerprint(request)
         one, ended = self._requests.get(request_id), self._results.get(request_id)
         if one is not None and one.fingerprint == mark:
@@ -121,19 +122,19 @@ class MemoryLedger:
         )
 
     def result(self, request_id: str) -> bytes | None:
-        """Celery's result document of an ended request, while it is kept."""
+        """Returns Celery's result document of an ended request, until it expires."""
         self._now()
         ended = self._results.get(request_id)
         return ended and ended[1]
 
     def state(self, request_id: str) -> str | None:
-        """The ledger's word for a request in flight; None where it has none."""
+        """Returns the state of a request in flight, or None."""
         self._now()
         one = self._requests.get(request_id)
         return None if one is None else one.state
 
     def finish_failed(self, request: Request, accepted_at_ms: int) -> bytes:
-        """End a request that nobody ended, also without its entry; returns the result, whoever wrote it."""
+        """Ends a request that nobody ended, even without its entry; returns the result, whoever wrote it."""
         now, request_id = self._now(), request.request_id
         if self._results.get(request_id) is None:
             one = self._requests.get(request_id) or self._new(request, accepted_at_ms=accepted_at_ms)
@@ -143,7 +144,7 @@ class MemoryLedger:
         return self._results[request_id][1]
 
     def cancel(self, request_id: str) -> bytes | None:
-        """End a request as `cancelled`; the result it ended with, now or before, or None: nothing is known of it."""
+        """Ends a request as `cancelled`; returns the result of its end, now or before, or None for an unknown request."""
         now, one = self._now(), self._requests.get(request_id)
         if one is not None:
             tail = cancelled_tail(one.questions)
@@ -191,7 +192,7 @@ class MemoryLedger:
         return "planned"
 
     def _follows(self, request_id: str, one: RequestInFlight, flight: str) -> bool:
-        """Follow the flight's leader, if there is one that is not to end later."""
+        """Follows the flight's leader, if there is one that ends no later than this request."""
         leader_id = self._flights.get(flight)
         leader = self._requests.get(leader_id) if leader_id and leader_id != request_id else None
         # An id that was lost and accepted again need not lead what it led before.
@@ -259,6 +260,13 @@ class MemoryLedger:
         self._release_followers(one, tail, is_complete=is_complete, now=now)
         return now - one.accepted_at_ms
 
+    def finish_all(self, ends: Sequence[End], *, by: str) -> list[tuple[int | None, list[bytes]]]:
+        """The model has no breakers."""
+        return [
+            (self.finish(end.request_id, by=by, tail=end.tail, is_complete=end.is_complete), [])
+            for end in ends
+        ]
+
     def _end(self, request_id: str, one: RequestInFlight, by: str, tail: str, now: int) -> None:
         self._requests.pop(request_id)
         self._moments.pop(request_id, None)
@@ -282,9 +290,9 @@ class MemoryLedger:
         now: int,
         is_cancelled: bool = False,
     ) -> None:
-        """The same answer where it is whole or where under half the time is left; the others are planned anew.
+        """Gives followers the answer if it is complete or if they have less than half their time; others are planned anew.
 
-        Where the leader was cancelled, all are.
+        If the leader was cancelled, all followers are planned anew.
         """
         for request_id in leader.followers:
             one = self._requests.get(request_id)

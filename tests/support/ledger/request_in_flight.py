@@ -19,12 +19,13 @@ class PartInFlight:
     resend_at_ms: int
     hedge_at_ms: int | None = None
     is_decisive: bool = False
+    lease_ms: int = 0
     resent: int = 0
     is_hedged: bool = False
     started_at_ms: int | None = None
     status: str | None = None
     failed_attempt: int | None = None
-    """Which attempt failed while the other is out."""
+    """The attempt that failed while the other one is out."""
     envelope: bytes = b""
 
     @classmethod
@@ -37,19 +38,26 @@ class PartInFlight:
             now_ms + part.resend_after_ms,
             now_ms + hedge_ms if hedge_ms is not None and is_worth_it else None,
             part.is_decisive,
+            part.lease_ms,
         )
 
     @property
     def first_moment_ms(self) -> int:
-        """When a sweeper first has to look at it."""
+        """Returns the moment at which a sweeper first looks at the request."""
         return self.resend_at_ms if self.hedge_at_ms is None else min(self.resend_at_ms, self.hedge_at_ms)
 
     @property
-    def is_untouched(self) -> bool:
-        return self.status is None and self.started_at_ms is None
+    def may_be_lost(self) -> bool:
+        """Nobody has started it, or the worker that did may have died."""
+        return self.status is None and (self.started_at_ms is None or self.lease_ms > 0)
+
+    @property
+    def next_resend_ms(self) -> int:
+        lease_over_ms = 0 if self.started_at_ms is None else self.started_at_ms + self.lease_ms
+        return max(self.resend_at_ms, lease_over_ms)
 
     def take(self, envelope: Envelope) -> ReportOutcome:
-        """Keep what a branch says, if it says something new; `counted` is for the first time that counts."""
+        """Keeps a branch's report if it is new; returns `counted` for the first one that counts."""
         status, known = str(envelope.status), self.status
         if known is not None and (known != EnvelopeStatus.FAILED or status == EnvelopeStatus.FAILED):
             return "duplicate"
@@ -79,7 +87,7 @@ class RequestInFlight:
     plan: bytes | None = None
     parts: dict[str, PartInFlight] = field(default_factory=dict)
     decided_by: str | None = None
-    """The branch whose failure ended the waiting."""
+    """The branch whose failure decided the request."""
     callback: Callback | None = None
     join_at_ms: int = 0
     fusing_until_ms: int = 0
@@ -94,7 +102,7 @@ class RequestInFlight:
 
     @property
     def end_at_ms(self) -> int:
-        """When the sweeper ends it; before the plan knows better, the reserve follows from the time limit."""
+        """Returns the moment at which the sweeper ends the request; before the plan, the reserve follows from the time limit."""
         if self.finish_reserve_ms is not None:
             return self.deadline_ms - self.finish_reserve_ms
         share_ms = (self.deadline_ms - self.accepted_at_ms) * self.constants.finish_reserve_percent // 100
@@ -102,7 +110,7 @@ class RequestInFlight:
 
     @property
     def left(self) -> int:
-        """How many branches are still waited for."""
+        """Returns the number of branches that the request waits for."""
         return 0 if self.decided_by else sum(part.status is None for part in self.parts.values())
 
     @property
@@ -110,7 +118,7 @@ class RequestInFlight:
         return {name: part.envelope for name, part in self.parts.items() if part.envelope}
 
     def open_part(self, branch: str) -> PartInFlight | None:
-        """The part, if somebody waits for it."""
+        """Returns the part, if the request waits for it."""
         return self.parts.get(branch) if self.state == "planned" and self.decided_by is None else None
 
     def may_join(self, now_ms: int) -> bool:
@@ -145,7 +153,7 @@ class RequestInFlight:
     def outbox_fields(
         self, request_id: str, answer: str, by: str, now_ms: int, *, is_filling: bool
     ) -> dict[bytes, bytes]:
-        """What the audit is told of the end; without candidates where much waits for it already."""
+        """Returns the fields for the audit, without candidates if many entries wait for the audit already."""
         said = {
             "id": request_id,
             "accepted_at": str(self.accepted_at_ms),

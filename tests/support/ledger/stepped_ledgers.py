@@ -75,41 +75,41 @@ class SteppedLedger(Protocol):
     def now_ms(self) -> int: ...
 
     def step(self, ms: int) -> None:
-        """Time passes, and expired values are gone."""
+        """Moves the clock and removes expired values."""
         ...
 
     def queue(self, name: str) -> list[bytes]:
-        """The messages that wait, the newest first."""
+        """Returns the waiting messages, the newest first."""
         ...
 
     def push(self, name: str, message: bytes) -> None: ...
 
     def take(self, name: str) -> bytes | None:
-        """The message that waited longest."""
+        """Takes the message that waited longest."""
         ...
 
     def drop(self, *names: str) -> None:
-        """These queues lose their messages."""
+        """Deletes the messages of these queues."""
         ...
 
     def lose(self, request_id: str) -> None:
-        """The entry is gone, and nothing else."""
+        """Deletes only the entry of the request."""
         ...
 
     def overload(self, retry_after_ms: int | None) -> None:
-        """New requests are refused from now on; None: no longer."""
+        """Refuses new requests from now on; None ends the refusing."""
         ...
 
     def bound_outbox(self, entries: int) -> None:
-        """Set the limit of the outbox."""
+        """Sets the limit of the outbox."""
         ...
 
     def take_outbox(self) -> None:
-        """The audit takes the entry that waited longest."""
+        """Takes the entry that waited longest, as the audit does."""
         ...
 
     def only_counted(self) -> int:
-        """Number of requests that were refused because the outbox was full."""
+        """Returns the number of requests that were refused because the outbox was full."""
         ...
 
     def moments(self) -> dict[str, float]: ...
@@ -183,7 +183,7 @@ class SteppedMemory:
 
 
 class SteppedRedis:
-    """On an empty Redis."""
+    """A Redis ledger with a stepped clock, on an empty Redis."""
 
     def __init__(self, client: Redis, constants: ProtocolConstants = PROTOCOL) -> None:
         self.client = client
@@ -249,7 +249,7 @@ class SteppedRedis:
         ]
 
     def view(self) -> View:
-        """In two trips, since it is asked for often."""
+        """Reads the whole state in two round trips, because tests read it often."""
         keys = {key.decode() for key in cast("list[bytes]", self.client.keys("*"))} - {NOW, EXPIRIES}
         hashes, results, flights, queues = (
             sorted(key for key in keys if key.startswith(prefix))

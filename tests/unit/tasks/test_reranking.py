@@ -181,7 +181,7 @@ def test_time_counts_from_the_moment_the_join_was_asked_for(
     ledger.report(REQUEST.request_id, "bm25", answered("bm25", hit("d0")))
     entry = ledger.join(REQUEST.request_id)
     assert entry is not None
-    assert end_joined(resources, entry, by=FUSION_WORKER, joined_s=time.monotonic() - since_s)
+    assert end_joined(resources, [entry], by=FUSION_WORKER, joined_s=time.monotonic() - since_s)
     result = from_json(ledger.result(REQUEST.request_id) or b"")["result"]
     assert [one["reason"] for one in result["degraded"] if one["where"] == "rerank"] == [reason]
 

@@ -1,0 +1,54 @@
+-- Takes messages that wait in the queues, and makes the first step of each: a branch starts, a fusion joins.
+-- calls  start, join
+-- KEYS  queues
+-- ARGV  the queue, task and id of the message that the worker already has; then for each queue, how many to take
+-- ->    {queue, message or '' for the one that the worker already has, answer}...
+--       answer: of `start` or `join`; {} if nobody waits for the branch; false if the message is for neither
+local out = {}
+
+local function step(task, id)
+  if task == 'chorale.fuse' then return { id = id } end
+  local request, branch = string.match(id, '^([^:]+):([^:]+)')
+  if branch and string.sub(task, 1, 15) == 'chorale.search.' then return { id = request, branch = branch } end
+end
+
+local function read(message)
+  local is_json, found = pcall(cjson.decode, message)
+  local headers = is_json and type(found) == 'table' and found.headers
+  if type(headers) ~= 'table' or type(headers.task) ~= 'string' or type(headers.id) ~= 'string' then return nil end
+  -- Celery waits until the one, and drops the message after the other.
+  if type(headers.eta) == 'string' or type(headers.expires) == 'string' then return nil end
+  return step(headers.task, headers.id)
+end
+
+-- A part that was sent again may be the one that ended its worker.  It runs alone, and costs no other part.
+local function runs_alone(one)
+  return one and one.branch and redis.call('HEXISTS', ENTRY .. one.id, 'resent:' .. one.branch) == 1
+end
+
+local function take(queue, message, one)
+  local answer = false
+  if one and one.branch then
+    answer = start({ ENTRY .. one.id }, { one.branch }) or {}
+  elseif one then
+    answer = join({ ENTRY .. one.id, MOMENTS }, { one.id, '' })
+  end
+  out[#out + 1] = { queue, message, answer }
+end
+
+local first = ARGV[2] ~= '' and step(ARGV[2], ARGV[3])
+take(ARGV[1], '', first)
+if runs_alone(first) then return out end
+for i, queue in ipairs(KEYS) do
+  for _ = 1, ARGV[3 + i] do
+    local message = redis.call('RPOP', queue)
+    if not message then break end
+    local one = read(message)
+    if runs_alone(one) then
+      redis.call('RPUSH', queue, message)
+      return out
+    end
+    take(queue, message, one)
+  end
+end
+return out
