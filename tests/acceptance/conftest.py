@@ -1,4 +1,4 @@
-"""One running pipeline for everything that is asked from outside; its workers send what Flower watches."""
+"""One running pipeline for all tests from outside; its workers send the task events that Flower watches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.servers.redis_server import RedisServer, free_port
 
 @pytest.fixture(scope="package")
 def pipeline() -> Iterator[RunningPipeline]:
-    """It answers on its socket (`server.url`) and, as other machines would find it, on `server.tcp_url`."""
+    """Its Redis answers on a socket (`server.url`) and, as for other machines, on TCP (`server.tcp_url`)."""
     with (
         RedisServer(port=free_port()) as server,
         RunningPipeline(server, sweeper=True, environment={"CHORALE_TASK_EVENTS": "1"}) as running,

@@ -1,4 +1,4 @@
-"""What a web application installs: the client's wheel, alone in an environment of its own, asks a running pipeline."""
+"""The client's wheel, installed alone in an environment as a web application does, asks a running pipeline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUESTION = "Who pays for repairs?"
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
-    """The output of a command that finds nothing of this checkout; it must succeed."""
+    """Returns the output of a command that cannot import this checkout; the command must succeed."""
     # An address of an index or a certificate that pip needs stays.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     found = subprocess.run(
@@ -39,7 +39,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
 
 
 def needed(lines: Iterable[str], found: set[str]) -> set[str]:
-    """`found`, grown by the packages that these requirements name, and by what those need on this machine."""
+    """Returns `found` with the packages of these requirements, and the packages that those need on this machine."""
     for requirement in map(Requirement, lines):
         package = canonicalize_name(requirement.name)
         if package in found and not requirement.extras:
@@ -55,7 +55,7 @@ def applies(line: str, extras: Iterable[str] = ()) -> bool:
 
 
 def locked(packages: set[str]) -> str:
-    """Their part of the service's lock, with hashes."""
+    """The part of the service's lock that has these packages, with hashes."""
     lock = (ROOT / "requirements" / "base.txt").read_text(encoding="utf-8")
     parts = re.split(r"\n(?=[a-z])", lock)
     chosen = [part for part in parts if re.split(r"[\[=]", part)[0] in packages]
@@ -65,7 +65,7 @@ def locked(packages: set[str]) -> str:
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of a new environment that holds the wheel and what it needs."""
+    """The interpreter of a new environment with the wheel and its requirements."""
     folder = tmp_path_factory.mktemp("application")
     # From a copy, so that no build folder is left beside the sources.
     left_out = shutil.ignore_patterns("build", "dist", "*.egg-info", "__pycache__")
@@ -89,7 +89,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(python: Path, code: str, pipeline: RunningPipeline) -> dict[str, Any]:
-    """What the program printed as JSON; it runs in an empty folder."""
+    """Runs the program in an empty folder; returns the JSON that it printed."""
     found = run(
         python,
         "-I",

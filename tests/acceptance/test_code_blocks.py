@@ -1,4 +1,4 @@
-"""The Python of README and docs, run against a pipeline."""
+"""The Python blocks of README and docs run against a pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`chorale demo` as a person starts it: on a terminal, once to its end, and ended in every rude way."""
+"""`chorale demo` runs on a terminal: once to its end, and then killed, interrupted, and with its terminal closed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
-    """`chorale demo` on a terminal of 100 columns; `folder` is where it puts what is temporary."""
+    """`chorale demo` on a terminal of 100 columns; `folder` is its folder for temporary files."""
 
     def __init__(self, folder: Path) -> None:
         self._master, slave = pty.openpty()
@@ -47,7 +47,7 @@ class Terminal:
         self.shown = ""
 
     def read_until(self, end: str | None) -> None:
-        """Until `end` was shown; with None, until the terminal is left."""
+        """Reads until `end` was shown; with None, until the process has closed the terminal."""
         while end is None or end not in self.shown:
             try:
                 part = os.read(self._master, 65_536)
@@ -67,7 +67,7 @@ class Terminal:
             self._master = -1
 
     def children(self) -> list[psutil.Process]:
-        """All of them, once they run."""
+        """Waits until all children of the demo run, and returns them."""
         until = time.monotonic() + LIMIT_S
         while len(found := psutil.Process(self.process.pid).children(recursive=True)) < CHILDREN:
             assert self.process.poll() is None, "it ended"
@@ -77,7 +77,7 @@ class Terminal:
 
 
 def _take_terminal() -> None:
-    """As a login does: the terminal is the process's own, and no signal is ignored."""
+    """Makes the terminal the process's own, as a login does; no signal is ignored."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

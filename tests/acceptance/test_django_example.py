@@ -1,4 +1,4 @@
-"""examples/django, run with a real Django: what is saved is found, and what was rolled back or deleted is not."""
+"""examples/django with a real Django: a saved article is found, a rolled back or deleted one is not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_article_is_found_after_it_is_saved_and_not_after_it_is_deleted(envir
 def test_a_rolled_back_article_is_never_handed_in_and_a_changed_one_is_replaced(
     environ: dict[str, str],
 ) -> None:
-    """One worker indexes in order: when the later article is found, an earlier one would be, too."""
+    """One worker indexes in order: when it has indexed the later article, it has indexed an earlier one, too."""
     done = run(
         "-c",
         BEGIN

@@ -1,4 +1,4 @@
-"""The examples, run as their readers would run them: outside this folder, against a running pipeline."""
+"""The examples run as a reader would run them: outside this folder, against a running pipeline."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Flower:
     address: str
 
     def get(self, path: str, *, login: str | None = LOGIN) -> tuple[int, str]:
-        """Status and body; status 0 while nobody answers."""
+        """Returns status and body; the status is 0 while no server answers."""
         request = urllib.request.Request(self.address + path)
         if login:
             request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
@@ -78,18 +78,18 @@ def flower(pipeline: RunningPipeline) -> Iterator[Flower]:
 
 
 def value_of(page: str, field: str) -> str:
-    """The cell beside `field` on a task's page; empty if there is none."""
+    """Returns the cell beside `field` on a task's page, or '' if there is no such cell."""
     found = re.search(rf"<dt>{field}</dt>\s*<dd[^>]*>(.*?)</dd>", page, re.DOTALL)
     return found.group(1) if found else ""
 
 
 def tasks_in(cell: str) -> list[str]:
-    """The ids of the tasks that a cell links to."""
+    """Returns the ids of the tasks that a cell links to."""
     return [unquote(found) for found in re.findall(r'href="/task/([^"]+)"', cell)]
 
 
 def page_when(flower: Flower, task_id: str, field: str, count: int) -> str:
-    """A task's page, once `field` links to so many tasks: events come a little after the answer."""
+    """Waits until `field` of a task's page links to so many tasks (events come after the answer); returns the page."""
     until = time.monotonic() + LIMIT_S
     while True:
         status, page = flower.get(f"/task/{task_id}")

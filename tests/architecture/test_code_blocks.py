@@ -31,7 +31,7 @@ NOT_SETTINGS = {"CHORALE_FILES", "CHORALE_MEMORY"}
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """Where it stands, and the words after `chorale`, of each such line in a shell block."""
+    """Returns the place and the words after `chorale` of each line in a shell block that calls `chorale`."""
     for block in code_blocks("sh"):
         for line in block.code.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
@@ -99,7 +99,7 @@ def test_a_command_that_is_mentioned_exists_with_its_options(mention: str) -> No
 
 
 PIPELINES = [block for block in code_blocks("toml") if not block.page.startswith("examples/")]
-"""What the example names comes from its package."""
+"""The pipelines of the pages.  The stores and kinds of examples/ come from a package, so they are left out."""
 
 
 @pytest.mark.parametrize("block", code_blocks("toml"), ids=str)

@@ -1,4 +1,4 @@
-"""docker-compose.yml and Dockerfile, read: no container engine is needed to see that they start what there is."""
+"""The tests read docker-compose.yml and Dockerfile, without a container engine."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ ENGINES = {
     "weaviate": "semitechnologies/weaviate",
     "postgresql": "postgres",
 }
-"""The image of each, without its version."""
+"""The image of each engine, without its version."""
 OURS = {name: service for name, service in SERVICES.items() if name not in ENGINES}
 ONCE = {"redis-acl", "chorale"}
-"""They do one thing and end."""
+"""Services that do one thing and end."""
 LASTING = {name: service for name, service in SERVICES.items() if name not in ONCE}
 BEATING = sorted(OURS.keys() - ONCE - {"flower"})
 PIPELINE = load_pipeline(ROOT / "config" / "clustered.toml")
@@ -44,7 +44,7 @@ def words(service: dict[str, Any]) -> list[str]:
 
 
 def filled(text: str, **dotenv: str) -> str:
-    """As compose does with `${NAME}`, `${NAME:-default}` and `${NAME:?complaint}`."""
+    """Replaces `${NAME}`, `${NAME:-default}` and `${NAME:?complaint}` as compose does."""
     return re.sub(
         r"\$\{([A-Z_]+)(?::-([^}]*)|:\?[^}]*)?\}", lambda found: dotenv.get(found[1]) or found[2] or "", text
     )
@@ -52,7 +52,7 @@ def filled(text: str, **dotenv: str) -> str:
 
 @cache
 def help_of(command: str) -> str:
-    """The help text of one command of ours; fails where there is none."""
+    """Returns the help text of one of our commands; fails if there is no such command."""
     found = subprocess.run(
         [sys.executable, "-m", "cli", command, "--help"],
         cwd=ROOT,
@@ -321,7 +321,7 @@ def test_the_image_has_every_module_of_ours_that_its_programs_import() -> None:
 
 
 def imported_by(folder: str) -> set[str]:
-    """The first word of every module that code in this folder imports."""
+    """Returns the top-level name of every module that code in this folder imports."""
     trees = [ast.parse(file.read_text(encoding="utf-8")) for file in (ROOT / folder).rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     names = [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]

@@ -31,7 +31,7 @@ def test_every_promise_names_a_test_that_exists() -> None:
 
 
 def exists(test: str) -> bool:
-    """Whether the file of a node id, such as `tests/a.py::TestB::test_c[d]`, or a suite that its class inherits, has it."""
+    """Returns whether the test of a node id (`tests/a.py::TestB::test_c[d]`) is in its file or in an inherited suite."""
     file, *_, name = test.partition("[")[0].split("::")
     path = ROOT / file
     if not path.is_file():

@@ -31,10 +31,10 @@ NAMESPACE = "search"
 OTHERS = {"chorale-sweeper", "chorale-flower", "chorale-queue-figures"}
 INDEX = "chorale-index"
 HF_HOME = "/var/lib/chorale/models"
-"""As the Dockerfile has it."""
+"""The value in the Dockerfile."""
 
 VERSIONS = (kubernetes_validate.utils.all_versions()[0], kubernetes_validate.latest_version())
-"""Of Kubernetes, the oldest and the newest whose schemas are here."""
+"""The oldest and the newest version of Kubernetes whose schemas are installed."""
 
 
 def named(queue: str) -> str:
@@ -91,7 +91,7 @@ def test_the_schema_refuses_an_unknown_field() -> None:
 
 
 def strict(schema: Any) -> Any:
-    """The same, which takes no field that it does not name."""
+    """Returns the schema changed so that it refuses fields that it does not name."""
     if isinstance(schema, list):
         return [strict(one) for one in schema]
     if not isinstance(schema, dict):
@@ -295,7 +295,7 @@ def test_a_deployment_selects_its_own_pods_and_probes_them(name: str) -> None:
 
 
 def asks(probe: dict[str, Any]) -> Any:
-    """What a probe does, without how often."""
+    """Returns the action of a probe, without its timing."""
     return next(value for key, value in probe.items() if key in ("exec", "httpGet", "tcpSocket"))
 
 
@@ -370,7 +370,7 @@ def test_every_pod_takes_further_secrets_and_certificates_if_they_exist(name: st
 
 
 def keys_of_the_page(file: str) -> dict[str, str]:
-    """What the page writes into that file of logins."""
+    """Returns the variables that the page writes into that file."""
     after = PAGE.partition(f"`{file}`")[2].partition("\n\n")[2].partition("\n\n")[0]
     return dict(line.split("=", 1) for line in after.splitlines() if not line.startswith("```"))
 
@@ -414,7 +414,7 @@ def test_the_secrets_are_made_by_the_commands_of_the_page(tmp_path: Path) -> Non
 
 
 def url_of(name: str, release: str = "chorale", namespace: str = NAMESPACE) -> str:
-    """Of the figures of its queue, as KEDA can ask from any namespace."""
+    """Returns the address of the figures of a queue, which KEDA can ask from any namespace."""
     return f"http://{release}-queue-figures.{namespace}.svc:9100/{QUEUES[name]}"
 
 

@@ -10,7 +10,7 @@ from tests.architecture.product import PRODUCT, ROOT
 
 LINES = 50
 DECLARATIONS = {"celery_settings", "checks"}
-"""One table each: of options with their reasons, of checks by name."""
+"""Each of these functions is one table: options with their reasons, or checks by name."""
 
 
 def long_functions(file: Path) -> Iterator[tuple[str, int]]:
@@ -25,7 +25,7 @@ def long_functions(file: Path) -> Iterator[tuple[str, int]]:
 
 
 def is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether an argument is an `Annotated[..., typer.Option(...)]`."""
+    """Returns whether an argument of the function is an `Annotated[..., typer.Option(...)]`."""
     arguments = [*node.args.args, *node.args.kwonlyargs]
     return any("typer." in ast.unparse(one.annotation) for one in arguments if one.annotation is not None)
 

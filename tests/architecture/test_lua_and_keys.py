@@ -29,7 +29,7 @@ def product_files(suffix: str) -> list[Path]:
 
 
 def texts(file: Path) -> Iterator[str]:
-    """The string literals of a Python file that are no docstrings."""
+    """Returns the string literals of a Python file, without its docstrings."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -38,7 +38,7 @@ def texts(file: Path) -> Iterator[str]:
 
 
 def code(script: Path) -> str:
-    """A script without its comments."""
+    """Returns a script without its comments."""
     return re.sub(r"--.*", "", script.read_text(encoding="utf-8"))
 
 

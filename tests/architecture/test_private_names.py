@@ -116,7 +116,7 @@ def is_own(node: ast.Attribute) -> bool:
 
 
 def own_names(file: Path) -> set[str]:
-    """Returns the private names that the classes of this file define themselves."""
+    """Returns the private names that the classes of this file define, without those that they override."""
     nodes = list(ast.walk(tree(file)))
     defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     assigned = {node.attr for node in private_attributes(file) if isinstance(node.ctx, ast.Store)}

@@ -1,4 +1,4 @@
-"""The frame: locks, Makefile, pages and their links."""
+"""Locks, Makefile, pages and their links."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENUMS = [
 
 
 def pinned(lock: Path) -> dict[str, set[str]]:
-    """Versions by package; a universal lock may hold one for each Python."""
+    """Returns versions by package; a universal lock may hold one version for each Python."""
     versions: dict[str, set[str]] = {}
     for name, version in re.findall(
         r"^([a-z0-9._-]+)(?:\[[^]]+\])?==(\S+)", lock.read_text("utf-8"), re.MULTILINE
@@ -127,7 +127,7 @@ def test_the_part_of_a_page_that_a_link_names_exists(page: Path) -> None:
 
 
 def headings(page: str) -> set[str]:
-    """As links name them."""
+    """Returns the headings in the form that links use."""
     found = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 

@@ -1,4 +1,4 @@
-"""A kind or a method is one file: whatever stands in its folder can be declared, and is of the class that packages use."""
+"""Each file in a folder of kinds or methods declares one, of the class that packages from outside use too."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_tables_of_built_in_kinds_cannot_be_changed() -> None:
 
 
 def test_the_tables_import_no_module_that_only_a_search_needs() -> None:
-    """Commands read them: each of these takes .1 to .8 s to import."""
+    """Commands read the tables, and each of these modules takes 0.1 to 0.8 s to import."""
     heavy = {"numpy", "tantivy", "onnxruntime", "sqlalchemy", "elasticsearch", "weaviate", "httpx", "openai"}
     program = f"import sys, assembly.pipeline; print(*{heavy!r} & sys.modules.keys())"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""One pipeline with a branch for every way to fail, for the tests that leave it whole."""
+"""One pipeline with a branch for every way to fail, for tests that kill no process of it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def faulty_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
 
 @pytest.fixture
 def faulty(faulty_pipeline: RunningPipeline) -> Iterator[RunningPipeline]:
-    """The pipeline; afterwards every process still lives, and the next request is whole."""
+    """Yields the pipeline; checks afterwards that every process lives and the next request is complete."""
     yield faulty_pipeline
     assert [name for name, process in faulty_pipeline.processes.items() if process.poll() is not None] == []
     answer = faulty_pipeline.client().retrieve("bread", branches=["bm25"], cache="bypass", timeout_s=10)
@@ -49,7 +49,7 @@ def faulty(faulty_pipeline: RunningPipeline) -> Iterator[RunningPipeline]:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[RunningPipeline]:
-    """One that tests kill and hang, with a failpoint at each place."""
+    """A pipeline whose processes tests kill and hang, with a failpoint at each place."""
     with (
         RedisServer() as server,
         RunningPipeline(
@@ -66,7 +66,7 @@ def running() -> Iterator[RunningPipeline]:
 
 @pytest.fixture
 def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
-    """The pipeline; whoever was killed or hung is back afterwards, and the next request is whole."""
+    """Yields the pipeline; brings back killed and hung processes afterwards, and checks that the next request is complete."""
     yield running
     failpoints.disarm(running.redis)
     running.revive()

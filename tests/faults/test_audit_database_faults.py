@@ -1,4 +1,4 @@
-"""The audit database cannot be written: answers are what they are, and every row is written once when it can."""
+"""While the audit database cannot be written, answers stay the same; later every row is written once."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ if os.environ.get({PROCESS!r}) == "sweeper":
             connection.execute(orders.read_text())
     event.listen(pool.Pool, "checkout", obey)
 """
-"""The drainer's connections obey the pragma in a file of this name: what a disk does to them, they know by no other way."""
+"""The drainer's connections obey the pragma in a file of this name, which stands for a fault of the disk."""
 
 KEPT_S = 0.5
-"""Above what a row takes to be written where nothing is wrong."""
+"""Longer than a row needs to be written without a fault."""
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def test_the_doctor_says_that_the_database_is_gone(running: RunningPipeline) -> 
 def test_a_sweeper_that_starts_while_the_database_is_locked_still_ends_requests(
     running: RunningPipeline,
 ) -> None:
-    """Its rows come when the database is free; a request that nobody fuses is ended meanwhile."""
+    """The sweeper ends a request that nobody fuses; the rows are written when the database is free."""
     running.kill("sweeper")
     with locked(running):
         running.start("sweeper")
@@ -182,7 +182,7 @@ def test_a_sweeper_that_starts_while_the_database_is_locked_still_ends_requests(
 
 
 def test_the_next_start_creates_a_database_that_was_removed(running: RunningPipeline) -> None:
-    """What ended in between is in it: rows are never written to a file that has no name any more."""
+    """The new file has the requests that ended in between: no row is written to a file that was deleted."""
     for file in running.home.glob("audit.db*"):
         file.unlink()
     answer = running.client().retrieve("ERR-4711", cache="bypass", timeout_s=10)

@@ -1,4 +1,4 @@
-"""Nonsense at every entrance: a sentence that names the field, nothing enqueued, no worker lost, nobody left waiting."""
+"""Wrong requests at every entrance: the error names the field, nothing is enqueued, no worker ends, nobody waits."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ OPTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("depth: 64 questions x an effective depth of 1000 is 64,000", "at most 20,000 are allowed"),
     ),
 }
-"""What a caller may get wrong, and what the error says of it."""
+"""Wrong options, each with words that the error must contain."""
 
 AS_JSON = {
     name: (options, said)
     for name, (options, said) in OPTIONS.items()
     if name not in ("a deep filter", "half a character")
 }
-"""Those that Celery can send at all."""
+"""The wrong options that Celery can send as JSON."""
 
 
 def enqueued(pipeline: RunningPipeline) -> tuple[object, ...]:
-    """Requests in flight, messages on the queue, and the last entry that was ever written for the audit."""
+    """Returns the number of requests in flight and of messages on the queue, and the id of the last outbox entry."""
     client = pipeline.redis
     outbox: Any = client.xinfo_stream(OUTBOX) if client.exists(OUTBOX) else {}
     in_flight = len(list(client.scan_iter(f"{ENTRY}*")))
@@ -118,7 +118,7 @@ def test_the_command_refuses_a_wrong_time_limit_and_sends_nothing(
 
 
 def ended(pipeline: RunningPipeline, request_id: str, *, limit_s: float = 10) -> Answer:
-    """As one who asks Celery for the result by its id."""
+    """Returns the answer that Celery gives for the id, after comparing it with the ledger's and with the audit."""
     found = AsyncResult(request_id, app=pipeline.app).get(timeout=limit_s)
     answer = Answer.from_wire(found)
     assert pipeline.client().answer(request_id) == answer

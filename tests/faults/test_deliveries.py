@@ -1,4 +1,4 @@
-"""A message may come twice, too early, too late, or hold what nobody reads: no user sees a difference for it."""
+"""A message that comes twice, too early or too late, or is unreadable, makes no difference to a user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BM25 = "chorale.bm25"
 
 @contextmanager
 def held_open(pipeline: RunningPipeline, branch: str) -> Iterator[Request]:
-    """A request of bm25 and `branch` that cannot be joined in here: the worker of bm25 stands still."""
+    """Yields a request of bm25 and `branch` that cannot be joined, because the worker of bm25 is paused."""
     pipeline.pause(BM25)
     try:
         request = make_request(
@@ -41,7 +41,7 @@ def held_open(pipeline: RunningPipeline, branch: str) -> Iterator[Request]:
 
 
 def deliver(pipeline: RunningPipeline, request: Request, branch: str, *, times: int = 1) -> None:
-    """The part's message once more, as it was published."""
+    """Delivers the part's message once more, as it was published."""
     message = pipeline.app.fanout._part_message(request.request_id, planned(pipeline, request, branch))
     pipeline.redis.lpush(QUEUE, *[message] * times)
 
@@ -70,7 +70,7 @@ def status_of(pipeline: RunningPipeline, request: Request, branch: str) -> bytes
 
 
 def found_in(found: Seen, branch: str) -> dict[str, int]:
-    """The documents that this branch answered, with their ranks."""
+    """Returns the documents that this branch found, with their ranks."""
     return {hit.document_id: hit.branches[branch].rank for hit in found.answer.hits if branch in hit.branches}
 
 
@@ -118,7 +118,7 @@ def test_a_failure_after_an_answer_changes_nothing(faulty: RunningPipeline) -> N
 
 
 def sees_a_message_behind_it(pipeline: RunningPipeline) -> None:
-    """The faulty branches' worker has done what lay in its queue: it answers another request."""
+    """Checks that the faulty branches' worker has emptied its queue: it answers another request."""
     probe = pipeline.client().retrieve("bread", branches=["fickle"], cache="bypass", timeout_s=10)
     assert probe.status == "complete"
 

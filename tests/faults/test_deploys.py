@@ -1,4 +1,4 @@
-"""Workers are stopped and replaced while requests run: what they had begun is finished, here or by the next one."""
+"""Workers are stopped and replaced while requests run: their tasks are finished by them or by the next worker."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def pipeline() -> Iterator[RunningPipeline]:
 
 @pytest.fixture
 def hold(pipeline: RunningPipeline) -> Iterator[Callable[[str], None]]:
-    """Hold the next message that a worker of this queue begins, until `test:release` is there."""
+    """Hold the next message that a worker of this queue begins, until the key `test:release` exists."""
 
     def next_of(queue: str) -> None:
         pipeline.redis.set(f"test:hold:{queue}", 1)
@@ -76,7 +76,7 @@ def hold(pipeline: RunningPipeline) -> Iterator[Callable[[str], None]]:
 
 
 def begun(pipeline: RunningPipeline, queue: str) -> int:
-    """Wait until the worker has begun what is held; its process."""
+    """Wait until the worker has begun the held message; returns the worker's process."""
     found: Any = pipeline.redis.blpop(["test:begun"], timeout=10)
     assert found, "nothing began"
     assert int(found[1]) == pipeline.processes[queue].pid
@@ -168,7 +168,7 @@ def test_a_fusion_that_is_interrupted_is_done_by_another_worker(
 def test_the_next_worker_indexes_the_documents_of_a_worker_that_was_told_to_quit(
     pipeline: RunningPipeline, hold: Callable[[str], None]
 ) -> None:
-    """At once: not after the minute in which a broker gives up on a worker that was killed."""
+    """At once: not after the minute that the broker waits for a killed worker."""
     hold(QUEUE_INDEX)
     document = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degrees."}
     pipeline.app.send_task(
@@ -190,7 +190,7 @@ def test_the_next_worker_indexes_the_documents_of_a_worker_that_was_told_to_quit
 def test_every_worker_is_replaced_while_requests_run_and_each_request_is_complete(
     pipeline: RunningPipeline,
 ) -> None:
-    """The new ones are started beside the old ones, which are told to stop when those are ready."""
+    """The new workers start beside the old ones, which are told to stop when the new ones are ready."""
     answers, stop = [], threading.Event()
 
     def ask_all_the_time() -> None:
@@ -224,7 +224,7 @@ def test_every_worker_is_replaced_while_requests_run_and_each_request_is_complet
 
 @contextmanager
 def up(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], Redis]]:
-    """`chorale up` with an index worker alone, which interrupts what it does as soon as it is told to stop."""
+    """`chorale up` with only an index worker, which interrupts its task as soon as it is told to stop."""
     few = "retrieve=0,bm25=0,vector=0,hyde=0,fusion=0,index=1"
     environment = {"CHORALE_HOME": str(home), "CHORALE_SOFT_SHUTDOWN_S": "0", "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(

@@ -43,7 +43,7 @@ def running() -> Iterator[RunningPipeline]:
 
 @pytest.fixture
 def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
-    """The pipeline; whoever was killed is back afterwards, and the next request is whole."""
+    """Yields the pipeline; brings back killed processes afterwards, and checks that the next request is complete."""
     yield running
     running.revive()
     assert_next_is_whole(running, BOTH)

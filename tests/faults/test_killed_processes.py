@@ -1,4 +1,4 @@
-"""A process is killed at one step of a request's life: the request ends all the same, and the next one is whole."""
+"""A process is killed at one step of a request's life: the request still ends, and the next request is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model is missing, half written, or slow to load: the other branches answer, and it is taken when it is there."""
+"""A model is missing, half written, or slow to load: the other branches answer, and the model is loaded later."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipelin
 
 @pytest.fixture
 def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
-    """The pipeline; afterwards every worker has its model by itself, and finds what it found before."""
+    """Yields the pipeline; checks afterwards that every worker loads its model by itself and finds the same documents."""
     expected = order_by(running, ["bm25", "vector"], QUESTION)
     yield running
     running.wait_ready()
@@ -109,7 +109,7 @@ def no_tokenizer(folder: Path) -> None:
 
 
 def mend(folder: Path) -> None:
-    """What a copy that goes on to its end leaves."""
+    """Completes a model folder, as a copy that is finished does."""
     away = folder.with_name("away")
     if away.exists():
         away.rename(folder)
@@ -159,7 +159,7 @@ def test_a_worker_that_starts_without_its_model_says_so_and_loads_the_model_once
 
 
 def test_a_planner_without_the_model_plans_requests(whole: RunningPipeline) -> None:
-    """Its mark is part of what an answer is cached by: without it nothing is cached."""
+    """The model's fingerprint is part of the cache key: without it no answer is cached."""
     expected = order_by(whole, ["bm25", "vector"], QUESTION)
     no_folder(model(whole))
     try:

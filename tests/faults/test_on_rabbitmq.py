@@ -1,4 +1,4 @@
-"""With RabbitMQ in between, where Celery's own chord is published: the same faults, the same answers."""
+"""With RabbitMQ, where Celery's own chord is published, the same faults lead to the same answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DIFFERENT = (
     "not_counted",
     "failing_chord",
 )
-"""The kinds whose messages Celery treats in another way where a broker keeps what is not acknowledged."""
+"""The kinds whose messages Celery treats differently if the broker keeps unacknowledged messages."""
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def faulty(broker: tuple[RunningPipeline, Connection]) -> Iterator[RunningPipeli
 
 
 def waiting(connection: Connection, queue: str) -> int:
-    """Messages that no worker has taken; none where nobody has declared the queue yet."""
+    """Returns the number of messages that no worker has taken; 0 if the queue is not declared yet."""
     with connection.channel() as channel:
         try:
             return int(channel.queue_declare(queue, passive=True).message_count)
@@ -113,7 +113,7 @@ def test_a_branch_that_answers_at_its_second_attempt_costs_nothing(faulty: Runni
 def test_a_branch_whose_messages_the_broker_drops_is_named(
     faulty: RunningPipeline, broker: tuple[RunningPipeline, Connection]
 ) -> None:
-    """As by a time to live on the queue: nobody is told of a message that expired."""
+    """A TTL on the queue drops messages like this: nobody is told of an expired message."""
     healthy = order_by(faulty, ["bm25"])
     request = make_request("ERR-4711", branches=["bm25", "unserved"], timeout_s=1.5, cache="bypass")
     submit(faulty.resources, faulty.app.fanout, request)
@@ -131,7 +131,7 @@ def test_a_branch_whose_messages_the_broker_drops_is_named(
 def test_a_branch_whose_messages_expire_in_the_queue_is_named(
     faulty: RunningPipeline, broker: tuple[RunningPipeline, Connection]
 ) -> None:
-    """Celery's `expires` is a time to live that RabbitMQ keeps; it tells nobody what it dropped."""
+    """RabbitMQ treats Celery's `expires` as a TTL, and tells nobody which message it dropped."""
     healthy = order_by(faulty, ["bm25"])
     asked = asking(faulty, branches=["bm25", "perishable"], timeout_s=2)
     until(lambda: waiting(broker[1], HELD_QUEUE) == 1)
@@ -163,7 +163,7 @@ def test_a_branch_whose_message_expired_in_the_queue_is_asked_again(
 
 @pytest.fixture
 def hedging(faulty: RunningPipeline) -> Iterator[RunningPipeline]:
-    """The pipeline with two workers for the branch `held`, which always answered within 200 ms so far."""
+    """Yields the pipeline with two workers for the branch `held`, which has always answered within 200 ms."""
     workers = ["first", "second"]
     for name in workers:
         faulty.start(name, queue=HELD_QUEUE)

@@ -1,4 +1,4 @@
-"""The network between callers, workers and Redis is cut, slow or silent: no caller blocks, and workers come back."""
+"""The network between callers, workers and Redis is cut, slow or silent: no caller blocks, and workers reconnect."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def server() -> Iterator[RedisServer]:
 
 @pytest.fixture(scope="module")
 def network(server: RedisServer) -> Iterator[TcpProxy]:
-    """Between the workers and Redis."""
+    """The network between the workers and Redis."""
     with TcpProxy(str(server.socket_path)) as proxy:
         yield proxy
 
 
 @pytest.fixture
 def line(server: RedisServer) -> Iterator[TcpProxy]:
-    """Between one caller and Redis."""
+    """The network between one caller and Redis."""
     with TcpProxy(str(server.socket_path)) as proxy:
         yield proxy
 
@@ -57,7 +57,7 @@ def running(server: RedisServer, network: TcpProxy) -> Iterator[RunningPipeline]
 
 @pytest.fixture
 def whole(running: RunningPipeline, network: TcpProxy) -> Iterator[RunningPipeline]:
-    """The pipeline; afterwards every worker is back by itself, and the next request is whole."""
+    """Yields the pipeline; checks afterwards that every worker reconnects by itself and the next request is complete."""
     yield running
     network.delay_s, network.is_refusing = 0.0, False
     network.flow()
@@ -113,7 +113,7 @@ def test_a_caller_whose_connection_was_cut_between_two_requests_notices_nothing(
 def test_a_caller_whose_connection_falls_silent_gets_an_error_within_its_time_limit(
     whole: RunningPipeline, line: TcpProxy
 ) -> None:
-    """The request itself ends as it would have: whoever asks over another line reads the whole answer."""
+    """The request ends as usual: a caller on another connection reads the complete answer."""
     client = Chorale(line.redis_url)
     client.retrieve("bread", cache="bypass", timeout_s=10)
     whole.pause("chorale.vector")
@@ -143,7 +143,7 @@ def test_a_caller_whose_server_never_answers_gets_an_error_within_its_time_limit
 
 
 def test_a_broker_that_never_answers_holds_no_caller(whole: RunningPipeline, line: TcpProxy) -> None:
-    """The request is in the ledger: the sweeper sends what the caller could not."""
+    """The request is in the ledger, so the sweeper sends the message that the caller could not send."""
     line.stall()
     client = Chorale(whole.server.url, broker_url=line.redis_url)
     answer = client.retrieve("ERR-4711", cache="bypass", timeout_s=2)
@@ -164,7 +164,7 @@ def test_a_slow_network_makes_answers_later_and_no_worse(whole: RunningPipeline,
 def test_a_caller_that_takes_long_to_connect_still_gets_what_was_found(
     whole: RunningPipeline, line: TcpProxy
 ) -> None:
-    """Else it would give up before the ledger does, and end as `failed` what only one branch is late for."""
+    """Otherwise the caller would give up before the ledger does, and a request that lacks one branch would be `failed`."""
     expected = order_by(whole, ["bm25"])
     whole.pause("chorale.vector")
     line.delay_s = 0.1  # there and back for the greeting of each connection, before anything is accepted
@@ -187,7 +187,7 @@ def test_a_caller_that_takes_long_to_connect_still_gets_what_was_found(
 def test_workers_whose_connections_are_silent_beyond_the_deadline_cost_only_that_request(
     whole: RunningPipeline, network: TcpProxy
 ) -> None:
-    """Nobody but the caller is left to end it; the workers give their connections up and make new ones."""
+    """Only the caller can end the request; the workers give up their connections and make new ones."""
     network.stall()
     connections = network.accepted
 

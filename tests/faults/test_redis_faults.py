@@ -1,4 +1,4 @@
-"""Redis is killed, emptied, held still or full while requests are in flight: they end, and nothing is lost of them."""
+"""Redis is killed, emptied, paused or full while requests are in flight: the requests end on time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def running() -> Iterator[RunningPipeline]:
 
 @pytest.fixture
 def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
-    """The pipeline; afterwards everything is back by itself, and the next request is whole."""
+    """Yields the pipeline; checks afterwards that every process reconnects and the next request is complete."""
     pids = {name: process.pid for name, process in running.processes.items()}
     yield running
     with suppress(RedisError):
@@ -56,7 +56,7 @@ def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
 
 
 def timed_ask(client: Chorale, request: Request) -> Future[tuple[object, float]]:
-    """The answer or the error, and the seconds it took the caller to get it."""
+    """Returns the answer or the error, and the seconds until the caller got it."""
 
     def ask() -> tuple[object, float]:
         begun_s = time.monotonic()
@@ -126,7 +126,7 @@ def test_a_redis_paused_for_a_second_costs_only_that_second(whole: RunningPipeli
 
 
 def test_a_redis_paused_beyond_the_deadline_holds_no_caller(whole: RunningPipeline) -> None:
-    """Neither one that waits nor those that begin meanwhile; what was accepted ends when the server goes on."""
+    """This holds for callers that wait and for callers that begin during the pause; accepted requests end afterwards."""
     warm, cold = whole.client(), whole.client()
     warm.retrieve("bread", cache="bypass", timeout_s=10)
     whole.pause("chorale.vector")
@@ -181,7 +181,7 @@ def test_a_full_redis_ends_the_requests_in_flight_and_refuses_new_ones(whole: Ru
 
 
 def test_the_waiting_caller_ends_its_request_after_redis_was_emptied(whole: RunningPipeline) -> None:
-    """Whoever asks later in the meantime finds nothing; the audit has the one end there was."""
+    """A caller that asks later finds nothing until then; the audit has one end."""
     whole.pause("chorale.vector")
     asked = timed_ask(
         whole.client(), make_request("ERR-4711", request_id="emptied", cache="bypass", timeout_s=2)

@@ -24,7 +24,7 @@ RIGHT = {"common.7": ALL, "first.7": {"first"}, "second.7": {"second"}, "third.7
 
 
 class TestTheJudge:
-    """A soak that cannot find anything wrong would prove nothing."""
+    """The soak's judge must detect wrong answers."""
 
     def test_the_right_hits_pass(self) -> None:
         assert wrong(Question("q 7", "complete", list(RIGHT), RIGHT), missing=set(), is_emptied=False) is None

@@ -43,7 +43,7 @@ def running() -> Iterator[RunningPipeline]:
 
 @pytest.fixture
 def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
-    """The pipeline; afterwards the index is built anew beside the running workers, which find everything again."""
+    """Yields the pipeline; rebuilds the index afterwards beside the running workers, which find everything again."""
     expected = order_by(running, ALL)
     yield running
     rebuild(running)
@@ -53,7 +53,7 @@ def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
 
 
 def rebuild(pipeline: RunningPipeline, texts: dict[str, tuple[str, str]] = CORPUS) -> None:
-    """What `chorale index --rebuild` does, in this process."""
+    """Does the work of `chorale index --rebuild` in this process."""
     items = read_documents([documents(pipeline, texts)], source="tests")
     index_corpus(pipeline.resources, SourceDocuments(items, "tests"), namespace="default", rebuild=True)
 
@@ -66,7 +66,7 @@ def documents(pipeline: RunningPipeline, texts: dict[str, tuple[str, str]]) -> P
 
 
 def corpus_file(pipeline: RunningPipeline) -> Path:
-    """The file, with everything in it: what is still in the log beside it would be read from there."""
+    """Returns the corpus file after the log beside it was merged into it, so that nothing is read from the log."""
     file = pipeline.home / "corpus" / "corpus.db"
     if file.exists():
         with closing(sqlite3.connect(file)) as connection:
@@ -75,7 +75,7 @@ def corpus_file(pipeline: RunningPipeline) -> Path:
 
 
 def named(document_id: str) -> str:
-    """What its row calls it."""
+    """Returns the document's name from its id."""
     return document_id.rpartition("#")[2]
 
 
@@ -89,20 +89,20 @@ def cut_short(file: Path) -> None:
 
 
 def overwrite(file: Path) -> None:
-    """In place, as a program that opens it for writing does."""
+    """Overwrites the file in place, as a program does that opens it for writing."""
     with file.open("r+b") as opened:
         opened.write(JUNK[: max(1, file.stat().st_size)])
 
 
 def replace(file: Path) -> None:
-    """By another file of the same name."""
+    """Replaces the file by another one of the same name."""
     junk = file.with_name("junk")
     junk.write_bytes(JUNK)
     junk.replace(file)
 
 
 def set_aside(pipeline: RunningPipeline) -> set[Path]:
-    """Without the logs that belonged to them."""
+    """Returns the damaged files that were set aside, without their logs."""
     return {
         file
         for file in (pipeline.home / "corpus").glob("corpus.db.damaged-*")
@@ -179,7 +179,7 @@ def test_a_corpus_that_was_replaced_by_junk_is_named_by_every_branch(whole: Runn
 def test_a_corpus_damaged_in_place_gives_no_wrong_hits(
     whole: RunningPipeline, damage: Callable[[Path], None]
 ) -> None:
-    """What a worker has read it may still use; what it has to read now is a bad index."""
+    """A worker may still use data that it has read; data that it has to read now is reported as `bad_index`."""
     expected = order_by(whole, ALL)
     damage(corpus_file(whole))
 

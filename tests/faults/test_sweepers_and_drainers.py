@@ -1,4 +1,4 @@
-"""The sweeper or the drainer is killed or hangs at one step: another takes over, and what was done is not done again."""
+"""The sweeper or the drainer is killed or hangs at one step: another takes over and repeats nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.servers.redis_server import RedisServer
 ONE = ["bm25"]
 QUEUES = ["chorale.retrieve", "chorale.bm25", "chorale.fusion", "chorale.index"]
 SWEEPERS = {"sweeper", "chorale.index"}
-"""Neither takes part in a request otherwise, whichever of them acts."""
+"""The processes that sweep; neither of them has another part in a request."""
 
 ONLY_THESE_SWEEP = """
 import os
@@ -47,7 +47,7 @@ def running() -> Iterator[RunningPipeline]:
 
 @pytest.fixture
 def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
-    """The pipeline; whoever was killed or hung is back afterwards, and the next request is whole."""
+    """Yields the pipeline; brings back killed and hung processes afterwards, and checks that the next request is complete."""
     yield running
     disarm(running.redis)
     running.revive()
@@ -58,7 +58,7 @@ GONE = pytest.mark.parametrize("fault", ["kill", "hang"])
 
 
 def goes_on(pipeline: RunningPipeline, found: Seen, name: str) -> None:
-    """It goes on where it hung, until it sweeps again."""
+    """Lets the hung sweeper resume, and waits until it sweeps again."""
     [other] = SWEEPERS - {name}
     with unchanged(pipeline, found):
         pipeline.resume(name)
@@ -153,7 +153,7 @@ def test_entries_that_a_hung_drainer_had_written_are_audited_once(whole: Running
 def test_entries_that_a_hung_drainer_had_not_written_are_audited_once_when_it_resumes(
     whole: RunningPipeline,
 ) -> None:
-    """SQLite is locked meanwhile; requests end all the same."""
+    """SQLite is locked while the drainer hangs; requests still end."""
     reading = striking(whole, "drainer.before_commit", "hang", "drainer", branches=ONE, timeout_s=5)
     assert_next_is_whole(whole, ONE)
     assert not reading.done()

@@ -1,4 +1,4 @@
-"""What a plain Celery chord waits for in vain, or reports as an error of the whole, costs a user one branch."""
+"""A fault for which a plain Celery chord fails or waits for ever costs a user one branch."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def test_a_branch_that_was_revoked_before_it_began_is_named_as_cancelled(faulty:
 
 
 def worker_of(queue: str) -> list[str]:
-    """By its name within Celery."""
+    """Returns the worker by its name in Celery."""
     return [f"{queue}@{socket.gethostname()}"]
 
 
 def test_a_branch_whose_message_is_dropped_twice_is_sent_a_third_time(faulty: RunningPipeline) -> None:
-    """As by a broker that loses it, or a worker that dies between taking it and beginning."""
+    """A broker may lose the message, or a worker may die between taking and beginning it."""
     request = make_request("ERR-4711", branches=["bm25", "unserved"], timeout_s=60, cache="bypass")
     submit(faulty.resources, faulty.app.fanout, request)
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_a_branch_whose_message_is_dropped_twice_is_sent_a_third_time(faulty: Ru
 
 
 def test_the_waiting_caller_ends_a_request_whose_entry_is_gone(faulty: RunningPipeline) -> None:
-    """Evicted, expired or flushed: nothing else knows of it."""
+    """The entry was evicted, expired or flushed, and nothing else knows the request."""
     asked = asking(faulty, branches=["bm25", "ignores"], timeout_s=1)
     faulty.redis.delete(*until(lambda: list(faulty.redis.scan_iter(f"{ENTRY}*"))))
 

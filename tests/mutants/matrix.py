@@ -18,7 +18,7 @@ short, and what is not promised, are in [guarantees.md](guarantees.md).
 
 
 def matrix_page() -> str:
-    """The whole page as Markdown."""
+    """Returns the whole page as Markdown."""
     return _HEAD + "".join(_sections())
 
 

@@ -27,16 +27,16 @@ class Mutant:
     promise: str
     file: str
     line: str
-    """As it stands in the file, once."""
+    """The line of the file; it stands there exactly once."""
     instead: str
     test: str
-    """Turns red when the line is changed."""
+    """The test that fails when the line is changed."""
     shown_by: str = ""
-    """The test that shows the whole promise, where `test` shows a part of it."""
+    """The test that shows the whole promise, if `test` shows only a part of it."""
 
 
 def run(mutant: Mutant) -> tuple[bool, str]:
-    """Whether the test noticed, and how pytest ended."""
+    """Returns whether the test failed, and the end of pytest's output."""
     with tempfile.TemporaryDirectory(prefix="chorale-mutant-") as folder:
         tree = Path(folder) / "tree"
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".venv", ".git", "__pycache__", ".*_cache"))

@@ -1,4 +1,4 @@
-"""A seeded adversary: it strikes once in so many requests, most often at the step of their life that it hit least."""
+"""A seeded adversary: it strikes once in so many requests, most often at the step that it has hit least."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.servers.redis_server import RedisServer
 
 REQUESTS_A_STRIKE = 11
 KINDS = {"place": 74, "kill": 8, "hang": 8, "duplicate": 6, "lock": 3, "redis": 1}
-"""What a strike is, by weight: at a named place, a random process, messages again, the database, the server."""
+"""The kinds of strikes with their weights: a named place, a random process, duplicate messages, the database, Redis."""
 LONGEST_HANG_S = 1.5
 
 
@@ -39,16 +39,16 @@ class Crew(Protocol):
     def start(self, name: str) -> None: ...
 
     def begun(self) -> int:
-        """How many requests were asked so far."""
+        """Returns the number of requests asked so far."""
         ...
 
     def duplicate(self, chance: random.Random) -> None:
-        """Deliver something again that belongs to a request in flight."""
+        """Deliver a message of a request in flight again."""
         ...
 
 
 class Adversary:
-    """Strikes until stopped; whoever it killed is started again, whoever it hung goes on in the end."""
+    """Strikes until stopped; it restarts the processes that it killed and resumes those that it hung."""
 
     def __init__(self, crew: Crew, seed: int, places: Collection[str]) -> None:
         self._crew = crew
@@ -66,7 +66,7 @@ class Adversary:
         self._thread.start()
 
     def stop(self) -> None:
-        """No more strikes; everybody is back when this returns."""
+        """End the strikes; all processes are back when this returns."""
         assert self._thread.is_alive(), "the adversary itself failed"
         self._stop.set()
         self._thread.join()
@@ -89,7 +89,7 @@ class Adversary:
                     _STRIKES[kind](self)
 
     def _mend(self, *, anyway: bool = False) -> None:
-        """Start whoever is gone, and wake whoever has hung long enough."""
+        """Start the processes that are gone, and resume those that have hung long enough."""
         now_s = time.monotonic()
         for name, process in self._crew.running().items():
             if process.poll() is not None:

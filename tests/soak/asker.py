@@ -1,6 +1,6 @@
 """One process that asks: `python -m tests.soak.asker SYSTEM REDIS_URL SEED FIRST LAST STEP LOG`.
 
-Each event goes onto a line of its log before the next step, so that what it began is known after it was killed.
+It logs each event before the next step, so that the log of a killed asker shows the requests that it began.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.pipelines import failpoints
 
 THREADS = 4
 PATIENCE_S = 30
-"""How long a caller asks again, with the same id, while Redis is away."""
+"""For this time a caller repeats its request with the same id while Redis is away."""
 
 Answered = Mapping[str, Any]
 Ask = Callable[[Mapping[str, Any]], Answered]

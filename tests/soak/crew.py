@@ -1,4 +1,4 @@
-"""The processes of a soak: workers, sweeper, and the callers that ask."""
+"""The processes of a soak: workers, sweeper and callers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PRELOAD = "from tests.soak import questions; questions.declare()\n" + failpoints
 
 @dataclass(slots=True)
 class Askers:
-    """The callers' processes; one that was killed goes on behind the last request that it began."""
+    """The callers' processes; a killed one starts again after the last request that it began."""
 
     system: str
     redis_url: str
@@ -66,7 +66,7 @@ class Askers:
             self.start(f"asker.{number}")
 
     def at_work(self) -> dict[str, subprocess.Popen[bytes]]:
-        """Those that have not asked everything."""
+        """Returns the callers that have not asked all their requests."""
         return {name: one for name, one in self.processes.items() if one.poll() != 0}
 
     def _events(self, name: str) -> list[dict[str, Any]]:
@@ -218,7 +218,7 @@ def _asked(crew: Any, askers: Askers) -> Iterator[Any]:
 
 
 def wait_until(so: Callable[[], bool], limit_s: float) -> bool:
-    """Whether it came to be so within the limit."""
+    """Returns whether the condition became true within the limit."""
     until = time.monotonic() + limit_s
     while not so():
         if time.monotonic() > until:

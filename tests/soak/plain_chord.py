@@ -1,7 +1,7 @@
-"""The same branches in a Celery chord as everybody writes it, for the same adversary.
+"""The same branches in a plain Celery chord, for the same adversary.
 
-Settings are Celery's own; `acks_late` is the one that people add for safety, here with a visibility timeout of seconds,
-so that what a killed worker held is delivered again within the soak.
+Settings are Celery's defaults; `acks_late` is what people add for safety, here with a visibility timeout of seconds, so
+that the messages of a killed worker are delivered again within the soak.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def search(branch: str, texts: Sequence[str]) -> list[Sequence[str]]:
 
 
 def fuse(rankings: Sequence[Sequence[Sequence[str]]]) -> list[list[str]]:
-    """The documents of each question, those that more branches found first."""
+    """Returns the documents of each question; those that more branches found come first."""
     fused = []
     for of_question in zip(*rankings, strict=True):
         found = [name for hits in of_question for name in hits]
@@ -101,7 +101,7 @@ def asking(redis_url: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
 
 
 def work(name: str, *, acks_late: bool) -> None:
-    """One worker, on this queue."""
+    """Runs one worker on this queue."""
     failpoints.install(PLACES)
     # Celery's advice about root is about pickled messages.
     warnings.filterwarnings("ignore", category=SecurityWarning)

@@ -1,4 +1,4 @@
-"""What is asked, and what each answer has to hold: every document names its question and its branch."""
+"""The questions and the expected answers: every document names its question and its branch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TIMEOUTS_S = (0.4, 0.8, 1.5, 3.0)
 
 
 def declare() -> None:
-    """Make the kind known to this process: to the pipeline's reader and to the search tasks."""
+    """Declare the kind in this process, for the pipeline's reader and the search tasks."""
     kinds.declare(**{KIND: search_telling})
 
 
@@ -44,17 +44,17 @@ def search_telling(part: Part) -> list[Ranking]:
 
 
 def token(text: str) -> str:
-    """What tells one question from another."""
+    """Returns the word that identifies a question."""
     return text.rpartition(" ")[2]
 
 
 def documents(branch: str, text: str) -> tuple[str, str]:
-    """What a branch finds: the one that all branches find, and its own."""
+    """Returns the documents that a branch finds: the one that all branches find, and its own."""
     return f"common.{token(text)}", f"{branch}.{token(text)}"
 
 
 def options(seed: int, number: int) -> dict[str, Any]:
-    """The `number`th request of a soak, as keyword arguments of `make_request`."""
+    """Returns the `number`th request of a soak, as keyword arguments of `make_request`."""
     chance = random.Random(f"{seed}:{number}")
     if shared := chance.random() < 0.25:
         texts = [f"question s{chance.randrange(200)}"]
@@ -80,13 +80,13 @@ class Question:
     status: str
     hits: Sequence[str]
     found_by: Mapping[str, Set[str]]
-    """By document."""
+    """The branches that found each document, by document."""
 
 
 def wrong(question: Question, *, missing: Set[str], is_emptied: bool) -> str | None:
-    """What is wrong with its hits, where the branches `missing` were named as such; None: nothing.
+    """Returns what is wrong with the hits if the answer names the branches `missing`, or None.
 
-    `is_emptied`: something was missing, and the policy gives no hits then.
+    `is_emptied`: a branch was missing, and the policy then gives no hits.
     """
     answered = set(BRANCHES) - missing
     if question.status in ("failed", "cancelled", "refused", "skipped") or is_emptied:

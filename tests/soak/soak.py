@@ -21,10 +21,10 @@ from tests.soak.tally import Tally, of_chorale, of_plain_chord
 from tests.support.pipelines import failpoints
 
 STRIKES_PER_10_000 = 20
-"""Fewer faults than this at any step, in proportion and at least 2, and the soak says nothing of that step."""
+"""Faults that each step needs (in proportion, at least 2); with fewer, the soak shows nothing about that step."""
 SETTLING_S = 60.0
 SLOWEST_REQUEST_S = 1.0
-"""A soak that needs longer a request than this is stuck."""
+"""A soak that needs longer than this for each request is stuck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Soak:
 
 
 def soak(requests: int, seed: int) -> Soak:
-    """Chorale under the adversary; `complaints` is empty where every promise held."""
+    """Runs Chorale under the adversary; `complaints` is empty if every promise held."""
     with chorale(seed, requests) as crew:
         adversary, seconds, is_done = _fight(crew, requests, seed, failpoints.PLACES)
         settled = wait_until(lambda: _is_settled(crew.redis), SETTLING_S)
@@ -78,7 +78,7 @@ def soak(requests: int, seed: int) -> Soak:
 
 
 def soak_of_plain_chord(requests: int, seed: int, *, acks_late: bool) -> Soak:
-    """A plain chord of the same branches under the same adversary."""
+    """Runs a plain chord of the same branches under the same adversary."""
     with plain(seed, requests, acks_late=acks_late) as crew:
         adversary, seconds, _ = _fight(crew, requests, seed, plain_chord.PLACES)
         # What is delivered again ends what it can.

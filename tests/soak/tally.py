@@ -1,4 +1,4 @@
-"""What became of every request of a soak."""
+"""The outcome of every request of a soak."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ QUANTILES = (0.5, 0.95, 0.99, 1.0)
 @dataclass(slots=True)
 class Tally:
     requests: int = 0
-    """Begun by a caller."""
+    """Requests that a caller began."""
     ended: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
-    """`where reason` of the requests that are degraded or failed."""
+    """Counts of `where reason` in requests that are degraded or failed."""
     ended_by: Counter[str] = field(default_factory=Counter)
     not_ended: list[str] = field(default_factory=list)
     wrong_joins: list[str] = field(default_factory=list)
-    """Sentences: what was wrong."""
+    """One sentence for each wrong join."""
     rows_missing: list[str] = field(default_factory=list)
     rows_double: list[str] = field(default_factory=list)
     told_otherwise: list[str] = field(default_factory=list)
-    """Requests whose waiting caller was told something else than the audit holds."""
+    """Requests whose waiting caller got another answer than the audit has."""
     keys_left: dict[str, int] = field(default_factory=dict)
     overruns_ms: list[int] = field(default_factory=list)
-    """Of every ended request: its end less its deadline, by the Redis clock."""
+    """For every ended request its end less its deadline, by the Redis clock."""
 
     def overrun_ms(self, quantile: float) -> int:
-        """Never below 0, which is in time."""
+        """Returns at least 0, which means in time."""
         in_order = sorted(max(0, one) for one in self.overruns_ms) or [0]
         return in_order[min(len(in_order) - 1, int(quantile * len(in_order)))]
 
     @property
     def zeros(self) -> Mapping[str, int]:
-        """What has to be 0."""
+        """Returns the counts that have to be 0."""
         return {
             "not ended": len(self.not_ended),
             "wrong joins": len(self.wrong_joins),
@@ -58,7 +58,7 @@ class Tally:
 
 
 def of_chorale(events: Iterable[Mapping[str, Any]], redis: Redis, engine: Engine, seed: int) -> Tally:
-    """Judge by the audit; by what callers were told; and by what is left in Redis."""
+    """Judges by the audit, by the callers' answers, and by the keys left in Redis."""
     begun: set[str] = set()
     answered: dict[str, Mapping[str, Any]] = {}
     for event in events:
@@ -152,7 +152,7 @@ def _judge(
 
 
 def of_plain_chord(events: Iterable[Mapping[str, Any]], redis: Redis, seed: int) -> Tally:
-    """Judge by what callers were told, and by the results that came too late for them."""
+    """Judges by the callers' answers, and by the results that came too late for them."""
     listed = list(events)
     begun = {event["number"] for event in listed if event["event"] == "begun"}
     tally = Tally(requests=len(begun))

@@ -29,7 +29,7 @@ class CodeBlock:
 
 
 def code_blocks(language: str | None = None) -> list[CodeBlock]:
-    """Those of one language, or all."""
+    """Returns the blocks of one language, or all blocks."""
     return [
         CodeBlock(str(page.relative_to(ROOT)), text.count("\n", 0, found.start()) + 1, *found.groups())
         for page in PAGES

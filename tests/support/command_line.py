@@ -1,4 +1,4 @@
-"""The command line as a person calls it, in this process or in one of its own."""
+"""The command line as a person calls it, in this process or in a new one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def in_process(*arguments: str, **environment: str) -> Called:
-    """Call `chorale` here; the environment, streams, signal handlers and logs are afterwards as they were before."""
+    """Call `chorale` in this process; restores environment, streams, signal handlers and logs afterwards."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with _everything_restored(), Path(os.devnull).open() as nothing:
         os.environ.update(_environment(environment))
@@ -38,12 +38,12 @@ def in_process(*arguments: str, **environment: str) -> Called:
 
 
 def as_process(*arguments: str, **environment: str) -> Called:
-    """Call `chorale` in a process of its own."""
+    """Call `chorale` in a new process."""
     return subprocess.run(**command(*arguments, **environment), capture_output=True, timeout=60)
 
 
 def command(*arguments: str, **environment: str) -> dict[str, Any]:
-    """For subprocess: `chorale` with these arguments, in this environment beside the test's own."""
+    """Returns the arguments for subprocess: `chorale` with this environment added to the test's own."""
     return {
         "args": [sys.executable, "-m", "cli", *arguments],
         "env": {**os.environ, "PYTHONPATH": str(ROOT), **_environment(environment)},

@@ -1,4 +1,4 @@
-"""Waiting for what a test has begun."""
+"""Waits for a condition of a test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def until(so: Callable[[], T], limit_s: float = 30) -> T:
-    """What `so` says, once that is true; fail if it never is."""
+    """Returns the value of `so()` once it is true; fails if it never is."""
     give_up = time.monotonic() + limit_s
     while not (said := so()):
         assert time.monotonic() < give_up, f"it never was so: {said!r}"

@@ -61,7 +61,7 @@ def deliver(pipeline: RunningPipeline, v: int, name: str) -> None:
 
 
 def answered(pipeline: RunningPipeline, request_id: str) -> Answer:
-    """The answer as soon as there is one; no caller waits that would end the request itself."""
+    """Returns the answer once there is one; no caller waits, so no caller ends the request."""
     result = until(lambda: pipeline.redis.get(f"celery-task-meta-{request_id}"), 10)
     return Answer.model_validate(json.loads(result or b"")["result"])
 
@@ -96,7 +96,7 @@ def test_a_stored_call_with_the_whole_request_is_served(pipeline: RunningPipelin
 
 
 def planned(pipeline: RunningPipeline, v: int, plan_of: int) -> str:
-    """A request in the ledger with a stored plan; its part and its callback are the stored messages."""
+    """Enters a request with a stored plan in the ledger; its part and its callback are the stored messages."""
     request_id = f"stored-v{v}-parts"
     accepted(pipeline, v if v < 99 else 1, request_id)
     outcome = pipeline.resources.ledger.plan(

@@ -1,4 +1,4 @@
-"""What Celery may make of a part, named after what happens to a user; and what every user then sees."""
+"""The ways in which Celery can fail a part, and the answer that every user then sees."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.faults.observers import Seen
 from tests.support.pipelines.branch_faults import UNKNOWN
 
 AT_ONCE_MS = 5_000
-"""Far below the twenty seconds of a request that need not wait for its limit."""
+"""Far below the twenty seconds of the request, which need not wait for its limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Case:
     kind: str
     reason: str
     detail: str
-    """Part of what the answer says of the branch."""
+    """A part of the answer's detail for the branch."""
 
 
 REPORTED = {
@@ -28,7 +28,7 @@ REPORTED = {
     "a branch whose retries are used up": Case("retries_in_vain", "error", "RuntimeError: still on fire"),
     "a branch that no worker knows yet": Case(UNKNOWN, "error", "NotRegistered"),
 }
-"""Celery says that the part failed: nobody waits for it any longer."""
+"""Celery reports that the part failed, so the request no longer waits for it."""
 
 UNREPORTED = {
     "a branch that ignores its message": Case("ignores", "timeout", "began and had not answered"),
@@ -37,7 +37,7 @@ UNREPORTED = {
     "a branch that became a chord": Case("nested_chord", "timeout", "began and had not answered"),
     "a branch that became a chord which fails": Case("failing_chord", "timeout", "began and had not"),
 }
-"""Celery says nothing, so a plain chord never ends: the request does, with what the others found."""
+"""Celery reports nothing, so a plain chord never ends; the request ends with the hits of the other branches."""
 
 
 def costs_only_its_branch(found: Seen, case: Case, healthy: list[str]) -> None:

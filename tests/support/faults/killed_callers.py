@@ -1,4 +1,4 @@
-"""A caller in a process of its own, killed at a named place in the middle of asking."""
+"""A caller in its own process, which is killed at a named place while it asks."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ arm(resources.redis, sys.argv[2], process="caller")
 submit(resources, fanout, request)
 """,
 }
-"""Callers: with the client alone, or with the pipeline at hand, as the command line has it."""
+"""Callers: one with only the client, one with the pipeline, like the command line."""
 
 
 def ask_and_be_killed(pipeline: RunningPipeline, caller: str, place: str, request: Request) -> int:
-    """Ask as this caller, to be killed at `place`; how the process ended."""
+    """Asks as this caller, which is killed at `place`; returns how the process ended."""
     environment = {**os.environ, **pipeline.environment, "PYTHONPATH": PYTHONPATH, PROCESS: "caller"}
     command = [sys.executable, "-c", _BEGIN + CALLERS[caller], request.model_dump_json(), place]
     return subprocess.run(command, cwd=ROOT, env=environment, timeout=60, check=False).returncode

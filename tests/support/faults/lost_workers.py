@@ -1,4 +1,4 @@
-"""What a request looks like whose branch or fusion worker is gone, killed or hung, at one place of its step."""
+"""The answers of requests whose branch or fusion worker was killed or hung at one place of its step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BM25_GONE: Mapping[str, tuple[str, list[tuple[str, str]], list[str]]] = {
     "while_report": ("complete", [], ALL),
     "after_report": ("complete", [], ALL),
 }
-"""Status, what is missing, and whose hits are there."""
+"""By place: the status, the missing parts, and the branches whose hits are there."""
 
 FUSION_GONE: Mapping[str, tuple[str, list[tuple[str, str]]]] = {
     "before_join": ("degraded", [("fuse", "not_started")]),
@@ -26,7 +26,7 @@ FUSION_GONE: Mapping[str, tuple[str, list[tuple[str, str]]]] = {
     "while_finish": ("complete", []),
     "after_finish": ("complete", []),
 }
-"""Status and what is missing; every hit is there, since the sweeper fuses too."""
+"""By place: the status and the missing parts; every hit is there, because the sweeper fuses too."""
 
 
 def assert_next_is_whole(pipeline: RunningPipeline, branches: Sequence[str] = ALL) -> None:

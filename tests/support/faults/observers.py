@@ -1,7 +1,7 @@
-"""What three readers see of one request: the caller who waits, one who asks later, and the audit.
+"""Three readers of one request: the caller who waits, a caller who asks later, and the audit.
 
-`seen` asks, watches Celery's own view meanwhile, and checks what holds whatever the fault was; a test then says what
-this fault's answer is.
+`seen` asks, watches Celery's own view of the request, and checks the promises that hold for every fault.  A test then
+checks the answer of its fault.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ ROOM_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request as its readers saw it; that they agree was checked."""
+    """One request as its readers saw it; it was checked that they agree."""
 
     request: Request
     answer: Answer
-    """Of the caller who waited; the one who asked later got the same."""
+    """The answer of the caller who waited; a later caller got the same."""
     audit: AuditedRequest
 
     @property
@@ -55,19 +55,19 @@ class Seen:
 
     @property
     def branches(self) -> set[str]:
-        """Those that found something of what the answer shows."""
+        """Returns the branches that found a hit of the answer."""
         return {branch for hit in self.answer.hits for branch in hit.found_by}
 
 
 def order_by(pipeline: RunningPipeline, branches: Sequence[str], question: str = "ERR-4711") -> list[str]:
-    """The documents as a healthy pipeline ranks them with these branches alone."""
+    """Returns the documents as a healthy pipeline ranks them with only these branches."""
     answer = pipeline.client().retrieve(question, branches=list(branches), cache="bypass", timeout_s=20)
     assert answer.status == "complete"
     return [hit.document_id for hit in answer.hits]
 
 
 def seen(pipeline: RunningPipeline, question: str = "ERR-4711", **options: Any) -> Seen:
-    """Ask through the client, which waits; `options` are those of the request."""
+    """Asks through the client, which waits; `options` are those of the request."""
     request = make_request(question, **{"cache": "bypass", **options})
     with watching(pipeline, request.request_id) as watched:
         answer = pipeline.client().ask(request)
@@ -75,7 +75,7 @@ def seen(pipeline: RunningPipeline, question: str = "ERR-4711", **options: Any) 
 
 
 def asking(pipeline: RunningPipeline, question: str = "ERR-4711", **options: Any) -> Future[Seen]:
-    """`seen`, in a thread of its own: the test acts meanwhile."""
+    """Runs `seen` in a thread, while the test acts."""
     executor = ThreadPoolExecutor(1)
     asked = executor.submit(seen, pipeline, question, **options)
     executor.shutdown(wait=False)
@@ -85,7 +85,7 @@ def asking(pipeline: RunningPipeline, question: str = "ERR-4711", **options: Any
 def striking(
     pipeline: RunningPipeline, place: str, fault: str, process: str = "", **options: Any
 ) -> Future[Seen]:
-    """`asking`, with this fault for whoever comes by this place with that request; returns once it happened."""
+    """Runs `asking` with this fault for the process that reaches this place with the request; returns once it happened."""
     request_id = str(uuid.uuid4())
     before = taken(pipeline.redis).get(place, 0)
     arm(pipeline.redis, place, fault, process=process, request_id=request_id)
@@ -95,7 +95,7 @@ def striking(
 
 
 def seen_of(pipeline: RunningPipeline, request: Request) -> Seen:
-    """Of a request that was submitted already: wait for it, then read it as everybody would."""
+    """Waits for a request that was submitted already, and reads it as all readers do."""
     with watching(pipeline, request.request_id) as watched:
         answer = pipeline.client().answer(request.request_id, wait_s=request.timeout_s + ROOM_MS / 1000)
     return read_later(pipeline, request, answer, watched)
@@ -109,7 +109,7 @@ class Watched:
 
 @contextmanager
 def watching(pipeline: RunningPipeline, request_id: str) -> Iterator[Watched]:
-    """Compare `AsyncResult(request_id)` with the ledger's result all along, and count the announcements."""
+    """Compares `AsyncResult(request_id)` with the ledger's result until the end, and counts the announcements."""
     client, key = pipeline.server.client(), result_key(request_id)
     found = Watched([], [])
     stop = threading.Event()
@@ -155,7 +155,7 @@ def watching(pipeline: RunningPipeline, request_id: str) -> Iterator[Watched]:
 
 
 def read_later(pipeline: RunningPipeline, request: Request, answer: Answer, watched: Watched) -> Seen:
-    """Check what holds of every request, and read it as one who asks later and from the audit."""
+    """Checks what holds for every request, and reads it as a later caller and from the audit."""
     request_id, client = request.request_id, pipeline.redis
     assert answer.request_id == request_id
     assert answer.took_ms <= request.timeout_s * 1000 + ROOM_MS, "it ended after its deadline"
@@ -176,7 +176,7 @@ def read_later(pipeline: RunningPipeline, request: Request, answer: Answer, watc
 
 @contextmanager
 def unchanged(pipeline: RunningPipeline, found: Seen) -> Iterator[None]:
-    """What happens in here changes nothing of a request that has ended, and nobody is told of it again."""
+    """Checks that the block changes nothing of an ended request and announces it to nobody again."""
     request_id, client = found.request.request_id, pipeline.redis
     key = result_key(request_id)
     answer = client.get(key)
@@ -196,7 +196,7 @@ def unchanged(pipeline: RunningPipeline, found: Seen) -> Iterator[None]:
 
 
 def mentions(client: Redis, request_id: str) -> list[str]:
-    """The keys that know this request, by their names or by what they hold; a sign of life that names it passes."""
+    """Returns the keys whose name or value has the request's id; a heartbeat with the id is ignored."""
     keys = cast("Iterator[bytes]", client.scan_iter())
     lasting = (key for key in keys if not key.startswith(HEARTBEAT.encode()))
     return sorted(key.decode() for key in lasting if request_id in f"{key!r} {_value(client, key)!r}")
@@ -216,7 +216,7 @@ def _value(client: Redis, key: bytes) -> Any:
 
 
 def audited(pipeline: RunningPipeline, request_id: str, *, limit_s: float = 20) -> AuditedRequest:
-    """Its one row, once the outbox has nothing more of it."""
+    """Returns the request's one row, once the outbox no longer has the request."""
     engine = open_database(pipeline.resources.settings.audit_database_url)
     until = time.monotonic() + limit_s
     try:
@@ -244,6 +244,6 @@ def in_outbox(client: Redis, request_id: str) -> bool:
 
 
 def channels(client: Redis) -> set[str]:
-    """Channels with a subscriber, those of answers alone."""
+    """Returns the channels of answers that have a subscriber."""
     found = cast("list[bytes]", client.pubsub_channels("celery-task-meta-*"))
     return {channel.decode() for channel in found}

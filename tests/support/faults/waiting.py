@@ -1,4 +1,4 @@
-"""Waiting for what a fault has begun."""
+"""Waits for the effects of a fault."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.support.waiting import until
 
 
 def one_branch_is_missing(pipeline: RunningPipeline, request_id: str) -> None:
-    """Return once all branches of the request but one have reported."""
+    """Returns once all branches of the request but one have reported."""
     until(lambda: pipeline.redis.hget(ENTRY + request_id, "left") == b"1")
 
 
 def is_whole(pipeline: RunningPipeline, **options: Any) -> bool:
-    """Whether a request is answered by every branch, as in a healthy pipeline."""
+    """Returns whether every branch answers a request, as in a healthy pipeline."""
     asked = {"cache": "bypass", "timeout_s": 5, **options}
     return pipeline.client().retrieve("bread", **asked).status == "complete"

@@ -12,7 +12,7 @@ from models.documents import Matrix
 
 
 class HashingEmbedder:
-    """Counts words and signs as pieces, and remembers how many texts it was given."""
+    """Counts words and signs as pieces, and counts the texts that it embeds."""
 
     fingerprint = "hashing/1"
 

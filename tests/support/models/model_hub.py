@@ -1,4 +1,4 @@
-"""A server that pretends to be the Hugging Face hub and has one model: as much as `snapshot_download` asks."""
+"""A server that answers `snapshot_download` like the Hugging Face hub and has one model."""
 
 from __future__ import annotations
 

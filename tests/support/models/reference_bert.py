@@ -1,4 +1,4 @@
-"""BERT as its paper has it (Devlin et al., 2019), text by text in 64 bits: slow, plain, without padding."""
+"""BERT as in its paper (Devlin et al., 2019), text by text in 64 bits: slow, plain, without padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cross-encoder that does in a worker process what a test tells it through Redis: slow, hung, raising, NaN.
+"""A cross-encoder whose fault a test sets through Redis: slow, hung, raising, NaN.
 
 A process that ran `PRELOAD` first obeys `FAULT`: `slow:0.1` seconds a pair, `hang:2` seconds a run, `raise`, `nan`.
 """
@@ -21,7 +21,7 @@ PRELOAD = "from tests.support.models import reranker_faults; reranker_faults.ins
 
 
 def install() -> None:
-    """Wrap what the reranker `onnx` of this process loads."""
+    """Wraps the model that the reranker `onnx` of this process loads."""
     client = redis.Redis.from_url(os.environ["CHORALE_REDIS_URL"])
     load = OnnxReranker._load
 

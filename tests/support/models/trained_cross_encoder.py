@@ -1,7 +1,7 @@
-"""A small cross-encoder, made once a run: MiniLM's encoder with a head, fine-tuned on pairs from the demo's corpus.
+"""A small cross-encoder, trained once a run: MiniLM's encoder with a head, on pairs from the demo's corpus.
 
 A pair is the first sentence of a document of the Python documentation, and the rest of the same document (1) or of
-another one (0).  It says no more of its quality than that it tells these apart; what is published is far better.
+another one (0).  It only tells these pairs apart; published models are far better.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ HELD_OUT = 40
 """Documents that are never trained on."""
 BATCH = 16
 LR, HEAD_LR = 2e-4, 2e-3
-"""Of the encoder, and of the head, which is new."""
+"""Learning rates of the encoder, and of the new head."""
 FROZEN_LAYERS = 3
-"""Of the encoder's six: what tells two texts apart is learned above them, in half the time."""
+"""Frozen layers of the encoder's six: training only the upper layers takes half the time."""
 
 Pair = tuple[str, str]
 
 
 def documents() -> list[Pair]:
-    """(First sentence, the rest) of what has both, in the same order each time."""
+    """Returns (first sentence, rest) of each document that has both, always in the same order."""
     found = []
     for document in python_docs(MODULES):
         first, _, rest = document.text.partition(". ")

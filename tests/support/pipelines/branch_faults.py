@@ -1,4 +1,4 @@
-"""Kinds of branches that fail as a foreign task, a lost process or a lost message would.
+"""Kinds of branches that fail like a foreign task, a lost process or a lost message.
 
 A process that ran `PRELOAD` first knows them.  `pipeline_file` declares a branch of each kind beside a healthy `bm25`.  They
 are Celery tasks of their own, without the precautions of `tasks.request.search`.
@@ -46,7 +46,7 @@ PREFORK = [
     "-n",
     f"{FORKED}@%h",
 ]
-"""Celery's own command."""
+"""The worker command of Celery itself."""
 
 DELIVERIES = "test:deliveries:"
 """Key prefix: how often the kind `fickle` was delivered, by request id."""
@@ -210,7 +210,7 @@ TASKS: Mapping[str, Task] = {
     "of_another_shape": _answers_otherwise,
     "no_json": _answers_otherwise,
 }
-"""What a branch does, by its kind, which is also its name."""
+"""The task of a branch, by its kind, which is also its name."""
 
 UNKNOWN = "unknown"
 """A kind that can be declared and for which no worker has a task, as during a deploy."""

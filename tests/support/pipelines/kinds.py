@@ -23,12 +23,12 @@ DECLARED = SimpleNamespace()
 
 
 def kinds_with(*names: str) -> Kinds:
-    """The built-in kinds, and branch kinds of these names that find nothing."""
+    """Returns the built-in kinds, and branch kinds of these names that find nothing."""
     return BUILT_IN | Kinds(branches={name: BranchKind(lambda part: []) for name in names})
 
 
 def declare(**searches: Callable[..., Any]) -> None:
-    """Install a package with branch kinds of these names, which search so, in this process."""
+    """Installs a package in this process with branch kinds of these names and search functions."""
     if not vars(DECLARED):
         sys.meta_path.append(_Finder())
     for kind, search in searches.items():

@@ -16,7 +16,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "chorale-wiki-source"
 
 
 def install_example(folder: Path) -> Path:
-    """Install the example package, as pip would; returns the folder of the installation."""
+    """Installs the example package, as pip would; returns the folder of the installation."""
     left_out = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
     # Installed from a copy, so that the build leaves no folder beside the sources.
     source = shutil.copytree(EXAMPLE, folder / "source", ignore=left_out)
@@ -41,7 +41,7 @@ def install_example(folder: Path) -> Path:
 
 
 def write_package(folder: Path, name: str, module: str, **groups: str) -> None:
-    """A package of one module; `stores="a = it:A"` are entry points of the group `chorale.stores`."""
+    """Writes a package of one module; `stores="a = it:A"` are entry points of the group `chorale.stores`."""
     (folder / f"{name.replace('-', '_')}.py").write_text(module)
     info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir()
@@ -53,7 +53,7 @@ def write_package(folder: Path, name: str, module: str, **groups: str) -> None:
 
 @contextmanager
 def importable(folder: Path) -> Iterator[None]:
-    """This process finds what is installed in the folder, and forgets it afterwards."""
+    """Makes the packages of the folder importable in this process, until the block ends."""
     before = set(sys.modules)
     sys.path.insert(0, str(folder))
     _forget()

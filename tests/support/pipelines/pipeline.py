@@ -1,4 +1,4 @@
-"""A whole pipeline for tests: its own Redis, its own folder, one real worker process a queue."""
+"""A complete pipeline for tests: its own Redis, its own folder, one real worker process for each queue."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[3]
 READY_LIMIT_S = 120.0
 FORK_SERVER = ForkServer(ROOT)
 PYTHONPATH = os.pathsep.join([str(ROOT / "client"), str(ROOT)])
-"""Of a process: this tree's own client too, which need not be the installed one."""
+"""PYTHONPATH of a process, with the client of this tree, which may differ from the installed one."""
 
 CORPUS = {
     "notice": (
@@ -44,7 +44,7 @@ CORPUS = {
 
 
 def logging_to(file: Path) -> str:
-    """Code for `preload`: what the processes write to stderr stands in `file`."""
+    """Returns code for `preload` that sends the stderr of the processes to `file`."""
     opened = f"os.open({str(file)!r}, os.O_CREAT | os.O_WRONLY | os.O_APPEND)"
     return f"import os; os.dup2({opened}, 2)\n"
 
@@ -115,7 +115,7 @@ class RunningPipeline:
         self._folder.cleanup()
 
     def start(self, name: str, *, queue: str | None = None) -> None:
-        """A worker of `queue` (by default the one of its name), any `sweeper…`, or any `drainer…`."""
+        """Starts a worker of `queue` (by default the queue of its name), a `sweeper…`, or a `drainer…`."""
         if name.startswith("sweeper"):
             call = f"from tasks.worker.sweeper_process import run; run(name={name!r})"
         elif name.startswith("drainer"):
@@ -147,7 +147,7 @@ class RunningPipeline:
                 time.sleep(0.05)
 
     def revive(self) -> None:
-        """Whoever is paused goes on, whoever ended is started again, and all are ready."""
+        """Resumes paused processes, restarts ended ones, and waits until all are ready."""
         for name, process in list(self.processes.items()):
             process.send_signal(signal.SIGCONT)
             if process.poll() is not None:
@@ -182,7 +182,7 @@ class RunningPipeline:
     def index(
         self, texts: Mapping[str, tuple[str, str]] = CORPUS, *, namespace: str = "default", **metadata: Any
     ) -> int:
-        """Index documents of one passage each with the real embedder; returns the generation."""
+        """Indexes documents of one passage each with the real embedder; returns the generation."""
         embedder, store = self.resources.embedder, self.resources.writing_store
         store.create(namespace, manifest_of(embedder))
         vectors = embedder.embed_passages([f"{title}\n{text}" for title, text in texts.values()])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Signed by itself, so it is its own authority too; PEM files."""
+    """A self-signed certificate, which is its own authority; PEM files."""
 
     file: Path
     key_file: Path

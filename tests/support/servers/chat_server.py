@@ -1,4 +1,4 @@
-"""A real HTTP server that speaks the chat protocol, and every way in which such servers fail."""
+"""A real HTTP server for the chat protocol, and the ways in which such servers fail."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ChatServer(LocalHttp):
         return [headers.get("authorization") for headers in self.headers]
 
     def forget(self) -> None:
-        """As it was in the beginning."""
+        """Restores the initial state."""
         self.__dict__ |= {"answer": says("A passage that answers the question."), "then": []}
         self.requests.clear()
         self.headers.clear()
@@ -77,7 +77,7 @@ def says(text: str | None) -> Answer:
 
 
 def sends(status: int, body: bytes = b"{}", **headers: str) -> Answer:
-    """Underscores in header names stand for dashes."""
+    """Sends an answer; underscores in header names stand for dashes."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda handler, _: handler.send(status, body, named)
 
@@ -91,7 +91,7 @@ def after(seconds: float, answer: Answer) -> Answer:
 
 
 def cut_off(handler: Handler, _: dict[str, Any]) -> None:
-    """Half of what it announced, then the connection is closed."""
+    """Sends half of the announced length, then closes the connection."""
     body = completion("never read to its end")
     handler.send_response(200)
     handler.send_header("Content-Length", str(len(body)))
@@ -101,7 +101,7 @@ def cut_off(handler: Handler, _: dict[str, Any]) -> None:
 
 
 def pours(status: int, length: int, sent: list[int]) -> Answer:
-    """An answer without a length, of so many bytes; `sent` gets how many of them were taken."""
+    """Sends so many bytes without a length; `sent` gets the number of bytes that were taken."""
 
     def answer(handler: Handler, _: dict[str, Any]) -> None:
         handler.send_response(status)
@@ -115,7 +115,7 @@ def pours(status: int, length: int, sent: list[int]) -> Answer:
 
 
 def drips(handler: Handler, body: dict[str, Any]) -> None:
-    """A space every 50 ms: no single read ever waits for long."""
+    """Sends a space every 50 ms, so that no single read waits for long."""
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
     handler.end_headers()
@@ -126,7 +126,7 @@ def drips(handler: Handler, body: dict[str, Any]) -> None:
 
 
 def drips_headers(handler: Handler, body: dict[str, Any], *, seconds: float = 3) -> None:
-    """The same within a header, where no caller gets to look at the clock."""
+    """Does the same within a header, where a caller cannot look at the clock."""
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:

@@ -1,4 +1,4 @@
-"""What other processes do to a database: bring its schema up, drain into it, hold it, and die at the worst moment.
+"""A process that upgrades a database's schema, drains into it, locks it, or dies at the worst moment.
 
 Run as `python -m tests.support.servers.database_process ACTION ADDRESS...`; start it with `started`.
 """
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 
 @contextmanager
 def started(action: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The running process, its output readable line by line; killed at the end."""
+    """Yields the running process, whose output is readable line by line; kills it at the end."""
     command = [sys.executable, "-m", "tests.support.servers.database_process", action, *arguments]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
@@ -61,14 +61,14 @@ BRING_UP = {"audit": upgrade, "documents": documents}
 
 
 def migrate(what: str, url: str) -> None:
-    """Announce itself, wait for a line, then bring the schema up: so that several start at once."""
+    """Announces itself, waits for a line, then upgrades the schema, so that several processes start at once."""
     say("ready")
     sys.stdin.readline()
     BRING_UP[what](url)
 
 
 def migrate_and_die(what: str, url: str, table: str) -> None:
-    """Die right after `table` was made."""
+    """Dies right after `table` was made."""
 
     def look(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         if f"CREATE TABLE {table} " in " ".join(statement.split()):
@@ -85,20 +85,20 @@ class DiesBeforeDeleting(redis.Redis):
 
 
 def drain_and_die(url: str, redis_url: str) -> None:
-    """Commit the first batch and die before its entries are deleted."""
+    """Commits the first batch and dies before its entries are deleted."""
     client = DiesBeforeDeleting.from_url(redis_url)
     Drainer(client, open_database(url), keep_texts=True).drain_once(1_000)
 
 
 def drain(url: str, redis_url: str) -> None:
-    """Drain three entries at a time, with a line for each batch, until nothing is left."""
+    """Drains three entries at a time, with a line for each batch, until the outbox is empty."""
     drainer = Drainer(redis.Redis.from_url(redis_url), open_database(url), keep_texts=True, batch=3)
     while drainer.drain_once(1):
         say("batch")
 
 
 def hold(url: str) -> None:
-    """Lock the whole database until killed."""
+    """Locks the whole database until killed."""
     engine = open_database(url)
     statement = "BEGIN IMMEDIATE" if engine.dialect.name == "sqlite" else "LOCK TABLE chorale_request"
     with engine.connect() as connection:
@@ -108,7 +108,7 @@ def hold(url: str) -> None:
 
 
 def hold_schema(url: str) -> None:
-    """Stay in the middle of an upgrade until killed."""
+    """Stays in the middle of an upgrade until killed."""
     engine = open_database(url)
     with LOCKS[engine.dialect.name](engine, 10):
         say("locked")

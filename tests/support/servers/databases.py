@@ -1,4 +1,4 @@
-"""Databases of one's own for tests: SQLite in a file, or a new one on the PostgreSQL that the tests share."""
+"""Databases for single tests: SQLite in a file, or a new database on the PostgreSQL that the tests share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.servers.services import offered
 
 @contextmanager
 def empty_database(kind: str, folder: Path) -> Iterator[str]:
-    """The address of a database of `kind` (sqlite, postgresql) without any table."""
+    """Yields the address of a database of `kind` (sqlite, postgresql) without tables."""
     if kind == "sqlite":
         yield f"sqlite:///{folder}/tests.db"
         return

@@ -1,4 +1,4 @@
-"""Stores on the Elasticsearch server that the tests share: each in its own corner, which is swept afterwards."""
+"""Stores on the Elasticsearch server that the tests share: each with its own prefix, whose indices are deleted afterwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HUNSPELL: dict[str, Any] = {
     },
     "filter": {"stems": {"type": "hunspell", "locale": "en_US"}},
 }
-"""English stop words and stems, of what the test server has."""
+"""English stop words and stems, with files that the test server has."""
 
 
 def address() -> str:
@@ -35,7 +35,7 @@ def host_and_port() -> tuple[str, int]:
 
 @contextmanager
 def corner() -> Iterator[str]:
-    """A prefix of index names that nobody else uses; everything under it is deleted at the end."""
+    """Yields a prefix of index names that no other test uses; deletes its indices at the end."""
     prefix = f"t{secrets.token_hex(6)}"
     with Elasticsearch(address(), request_timeout=30) as client:
         try:
@@ -57,13 +57,13 @@ def opened(prefix: str, **options: Any) -> Iterator[ElasticsearchStore]:
 
 
 PRODUCT = {"x-elastic-product": "Elasticsearch", "content-type": "application/json"}
-"""Headers by which the client knows its server."""
+"""The headers by which the client recognises Elasticsearch."""
 
 Answer = tuple[int, bytes, dict[str, str]]
 
 
 class Impostor(LocalHttp):
-    """An HTTP server that answers what it is told to: for what the real one does not do on demand."""
+    """An HTTP server with prepared answers, for faults that a real server does not show on demand."""
 
     def __init__(self, answer: Callable[[str, bytes], Answer]) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []

@@ -1,4 +1,4 @@
-"""An HTTP server on a port of its own, in a thread, as the servers that tests pretend to be are."""
+"""An HTTP server on its own port, in a thread, for the servers that tests imitate."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.support.servers.certificates import Certificate
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
-    """More than any test asks for at the same time: one that does not fit comes a second later."""
+    """More than any test sends at the same time: a connection beyond the limit comes a second later."""
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Callers that went away in the middle are what these tests are about."""
+        """Ignores callers that close the connection early: these tests provoke them."""
 
 
 class QuietHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     owner: Any
-    """The server object that it answers for."""
+    """The server object whose requests it answers."""
 
     def answer(self) -> None:
-        """To whatever was asked, by whichever method."""
+        """Answers any request, of any method."""
 
     def do_GET(self) -> None:
         self.answer()
@@ -41,11 +41,11 @@ class QuietHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+        """Logs nothing."""
 
 
 class LocalHttp:
-    """A context manager that serves with a `handler` of its own; over TLS where it has a `certificate`."""
+    """A context manager that serves with its `handler`, over TLS if it has a `certificate`."""
 
     def __init__(self, handler: type[QuietHandler], certificate: Certificate | None = None) -> None:
         own = type(handler.__name__, (handler,), {"owner": self})

@@ -1,4 +1,4 @@
-"""An Elasticsearch that a test may kill and pause: the shared server's program on ports and a folder of its own."""
+"""An Elasticsearch that a test may kill and pause: the shared server's program with its own ports and folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HOME = "-Des.path.home="
 
 
 class ElasticsearchServer(OwnServer):
-    """Entering it only launches it: `wait_ready` when it is needed."""
+    """Entering the context only launches the server; call `wait_ready` before using it."""
 
     start_limit_s = 120.0
 
@@ -57,7 +57,7 @@ class ElasticsearchServer(OwnServer):
 
 
 def _program() -> tuple[str, str, str | None]:
-    """Its folder, that of its Java, and whom it runs as where that is somebody else."""
+    """Returns the program's folder, its Java's folder, and its user if that is another one."""
     port = urlsplit(need("elasticsearch", "a server of its own is the shared one's program")).port
     for listening in psutil.net_connections("tcp"):
         if listening.status != psutil.CONN_LISTEN or listening.laddr[1:] != (port,) or not listening.pid:

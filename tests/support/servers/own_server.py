@@ -1,4 +1,4 @@
-"""A server's program on ports and a folder of its own, which a test may kill and pause."""
+"""A server's program with its own ports and folder, which a test may kill and pause."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import httpx
 
 
 class OwnServer(ABC):
-    """A context manager that launches it, and takes process and folder away."""
+    """A context manager that launches the server, and removes its process and folder."""
 
     start_limit_s: ClassVar[float]
     ready: str
-    """The address that answers 200 once the server serves."""
+    """The address that returns 200 once the server is ready."""
 
     def __init__(self, name: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"chorale-{name}-"))

@@ -1,4 +1,4 @@
-"""The shared RabbitMQ for one test at a time: the product's queues have the same names for everybody."""
+"""The shared RabbitMQ for one test at a time, because the product's queues have the same names in all tests."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from amqp.exceptions import ResourceLocked  # type: ignore[import-untyped]
 from kombu import Connection, Queue
 
 LOCK = "chorale.tests"
-"""A queue that one connection alone may have."""
+"""A queue that only one connection may have."""
 
 LOCK_LIMIT_S = 100.0
 
 
 @contextmanager
 def own_queues(url: str, names: Sequence[str]) -> Iterator[Connection]:
-    """Whoever else tests with this server has ended, and these queues are not there, before and after.
+    """Waits until no other test uses this server; deletes these queues before and after.
 
-    The connection is the test's, to publish and read with.
+    Yields a connection, with which the test publishes and reads.
     """
     with _locked(url), Connection(url) as connection:
         _delete(connection, names)

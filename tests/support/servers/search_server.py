@@ -1,4 +1,4 @@
-"""A real HTTP server with a JSON search endpoint, and every way in which such servers fail."""
+"""A real HTTP server with a JSON search endpoint, and the ways in which such servers fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answer = Callable[["Handler"], None]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request as it came."""
+    """A request as the server received it."""
 
     method: str
     target: str
@@ -69,7 +69,7 @@ def sleeps(seconds: float) -> Answer:
 
 
 def drips(pieces: int, every_s: float, *, headers: bool) -> Answer:
-    """Never silent for long and never done: in its headers, or in a body without a length."""
+    """Sends bytes slowly and for ever: in its headers, or in a body without a length."""
 
     def answer(handler: Handler) -> None:
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n")

@@ -1,4 +1,4 @@
-"""What tests need beyond Python packages that are always there: servers, PyTorch.
+"""Servers and packages that tests need and that may be missing, such as PyTorch.
 
 A laptop without them skips the test and says why; in CI (`CI=true`) the same absence is a failure.
 """
@@ -43,7 +43,7 @@ def offered(name: str, why: str) -> str:
 
 
 def missing(reason: str) -> None:
-    """End the test: skipped on a laptop, failed in CI."""
+    """Ends the test: skips it on a laptop, fails it in CI."""
     if os.environ.get("CI", "").lower() in ("1", "true"):
         pytest.fail(f"{reason} (CI must run this test)", pytrace=False)
     pytest.skip(reason)

@@ -38,7 +38,7 @@ class TcpProxy:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def cut(self) -> int:
-        """Close every connection in the middle of whatever it does; returns how many there were."""
+        """Closes every connection at once; returns the number of connections."""
         with self._lock:
             cut, self._open = self._open, set()
         for one in cut:
@@ -46,11 +46,11 @@ class TcpProxy:
         return len(cut) // 2
 
     def stall(self) -> None:
-        """Hold what is on its way, as a network does that drops packets: nothing arrives, nothing is closed."""
+        """Holds all bytes, like a network that drops packets: nothing arrives, and no connection is closed."""
         self._flows.clear()
 
     def flow(self) -> None:
-        """Go on; what was held arrives."""
+        """Forwards again, beginning with the held bytes."""
         self._flows.set()
 
     def __enter__(self) -> Self:

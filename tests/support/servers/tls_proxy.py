@@ -1,4 +1,4 @@
-"""TLS in front of a server that has none."""
+"""TLS in front of a server without TLS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.servers.certificates import Certificate
 class TlsProxy:
     """Forwards `port` on 127.0.0.1 to a (host, port); a context manager that starts and closes it.
 
-    `clients`: whose certificate every caller must show, where given.
+    `clients`: if given, every caller must show a certificate of this authority.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Weaviate for tests: collections of one's own on the shared server, or a whole server to pause and kill."""
+"""Weaviate for tests: own collections on the shared server, or a whole server to pause and kill."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.servers.services import missing, need
 
 
 def shared_endpoint(**others: Any) -> WeaviateEndpoint:
-    """The shared server, with a collection that nobody else has."""
+    """Returns the shared server, with a collection that no other test has."""
     url = need("weaviate", "its store is tested against a real server (CHORALE_TEST_WEAVIATE_URL)")
     port = int(os.environ.get("CHORALE_TEST_WEAVIATE_GRPC_PORT", "50051"))
     made: dict[str, Any] = {"url": url, "grpc_port": port, "collection": f"Test{uuid.uuid4().hex[:12]}"}
@@ -32,7 +32,7 @@ def shared_endpoint(**others: Any) -> WeaviateEndpoint:
 
 @contextmanager
 def own_collection(**others: Any) -> Iterator[WeaviateEndpoint]:
-    """The shared server, with a collection that is deleted afterwards."""
+    """Yields the shared server, with a collection that is deleted afterwards."""
     endpoint = shared_endpoint(**others)
     try:
         yield endpoint
@@ -43,7 +43,7 @@ def own_collection(**others: Any) -> Iterator[WeaviateEndpoint]:
 
 @contextmanager
 def shared_weaviate(**others: Any) -> Iterator[WeaviateStore]:
-    """A store in a collection of its own."""
+    """Yields a store in its own collection."""
     with own_collection(**others) as endpoint:
         store = WeaviateStore(endpoint)
         try:
@@ -53,13 +53,13 @@ def shared_weaviate(**others: Any) -> Iterator[WeaviateStore]:
 
 
 def activity(endpoint: WeaviateEndpoint) -> dict[str, str]:
-    """What the server itself says of each tenant: HOT is open, COLD is closed."""
+    """Returns the server's own state of each tenant: HOT is open, COLD is closed."""
     answer = httpx.get(tenants_address(endpoint), timeout=30)
     return {one["name"]: one["activityStatus"] for one in answer.json()}
 
 
 def delete_tenants(endpoint: WeaviateEndpoint) -> None:
-    """All of them, as a person with the server's own tools would."""
+    """Deletes all tenants, as a person with the server's own tools would."""
     address, names = tenants_address(endpoint), list(activity(endpoint))
     assert httpx.request("DELETE", address, json=names, timeout=30).is_success
 
@@ -69,7 +69,7 @@ def tenants_address(endpoint: WeaviateEndpoint) -> str:
 
 
 class WeaviateServer(OwnServer):
-    """The program of the shared server; entering it waits until it serves.
+    """Runs the program of the shared server; entering the context waits until it is ready.
 
     `key` is the one API key that it takes, of an administrator; `certificate` and `private_key` (PEM) turn TLS on.
     """
@@ -120,7 +120,7 @@ class WeaviateServer(OwnServer):
 
 
 def _ports(count: int) -> list[int]:
-    """Free ports below those that outgoing connections take, which on a busy machine are gone before a server binds."""
+    """Returns free ports below the range of outgoing connections, which could take a port before a server binds it."""
     chance, found = random.SystemRandom(), list[int]()
     with ExitStack() as held:
         while len(found) < count:
@@ -132,7 +132,7 @@ def _ports(count: int) -> list[int]:
 
 
 def _program() -> str:
-    """`weaviate-server` on the PATH, else the one that runs as the shared server on this machine."""
+    """Returns `weaviate-server` on the PATH, else the program of the shared server on this machine."""
     if found := shutil.which("weaviate-server"):
         return found
     address = urlsplit(need("weaviate", "a server of its own is the shared one's program"))

@@ -1,4 +1,4 @@
-"""Searching the namespace `ns` of an embedded store."""
+"""Searches in the namespace `ns` of an embedded store."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ VARIABLE = "CHORALE_TEST_DATA"
 
 
 def judged_collection(name: str, into: Path) -> Path:
-    """The collection's folder; a zip is unpacked below `into`.
+    """Returns the collection's folder; unpacks a zip below `into`.
 
     Skips the test if the variable is not set, also in CI.  If the variable names a folder without the collection,
     CI fails.

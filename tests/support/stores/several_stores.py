@@ -1,4 +1,4 @@
-"""An embedded store and a failing one, written as one, with documents for them."""
+"""An embedded store and a failing store that are written together, with documents for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts in Elasticsearch, vectors in Weaviate: each engine's part of a pipeline file, with a store and its branch."""
+"""Each engine's part of a pipeline file with texts in Elasticsearch and vectors in Weaviate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Options = dict[str, Any]
 
 
 def texts_and_vectors(texts: Options, vectors: Options, *, queue: str | None = None) -> str:
-    """Stores `texts` and `vectors`, branches `bm25` and `vector`, each on its own queue or all on `queue`."""
+    """Returns the stores `texts` and `vectors` and the branches `bm25` and `vector`, on their own queues or on `queue`."""
     lexical = store_and_branch("texts", "elasticsearch", texts, "bm25", "lexical", queue=queue)
     return lexical + store_and_branch("vectors", "weaviate", vectors, "vector", "dense", queue=queue)
 
@@ -37,7 +37,7 @@ store = "{store}"
 
 @contextmanager
 def shared_engines(**of_vectors: Any) -> Iterator[tuple[Options, Options]]:
-    """The options of both stores on the shared test servers, with own prefixes that are deleted afterwards."""
+    """Yields the options of both stores on the shared test servers; deletes their indices afterwards."""
     with corner() as prefix, own_collection() as endpoint:
         address_of_vectors = {"url": endpoint.url, "grpc_port": endpoint.grpc_port}
         yield (

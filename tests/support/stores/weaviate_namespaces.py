@@ -1,4 +1,4 @@
-"""What the tests of a Weaviate put into its namespaces and find there."""
+"""Documents that tests of Weaviate put into namespaces, and searches that find them."""
 
 from __future__ import annotations
 

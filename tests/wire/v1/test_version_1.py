@@ -1,4 +1,4 @@
-"""Documents that version 1 wrote must still read, whatever was added since; the files never change."""
+"""Documents of version 1 must stay readable, whatever was added since; the files never change."""
 
 import json
 from math import fsum, prod
