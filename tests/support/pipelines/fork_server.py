@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import atexit
+import ctypes
 import gc
 import importlib
 import json
@@ -44,6 +45,8 @@ IMPORTED = (
     "search.several_stores.store",
 )
 """What workers and sweepers import, also what they import late."""
+
+PR_SET_PDEATHSIG = 1
 
 _HERE = "from tests.support.pipelines.fork_server import serve; serve({fd})"
 
@@ -184,6 +187,7 @@ def serve(fd: int) -> None:
 
 
 def _become(asked: dict[str, Any], out: int, error: int) -> None:
+    _die_with_parent()
     os.setsid()
     os.dup2(out, 1)
     os.dup2(error, 2)
@@ -193,6 +197,12 @@ def _become(asked: dict[str, Any], out: int, error: int) -> None:
     os.environ.update(asked["environment"])
     main: Any = sys.modules["__main__"]
     exec(compile(asked["code"], "<forked>", "exec"), vars(main))
+
+
+def _die_with_parent() -> None:
+    """A server that is killed by a signal cannot kill its children."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _ended(pid: int) -> int | None:
