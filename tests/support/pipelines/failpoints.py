@@ -1,4 +1,4 @@
-"""Named places in the life of a request where a test can kill, hang or fail the process that comes by.
+"""Named places in the life of a request where a test can kill, hang or fail the process that reaches them.
 
 A process that ran `PRELOAD` first looks, at each place, whether a fault was armed for it; the first that comes by
 takes it.  The product knows nothing of this.
@@ -26,7 +26,7 @@ PRELOAD = "from tests.support.pipelines import failpoints; failpoints.install()\
 ARMED, TAKEN, TAKEN_BY = "test:failpoint:", "test:failpoints:taken", "test:failpoints:by"
 
 PROCESS = "CHORALE_TEST_PROCESS"
-"""The variable that tells a process its name in the pipeline."""
+"""The variable with a process's name in the pipeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Place:
     target: str
     """`module:Class.method` or `module:function`."""
     when: str
-    """`before` the call, `after` it, or `while`: its command is with Redis and the reply is not read."""
+    """`before` the call, `after` it, or `while`: Redis has the command and the reply is not read yet."""
     only: Callable[[Mapping[str, Any], Any], bool] = lambda _options, _result: True
-    """Of the calls with these keyword arguments, and this result where it is after the call."""
+    """Selects calls by keyword arguments and, after the call, by their result."""
 
 
 def _ends_by(who: str) -> Callable[[Mapping[str, Any], Any], bool]:
@@ -69,7 +69,7 @@ PLACES: Mapping[str, Place] = {
     "drainer.before_commit": Place("audit.drainer:insert_new", "after"),
     "drainer.after_commit": Place("audit.drainer:Drainer._write", "after"),
 }
-"""What a fault can hit, named after who comes by and which step of docs/reference/ledger.md it is at."""
+"""The places that a fault can hit, named after the process and the step of docs/reference/ledger.md."""
 
 
 def _kill() -> None:
@@ -96,15 +96,16 @@ FAULTS: Mapping[str, Callable[[], None]] = {
     "raise": _raise,
     "memory": _run_out_of_memory,
     "sleep": lambda: time.sleep(3),
+    "nothing": lambda: None,
 }
 
 
 def arm(
     client: Redis, place: str, fault: str = "kill", *, times: int = 1, process: str = "", request_id: str = ""
 ) -> None:
-    """The next `times` that somebody comes by this place, this fault happens.
+    """This fault happens the next `times` that a process reaches this place.
 
-    To this `process` of the pipeline alone, and while it is about this request alone, where they are given.
+    If `process` or the request is given, it happens only to that process, and only while it handles that request.
     """
     assert place in PLACES, f"no place {place!r}; there are: {', '.join(PLACES)}"
     assert fault in FAULTS, f"no fault {fault!r}; there are: {', '.join(FAULTS)}"
@@ -121,13 +122,13 @@ def disarm(client: Redis) -> None:
 
 
 def taken(client: Redis) -> dict[str, int]:
-    """How many faults happened, by place."""
+    """Returns the number of faults that happened, by place."""
     found: Any = client.hgetall(TAKEN)
     return {place.decode(): int(count) for place, count in found.items()}
 
 
 def wait_taken(client: Redis, place: str, *, before: int = 0, limit_s: float = 20) -> str:
-    """Return once a fault of this place happened, beyond those of `before`: the process that it happened to."""
+    """Waits until a fault of this place happened, beyond those of `before`; returns the process that it hit."""
     until = time.monotonic() + limit_s
     while taken(client).get(place, 0) <= before:
         assert time.monotonic() < until, f"nobody came by {place}"
@@ -137,7 +138,7 @@ def wait_taken(client: Redis, place: str, *, before: int = 0, limit_s: float = 2
 
 
 class _Armed:
-    """In the process under test: takes what is armed, on a connection of its own."""
+    """Takes armed faults in the process under test, on its own connection."""
 
     def __init__(self, url: str) -> None:
         self._client = Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1)
