@@ -32,11 +32,6 @@ class Run:
     weights: Mapping[str, float] | None = None
     is_reranked: bool = False
 
-    @property
-    def questions_a_request(self) -> int:
-        """One question if a reranker is used, since the questions of a request share its time budget."""
-        return 1 if self.is_reranked else QUESTIONS_A_REQUEST
-
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
@@ -102,7 +97,8 @@ def evaluate(
     measure(collection.judgements, {})
     for run in runs:
         rankings: dict[str, list[str]] = {}
-        for ids in batches(collection.questions, run.questions_a_request):
+        # The questions of a request share the time budget of its reranker.
+        for ids in batches(collection.questions, 1 if run.is_reranked else QUESTIONS_A_REQUEST):
             answer = ask(request_of(run, collection.namespace, [collection.questions[id_] for id_ in ids]))
             for question_id, question in zip(ids, answer.questions, strict=True):
                 rankings[question_id] = ranked_documents(question)

@@ -19,9 +19,8 @@ TIMEOUT_S = 30.0
 IDLE_BESIDE = {"bm25": "noop_a", "vector": "noop_b", "hyde": "noop_c"}
 """The branches, each with the branch without work that its worker serves as well."""
 SWEEPER = "sweeper"
-CHORD_WORKERS = tuple(f"{name}-1" for name in (*IDLE_BESIDE, "fusion"))
 PLAIN_WORKERS = tuple(f"plain-{name}" for name in (*IDLE_BESIDE, "fusion"))
-CHORD_PROCESSES = (*CHORD_WORKERS, SWEEPER)
+CHORD_PROCESSES = (*(f"{name}-1" for name in (*IDLE_BESIDE, "fusion")), SWEEPER)
 
 
 def make_variants(resources: Resources, options: Mapping[str, Any]) -> list[Variant]:

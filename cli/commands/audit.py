@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 audit = typer.Typer(
-    name="audit",
     help="Show and delete past requests and answers: the audit trail.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -142,7 +141,7 @@ def erase(
     """Delete the questions, candidates and answers of these requests, also those that wait in Redis for the trail.
 
     Exit code 8: Redis could not be asked, and requests that wait there still enter the trail. Requests that are still
-    running enter it when they have ended. A request that has not entered it yet is found by its whole id alone. Answers
+    running enter the trail when they end. A request that is not in the trail yet is found only by its whole id. Answers
     stay in Redis until they expire (`CHORALE_ANSWER_TTL_S`, `CHORALE_CACHE_TTL_S`), and in backups.
 
     Examples:
@@ -184,7 +183,7 @@ def erase(
         stdout().print(f"{counted(removed, 'request')} {said}: deleted from the trail{too}")
     if not is_reached:
         print(
-            f"chorale: the outbox was not reached, and what waits in it still comes into the trail; {from_outbox}",
+            f"chorale: the outbox was not reached, and requests that wait in it still enter the trail; {from_outbox}",
             file=sys.stderr,
         )
         raise typer.Exit(PART_DONE)
@@ -230,7 +229,7 @@ def matching(engine: Engine, begins: str) -> str | None:
         ids = list(connection.scalars(alike))
     # The shortest id comes first: an id that another one starts with is found too.
     if len(ids) > 1 and ids[0] != begins:
-        raise NoTrail(f"several ids begin with {begins!r}: {', '.join(ids)}; say more of it")
+        raise NoTrail(f"several ids begin with {begins!r}: {', '.join(ids)}; give more of the id")
     return ids[0] if ids else None
 
 

@@ -1,4 +1,4 @@
-"""`chorale namespaces`: list, show, create, close and delete namespaces."""
+"""`chorale namespaces`: list, show, create, deactivate and delete namespaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from models.documents import NamespaceState
 
 namespaces = typer.Typer(
-    name="namespaces",
     help="List, show, create, deactivate and delete namespaces.",
     no_args_is_help=True,
     rich_markup_mode="markdown",

@@ -49,12 +49,10 @@ def broken_question(question: DemoQuestion, answer: Answer) -> str | None:
 
 
 def broken_whole(answer: Answer) -> str | None:
+    if answer.status == Status.COMPLETE:
+        return None
     missing = ", ".join(f"{one.where} {one.reason}" for one in answer.degraded)
-    return (
-        None
-        if answer.status == Status.COMPLETE
-        else f"the answer is {answer.status}: {missing or 'no reason'}"
-    )
+    return f"the answer is {answer.status}: {missing or 'no reason'}"
 
 
 def broken_degraded(answer: Answer, *, timeout_s: float) -> str | None:

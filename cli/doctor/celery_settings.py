@@ -111,7 +111,7 @@ def chords(installation: Installation) -> Iterator[Finding]:
 
 def events(installation: Installation) -> Iterator[Finding]:
     redis = installation.running_redis()
-    # An operator who turned them off has chosen so: Flower then shows workers and queues alone.
+    # An operator who turned the events off has chosen so: Flower then shows only workers and queues.
     is_chosen = "task_events" in installation.settings.model_fields_set
     if is_chosen or not redis.exists(f"{BINDINGS}.celeryev"):
         return
@@ -122,7 +122,7 @@ def events(installation: Installation) -> Iterator[Finding]:
     ]
     if silent:
         yield Finding(
-            f"somebody watches Celery's events (Flower), and {', '.join(silent)} send none of their tasks",
-            "set CHORALE_TASK_EVENTS=true and restart them; or to false, for them and for this command, where workers and "
-            "queues are enough to see",
+            f"somebody watches Celery's events (Flower), and {', '.join(silent)} send none of their task events",
+            "set CHORALE_TASK_EVENTS=true and restart them; or set it to false, for them and for this command, if it is "
+            "enough to see workers and queues",
         )

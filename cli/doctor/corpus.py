@@ -78,7 +78,7 @@ def generations(installation: Installation) -> Iterator[Finding]:
         said = "none" if copy is None else f"{copy:,}"
         yield Finding(
             f"namespace {name!r} has generation {own:,}, and Redis says {said}: old answers may come from the cache",
-            f"repeat the last `chorale index PATH… --namespace {name}`: it changes nothing and says it anew",
+            f"repeat the last `chorale index PATH… --namespace {name}`: it changes nothing and publishes the generation again",
         )
 
 
@@ -96,4 +96,4 @@ def _namespaces(installation: Installation) -> list[NamespaceState]:
     try:
         return installation.resources.writing_store.namespaces()
     except StageFailure:
-        raise ServiceError("the documents cannot be read, which is said above") from None
+        raise ServiceError("the documents cannot be read: see the finding above") from None

@@ -26,15 +26,13 @@ def versions(installation: Installation) -> Iterator[Finding]:
         differing = [
             f"{name} {theirs.get(name)} (here {own[name]})" for name in own if theirs.get(name) != own[name]
         ]
-        if report.about and differing:
+        if not report.about:
+            what = f"{report.name} does not say what it runs on: it is of an older version"
+            yield Finding(what, "update and restart it")
+        elif differing:
             yield Finding(
                 f"{report.name} runs on {', '.join(differing)}",
                 "install the same versions everywhere (`make install`) and restart the older ones",
-            )
-        elif not report.about:
-            yield Finding(
-                f"{report.name} does not say what it runs on: it is of an older version",
-                "update and restart it",
             )
 
 
@@ -64,7 +62,7 @@ def declarations(installation: Installation) -> Iterator[Finding]:
     others = [report.name for report in reports if report.about.get("pipeline", own) != own]
     if others:
         yield Finding(
-            f"another pipeline file than this program's have {', '.join(others)}",
+            f"{', '.join(others)} have another pipeline file than this program",
             "set CHORALE_PIPELINE_FILE to the same declaration everywhere (addresses and the files of certificates may "
             "differ), and restart",
         )

@@ -90,7 +90,8 @@ class _Sending:
             else:
                 rows.append(row)
         if rows:
-            size_bytes = _message_bytes(rows)
+            # The approximate size of the message: JSON in ASCII, in Base64.
+            size_bytes = len(json.dumps(rows, default=str)) * 4 // 3
             self.wait_for(AT_ONCE - 1, BYTES_AT_ONCE - size_bytes)
             upsert = partial(self._client.upsert, self._namespace, rows, source=self._run.documents.source)
             self._hand_in(upsert, size_bytes)
@@ -132,11 +133,6 @@ class _Sending:
             raise NotIndexed(error)
         self._run.report.add(told)
         self._run.tell()
-
-
-def _message_bytes(rows: Sequence[dict[str, Any]]) -> int:
-    """The approximate size of the message: JSON in ASCII, in Base64."""
-    return len(json.dumps(rows, default=str)) * 4 // 3
 
 
 def _row(item: RawDocument) -> dict[str, Any]:

@@ -41,28 +41,11 @@ Told = Mapping[str, Any]
 class IndexQueue:
     """The queue that this process sends to, at one moment."""
 
-    is_alive: bool
-    """A worker of the queue has a heartbeat in Redis."""
-    is_consumed: bool
-    """The broker counts a consumer.  Always true for Redis, which counts none."""
+    trouble: NotRunning | None
+    """Why no worker takes the messages; None if one does."""
     is_empty: bool
     in_hand: frozenset[str]
     """Messages that workers are busy with."""
-
-    @property
-    def trouble(self) -> NotRunning | None:
-        """Why no worker takes the messages; None if one does."""
-        if not self.is_alive:
-            return NotRunning(
-                f"no worker of {QUEUE_INDEX} is alive",
-                "start one with `chorale worker index`, or let this process do it with --where here",
-            )
-        if not self.is_consumed:
-            return NotRunning(
-                f"no worker takes anything from {QUEUE_INDEX} at this command's broker",
-                "give it the CHORALE_BROKER_URL of the workers, which are alive",
-            )
-        return None
 
 
 def index_queue(installation: Installation, redis: Redis) -> IndexQueue:
@@ -70,16 +53,27 @@ def index_queue(installation: Installation, redis: Redis) -> IndexQueue:
     broker_url = installation.settings.broker_url
     workers = [worker for worker in read_heartbeats(redis) if QUEUE_INDEX in worker.queues]
     in_hand = frozenset(task for worker in workers for task in worker.tasks)
+    counts_consumers = broker_url is not None and not is_redis(celery_url(broker_url))
+    trouble, is_empty = None, False
     try:
         state = queue_states(redis, [QUEUE_INDEX], broker_url=broker_url)[QUEUE_INDEX]
+        is_empty = not state.length
+        # RabbitMQ disconnects a worker that is busy for long; the worker connects again.
+        if counts_consumers and not state.workers and not in_hand:
+            trouble = NotRunning(
+                f"no worker takes anything from {QUEUE_INDEX} at this command's broker",
+                "give it the CHORALE_BROKER_URL of the workers, which are alive",
+            )
     except BROKER_ERRORS:
+        # The broker does not answer; whoever sends the next message gets its error.
         if broker_url is None:
             raise
-        # The broker does not answer; whoever sends the next message gets its error.
-        return IndexQueue(bool(workers), is_consumed=True, is_empty=False, in_hand=in_hand)
-    # RabbitMQ disconnects a worker that is busy for long; the worker connects again.
-    is_consumed = broker_url is None or is_redis(celery_url(broker_url)) or bool(state.workers or in_hand)
-    return IndexQueue(bool(workers), is_consumed, is_empty=not state.length, in_hand=in_hand)
+    if not workers:
+        trouble = NotRunning(
+            f"no worker of {QUEUE_INDEX} is alive",
+            "start one with `chorale worker index`, or let this process do it with --where here",
+        )
+    return IndexQueue(trouble, is_empty, in_hand)
 
 
 class SentMessages:

@@ -5,35 +5,43 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TextIO
 
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
 """ANSI colours: cyan, yellow, magenta, green, blue, then the bright ones; red is reserved for errors."""
 
 
-class PrefixedLines:
+class _Lines:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def _write(self, text: str) -> None:
+        # An error means that the terminal or the reader of the pipe is gone; the processes go on.
+        with self._lock, suppress(OSError, ValueError):
+            self._stream.write(text)
+            self._stream.flush()
+
+
+class PrefixedLines(_Lines):
     """Writes the name of the process before each line, in colour on a terminal."""
 
     def __init__(self, stream: TextIO, names: Sequence[str]) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._width = max(map(len, names), default=0)
         self._colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(names)}
         self._coloured = stream.isatty()
-        self._lock = threading.Lock()
 
     def __call__(self, name: str, line: bytes) -> None:
         prefix = f"{name:<{self._width}} │"
         if self._coloured:
             prefix = f"\x1b[{self._colours.get(name, 1)}m{prefix}\x1b[0m"
-        _write(self._stream, self._lock, f"{prefix} {line.decode(errors='replace')}\n")
+        self._write(f"{prefix} {line.decode(errors='replace')}\n")
 
 
-class JsonLines:
+class JsonLines(_Lines):
     """Writes each line as a JSON object with `process`: the child's own JSON object, or any other text as `line`."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._lock = threading.Lock()
 
     def __call__(self, name: str, line: bytes) -> None:
         text = line.decode(errors="replace")
@@ -42,14 +50,4 @@ class JsonLines:
         except (ValueError, RecursionError):
             said = None
         fields = said if isinstance(said, dict) else {"line": text}
-        _write(self._stream, self._lock, json.dumps({"process": name, **fields}, ensure_ascii=False) + "\n")
-
-
-def _write(stream: TextIO, lock: threading.Lock, text: str) -> None:
-    with lock:
-        try:
-            stream.write(text)
-            stream.flush()
-        except (OSError, ValueError):
-            # The terminal or the reader of the pipe is gone; the processes go on.
-            pass
+        self._write(json.dumps({"process": name, **fields}, ensure_ascii=False) + "\n")

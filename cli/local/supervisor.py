@@ -110,9 +110,6 @@ class Supervisor:
         self._stop_requests = 0
         self._thread = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
     def request_stop(self) -> None:
         """Begin to stop, from any thread or signal handler; a second call kills the children at once."""
         self._stop_requests += 1
@@ -126,17 +123,14 @@ class Supervisor:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def stop(self) -> None:
-        """Stop all children, the highest level first, and wait until they have ended."""
-        self.request_stop()
-        self.wait()
-
     def __enter__(self) -> Self:
-        self.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        """Stop all children, the highest level first, and wait until they have ended."""
+        self.request_stop()
+        self.wait()
 
     def wait_ready(self, timeout_s: float) -> tuple[str, ...]:
         """Wait until every child is ready; returns the names of those that are not when the time or the run ends."""

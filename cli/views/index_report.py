@@ -46,7 +46,9 @@ def show_faults(report: IndexReport) -> None:
         [f"{document_id}: {why}" for document_id, why in report.unwritten.items()],
     )
     if report.spared:
-        stderr().print(f"not pruned, since they may still be in there: {counted(report.spared, 'document')}")
+        stderr().print(
+            f"not pruned, since unread files may contain them: {counted(report.spared, 'document')}"
+        )
 
 
 def _list(heading: str, lines: list[str]) -> None:

@@ -113,7 +113,7 @@ def test_without_redis_the_trail_is_cleared_and_the_outbox_is_reported_as_not_cl
     assert erased.returncode == 8
     told = json.loads(erased.stdout)
     assert (told["removed"], told["removed_from_outbox"]) == (1, None)
-    assert "the outbox was not reached, and what waits in it still comes into the trail" in erased.stderr
+    assert "the outbox was not reached, and requests that wait in it still enter the trail" in erased.stderr
     assert asked.request_id not in ids(pipeline)
 
 

@@ -375,7 +375,7 @@ def test_a_worker_on_other_versions_settings_pipeline_or_weights_is_found(
         f"{name} has CHORALE_CACHE_TTL_S=1.0 (here 3600.0)" for name in ("celerys@here", "chorale.index")
     ]
     assert [one.what for one in findings(beside, "same pipeline")] == [
-        "another pipeline file than this program's have celerys@here, chorale.index"
+        "celerys@here, chorale.index have another pipeline file than this program"
     ]
     assert the_finding(beside, "same model").what.startswith("chorale.index has other weights than ")
     elsewhere = replace(beside, settings=beside.settings.model_copy(update={"home": odd.home / "other"}))

@@ -153,7 +153,7 @@ def test_another_declaration_is_found_once_for_all_processes(start: Start) -> No
     for name in ("bm25", "fusion", "index"):
         start(name, **INSIDE)
     (found,) = findings(start(pipeline=PIPELINE.replace("weight = 0.4", "weight = 0.5"), **INSIDE), *NAMES)
-    assert found.what == "another pipeline file than this program's have bm25, fusion, index"
+    assert found.what == "bm25, fusion, index have another pipeline file than this program"
 
 
 def test_every_connection_option_is_an_option_of_a_store_or_an_endpoint() -> None:
@@ -209,4 +209,4 @@ def test_a_documents_database_that_refuses_the_login_is_one_finding(
             assert found.what.count(said) == 1
             assert "\n" not in found.what
             assert f"correct CHORALE_{variable.upper()}" in found.mend
-            assert examined[1].skipped == "the documents cannot be read, which is said above"
+            assert examined[1].skipped == "the documents cannot be read: see the finding above"
