@@ -29,7 +29,7 @@ QUESTION = "Who pays for repairs?"
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
     """Returns the output of a command that cannot import this checkout; the command must succeed."""
-    # An address of an index or a certificate that pip needs stays.
+    # Variables with the package index or a certificate stay, because pip needs them.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     found = subprocess.run(
         command, cwd=cwd, env={**kept, **environment}, capture_output=True, text=True, timeout=LIMIT_S
@@ -67,7 +67,7 @@ def locked(packages: set[str]) -> str:
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of a new environment with the wheel and its requirements."""
     folder = tmp_path_factory.mktemp("application")
-    # From a copy, so that no build folder is left beside the sources.
+    # The wheel is built from a copy, so that no build folder is left beside the sources.
     left_out = shutil.ignore_patterns("build", "dist", "*.egg-info", "__pycache__")
     sources = shutil.copytree(ROOT / "client", folder / "client", ignore=left_out)
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, sources, cwd=folder)

@@ -85,7 +85,7 @@ def _take_terminal() -> None:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    # A short path: the socket's has to fit.
+    # The path is short, because the path of Redis's socket is limited.
     path = Path(tempfile.mkdtemp(prefix="demo-", dir="/tmp"))
     yield path
     shutil.rmtree(path, ignore_errors=True)

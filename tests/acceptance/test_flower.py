@@ -66,7 +66,7 @@ def flower(pipeline: RunningPipeline) -> Iterator[Flower]:
     try:
         found = Flower(f"http://127.0.0.1:{port}")
         until = time.monotonic() + LIMIT_S
-        # Only what a worker that Flower has seen does is kept, so it is asked once they all are there.
+        # Flower keeps only events of workers that it has seen, so the tests wait until it has seen all workers.
         while found.get("/workers?json=1")[1].count("@") < len(pipeline.resources.pipeline.queues):
             assert process.poll() is None, "Flower ended"
             assert time.monotonic() < until, found.get("/workers?json=1")

@@ -36,7 +36,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
         for line in block.code.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
             for place, word in enumerate(words):
-                # `docker compose run … chorale search` names the service, which is the command.
+                # In `docker compose run … chorale search`, `chorale` is the service whose command is `chorale`.
                 if word.endswith("chorale") and (place == 0 or words[0] == "docker"):
                     yield str(block), words[place + 1 :]
 
@@ -111,7 +111,7 @@ def test_a_toml_block_parses(block: CodeBlock) -> None:
 def test_the_pipeline_s_loader_accepts_a_toml_block(block: CodeBlock, tmp_path: Path) -> None:
     whole = (ROOT / "config" / "pipeline.toml").read_text(encoding="utf-8")
     for table in re.findall(r"^\[([\w.]+)\]$", block.code, re.MULTILINE):
-        # What the page declares anew stands in place of what is shipped.
+        # A table of the page replaces the shipped table of the same name.
         whole = re.sub(rf"^\[{re.escape(table)}\]\n(?:(?!\[).*\n)*", "", whole, flags=re.MULTILINE)
     file = tmp_path / "pipeline.toml"
     file.write_text(f"{whole}\n{block.code}", encoding="utf-8")

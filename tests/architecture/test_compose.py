@@ -151,7 +151,7 @@ def test_every_service_of_ours_reads_a_folder_and_a_pipeline_file_that_the_opera
     mount = dict(service["volumes"][1])
     assert (filled(mount.pop("source")), mount) == (
         "./config",
-        # Without such a folder it ends with a sentence; else an engine would make one, of root.
+        # If the folder is missing, compose ends with an error; otherwise the engine would create one that root owns.
         {"type": "bind", "target": "/etc/chorale", "read_only": True, "bind": {"create_host_path": False}},
     )
     assert filled(service["volumes"][1]["source"], CHORALE_FILES="./mine") == "./mine"
@@ -167,7 +167,7 @@ def test_models_from_the_hub_are_kept_where_every_service_finds_them() -> None:
     )
     kept = Path(variables["HF_HOME"])
     assert kept.parent == Path(variables["CHORALE_HOME"])
-    # The volume is made from this folder of the image, and belongs to its owner.
+    # A new volume gets the owner of this folder in the image.
     assert re.search(rf"install -d -o 10001 -g 10001 .*{kept.parent}", DOCKERFILE)
 
 
@@ -180,7 +180,7 @@ def test_the_groups_of_the_image_are_those_of_the_file_that_compose_reads() -> N
 
 
 def test_every_setting_under_environment_can_be_set_in_the_file_that_compose_reads() -> None:
-    # There chorale.env would not be heard.  The addresses are made of passwords.
+    # `environment` overrides chorale.env.  Addresses are left out, because compose makes them from passwords.
     for service in OURS.values():
         for name, value in service["environment"].items():
             if name.startswith("CHORALE_") and not name.endswith("_URL"):
@@ -225,7 +225,7 @@ def test_the_logins_of_redis_are_written_before_it_starts() -> None:
     redis = SERVICES["redis"]
     assert "--aclfile /acl/users.acl" in redis["command"]
     assert "acl:/acl:ro" in redis["volumes"]
-    # Another password is another redis-acl: redis is started anew after it, since it reads the file once.
+    # A new password changes redis-acl, and Redis restarts after it, because it reads the file only at start.
     written = {"condition": "service_completed_successfully", "restart": True}
     assert redis["depends_on"] == {"redis-acl": written}
 
@@ -291,7 +291,7 @@ def test_every_other_setting_reaches_every_service_of_ours_through_one_file() ->
     shown = re.findall(r"^#\s+(CHORALE_[A-Z_]+)=", example, re.MULTILINE)
     assert shown
     assert {name.removeprefix("CHORALE_").lower() for name in shown} <= Settings.model_fields.keys()
-    # What stands under `environment` wins: it would be set in vain.
+    # `environment` overrides the file, so these settings would have no effect there.
     assert not set(shown) & SERVICES["bm25"]["environment"].keys()
 
 

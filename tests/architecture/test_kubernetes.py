@@ -106,7 +106,7 @@ def test_every_scaler_matches_the_schema_of_keda() -> None:
         pytest.skip("CHORALE_TEST_KEDA_SCHEMA names no keda.sh_scaledobjects.yaml: its fields are read below")
     (version,) = yaml.safe_load(Path(file).read_text("utf-8"))["spec"]["versions"]
     schema = strict(version["schema"]["openAPIV3Schema"])
-    # Of these it says only that they are objects.
+    # KEDA's schema says only that these are objects.
     schema["properties"]["metadata"] = {"type": "object"}
     for scaler in of_kind("ScaledObject").values():
         jsonschema.validate(scaler, schema)
@@ -179,7 +179,7 @@ def test_a_change_of_the_pipeline_or_of_a_setting_makes_new_pods() -> None:
         ("pipeline=\ufeff[branches.a]", "pipeline: it begins with a byte order mark"),
         ("pipeline=[branches.queue_figures]", r"branches\.queue_figures: .*no place for the queue"),
         ("pipeline=[branches.a_]", "the name chorale-a-, of release and service, is not"),
-        # These are Helm's words, of which each version has its own.
+        # These words are Helm's, and differ between its versions.
         ("services.bm25.replica=2", "services.bm25.*replica"),
         ("scaling.minReplicas=0", "scaling.minReplicas.*1"),
         ("scaling.minReplicas=null", "scaling.*minReplicas"),
@@ -200,7 +200,7 @@ def test_an_invalid_value_is_refused_with_its_name(option: str, complaint: str) 
 
 
 def test_a_setting_reaches_the_services_as_it_was_written() -> None:
-    # Helm's own way with a number in a file is 2e+07.
+    # Helm itself writes a large number of a file as 2e+07.
     values = "settings: {CHORALE_A: 20000000, CHORALE_B: 0.25, CHORALE_C: true, CHORALE_D: '0123'}"
     file = "templates/settings.yaml"
     said = helm("template", "chorale", str(CHART), "--values=-", f"--show-only={file}", given=values)
@@ -332,7 +332,7 @@ def test_flower_watches_tasks_only_if_workers_send_task_events(setting: str) -> 
 
 @pytest.mark.parametrize("name", DEPLOYED)
 def test_kubernetes_adds_no_variables_that_look_like_settings(name: str) -> None:
-    # It would: CHORALE_FLOWER_SERVICE_HOST and its like, for each Service.
+    # Otherwise it adds CHORALE_FLOWER_SERVICE_HOST and similar variables for each Service.
     assert pod(name)["enableServiceLinks"] is False
 
 
@@ -341,7 +341,7 @@ def test_no_pod_keeps_data(name: str) -> None:
     (home,) = (one for one in pod(name)["volumes"] if one["name"] == "home")
     assert home == {"name": "home", "emptyDir": {}}
     assert of_kind("PersistentVolumeClaim") == {}
-    # So that a new one can start beside the old one.
+    # With the default strategy a new pod starts beside the old one.
     assert "strategy" not in of_kind("Deployment")[name]["spec"]
 
 
@@ -361,7 +361,7 @@ def test_every_variable_is_a_setting_or_a_secret_and_no_secret_stands_here(name:
 @pytest.mark.parametrize("name", DEPLOYED)
 def test_every_pod_takes_further_secrets_and_certificates_if_they_exist(name: str) -> None:
     *_, last = container(name)["envFrom"]
-    # The last one wins.
+    # The last entry overrides the others.
     assert last == {"secretRef": {"name": "chorale-more", "optional": True}}
     (files,) = (one["secret"] for one in pod(name)["volumes"] if one["name"] == "certificates")
     assert files == {"secretName": "chorale-certificates", "optional": True}
@@ -388,7 +388,7 @@ def test_the_values_and_the_page_list_every_key_of_the_secrets() -> None:
     stores = load_pipeline(CHART / "pipeline.toml").stores.values()
     named_by_stores = {value for one in stores for key, value in one.options.items() if key.endswith("_env")}
     assert named_by_stores <= keys_of_the_page("more.secret").keys()
-    # A word of a command line is seen by everybody on the machine, and kept by the shell.
+    # Every user of the machine sees the words of a command line, and the shell keeps them.
     assert "--from-literal" not in PAGE
 
 
@@ -423,11 +423,11 @@ def test_workers_of_a_queue_are_scaled_by_how_many_wait_and_for_how_long(name: s
     scaler = of_kind("ScaledObject")[name]["spec"]
     assert scaler["scaleTargetRef"] == {"name": name}
     assert 1 == scaler["minReplicaCount"] < scaler["maxReplicaCount"]
-    # KEDA's cooldownPeriod counts before the step from one to none alone.
+    # KEDA's cooldownPeriod counts only before the step from one pod to none.
     behaviour = scaler["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
     assert behaviour["scaleDown"]["stabilizationWindowSeconds"] == 120
     length, age = scaler["triggers"]
-    # Messages are shared out among the workers; how long the oldest has waited is not.
+    # KEDA divides the number of messages by the number of workers, but not the age of the oldest one.
     assert length == {
         "type": "metrics-api",
         "metricType": "AverageValue",

@@ -44,7 +44,7 @@ def test_the_docstring_of_a_package_says_what_the_package_is_for(name: str) -> N
 
 
 def test_the_client_s_wheel_holds_one_top_level_name(tmp_path: Path) -> None:
-    # From a copy, so that no build folder is left beside the sources.
+    # The wheel is built from a copy, so that no build folder is left beside the sources.
     copied = tmp_path / "client"
     for file in (ROOT / "client").rglob("*"):
         inside = file.relative_to(ROOT / "client")
@@ -87,7 +87,7 @@ def test_the_launcher_ignores_a_working_directory_with_our_folder_names(tmp_path
     for name in OURS:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f"raise SystemExit('the web application {name}')")
-    # As `make install` makes it: a link, from anywhere.
+    # `make install` makes such a link.
     (tmp_path / "chorale").symlink_to(ROOT / "cli" / "launcher")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     found = subprocess.run(

@@ -135,7 +135,7 @@ def test_a_wrong_request_sent_by_task_name_ends_at_once_with_the_reason(
     request = {"questions": ["bread"], "request_id": request_id, **options}
 
     sent = faulty.app.send_task(TASK_RETRIEVE, kwargs={"request": request}, queue=QUEUE_RETRIEVE)
-    # An id that nobody can ask for gives way to the one that follows from the task's own.
+    # An invalid id is replaced by one that is derived from the task's id.
     answer = ended(faulty, str(uuid.uuid5(uuid.NAMESPACE_OID, sent.id)) if wrong_id else request_id)
 
     assert (answer.status, len(answer.questions)) == ("failed", len(request["questions"]))

@@ -28,7 +28,7 @@ from tasks.request.retrieve import submit
 from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
-# A part, a fusion or an index run begins, says so, and goes on when the test lets it.
+# A part, a fusion or an index run begins, reports that, and waits until the test releases it.
 HELD = """
 import os, time
 import redis
@@ -260,7 +260,7 @@ def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_p
             assert time.monotonic() < until, "nobody took the documents"
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        # The supervisor kills after ten seconds; nothing needed that.
+        # The supervisor kills a process after ten seconds; here it killed none.
         assert process.wait(9) == 0
     assert [state.documents for state in store.namespaces()] in ([], [0]), "there was no middle"
     with up(tmp_path):

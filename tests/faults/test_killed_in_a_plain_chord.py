@@ -25,7 +25,7 @@ def running() -> Iterator[RunningPipeline]:
     environment = {
         "CHORALE_LEAN": "false",
         "CHORALE_BREAKER_FAILURES": "0",
-        # So that a killed sweeper is only that.
+        # Without these threads, a killed sweeper process is the only sweeper.
         "CHORALE_SWEEPER_THREADS": "false",
     }
     with (

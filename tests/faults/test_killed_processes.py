@@ -118,12 +118,12 @@ def test_with_every_process_killed_at_once_the_caller_ends_its_request(whole: Ru
     asked = striking(whole, "branch.after_start", "hang", "chorale.bm25", timeout_s=1)
     for process in whole.processes.values():
         process.kill()
-    # Sent while nobody is there to take it.
+    # The request is sent while no process is alive to take it.
     later = make_request("ERR-4711", cache="bypass", timeout_s=30)
     whole.client().send("ERR-4711", request_id=later.request_id, cache="bypass", timeout_s=30)
     for process in whole.processes.values():
         assert process.wait(5) == KILLED
-    # Only the later request is left in flight once the caller has ended the first one.
+    # When the caller has ended the first request, only the later one is in flight.
     until(lambda: whole.redis.zcard(MOMENTS) == 1)
     whole.revive()
 

@@ -162,7 +162,7 @@ class LedgerMachine(RuleBasedStateMachine):
         )
         if is_started:
             self.pair.start(request_id, "vector")
-        # The lease of a sweeper that died may have to pass first.
+        # The lease of a dead sweeper may have to expire first.
         self.pair.pass_time(30 + self.pair.constants.sweeper_lease_ms + 1, is_swept=True)
         for name, attempt, status in reports:
             self.pair.report(request_id, name, status, attempt=attempt)
@@ -312,7 +312,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """A living sweeper ends whatever is in flight, and then Redis is as empty as before."""
         pair = self.pair
         if not self.lives:
-            # The lease of a sweeper that died has to pass.
+            # The lease of a dead sweeper has to expire.
             pair.both(lambda stepped: stepped.step(pair.constants.sweeper_lease_ms + 1))
         pair.pass_time(pair.constants.sweeper_lease_ms + 1 + 3_000, is_swept=True)
         pair.check(is_swept=self.lives)
@@ -335,7 +335,7 @@ def run(machine: type[LedgerMachine], redis_client: Redis) -> None:
             max_examples=EXAMPLES or 60,
             stateful_step_count=STEPS,
             derandomize=not EXAMPLES,
-            # Shrinking takes minutes.
+            # Shrinking takes minutes, so that only runs with EXAMPLES shrink.
             phases=[Phase.generate, *([Phase.shrink] if EXAMPLES else [])],
             report_multiple_bugs=False,
             database=None,

@@ -165,7 +165,7 @@ def test_a_planner_without_the_model_plans_requests(whole: RunningPipeline) -> N
     try:
         start_again(whole, "chorale.retrieve")
 
-        # While it starts or is slow, a sweeper plans, in a process that has the model.
+        # While the planner starts or is slow, a sweeper in a process with the model plans.
         planned_there: list[Answer] = []
         until(lambda: len(ask_once_more(whole, planned_there)) == 2, limit_s=60)
 

@@ -124,7 +124,7 @@ def test_another_sweeper_ends_a_request_whose_sweeper_is_gone_while_ending_it(
         goes_on(whole, found, name)
 
 
-# Where in its step: after the transaction, nothing is left to do but to forget the outbox's entry.
+# After the transaction the drainer only has to delete the outbox's entries.
 @pytest.mark.parametrize("where", ["before_commit", "after_commit"])
 def test_the_next_drainer_audits_once_what_a_killed_drainer_had_read(
     whole: RunningPipeline, where: str

@@ -175,13 +175,13 @@ def chorale(seed: int, requests: int) -> Iterator[ChoraleCrew]:
                 server,
                 sweeper=True,
                 pipeline_file=file,
-                # Of this process the tables stay as they are.
+                # This process gets the kind as a value; its tables of kinds do not change.
                 kinds=kinds_with(questions.KIND),
                 preload=PRELOAD,
                 environment={"CHORALE_ANSWER_TTL_S": "86400", "CHORALE_LOG_LEVEL": "ERROR"},
             )
         )
-        # The branches of a soak know their documents by themselves.
+        # The branches of a soak compute their documents, so the namespace stays empty.
         pipeline.resources.writing_store.create(
             questions.NAMESPACE, Manifest("none", "en", "none", "none", 1)
         )

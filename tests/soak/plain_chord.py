@@ -103,7 +103,7 @@ def asking(redis_url: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
 def work(name: str, *, acks_late: bool) -> None:
     """Runs one worker on this queue."""
     failpoints.install(PLACES)
-    # Celery's advice about root is about pickled messages.
+    # Celery warns of running as root because of pickled messages, which are not used here.
     warnings.filterwarnings("ignore", category=SecurityWarning)
     make_app(os.environ["CHORALE_REDIS_URL"], acks_late=acks_late).Worker(
         hostname=f"plain-{name}",

@@ -81,7 +81,7 @@ def soak_of_plain_chord(requests: int, seed: int, *, acks_late: bool) -> Soak:
     """Runs a plain chord of the same branches under the same adversary."""
     with plain(seed, requests, acks_late=acks_late) as crew:
         adversary, seconds, _ = _fight(crew, requests, seed, plain_chord.PLACES)
-        # What is delivered again ends what it can.
+        # Messages that are delivered again get time to end their requests.
         time.sleep(plain_chord.VISIBLE_AGAIN_S * 2 + max(TIMEOUTS_S))
         tally = of_plain_chord(crew.askers.events(), crew.redis, seed)
         strikes = dict.fromkeys(plain_chord.PLACES, 0) | failpoints.taken(crew.redis)

@@ -105,7 +105,7 @@ def _judge(
 ) -> None:
     result: Any = redis.get(RESULT + request_id)
     if not rows:
-        # A caller killed before its request was accepted leaves nothing at all.
+        # If a caller was killed before its request was accepted, the request leaves no trace.
         if result is not None:
             tally.rows_missing.append(request_id)
         elif answered is not None or redis.exists(ENTRY + request_id):

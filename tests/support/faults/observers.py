@@ -130,7 +130,7 @@ def watching(pipeline: RunningPipeline, request_id: str) -> Iterator[Watched]:
             stop.wait(0.02)
 
     def watch_on() -> None:
-        # A server that the test takes away is nothing to agree about.
+        # While the test has stopped the server, there is nothing to compare.
         while not stop.is_set():
             try:
                 watch()
@@ -148,7 +148,7 @@ def watching(pipeline: RunningPipeline, request_id: str) -> Iterator[Watched]:
         stop.set()
         thread.join()
         listener.close()
-        # Redis connections that are left to the garbage collector warn if it takes the socket first.
+        # A Redis connection warns if the garbage collector takes its socket first.
         app.backend.client.connection_pool.disconnect()
         app.close()
         client.close()
@@ -184,7 +184,7 @@ def unchanged(pipeline: RunningPipeline, found: Seen) -> Iterator[None]:
     listener.subscribe(key)
     try:
         yield
-        # The first of them is about the subscription.
+        # The first message confirms the subscription.
         messages = [listener.get_message(timeout=0.05) for _ in range(3)]
     finally:
         listener.close()

@@ -52,7 +52,7 @@ def due(
         return _due_while_searching(request_id, one, now_ms, constants, is_empty)
     assert one.callback is not None, "what is planned has a callback"
     if one.fuses_sent and one.fuses_sent < constants.fuses and not is_empty(one.callback.queue):
-        # Once sent it may wait among others, as a part does.
+        # A callback that was sent may still wait in its queue.
         return Due((), min(now_ms + constants.fuse_every_ms, one.end_at_ms))
     if one.fuses_sent < constants.fuses:
         return _fuse(request_id, one, now_ms, constants)

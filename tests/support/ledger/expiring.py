@@ -37,6 +37,6 @@ class Expiring(Generic[Value]):
         """Drops expired values."""
         while self._ends and self._ends[0][0] < now_ms:
             _, key = heapq.heappop(self._ends)
-            # A value put again lives on until its newer moment.
+            # A value that was written again expires at its newer moment.
             if key in self._kept and self._kept[key][0] < now_ms:
                 del self._kept[key]

@@ -133,7 +133,7 @@ class LedgerPair:
 
     def join(self, request_id: str, *, force: bool) -> bool:
         snapshot = self.both(lambda stepped: stepped.ledger.join(request_id, force=force))
-        # Compared here, since the end that usually follows deletes what the join wrote.
+        # The states are compared here, because the end that usually follows deletes what the join wrote.
         self.both(lambda stepped: stepped.moments())
         return snapshot is not None
 

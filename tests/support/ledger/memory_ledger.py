@@ -195,7 +195,7 @@ class MemoryLedger:
         """Follows the flight's leader, if there is one that ends no later than this request."""
         leader_id = self._flights.get(flight)
         leader = self._requests.get(leader_id) if leader_id and leader_id != request_id else None
-        # An id that was lost and accepted again need not lead what it led before.
+        # A request that was lost and accepted again may lead another flight than before.
         if leader is None or leader.flight != flight or leader.end_at_ms > one.end_at_ms:
             return False
         leader.followers.append(request_id)

@@ -45,7 +45,7 @@ def train(folder: Path, pairs: Sequence[Pair]) -> None:
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    # A second thread gains little here, and on a busy machine it spins for what the first one waits for.
+    # A second thread gains little here, and on a busy machine it only spins.
     torch.set_num_threads(1)
     torch.manual_seed(5)
     chance = random.Random(5)

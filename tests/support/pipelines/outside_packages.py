@@ -18,7 +18,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "chorale-wiki-source"
 def install_example(folder: Path) -> Path:
     """Installs the example package, as pip would; returns the folder of the installation."""
     left_out = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
-    # Installed from a copy, so that the build leaves no folder beside the sources.
+    # The package is installed from a copy, so that no build folder is left beside the sources.
     source = shutil.copytree(EXAMPLE, folder / "source", ignore=left_out)
     command = [
         sys.executable,

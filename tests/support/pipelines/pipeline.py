@@ -109,7 +109,7 @@ class RunningPipeline:
     ) -> None:
         for name in list(self.processes):
             self.kill(name)
-        # Redis connections that are left to the garbage collector warn if it takes the socket first.
+        # A Redis connection warns if the garbage collector takes its socket first.
         self.app.close()
         self.redis.connection_pool.disconnect()
         self._folder.cleanup()

@@ -74,7 +74,7 @@ def migrate_and_die(what: str, url: str, table: str) -> None:
         if f"CREATE TABLE {table} " in " ".join(statement.split()):
             die()
 
-    # Every engine, as the one that upgrades is made inside.
+    # The hook is on every engine, because the upgrade makes its engine itself.
     event.listen(Engine, "after_cursor_execute", look)
     BRING_UP[what](url)
 

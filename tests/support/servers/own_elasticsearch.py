@@ -63,7 +63,7 @@ def _program() -> tuple[str, str, str | None]:
         if listening.status != psutil.CONN_LISTEN or listening.laddr[1:] != (port,) or not listening.pid:
             continue
         process = psutil.Process(listening.pid)
-        # The server's parent, its launcher, knows the folder too.
+        # The command line of the server's launcher, its parent, names the folder too.
         said = [part for one in (process, process.parent()) if one is not None for part in one.cmdline()]
         homes = [part.removeprefix(_HOME) for part in said if part.startswith(_HOME)]
         if homes:

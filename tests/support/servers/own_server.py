@@ -33,7 +33,7 @@ class OwnServer(ABC):
 
     def _run(self, command: list[str], **options: Any) -> None:
         with self._log.open("ab") as log:
-            # A session of its own, since a server may be a child of what is started.
+            # The process gets its own session, because the server may be a child of it.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **options
             )

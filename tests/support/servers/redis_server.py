@@ -155,7 +155,7 @@ class RedisServer:
                     client.ping()
                     return
                 except redis.RedisError:
-                    # Not listening yet, or still loading its append-only file.
+                    # The server does not listen yet, or still loads its append-only file.
                     time.sleep(0.01)
         self._end(signal.SIGKILL)
         raise RuntimeError(f"redis-server did not start:\n{self.log()}")

@@ -91,7 +91,7 @@ class WeaviateServer(OwnServer):
             "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",
             "RAFT_BOOTSTRAP_EXPECT": "1",
             "DISABLE_TELEMETRY": "true",
-            # Its only node waits for others five times as long otherwise.
+            # Otherwise the only node waits five times as long for others.
             "RAFT_TIMEOUTS_MULTIPLIER": "1",
             "LOG_LEVEL": "error",
             "USE_INVERTED_SEARCHABLE": "false",
