@@ -1,4 +1,4 @@
-"""From text to terms: one analyser for each language, used for documents and questions.
+"""Turning text into terms: one analyser for each language, used for documents and questions.
 
 CJK characters become bigrams first (as Elasticsearch's `cjk` does), since tantivy would take a whole sentence for
 one word.  Accents are folded after stemming, because the stemmer needs them.

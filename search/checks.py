@@ -1,4 +1,4 @@
-"""What every store refuses before it writes: invalid documents, and a namespace that was built differently."""
+"""Checks of every store: documents, manifests and question vectors that it refuses."""
 
 from __future__ import annotations
 

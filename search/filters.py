@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeGuard
 
 Fields = Mapping[str, Any]
-"""What is known of a document: JSON values by field name."""
+"""The fields of a document that filters see: JSON values by field name."""
 _Test = Callable[[list[Any]], bool]
 _Match = Callable[[object], bool]
 
@@ -114,7 +114,7 @@ def _condition(field: str, wanted: object, warnings: list[str]) -> _Test:
 
 
 def _operator(field: str, operator: str, operand: object, warnings: list[str]) -> _Test:
-    if operator in _RANGES:
+    if operator in RANGES:
         return _range(field, operator, operand, warnings)
     if operator == "contains":
         return _any_of(_contains, operand)
@@ -125,7 +125,7 @@ def _operator(field: str, operator: str, operand: object, warnings: list[str]) -
         if not isinstance(operand, bool):
             warnings.append(f"filter {field!r}: exists takes true or false, not {operand!r:.40}")
         return lambda values: bool(values) is (operand is not False)
-    choices = ", ".join((*_RANGES, "exists", "not", "contains"))
+    choices = ", ".join((*RANGES, "exists", "not", "contains"))
     warnings.append(f"filter {field!r}: no operator {operator!r}; there are: {choices}")
     return _never
 
@@ -169,7 +169,7 @@ def _contains(wanted: object) -> _Match:
     return lambda value: isinstance(value, str) and part in value.casefold()
 
 
-_RANGES: dict[str, Callable[[Any, Any], bool]] = {
+RANGES: dict[str, Callable[[Any, Any], bool]] = {
     "gt": lambda value, bound: value[0] > bound[1],
     "gte": lambda value, bound: value[0] >= bound[0],
     "lt": lambda value, bound: value[1] < bound[0],
@@ -184,7 +184,7 @@ def _range(field: str, operator: str, operand: object, warnings: list[str]) -> _
     if bound is None:
         warnings.append(f"filter {field!r}: {operator} takes a number or an ISO 8601 date, not {operand!r}")
         return _never
-    holds = _RANGES[operator]
+    holds = RANGES[operator]
 
     def within(value: object) -> bool:
         found = to_span(value)

@@ -108,7 +108,7 @@ class Fuses(Protocol):
         alpha: float,
         fusion: Literal["relative", "ranked"],
     ) -> list[Ranking]:
-        """A ranking for each text and its vector; `alpha` is the weight of the vectors, 1 - alpha that of BM25."""
+        """A ranking for each text and its vector; the vectors have the weight `alpha`, BM25 has 1 - alpha."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Where a ranking of a server's hits ends: at the passage that brings the `depth`-th different document."""
+"""The end of a ranking of a server's hits: the passage that brings the `depth`-th different document."""
 
 from __future__ import annotations
 

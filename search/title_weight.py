@@ -1,4 +1,4 @@
-"""How much the title of a document counts in text search: once, twice, or as often as the manifest says."""
+"""The weight of a document's title in text search: once, twice, or as often as the manifest says."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ OWN = "chorale"
 TEXT = "text"
 """The one field that text search looks at: title, heading and text."""
 
-# What a server's tokenizer may take for a term; each CJK character may be one.
+# Text that a server's tokenizer may take for a term; each CJK character may be a term.
 _WORD = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]|[^\\W\u2e80-\u9fff]+")
 
 
@@ -27,7 +27,7 @@ _MARKS = dict.fromkeys([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How texts are indexed and searched, made from the namespace's manifest.
+    """Makes the indexed words of texts and the queries for questions, following the namespace's manifest.
 
     `declared` is the option `analyser`.  With our own analyser the index receives terms separated by spaces, so
     that every language on any server has the terms and scores of the embedded store.  Elasticsearch does not count

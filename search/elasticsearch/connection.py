@@ -40,7 +40,7 @@ class _Json(JsonSerializer):
 
 
 class _Ndjson(_Json, ClientNdjsonSerializer):
-    """The same for newline-delimited JSON."""
+    """`_Json` for newline-delimited JSON."""
 
     def dumps(self, data: Any) -> bytes:
         lines = [data] if isinstance(data, str | bytes) else data

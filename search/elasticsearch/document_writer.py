@@ -48,12 +48,7 @@ class DocumentWriter:
         if not chosen:
             return self._records.generation(namespace)
         self._refresh(target.index)
-        refused = self._write(target, chosen)
-        self._refresh(target.index)
-        generation = self._records.raise_generation(namespace)
-        if refused:
-            raise PartlyWritten(namespace, refused, generation)
-        return generation
+        return self._shown(target, self._write(target, chosen))
 
     def delete(self, namespace: str, document_ids: Iterable[str]) -> int:
         target = self._lookup.look_up(namespace)
@@ -61,12 +56,16 @@ class DocumentWriter:
         found = list(lookups.stored(self._call(target), list(document_ids)))
         if not found:
             return 0
-        refused = send(self._connection, (_deletion(target, one) for one in found))
-        self._refresh(target.index)
-        generation = self._records.raise_generation(namespace)
-        if refused:
-            raise PartlyWritten(namespace, refused, generation)
+        self._shown(target, send(self._connection, (_deletion(target, one) for one in found)))
         return len({one.document_id for one in found})
+
+    def _shown(self, target: Namespace, refused: dict[str, str]) -> int:
+        """Make the batch visible; returns the new generation, raises PartlyWritten if something was refused."""
+        self._refresh(target.index)
+        generation = self._records.raise_generation(target.name)
+        if refused:
+            raise PartlyWritten(target.name, refused, generation)
+        return generation
 
     def _write(self, target: Namespace, documents: Sequence[Document]) -> dict[str, str]:
         """Write what differs from the stored state; returns the reasons for refused documents, by id."""
@@ -113,7 +112,7 @@ class DocumentWriter:
 
 
 def _impossible(document: Document) -> str | None:
-    """The reason why no server takes this document, else None."""
+    """The reason why no server takes this document; None if a server can take it."""
     for what, name in (("id", document.document_id), ("source", document.source)):
         if len(name) > LONGEST_NAME:
             return f"its {what} has {len(name):,} characters; at most {LONGEST_NAME:,}"

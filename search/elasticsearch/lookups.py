@@ -73,7 +73,7 @@ def stored(call: IndexCall, document_ids: Sequence[str]) -> Iterator[Stored]:
 
 
 def counts(connection: Connection, deadline: Deadline) -> dict[str, tuple[int, int]]:
-    """Numbers of documents and passages by index, for all namespaces; an empty one is not in it."""
+    """Numbers of documents and passages by index; an empty index is left out."""
     wanted = {
         "indices": {
             "terms": {"field": "_index", "size": MOST_HITS},

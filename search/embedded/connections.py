@@ -1,4 +1,4 @@
-"""Connections to `corpus.db`, its format, and SQLite's errors translated to those of a store."""
+"""Connections to `corpus.db`, its format, and the translation of SQLite's errors to a store's errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CORPUS_FORMAT = 1
 
 READ_WAIT_S = 5.0
 _PASSING = ("locked", "busy", "disk is full", "disk full", "readonly", "read-only", "unable to open")
-"""What SQLite says when the file is intact but cannot be used now."""
+"""Words of SQLite's errors for a file that is intact but cannot be used now."""
 
 
 def corpus_file(folder: Path) -> Path:

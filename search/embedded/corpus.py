@@ -63,10 +63,10 @@ class Corpus:
         self._free: list[sqlite3.Connection] = []
         self._file: tuple[int, int] | None = None
         self.replaced = 0
-        """How often another file replaced the open one.  Anything read before a replacement is invalid."""
+        """Number of times another file replaced the open one.  Anything read before a replacement is invalid."""
 
     def pulse(self, namespace: str) -> Pulse | None:
-        """None if there is no such namespace."""
+        """The namespace's present state; None if there is no such namespace."""
         with translated(self.folder), self._borrowed() as connection:
             return read_pulse(connection, namespace)
 

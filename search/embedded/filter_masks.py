@@ -1,4 +1,4 @@
-"""Which documents a search may return: filters and exclusions as a mask, which is cached and only ever extended."""
+"""The documents that a search may return: a mask made from filters and exclusions, cached and only ever extended."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _any_term(terms: Mapping[str, int]) -> tantivy.Query:
 
 
 def _among(query: tantivy.Query, rids: NDArray[np.int64]) -> tantivy.Query:
-    """The same scores, for these passages only."""
+    """The query restricted to these passages; scores stay the same."""
     chosen = tantivy.Query.term_set_query(_SCHEMA, "rid", rids.tolist())
     scoreless = tantivy.Query.const_score_query(chosen, 0.0)
     return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, scoreless)])

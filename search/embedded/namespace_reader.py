@@ -26,7 +26,7 @@ _TOUCHED_NEXT = """
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Rows, words and vectors of one moment."""
+    """Rows, words and vectors as they were at one moment."""
 
     pulse: Pulse
     manifest: Manifest

@@ -20,7 +20,7 @@ from models.hits import Hit
 from search.embedded.growing_array import Growing
 
 TOMBSTONE_BATCHES = 1_000
-"""How many batches ended rows are kept; a process further behind loads the namespace again."""
+"""Ended rows are kept for this many batches; a process further behind loads the namespace again."""
 
 _DEAD_ROWS = 1_000
 """Fewer dead rows never cause a reload."""
@@ -40,7 +40,7 @@ _ENDED = "SELECT rid FROM chorale_passage WHERE namespace_id = ? AND ended > ? A
 class DocumentVersion:
     document_id: str
     fields: Mapping[str, Any]
-    """What filters look at: the metadata, and `document_id` and `source` unless metadata has that name."""
+    """The fields that filters see: the metadata, and `document_id` and `source` unless metadata has that name."""
     source_type: str | None
     published_at: str | None
     content_hash: str | None

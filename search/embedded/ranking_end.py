@@ -1,4 +1,4 @@
-"""Where a ranking ends: at the passage that brings the `depth`-th document; equal scores are ordered by passage id."""
+"""The end of a ranking: the passage that brings the `depth`-th document.  Passage ids order equal scores."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def cut(
 ) -> tuple[Hit, ...] | None:
     """The hits of the best `depth` documents among candidate rows with their scores.
 
-    `unseen_score` is the highest score that any other row can have, -inf if there is none.  None if such a row
-    could belong to the ranking: ask again with more candidates.
+    `unseen_score` is the highest score that any other row can have, -inf if there is no other row.  Returns None if
+    another row could belong to the ranking: ask again with more candidates.
     """
     places = found.tolist()
     names = [rows.passage_ids[row] for row in places]

@@ -1,4 +1,4 @@
-"""From an endpoint's JSON to a ranking that includes its texts."""
+"""Reading an endpoint's JSON as a ranking that includes its texts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Found(NamedTuple):
     document_id: str
     row: Any
     fields: Mapping[str, Any]
-    """What filters look at."""
+    """The fields that filters see."""
 
 
 class AnswerReader:

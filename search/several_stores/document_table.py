@@ -286,7 +286,7 @@ def _of(table: Any, build: Build) -> Any:
 
 
 def _revisions(build: Build, source: str | None) -> Any:
-    """Id and revision of the existing documents, of one source or of all."""
+    """The query for id and revision of existing documents, from one source or from all sources."""
     asked = select(_D.document_id, _D.revision).where(_of(document_table, build), ~_D.is_deleted)
     return asked if source is None else asked.where(_D.source == source)
 

@@ -117,7 +117,7 @@ def rebuild_store(
         for part in in_batches(names, _BATCH):
             for change in table.changes(build, part):
                 if change.document is not None:
-                    # Without the document, so that memory does not hold all of them.
+                    # Leaves the document out, so that memory does not hold all documents.
                     given.append(Change(change.document_id, change.sequence, None))
                     yield change.document
 

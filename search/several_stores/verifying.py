@@ -16,7 +16,7 @@ _LOOKUP_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How one store differs from the table; all lists are in order."""
+    """The difference between one store and the table; all lists are sorted."""
 
     missing: Sequence[str] = ()
     """Documents that the store does not show."""

@@ -160,7 +160,7 @@ class Connection:
     def _silence(self, timeout_s: float) -> StageFailure:
         """The failure for a call that the deadline ended: the server was slow, or unreachable and retried."""
         url = self.endpoint.url
-        # Not in the caller's thread, because a name server may be slow.
+        # Looks in another thread, because a name server may be slow.
         looking = asyncio.run_coroutine_threadsafe(asyncio.to_thread(self._unreachable), running_loop())
         try:
             error = looking.result(_LAST_LOOK_S)

@@ -5,13 +5,13 @@ They match exactly the documents that `search.filters.CompiledFilters.matches` m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import time
 
 from weaviate.classes.query import Filter
 from weaviate.collections.classes.filters import FilterReturn
 
-from search.filters import compile_filters, date_span, is_number, long_part_warnings, operands
+from search.filters import RANGES, compile_filters, date_span, is_number, long_part_warnings, operands
 from search.weaviate import filter_terms as facets
 from search.weaviate.filter_terms import DAYS, MOMENTS, NUMBERS, Scale
 
@@ -22,15 +22,15 @@ _NOTHING = Filter.not_(EVERYTHING)
 
 def warnings(filters: Mapping[str, object]) -> tuple[str, ...]:
     """Reasons why conditions are invalid or cannot be expressed by terms; with any warning nothing matches."""
-    inexact = {
-        (field, operator): None
+    inexact = (
+        f"filter {field!r}: {operator} takes integers up to 2^64"
         for field, operator, operand in operands(filters)
-        if operator in _RANGES and is_number(operand) and not facets.is_exact_bound(operand)
-    }
+        if operator in RANGES and is_number(operand) and not facets.is_exact_bound(operand)
+    )
     return (
         *compile_filters(filters).warnings,
         *long_part_warnings(filters, facets.LONGEST_PART),
-        *(f"filter {field!r}: {operator} takes integers up to 2^64" for field, operator in inexact),
+        *dict.fromkeys(inexact),
     )
 
 
@@ -94,35 +94,22 @@ def _contains(field: str, wanted: object) -> FilterReturn:
     return _any_term(_same(field, wanted))
 
 
-def _from(scale: Scale, field: str, code: str) -> Iterator[str]:
-    yield scale.same(field, code)
-    yield from scale.above(field, code)
-
-
-def _until(scale: Scale, field: str, code: str) -> Iterator[str]:
-    yield scale.same(field, code)
-    yield from scale.below(field, code)
-
-
-_RANGES: Mapping[str, Callable[[Scale, str, str], Iterator[str]]] = {
-    "gt": Scale.above,
-    "gte": _from,
-    "lt": Scale.below,
-    "lte": _until,
-}
+def _bounded(scale: Scale, field: str, operator: str, code: str) -> Iterator[str]:
+    if operator in ("gte", "lte"):
+        yield scale.same(field, code)
+    yield from (scale.above if operator in ("gt", "gte") else scale.below)(field, code)
 
 
 def _range(field: str, operator: str, operand: object) -> Iterator[str]:
-    terms = _RANGES[operator]
     if is_number(operand):
         if operand == operand:
-            yield from terms(NUMBERS, field, facets.number_code(operand))
+            yield from _bounded(NUMBERS, field, operator, facets.number_code(operand))
     elif (span := date_span(operand)) is not None:
         bound = span[1] if operator in ("gt", "lte") else span[0]
-        yield from terms(MOMENTS, field, facets.moment_code(bound))
+        yield from _bounded(MOMENTS, field, operator, facets.moment_code(bound))
         # A bare date spans its whole day: the bound's own day is included only if all of it is.
         if operator == "gte" and bound.time() != time.min:
-            terms = Scale.above
+            operator = "gt"
         if operator == "lte" and bound.time() != time.max:
-            terms = Scale.below
-        yield from terms(DAYS, field, facets.day_code(bound))
+            operator = "lt"
+        yield from _bounded(DAYS, field, operator, facets.day_code(bound))

@@ -29,7 +29,8 @@ _LONGEST = 256
 """Longer texts (in characters) are compared by their hash."""
 
 LONGEST_PART = 1_024
-"""Maximum characters of a text for `contains`: a search may take its length times that of all texts."""
+"""Maximum characters of a text for `contains`.  A search may take time in proportion to this length times the length of
+all texts."""
 
 _WINDOW = 32_768
 _FLOAT_IS_EXACT = 2**53

@@ -73,7 +73,7 @@ async def revisions(held: Objects, source: str | None) -> dict[str, str]:
 
 
 async def heads(held: Objects, where: FilterReturn, properties: Sequence[str]) -> list[Mapping[str, Any]]:
-    """The properties of all heads that pass the filter, which must let only heads pass.
+    """The properties of all objects that pass the filter, which must let only heads pass.
 
     Lists in parts by a hash of the document's id, because Weaviate's cursor has no filters.
     """

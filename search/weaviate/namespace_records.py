@@ -32,7 +32,7 @@ class Entry:
     name: str
     generation: int
     manifest: Manifest | None
-    """None if the namespace was dropped or never completed."""
+    """The manifest; None if the namespace was dropped or never completed."""
     tenant: str
     """The tenant with its passages."""
     unused: str = ""
@@ -62,7 +62,7 @@ async def using(
     name: str,
     work: Callable[[Namespace, Objects], Awaitable[_Answer]],
 ) -> _Answer:
-    """What `work` returns for a namespace and its passages; repeated if a rebuild removed them meanwhile.
+    """The result of `work` for a namespace and its passages; repeated if a rebuild removed them at the same time.
 
     Raises BadIndex if there is no such namespace.
     """
@@ -77,7 +77,7 @@ async def using(
 
 
 async def find(client: Client, endpoint: WeaviateEndpoint, name: str) -> Entry | None:
-    """None also if the collection does not exist yet."""
+    """The record; None if there is none, or if the collection does not exist yet."""
     try:
         held = await namespaces(client, endpoint).query.fetch_object_by_id(_id(name))
     except WeaviateQueryError as error:

@@ -1,1 +1,1 @@
-"""One file a revision, never changed once released; the newest is that of `search.several_stores.database.SCHEMA`."""
+"""One file for each revision, never changed once released.  `search.several_stores.database.SCHEMA` names the newest."""
