@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -98,7 +98,7 @@ def evaluate(
     for run in runs:
         rankings: dict[str, list[str]] = {}
         # The questions of a request share the time budget of its reranker.
-        for ids in batches(collection.questions, 1 if run.is_reranked else QUESTIONS_A_REQUEST):
+        for ids in _batches(collection.questions, 1 if run.is_reranked else QUESTIONS_A_REQUEST):
             answer = ask(request_of(run, collection.namespace, [collection.questions[id_] for id_ in ids]))
             for question_id, question in zip(ids, answer.questions, strict=True):
                 rankings[question_id] = ranked_documents(question)
@@ -139,8 +139,7 @@ def request_of(run: Run, namespace: str, texts: Sequence[str]) -> Request:
     )
 
 
-def batches(questions: Mapping[str, str], size: int) -> Iterator[list[str]]:
-    """The question ids of each request."""
-    ids = iter(questions)
+def _batches(question_ids: Iterable[str], size: int) -> Iterator[list[str]]:
+    ids = iter(question_ids)
     while batch := list(islice(ids, size)):
         yield batch

@@ -39,10 +39,6 @@ class Timing:
         ordered = sorted(self.latencies_ms)
         return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
 
-    @property
-    def requests_per_s(self) -> float:
-        return len(self.latencies_ms) / self.wall_s
-
     def to_wire(self, name: str, in_flight: int) -> dict[str, Any]:
         return {
             "name": name,
@@ -50,7 +46,7 @@ class Timing:
             "p50_ms": _rounded(self.percentile_ms(0.50)),
             "p95_ms": _rounded(self.percentile_ms(0.95)),
             "p99_ms": _rounded(self.percentile_ms(0.99)),
-            "requests_per_s": round(self.requests_per_s, 1),
+            "requests_per_s": round(len(self.latencies_ms) / self.wall_s, 1),
             "hung": self.hung,
         }
 

@@ -70,11 +70,11 @@ def latency(
     # This process is one of the variants: it gets as many threads as a worker.
     limit_threads()
     from bench.no_op import PIPELINE_FILE
-    from cli.local.measured_pipeline import last_lines
+    from cli.local.measured_pipeline import LastLines
     from cli.terminal import print_json, stdout
     from cli.views.latency import show_latency
 
-    with last_lines() as lines, tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
+    with LastLines() as lines, tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
         found = _measure(Path(home), pipeline or PIPELINE_FILE, questions, documents, lines)
     if as_json:
         print_json(found.to_wire())

@@ -46,7 +46,7 @@ def demo() -> None:
     """
     from cli.demo.installation import demo_installation
     from cli.demo.screens import Screens
-    from cli.local.measured_pipeline import last_lines
+    from cli.local.measured_pipeline import LastLines
     from cli.terminal import stdout
 
     console = stdout()
@@ -55,7 +55,7 @@ def demo() -> None:
         console.print(
             "\n  Chorale: one question, several searches at once, one answer, on time.\n", style="bold"
         )
-        with last_lines() as lines, demo_installation(lines) as installation:
+        with LastLines() as lines, demo_installation(lines) as installation:
             _prepare(console, installation)
             screens = Screens(console, installation)
             _tour(screens)

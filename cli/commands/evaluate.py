@@ -48,7 +48,7 @@ def evaluate(
     from assembly.pipeline import load_pipeline
     from bench.collection import read_collection
     from cli.exit_codes import BY_STATUS
-    from cli.local.measured_pipeline import last_lines, measured_pipeline
+    from cli.local.measured_pipeline import LastLines, measured_pipeline
     from cli.terminal import print_json, stderr
     from config.settings import load_settings
 
@@ -56,7 +56,7 @@ def evaluate(
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
     console = stderr()
-    with last_lines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
+    with LastLines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
         documents = _index(collection, resources, console)
         client = Chorale(resources.redis_url, broker_url=settings.broker_url)
         found = _ask(collection, resources, client, documents, console)

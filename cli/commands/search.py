@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from chorale_client import Answer, Request
-
-    from cli.installation import Installation
 
 
 def search(
@@ -66,7 +61,8 @@ def search(
 
     from cli.exit_codes import BY_STATUS, OTHER
     from cli.filters import WrongFilter, parse_filters
-    from cli.installation import find_installation
+    from cli.installation import NotRunning, find_installation
+    from cli.monitoring.heartbeats import read_heartbeats
 
     try:
         filters = parse_filters(filter_ or ())
@@ -87,7 +83,13 @@ def search(
     }
     if timeout_s is not None:
         options["timeout_s"] = timeout_s
-    answer = _ask(find_installation(is_client=True), make_request(question, **options))
+    installation = find_installation(is_client=True)
+    request = make_request(question, **options)
+    if not read_heartbeats(installation.running_redis()):
+        raise NotRunning(
+            "Redis answers, but no worker does: start them with `chorale up` in another terminal"
+        )
+    answer = installation.client().ask(request)
     if as_json:
         # A field that was not asked for is left out, not null.
         sys.stdout.write(answer.model_dump_json(exclude_unset=True) + "\n")
@@ -97,14 +99,3 @@ def search(
 
         show_answer(stdout(), answer, explain=explain)
     raise typer.Exit(BY_STATUS.get(answer.status, OTHER))
-
-
-def _ask(installation: Installation, request: Request) -> Answer:
-    from cli.installation import NotRunning
-    from cli.monitoring.heartbeats import read_heartbeats
-
-    if not read_heartbeats(installation.running_redis()):
-        raise NotRunning(
-            "Redis answers, but no worker does: start them with `chorale up` in another terminal"
-        )
-    return installation.client().ask(request)

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from cli.queue_names import full_name, short_name
-
 
 def worker(
     queues: Annotated[
@@ -39,5 +37,6 @@ def worker(
     limit_threads()
     from tasks.worker.worker_process import run_worker
 
-    full_names = [full_name(queue) for queue in queues]
-    run_worker(full_names, name=name or f"{short_name(full_names[0])}-{os.getpid()}")
+    short_names = [queue.removeprefix("chorale.") for queue in queues]
+    full_names = [f"chorale.{queue}" for queue in short_names]
+    run_worker(full_names, name=name or f"{short_names[0]}-{os.getpid()}")

@@ -69,13 +69,10 @@ def outbox(installation: Installation) -> Iterator[Finding]:
     is_filling = 0 < bound.entries <= 2 * entries
     if age_s > OLD_S or is_filling:
         most = f" of at most {bound.entries:,}" if bound.entries else ""
-        without = (
-            "; further ones wait without their candidates, and then requests are refused"
-            if is_filling
-            else ""
-        )
+        without = "; further ones wait without their candidates, and then requests are refused"
         yield Finding(
-            f"{entries:,}{most} ended requests wait for the audit tables, the oldest for {age_s:,.0f} s{without}",
+            f"{entries:,}{most} ended requests wait for the audit tables, the oldest for {age_s:,.0f} s"
+            f"{without if is_filling else ''}",
             "see the log of `chorale sweeper`: usually its database is locked or away",
         )
     if aside := int(redis.xlen(UNREADABLE)):

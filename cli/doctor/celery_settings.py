@@ -39,12 +39,7 @@ def _acknowledges(report: Heartbeat) -> bool:
 RULES = (
     Rule("result_backend", BACKEND, "the chord would be joined by Celery, which can wait for ever"),
     Rule("task_acks_late", True, "what a stopped worker had begun would be lost"),
-    Rule(
-        "ack_emulation",
-        True,
-        "documents to index would be lost with their worker",
-        applies=_acknowledges,
-    ),
+    Rule("ack_emulation", True, "documents to index would be lost with their worker", applies=_acknowledges),
     Rule("visibility_timeout", 60, "what a killed worker had begun comes back too early or too late"),
     Rule("unacked_restore_interval", 5, "what a killed worker had begun comes back minutes late"),
     Rule("unacked_restore_throttle", 1, "what a killed worker had begun comes back minutes late"),

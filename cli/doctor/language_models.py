@@ -6,6 +6,7 @@ Also checks that the configurations leave the models enough time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from chorale_client.words import Reason
@@ -78,10 +79,7 @@ def _ask(options: Endpoint) -> None:
     if isinstance(options, HydeOptions) and options.is_foreign:
         (said,) = open_generator(options).imagine([PROMPT], timeout_s=options.limit_s)
     else:
-        chat = options.open_chat()
-        try:
+        with closing(options.open_chat()) as chat:
             (said,) = chat.complete([PROMPT], timeout_s=options.limit_s)
-        finally:
-            chat.close()
     if isinstance(said, StageFailure):
         raise said

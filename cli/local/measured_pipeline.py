@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from chorale_client.errors import ChoraleError
 from redis.exceptions import RedisError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LastLines:
-    """Keeps the last lines that processes wrote, to show them after an error."""
+    """Keeps the last lines that processes wrote, and shows them if the `with` block fails with an error of the service."""
 
     def __init__(self) -> None:
         self._lines: deque[tuple[str, bytes]] = deque(maxlen=40)
@@ -41,16 +41,12 @@ class LastLines:
         for name, line in self._lines:
             write(name, line)
 
+    def __enter__(self) -> Self:
+        return self
 
-@contextmanager
-def last_lines() -> Iterator[LastLines]:
-    """An `Output` for the processes of a command; if the command fails in the block, their last lines are shown."""
-    lines = LastLines()
-    try:
-        yield lines
-    except (ServiceError, ChoraleError):
-        lines.show()
-        raise
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, ServiceError | ChoraleError):
+            self.show()
 
 
 @contextmanager

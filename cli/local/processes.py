@@ -19,7 +19,6 @@ from cli.local.home_lock import hold_home
 from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
 from cli.local.supervisor import Supervisor
 from cli.monitoring.heartbeats import RedisHeartbeats
-from cli.queue_names import short_name
 from config.blas_threads import VARIABLES
 from config.home_format import check_home
 from models.errors import ServiceError, WrongDeclaration
@@ -53,8 +52,8 @@ def worker_children(settings: Settings, pipeline: Pipeline, environment: Mapping
     """
     if unknown := sorted(settings.worker_processes.keys() - set(pipeline.queues)):
         raise WrongDeclaration(
-            f"CHORALE_WORKER_PROCESSES: no queue {', '.join(map(short_name, unknown))}; "
-            f"there are: {', '.join(map(short_name, pipeline.queues))}"
+            f"CHORALE_WORKER_PROCESSES: no queue {', '.join(queue.removeprefix('chorale.') for queue in unknown)}; "
+            f"there are: {', '.join(queue.removeprefix('chorale.') for queue in pipeline.queues)}"
         )
 
     def child(name: str, *arguments: str) -> Child:
@@ -64,7 +63,7 @@ def worker_children(settings: Settings, pipeline: Pipeline, environment: Mapping
         child(name, "worker", queue, "--name", name)
         for queue in pipeline.queues
         for number in range(1, settings.processes(queue) + 1)
-        for name in [f"{short_name(queue)}-{number}"]
+        for name in [f"{queue.removeprefix('chorale.')}-{number}"]
     ]
     return [*workers, child(SWEEPER, "sweeper", "--name", SWEEPER)]
 

@@ -54,8 +54,14 @@ class Status:
         return {
             "home": self.home,
             "redis": {"address": self.redis, "version": self.redis_version},
-            "workers": [_worker_fields(worker) for worker in self.workers],
-            "queues": [_queue_fields(name, state) for name, state in self.queues.items()],
+            "workers": [
+                {name: value for name, value in asdict(worker).items() if name != "about"}
+                for worker in self.workers
+            ],
+            "queues": [
+                {"queue": name, "length": state.length, "oldest_s": state.age_s, "workers": state.workers}
+                for name, state in self.queues.items()
+            ],
             "breakers": [breaker_fields(one, self.look.now_ms) for one in self.look.breakers.values()],
             "refusing_for_s": self.refusing_for_s,
             "requests_in_flight": self.in_flight,
@@ -71,14 +77,6 @@ class Status:
                 namespace_fields(state, self.published.get(state.name)) for state in self.namespaces
             ],
         }
-
-
-def _worker_fields(worker: Heartbeat) -> dict[str, Any]:
-    return {name: value for name, value in asdict(worker).items() if name != "about"}
-
-
-def _queue_fields(name: str, state: QueueState) -> dict[str, Any]:
-    return {"queue": name, "length": state.length, "oldest_s": state.age_s, "workers": state.workers}
 
 
 def breaker_fields(breaker: Breaker, now_ms: int) -> dict[str, Any]:
