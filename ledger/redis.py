@@ -70,7 +70,7 @@ class RedisLedger:
         """None if nobody waits for this branch any more."""
         return _started(self._run("start", [entry_key(request_id)], [branch]))
 
-    def take(self, first: tuple[str, str, str], most: Mapping[str, int]) -> list[Taken]:
+    def take(self, *, first: tuple[str, str, str], most: Mapping[str, int]) -> list[Taken]:
         """Start or join `first` (queue, task and task id of a message in hand), then pop up to `most` messages of each queue
         and start or join them too.
 

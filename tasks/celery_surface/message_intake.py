@@ -87,7 +87,9 @@ class Intake:
         more = {name: count - (name == queue) for name, count in self._together.items()}
         begun_s = time.monotonic()
         try:
-            found = self._ledger.take((queue, task, task_id), more if queue in self._together else {})
+            found = self._ledger.take(
+                first=(queue, task, task_id), most=more if queue in self._together else {}
+            )
         except RedisError as error:
             log.warning("not taken", task_id=task_id, error=str(error)[:200])
             deliver(payload, queue)

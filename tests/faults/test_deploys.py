@@ -32,7 +32,7 @@ from tests.support.servers.redis_server import RedisServer
 HELD = """
 import os, time
 import redis
-import branches.kinds.vector, tasks.indexing.namespace_writer, tasks.request.ending, tasks.request.fuse
+import branches.kinds.vector, tasks.indexing.namespace_writer, tasks.request.batch
 
 client = redis.Redis.from_url(os.environ["CHORALE_REDIS_URL"])
 
@@ -47,7 +47,7 @@ def held(name, call):
 
 branches.kinds.vector.expanded_texts = held("chorale.vector", branches.kinds.vector.expanded_texts)
 tasks.indexing.namespace_writer.index_corpus = held("chorale.index", tasks.indexing.namespace_writer.index_corpus)
-tasks.request.fuse.end_joined = held("chorale.fusion", tasks.request.fuse.end_joined)
+tasks.request.batch.end_joined = held("chorale.fusion", tasks.request.batch.end_joined)
 """
 VECTOR, FUSION = "chorale.vector", "chorale.fusion"
 

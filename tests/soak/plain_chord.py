@@ -29,13 +29,13 @@ _HERE = "tests.soak.plain_chord"
 _BACKEND = "celery.backends.redis:RedisBackend"
 
 PLACES: Mapping[str, Place] = {
-    "publisher.after_publish": Place(f"{_HERE}:publish", "after"),
-    "branch.before_search": Place(f"{_HERE}:search", "before"),
-    "branch.after_search": Place(f"{_HERE}:search", "after"),
-    "branch.before_count": Place(f"{_BACKEND}.on_chord_part_return", "before"),
-    "branch.after_count": Place(f"{_BACKEND}.on_chord_part_return", "after"),
-    "fusion.before_fuse": Place(f"{_HERE}:fuse", "before"),
-    "fusion.after_fuse": Place(f"{_HERE}:fuse", "after"),
+    "publisher.after_publish": Place((f"{_HERE}:publish",), "after"),
+    "branch.before_search": Place((f"{_HERE}:search",), "before"),
+    "branch.after_search": Place((f"{_HERE}:search",), "after"),
+    "branch.before_count": Place((f"{_BACKEND}.on_chord_part_return",), "before"),
+    "branch.after_count": Place((f"{_BACKEND}.on_chord_part_return",), "after"),
+    "fusion.before_fuse": Place((f"{_HERE}:fuse",), "before"),
+    "fusion.after_fuse": Place((f"{_HERE}:fuse",), "after"),
 }
 
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from chorale_client.words import QUEUE_FUSION
 from redis import Redis
 from redis.connection import AbstractConnection
 from redis.exceptions import RedisError
@@ -31,8 +32,8 @@ PROCESS = "CHORALE_TEST_PROCESS"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    target: str
-    """`module:Class.method` or `module:function`."""
+    targets: tuple[str, ...]
+    """`module:Class.method` or `module:function`; several where a worker has several ways to the same step."""
     when: str
     """`before` the call, `after` it, or `while`: Redis has the command and the reply is not read yet."""
     only: Callable[[Mapping[str, Any], Any], bool] = lambda _options, _result: True
@@ -43,31 +44,46 @@ def _ends_by(who: str) -> Callable[[Mapping[str, Any], Any], bool]:
     return lambda options, _: options.get("by") == who
 
 
-_LEDGER = "ledger.redis:RedisLedger"
-_CALLER = "chorale_client.ledger:CallersLedger"
+def _of_ledger(*methods: str) -> tuple[str, ...]:
+    return tuple(f"ledger.redis:RedisLedger.{method}" for method in methods)
+
+
+def _is_branch(options: Mapping[str, Any], _: Any) -> bool:
+    return "first" not in options or options["first"][0] != QUEUE_FUSION
+
+
+def _is_fusion(options: Mapping[str, Any], _: Any) -> bool:
+    return options["first"][0] == QUEUE_FUSION if "first" in options else not options.get("force")
+
+
+def _has_joined(options: Mapping[str, Any], found: Any) -> bool:
+    joined = found[0].joined if isinstance(found, list) else found
+    return _is_fusion(options, found) and joined is not None
+
+
+_START, _JOIN = _of_ledger("start", "take"), _of_ledger("join", "take")
+_REPORT, _FINISH = _of_ledger("report", "report_all"), _of_ledger("finish_all")
 
 PLACES: Mapping[str, Place] = {
-    "publisher.after_accept": Place(f"{_CALLER}.accept", "after"),
-    "planner.before_plan": Place(f"{_LEDGER}.plan", "before"),
-    "planner.while_plan": Place(f"{_LEDGER}.plan", "while"),
-    "planner.after_plan": Place(f"{_LEDGER}.plan", "after"),
-    "branch.before_start": Place(f"{_LEDGER}.start", "before"),
-    "branch.after_start": Place(f"{_LEDGER}.start", "after"),
-    "branch.before_report": Place(f"{_LEDGER}.report", "before"),
-    "branch.while_report": Place(f"{_LEDGER}.report", "while"),
-    "branch.after_report": Place(f"{_LEDGER}.report", "after"),
-    "fusion.before_join": Place(f"{_LEDGER}.join", "before", lambda options, _: not options.get("force")),
-    "fusion.after_join": Place(
-        f"{_LEDGER}.join", "after", lambda options, joined: not options.get("force") and joined is not None
-    ),
-    "fusion.before_finish": Place(f"{_LEDGER}.finish", "before", _ends_by("fusion")),
-    "fusion.while_finish": Place(f"{_LEDGER}.finish", "while", _ends_by("fusion")),
-    "fusion.after_finish": Place(f"{_LEDGER}.finish", "after", _ends_by("fusion")),
-    "sweeper.after_sweep": Place(f"{_LEDGER}.sweep", "after", lambda _, found: bool(found.actions)),
-    "sweeper.before_finish": Place(f"{_LEDGER}.finish", "before", _ends_by("sweeper")),
-    "sweeper.while_finish": Place(f"{_LEDGER}.finish", "while", _ends_by("sweeper")),
-    "drainer.before_commit": Place("audit.drainer:insert_new", "after"),
-    "drainer.after_commit": Place("audit.drainer:Drainer._write", "after"),
+    "publisher.after_accept": Place(("chorale_client.ledger:CallersLedger.accept",), "after"),
+    "planner.before_plan": Place(_of_ledger("plan"), "before"),
+    "planner.while_plan": Place(_of_ledger("plan"), "while"),
+    "planner.after_plan": Place(_of_ledger("plan"), "after"),
+    "branch.before_start": Place(_START, "before", _is_branch),
+    "branch.after_start": Place(_START, "after", _is_branch),
+    "branch.before_report": Place(_REPORT, "before"),
+    "branch.while_report": Place(_REPORT, "while"),
+    "branch.after_report": Place(_REPORT, "after"),
+    "fusion.before_join": Place(_JOIN, "before", _is_fusion),
+    "fusion.after_join": Place(_JOIN, "after", _has_joined),
+    "fusion.before_finish": Place(_FINISH, "before", _ends_by("fusion")),
+    "fusion.while_finish": Place(_FINISH, "while", _ends_by("fusion")),
+    "fusion.after_finish": Place(_FINISH, "after", _ends_by("fusion")),
+    "sweeper.after_sweep": Place(_of_ledger("sweep"), "after", lambda _, found: bool(found.actions)),
+    "sweeper.before_finish": Place(_FINISH, "before", _ends_by("sweeper")),
+    "sweeper.while_finish": Place(_FINISH, "while", _ends_by("sweeper")),
+    "drainer.before_commit": Place(("audit.drainer:insert_new",), "after"),
+    "drainer.after_commit": Place(("audit.drainer:Drainer._write",), "after"),
 }
 """The places that a fault can hit, named after the process and the step of docs/reference/ledger.md."""
 
@@ -178,7 +194,8 @@ def install(places: Mapping[str, Place] = PLACES) -> None:
     armed = _Armed(os.environ["CHORALE_REDIS_URL"])
     by_target: dict[str, list[tuple[str, Place]]] = {}
     for name, place in places.items():
-        by_target.setdefault(place.target, []).append((name, place))
+        for target in place.targets:
+            by_target.setdefault(target, []).append((name, place))
     for target, wanted in by_target.items():
         module, _, path = target.partition(":")
         if module.startswith("audit.") and os.environ.get(PROCESS, "").startswith("chorale."):
