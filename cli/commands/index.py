@@ -114,12 +114,7 @@ def index(
     try:
         with IndexingBar(stderr()) as bar:
             if by_workers:
-                from cli.indexing.by_workers import index_by_workers
-
-                bar.say(f"indexing into {namespace}", total=documents.total)
-                report = index_by_workers(
-                    installation, documents, namespace=namespace, progress=bar.show, say=bar.tell
-                )
+                report = _index_by_workers(installation, documents, namespace, bar)
             else:
                 report = _index_here(installation, documents, namespace, bar, rebuild=rebuild, yes=yes)
     except KeyboardInterrupt:
@@ -174,6 +169,15 @@ def _index_here(
         progress=bar.show,
         order=order_of(installation, namespace),
     )
+
+
+def _index_by_workers(
+    installation: Installation, documents: SourceDocuments, namespace: str, bar: IndexingBar
+) -> IndexReport:
+    from cli.indexing.by_workers import index_by_workers
+
+    bar.say(f"indexing into {namespace}", total=documents.total)
+    return index_by_workers(installation, documents, namespace=namespace, progress=bar.show, say=bar.tell)
 
 
 def _say_interrupted(*, by_workers: bool, rebuild: bool, beside: bool) -> None:

@@ -26,10 +26,7 @@ def versions(installation: Installation) -> Iterator[Finding]:
         differing = [
             f"{name} {theirs.get(name)} (here {own[name]})" for name in own if theirs.get(name) != own[name]
         ]
-        if not report.about:
-            what = f"{report.name} does not say what it runs on: it is of an older version"
-            yield Finding(what, "update and restart it")
-        elif differing:
+        if differing:
             yield Finding(
                 f"{report.name} runs on {', '.join(differing)}",
                 "install the same versions everywhere (`make install`) and restart the older ones",
