@@ -168,7 +168,7 @@ class ChatModel:
                 return self._ask_once(prompt, until_s)
             except StageFailure as found:
                 return found
-            except (TimeoutError, openai.APITimeoutError):
+            except (TimeoutError, openai.APITimeoutError, httpx2.TimeoutException):
                 return None
             except openai.APIStatusError as error:
                 failure: StageFailure = self._refusal(error)

@@ -96,9 +96,7 @@ def test_a_command_that_is_not_there_is_tried_again_and_the_others_run() -> None
 
 def test_a_stopped_child_with_a_stale_heartbeat_is_restarted(tmp_path: Path) -> None:
     beats, lines = FileHeartbeats(tmp_path), Lines()
-    patience = Patience(
-        fresh_s=0.3, hung_after_s=0.5, first_delay_s=0.05, look_every_s=0.02, listen_every_s=0.05
-    )
+    patience = Patience(fresh_s=1, hung_after_s=2, first_delay_s=0.05, look_every_s=0.02, listen_every_s=0.05)
     child = Child("worker", beats.beating("worker"))
     with Supervisor([child], output=lines, heartbeats=beats, patience=patience) as supervisor:
         assert supervisor.wait_ready(15) == ()

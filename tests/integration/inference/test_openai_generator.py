@@ -9,11 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inference.language_models import chat_model
 from inference.language_models.chat_model import (
     ATTEMPTS,
     MAX_ANSWER_BYTES,
@@ -36,6 +38,7 @@ from models.written_texts import SomeTexts
 from tests.support.servers.chat_server import (
     Answer,
     ChatServer,
+    Handler,
     after,
     cut_off,
     drips,
@@ -362,6 +365,20 @@ def test_a_timeout_names_the_limit(server: ChatServer, chat: ChatModel, answer: 
     for found in chat.complete(["?"] * (PARALLEL + 1), timeout_s=0.5):
         assert isinstance(found, StoreTimeout)
         assert found.detail.endswith("no answer within 0.50 s")
+
+
+def test_a_body_that_stalls_is_a_timeout_although_the_caller_wakes_late(
+    server: ChatServer, chat: ChatModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stalls(handler: Handler, _: dict[str, Any]) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        time.sleep(1)
+
+    monkeypatch.setattr(chat_model, "wait", lambda jobs, timeout: wait(jobs, timeout + 5))
+    server.answer = stalls
+    assert isinstance(failure(chat, timeout_s=0.3), StoreTimeout)
 
 
 def test_prompts_are_answered_after_others_hung(server: ChatServer, chat: ChatModel) -> None:
