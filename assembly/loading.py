@@ -22,7 +22,7 @@ def load_embedder(settings: Settings, precision: str, *, threads: int) -> Embedd
 
 
 def load_embedders(settings: Settings, *, threads: int) -> TwoPrecisions:
-    """The model for questions, and that for passages."""
+    """The models for questions and for passages."""
     return TwoPrecisions.of(
         lambda precision: load_embedder(settings, precision, threads=threads),
         questions=settings.embedder_question_precision,

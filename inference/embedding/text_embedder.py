@@ -25,7 +25,7 @@ Progress = Callable[[int], None]
 class TextEmbedder(ABC):
     """An `inference.protocol.Embedder`; reads and downloads nothing before the first use, or `warm`.
 
-    `name` is a folder or a name on the hub; `max_pieces` replaces the model's own limit.  `device` None: the best one.
+    `name` is a folder or a name on the hub; `max_pieces` replaces the model's own limit.  `device` None is the best device.
     Every method and property may raise ModelMissing; embedding raises InvalidAnswer for wrong vectors.
     """
 

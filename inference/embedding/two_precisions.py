@@ -24,7 +24,7 @@ class TwoPrecisions:
 
     @property
     def fingerprint(self) -> str:
-        """The passages': what a namespace was built with."""
+        """The fingerprint of the passages' model, with which a namespace was built."""
         return self.passages.fingerprint
 
     @property
