@@ -22,11 +22,14 @@ from search.embedded.ranking_end import cut
 
 STORED = np.dtype("<f4")
 SCORE_DECIMALS = 6
-"""BLAS sums in another order for another shape, so equal vectors may differ in further decimals."""
+"""Two runs of a model may differ in further decimals."""
 
 _READ_AT_ONCE = 4_096
 _QUESTIONS_AT_ONCE = 16
 """One product for several questions reads the matrix once, and holds this many scores for every passage."""
+_INEXACT = 1e-5
+"""More than any error of a product's score, which depends on the number of questions beside it: BLAS sums in another order
+for another shape.  The scores of a ranking are computed again, each by itself."""
 _GATHER_BELOW = 0.25
 """With a smaller share of rows, copying them is faster than multiplying all rows."""
 
@@ -99,25 +102,35 @@ def search_matrix(
     searched = vectors.matrix[places] if is_gathered else vectors.matrix
     rankings = []
     for first in range(0, len(questions), _QUESTIONS_AT_ONCE):
-        for scores in questions[first : first + _QUESTIONS_AT_ONCE] @ searched.T:
+        together = questions[first : first + _QUESTIONS_AT_ONCE]
+        for question, scores in zip(together, together @ searched.T, strict=True):
             deadline.check()
             chosen = scores if len(scores) == len(places) else scores[places]
-            rankings.append(_ranking(rows, places, chosen, depth))
+            rankings.append(_ranking(rows, vectors.matrix, question, places, chosen, depth))
     return rankings
 
 
-def _ranking(rows: Rows, places: NDArray[np.intp], scores: Vector, depth: int) -> tuple[Hit, ...]:
+def _ranking(
+    rows: Rows, matrix: Matrix, question: Vector, places: NDArray[np.intp], scores: Vector, depth: int
+) -> tuple[Hit, ...]:
+    """`scores` are a product's, of the passages at `places`."""
     taken = 2 * depth
     while taken < len(places):
         worst = np.partition(scores, len(scores) - taken)[len(scores) - taken]
-        best = np.flatnonzero(scores >= worst)
-        hits = cut(rows, places[best], _rounded(scores[best]), depth, unseen_score=float(_rounded(worst)))
+        best = places[scores >= worst]
+        unseen_score = float(_rounded(worst + _INEXACT))
+        hits = cut(rows, best, _exact(matrix[best], question), depth, unseen_score=unseen_score)
         if hits is not None:
             return hits
         taken *= 4
-    hits = cut(rows, places, _rounded(scores), depth, unseen_score=-np.inf)
+    hits = cut(rows, places, _exact(matrix[places], question), depth, unseen_score=-np.inf)
     assert hits is not None  # with everything seen, `cut` never returns None
     return hits
+
+
+def _exact(passages: Matrix, question: Vector) -> NDArray[np.float64]:
+    """Shape (n,): each row's score, whatever other rows there are."""
+    return _rounded((passages * question).sum(axis=1, dtype=np.float64))
 
 
 def _rounded(scores: ArrayLike) -> NDArray[np.float64]:
