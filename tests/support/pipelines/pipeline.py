@@ -115,13 +115,15 @@ class RunningPipeline:
         self._folder.cleanup()
 
     def start(self, name: str, *, queue: str | None = None) -> None:
-        """Starts a worker of `queue` (by default the queue of its name), a `sweeper…`, or a `drainer…`."""
+        """Starts a worker of `queue`, which may be several with commas (by default the queue of its name), a `sweeper…`, or a
+        `drainer…`."""
         if name.startswith("sweeper"):
             call = f"from tasks.worker.sweeper_process import run; run(name={name!r})"
         elif name.startswith("drainer"):
             call = f"from tasks.worker.sweeper_process import run; run(name={name!r}, only='drain')"
         else:
-            call = f"from tasks.worker.worker_process import run_worker; run_worker([{queue or name!r}], name={name!r})"
+            queues = (queue or name).split(",")
+            call = f"from tasks.worker.worker_process import run_worker; run_worker({queues}, name={name!r})"
         self._queue_of[name] = queue
         code = f"{self.preload}\n{call}"
         environment = {
