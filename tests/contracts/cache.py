@@ -13,7 +13,7 @@ class CacheContract:
     def test_a_key_that_was_never_stored_is_left_out(self, cache: Cache) -> None:
         assert cache.get_many(["never stored"]) == {}
 
-    def test_no_keys_and_no_values_are_fine(self, cache: Cache) -> None:
+    def test_storing_or_reading_no_keys_raises_no_error(self, cache: Cache) -> None:
         cache.put_many({}, ttl_s=60)
         assert cache.get_many([]) == {}
 
@@ -21,7 +21,7 @@ class CacheContract:
         cache.put_many({"a": b"1", "b": b"2"}, ttl_s=60)
         assert cache.get_many(["b", "c", "a"]) == {"a": b"1", "b": b"2"}
 
-    def test_the_last_value_counts(self, cache: Cache) -> None:
+    def test_a_new_value_replaces_the_old_one(self, cache: Cache) -> None:
         cache.put_many({"key": b"first"}, ttl_s=60)
         cache.put_many({"key": b"second"}, ttl_s=60)
         assert cache.get_many(["key"]) == {"key": b"second"}
@@ -44,7 +44,7 @@ class CacheContract:
         cache.put_many({"gone": b"1"}, ttl_s=0)
         assert cache.get_many(["gone"]) == {}
 
-    def test_threads_may_share_it(self, cache: Cache) -> None:
+    def test_threads_may_share_one_instance(self, cache: Cache) -> None:
         def put_and_get(number: int) -> bool:
             mine = {f"{number}:{at}": f"{number}".encode() for at in range(20)}
             cache.put_many(mine, ttl_s=60)

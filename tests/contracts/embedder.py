@@ -71,7 +71,7 @@ class EmbedderContract:
         assert np.abs(alone - vectors[chosen]).max() < 1e-5
         assert np.abs(backwards - vectors[chosen]).max() < 1e-5
 
-    def test_the_same_texts_have_the_same_vectors_again(
+    def test_the_same_texts_always_have_the_same_vectors(
         self, embedder: TextEmbedder, vectors: Matrix
     ) -> None:
         assert (
@@ -118,7 +118,7 @@ class EmbedderContract:
         questions = embedder.embed_questions(["how to delete a folder", "read a day written as text"])
         assert (questions @ passages.T).argmax(axis=1).tolist() == [1, 0]
 
-    def test_threads_may_share_it(self, embedder: TextEmbedder, vectors: Matrix) -> None:
+    def test_threads_may_share_one_instance(self, embedder: TextEmbedder, vectors: Matrix) -> None:
         with ThreadPoolExecutor(4) as threads:
             found = list(threads.map(lambda at: embedder.embed_passages([PASSAGES[at]])[0], range(12)))
         assert np.abs(np.stack(found) - vectors[:12]).max() < 1e-5
@@ -141,7 +141,7 @@ class EmbedderContract:
         assert prompted.max_pieces == 254 - 2, "the word and its colon"
         assert prompted.fingerprint != embedder.fingerprint
 
-    def test_max_pieces_may_be_lower_than_the_models_limit_and_not_higher(
+    def test_max_pieces_may_be_lower_than_the_models_limit_but_not_higher(
         self, embedder: TextEmbedder
     ) -> None:
         short = self.load(max_pieces=10)

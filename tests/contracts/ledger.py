@@ -136,7 +136,7 @@ class AcceptingContract(LedgerContract):
             stepped.callers.accept(other)
         assert stepped.callers.accept(request).result is not None
 
-    def test_an_id_is_free_again_after_its_answers_ttl(
+    def test_a_request_id_can_be_used_again_after_the_ttl_of_its_answer(
         self, stepped: SteppedLedger, planned: Request
     ) -> None:
         stepped.ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True)
@@ -184,7 +184,7 @@ class PlanningContract(LedgerContract):
         assert plan(ledger, a_request(), "bm25") == "closed"
         assert stepped.queue("queue.bm25") == []
 
-    def test_a_part_is_told_how_long_it_has(
+    def test_a_started_part_gets_the_time_left_until_join_at(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
         stepped.step(40)
@@ -227,7 +227,7 @@ class ReportingContract(LedgerContract):
             ledger.report(planned.request_id, "bm25", ok("bm25"))
         assert ledger.join(planned.request_id) is None, "vector has not answered yet"
 
-    def test_an_answer_replaces_a_failure_and_a_failure_replaces_no_answer(
+    def test_an_answer_replaces_a_failure_but_a_failure_never_replaces_an_answer(
         self, ledger: Ledger, planned: Request
     ) -> None:
         failed = Envelope.failed("bm25", "error")
@@ -277,7 +277,7 @@ class JoiningContract(LedgerContract):
         assert ledger.join(planned.request_id) is not None
         assert ledger.join(planned.request_id) is None
 
-    def test_at_join_at_the_fusion_takes_the_reports_it_has(
+    def test_from_join_at_on_the_fusion_takes_the_reports_that_have_come(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         request = a_request()
@@ -350,7 +350,7 @@ class EndingContract(LedgerContract):
         answer = json.loads(stepped.callers.finish_failed(planned, stepped.now_ms()))["result"]
         assert [{**one, "detail": ""} for one in answer["degraded"]] == [{**missing, "detail": ""}]
 
-    def test_the_time_it_took_is_by_the_ledgers_clock(
+    def test_took_ms_is_measured_by_the_ledgers_clock(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
         stepped.step(123)

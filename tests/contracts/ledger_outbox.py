@@ -54,7 +54,7 @@ class OutboxContract(LedgerContract):
         assert third == fourth == {**first, "bm25": brief}
         assert Envelope.from_wire("bm25", json.dumps(brief)).status == "ok"
 
-    def test_a_full_outbox_refuses_and_only_counts_requests(
+    def test_a_full_outbox_refuses_new_requests_and_only_counts_them(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         stepped.bound_outbox(2)
@@ -102,7 +102,7 @@ class OutboxContract(LedgerContract):
         assert stepped.callers.accept(request).is_new
 
     @pytest.mark.parametrize("limit", [0, None])
-    def test_far_below_the_outbox_limit_nothing_is_left_out(
+    def test_an_outbox_far_below_its_limit_keeps_all_candidates(
         self, stepped: SteppedLedger, ledger: Ledger, limit: int | None
     ) -> None:
         if limit is not None:

@@ -42,7 +42,7 @@ class CancellingContract(LedgerContract):
         assert (fields[b"by"], b"envelope:bm25" in fields) == (b"client", True)
         assert stepped.moments() == {}
 
-    def test_no_step_of_a_cancelled_request_goes_on(
+    def test_no_worker_or_sweeper_continues_a_cancelled_request(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
         ledger.start(planned.request_id, "bm25")
@@ -73,7 +73,7 @@ class CancellingContract(LedgerContract):
         assert stepped.callers.cancel("never-sent") is None
         assert stepped.outbox() == []
 
-    def test_the_followers_of_a_cancelled_leader_are_planned_anew_however_late_it_is(
+    def test_followers_of_a_cancelled_leader_are_planned_anew_even_late(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         leader, follower = a_request(), a_request()
@@ -119,7 +119,7 @@ class DecidingContract(LedgerContract):
         assert snapshot.decided_by == "vector"
         assert snapshot.envelopes.keys() == {"vector"}
 
-    def test_after_a_decisive_failure_no_other_branch_is_waited_for(
+    def test_the_ledger_waits_for_no_branch_after_a_decisive_failure(
         self, ledger: Ledger, strict: Request
     ) -> None:
         ledger.start(strict.request_id, "hyde")
@@ -129,12 +129,16 @@ class DecidingContract(LedgerContract):
         assert ledger.report(strict.request_id, "hyde", ok("hyde")) == "closed"
         assert ledger.report(strict.request_id, "vector", ok("vector")) == "closed", "it is decided"
 
-    def test_the_failure_of_another_branch_decides_nothing(self, ledger: Ledger, strict: Request) -> None:
+    def test_the_failure_of_a_branch_that_is_not_decisive_does_not_end_the_request(
+        self, ledger: Ledger, strict: Request
+    ) -> None:
         assert ledger.report(strict.request_id, "bm25", failed("bm25")) == "counted"
         assert ledger.start(strict.request_id, "hyde") is not None
         assert ledger.join(strict.request_id) is None
 
-    def test_an_answer_of_a_decisive_branch_decides_nothing(self, ledger: Ledger, strict: Request) -> None:
+    def test_an_answer_of_a_decisive_branch_does_not_end_the_request(
+        self, ledger: Ledger, strict: Request
+    ) -> None:
         assert ledger.report(strict.request_id, "vector", ok("vector")) == "counted"
         assert ledger.report(strict.request_id, "vector", failed("vector")) == "duplicate"
         assert ledger.join(strict.request_id) is None

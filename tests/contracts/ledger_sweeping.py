@@ -104,7 +104,7 @@ class SweepingContract(LedgerContract):
         # One finish reserve before the deadline.
         assert entry.now_ms == accepted.deadline_ms - 60
 
-    def test_a_failed_callback_brings_the_next_moment_forward(
+    def test_a_failed_callback_makes_the_sweeper_act_at_once(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
         ledger.join(planned.request_id, force=True)
@@ -115,7 +115,7 @@ class SweepingContract(LedgerContract):
         assert stepped.moments() == {}
 
     @pytest.mark.parametrize("state", ["accepted", "following"])
-    def test_a_request_joined_without_a_plan_stops_no_sweeper(
+    def test_the_sweeper_ends_a_request_that_was_joined_without_a_plan(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request, state: str
     ) -> None:
         request = a_request(20)
@@ -129,7 +129,7 @@ class SweepingContract(LedgerContract):
         ledger.hasten(request.request_id)
         assert ledger.sweep("sweeper").actions == (Action("end", request.request_id),)
 
-    def test_a_lost_entry_is_removed_from_the_moments(
+    def test_the_sweeper_forgets_a_request_whose_entry_was_lost(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
         stepped.lose(planned.request_id)
@@ -158,7 +158,7 @@ class FollowingContract(LedgerContract):
         assert plan(ledger, quick, "bm25", flight=FLIGHT + "x") == "planned"
         assert stepped.flights() == {FLIGHT + "x": quick.request_id}
 
-    def test_only_a_leader_whose_end_is_not_later_is_followed(
+    def test_a_leader_is_followed_only_if_its_end_is_not_later(
         self, stepped: SteppedLedger, ledger: Ledger
     ) -> None:
         """A request's end is its deadline less its finish reserve."""

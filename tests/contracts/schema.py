@@ -105,7 +105,9 @@ class SchemaContract:
         self.bring_up(url)
         assert not inspect(engine).has_table(self.a_table_in_the_middle)
 
-    def test_a_newer_schema_is_refused_with_what_to_do(self, url: str, engine: Engine) -> None:
+    def test_a_newer_schema_is_refused_and_the_message_says_what_to_do(
+        self, url: str, engine: Engine
+    ) -> None:
         self.bring_up(url)
         with engine.begin() as connection:
             connection.execute(text(f"UPDATE {self.schema.version_table} SET version_num = '9999'"))

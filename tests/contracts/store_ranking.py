@@ -51,7 +51,7 @@ class RankingContract(Searching):
             assert (hit.source_type, hit.published_at) == ("faq", "2024-05-01")
             assert (hit.content_hash, hit.near_duplicate_group) == ("hash of a", "z")
 
-    def test_texts_and_vectors_are_read_by_passage_id_without_unknown_ids(self, store: Store) -> None:
+    def test_texts_and_vectors_are_read_by_passage_id_and_unknown_ids_left_out(self, store: Store) -> None:
         metadata = {"tags": ["x", {"y": None}], "über": "ß"}
         passages = (Passage("a#0", 0, "Häuser\n", "Install > Linux", 5, 12, NORTH),)
         store.upsert("ns", [Document("a", "docs", "T", passages, metadata)])
@@ -135,7 +135,7 @@ class TextContract(Searching):
         store.upsert("ns", [document("a", "nothing else", title="Zebra"), document("b", "nothing else")])
         assert self.found(store, "zebra") == ["a#0"]
 
-    def test_query_syntax_in_a_question_is_only_words(self, store: Store) -> None:
+    def test_query_syntax_in_a_question_is_read_as_plain_words(self, store: Store) -> None:
         store.create("other", self.manifest)
         store.upsert("other", [document("hidden", "secret 秘密 other")])
         store.upsert("ns", [document("a", "a public secret"), document("b", "unrelated")])

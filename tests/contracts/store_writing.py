@@ -70,7 +70,7 @@ class WritingContract(Searching):
         assert self.finds(store, ["a#0"], "old new")
         assert store.texts("ns", ["a#0"])["a#0"].text == "old"
 
-    def test_revisions_of_one_source_or_of_all_sources(self, store: Store) -> None:
+    def test_revisions_are_given_for_one_source_or_for_all_sources(self, store: Store) -> None:
         store.upsert("ns", [document("a", "x", revision="r1"), document("b", revision="r2")])
         store.upsert("ns", [document("c", "x", source="elsewhere", revision="r3")])
         store.upsert("ns", [document("a", "x", revision="r4")])

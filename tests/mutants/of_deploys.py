@@ -57,7 +57,7 @@ PROMISES = (
         "models/schema.py",
         "        if found is not None and found not in known:",
         "        if False:",
-        "tests/integration/search/several_stores/test_documents_schema.py::TestDocumentsSchema::test_a_newer_schema_is_refused_with_what_to_do",
+        "tests/integration/search/several_stores/test_documents_schema.py::TestDocumentsSchema::test_a_newer_schema_is_refused_and_the_message_says_what_to_do",
     ),
     Promise(
         "A backup that is taken while documents are indexed gives the same answers elsewhere",

@@ -38,7 +38,7 @@ PROMISES = (
         "ledger/scripts/report.lua",
         "  if e[3] ~= 'failed' or status == 'failed' then return 'duplicate' end",
         "  if true then return 'duplicate' end",
-        "tests/integration/ledger/test_scripts.py::TestReporting::test_an_answer_replaces_a_failure_and_a_failure_replaces_no_answer",
+        "tests/integration/ledger/test_scripts.py::TestReporting::test_an_answer_replaces_a_failure_but_a_failure_never_replaces_an_answer",
     ),
     Mutant(
         "A report that arrives after the join has frozen the reports changes nothing",

@@ -122,7 +122,7 @@ PROMISES = (
         "client/chorale_client/scripts/accept.lua",
         "local is_unaudited = outbox_share() >= 1",
         "local is_unaudited = false",
-        "tests/integration/ledger/test_scripts.py::TestOutbox::test_a_full_outbox_refuses_and_only_counts_requests",
+        "tests/integration/ledger/test_scripts.py::TestOutbox::test_a_full_outbox_refuses_new_requests_and_only_counts_them",
     ),
     Mutant(
         "When half of the outbox's limit is reached, new audit entries lack only the candidates of the branches",

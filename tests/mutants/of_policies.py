@@ -24,7 +24,7 @@ PROMISES = (
         "ledger/scripts/start.lua",
         "if e[1] ~= 'planned' or not e[2] or (e[4] and e[4] ~= 'failed') or e[8] then return false end",
         "if e[1] ~= 'planned' or not e[2] or (e[4] and e[4] ~= 'failed') then return false end",
-        "tests/integration/ledger/test_scripts.py::TestDeciding::test_after_a_decisive_failure_no_other_branch_is_waited_for",
+        "tests/integration/ledger/test_scripts.py::TestDeciding::test_the_ledger_waits_for_no_branch_after_a_decisive_failure",
     ),
     Mutant(
         "A branch that is cancelled because a required one failed is named as `cancelled`",
@@ -38,21 +38,21 @@ PROMISES = (
         "client/chorale_client/scripts/cancel.lua",
         "local result, entry = end_request(ARGV[1], 'client', tail, now)",
         "local result, entry = 'x', as_table(redis.call('HGETALL', KEYS[1]))",
-        "tests/integration/ledger/test_scripts.py::TestCancelling::test_no_step_of_a_cancelled_request_goes_on",
+        "tests/integration/ledger/test_scripts.py::TestCancelling::test_no_worker_or_sweeper_continues_a_cancelled_request",
     ),
     Mutant(
         "Followers of a cancelled request are planned anew, however late it is",
         "client/chorale_client/scripts/prelude.lua",
         "        if not is_cancelled and (is_complete or f[3] - now < REPLAN_SHARE * (f[3] - f[2])) then",
         "        if is_complete or f[3] - now < REPLAN_SHARE * (f[3] - f[2]) then",
-        "tests/integration/ledger/test_scripts.py::TestCancelling::test_the_followers_of_a_cancelled_leader_are_planned_anew_however_late_it_is",
+        "tests/integration/ledger/test_scripts.py::TestCancelling::test_followers_of_a_cancelled_leader_are_planned_anew_even_late",
     ),
     Mutant(
         "No request follows a leader that ends later",
         "ledger/scripts/plan.lua",
         "    if l[1] == flight and l[2] - l[3] <= end_at then",
         "    if l[1] == flight and tonumber(l[2]) <= deadline then",
-        "tests/integration/ledger/test_scripts.py::TestFollowing::test_only_a_leader_whose_end_is_not_later_is_followed",
+        "tests/integration/ledger/test_scripts.py::TestFollowing::test_a_leader_is_followed_only_if_its_end_is_not_later",
     ),
     Mutant(
         "A hedged branch is sent once more, and only once",

@@ -59,7 +59,7 @@ PROMISES = (
         "tasks/request/reranking.py",
         'return plan.model_copy(update={"models": {**plan.models, "reranker": mark}})',
         "return plan",
-        "tests/unit/tasks/test_reranking.py::test_the_plan_names_the_models_fingerprint_and_without_it_nothing_is_cached",
+        "tests/unit/tasks/test_reranking.py::test_the_plan_names_the_rerankers_fingerprint_and_is_not_cached_without_it",
     ),
     Mutant(
         "An answer that a worker with another model reranked is not cached",
@@ -94,6 +94,6 @@ PROMISES = (
         "inference/reranking/pair_speed.py",
         "if self._runs - self._last_run[known] <= FORGOTTEN_AFTER",
         "if True",
-        "tests/unit/inference/test_reranker_speed.py::test_a_stall_during_warming_is_unlearned_although_no_short_pair_comes",
+        "tests/unit/inference/test_reranker_speed.py::test_a_stall_during_warming_is_forgotten_although_no_short_pair_follows",
     ),
 )

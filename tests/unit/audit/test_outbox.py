@@ -9,7 +9,7 @@ from models.envelope import Envelope
 from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_entry, make_request, whole_entry
 
 
-def test_an_entry_says_who_ended_what_and_when() -> None:
+def test_an_entry_names_the_request_who_ended_it_and_when() -> None:
     request = make_request(request_id="one", namespace="docs")
     ended = parse(whole_entry(request, by="sweeper"))
     assert (ended.request_id, ended.by) == ("one", "sweeper")

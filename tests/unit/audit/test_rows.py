@@ -33,7 +33,7 @@ def branches_by_name(found: Rows) -> dict[str, dict[str, Any]]:
     return {row["branch"]: row for row in found.branches}
 
 
-def test_the_request_row_has_what_was_asked_and_what_was_resolved() -> None:
+def test_the_request_row_has_the_options_asked_and_the_resolved_plan() -> None:
     request = make_request(namespace="docs", top_k=3, correlation_id="c-1", tags={"team": "search"})
     row = rows(whole_entry(request, by="cache")).request
     assert {

@@ -29,7 +29,7 @@ def test_only_the_judged_questions_are_asked_in_the_order_of_the_judgements(fold
     assert collection.count_documents() == 2
 
 
-def test_it_has_a_namespace_of_its_own(folder: Path) -> None:
+def test_a_collection_has_a_namespace_of_its_own(folder: Path) -> None:
     assert read_collection(folder, "test").namespace == "eval-my-collection"
 
 

@@ -107,7 +107,7 @@ def test_a_reranker_works_only_in_its_own_run_with_the_whole_budget_for_each_que
     ]
 
 
-def test_answers_become_figures_by_run() -> None:
+def test_the_figures_of_each_run_are_computed_from_its_answers() -> None:
     found = evaluate(
         COLLECTION, runs=[RUN], documents=7, ask=lambda request: _answer(request, ["a"], ["x", "b"])
     )

@@ -40,7 +40,7 @@ def test_every_text_is_asked_once_and_each_thread_warms_up_untimed() -> None:
     assert len(timing.latencies_ms) == 20
 
 
-def test_as_many_are_in_flight_as_was_said() -> None:
+def test_as_many_requests_are_in_flight_as_declared() -> None:
     # A barrier of three lets nobody through unless three ask at the same time.
     barrier = threading.Barrier(3, timeout=20)
     drive(lambda _: barrier.wait(), ["a", "b", "c"], in_flight=3, timing=Timing())

@@ -21,7 +21,7 @@ def test_the_measures_are_those_of_the_textbook() -> None:
     assert found["recall@10"] == found["recall@100"] == 1
 
 
-def test_documents_beyond_the_cutoff_count_for_nothing() -> None:
+def test_documents_beyond_the_cutoff_do_not_count() -> None:
     found = measure({"q": {"a": 1}}, {"q": [*(f"x{n}" for n in range(10)), "a"]})
     assert (found["ndcg@10"], found["recall@10"], found["mrr@10"]) == (0, 0, 0)
     assert found["recall@100"] == 1
@@ -32,7 +32,7 @@ def test_a_question_without_a_ranking_counts_as_zero() -> None:
     assert measure(JUDGEMENTS, {})["recall@100"] == 0
 
 
-def test_the_order_that_was_given_is_kept_whatever_the_ids() -> None:
+def test_the_measures_keep_the_given_order_and_ignore_the_ids() -> None:
     # trec_eval would sort equal scores by id, descending: "z" before "a".
     assert measure({"q": {"a": 1}}, {"q": ["a", "z"]})["mrr@10"] == 1
     assert measure({"q": {"z": 1}}, {"q": ["a", "z"]})["mrr@10"] == pytest.approx(1 / 2)

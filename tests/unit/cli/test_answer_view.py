@@ -96,7 +96,7 @@ def test_a_hit_shows_its_title_snippet_and_the_rank_and_score_of_its_branches() 
     ]
 
 
-def test_what_is_missing_is_said_in_words_once_for_each_reason() -> None:
+def test_each_reason_for_missing_branches_is_shown_once_in_words() -> None:
     lines = shown(ANSWER)
     assert "missing search.vector, search.hyde not_started: no worker took it" in lines
     # Without a detail of its own the reason explains itself.
@@ -109,7 +109,7 @@ def test_a_reason_of_a_newer_version_is_shown_like_any_other() -> None:
     assert line.plain.startswith("missing search.x moonlight: ")
 
 
-def test_explaining_shows_how_a_score_came_about_and_the_stages() -> None:
+def test_explain_shows_the_stages_and_how_each_score_is_computed() -> None:
     text = "\n".join(shown(ANSWER, explain=True))
     assert "= 0.30 × 0.01613 = 0.00484" in text
     assert "skipped not_declared" in text
@@ -124,7 +124,7 @@ def test_a_cached_answer_without_hits_says_so() -> None:
     assert lines == ["complete · no hits · 0 ms from the cache · r"]
 
 
-def test_highlights_stay_on_their_words_when_line_breaks_go() -> None:
+def test_highlights_stay_on_their_words_when_line_breaks_are_removed() -> None:
     text = highlighted(Snippet(text="a\n\nnotice\tperiod", highlights=((3, 9),)))
     assert text.plain == "a  notice period"
     assert [text.plain[span.start : span.end] for span in text.spans] == ["notice"]

@@ -40,7 +40,7 @@ def test_a_request_is_one_line_of_eighty_columns_and_the_question_alone_is_short
     assert QUESTION in printed(lines_table([line]), 160)[1]
 
 
-def test_candidates_that_were_not_kept_are_not_none() -> None:
+def test_the_audit_table_distinguishes_candidates_not_kept_from_no_candidates() -> None:
     def branch(name: str, status: str, *rankings: Ranking) -> AuditedBranch:
         return AuditedBranch(name, status, None, "", 1.5, 1, 7, 0.3, 100, rankings)
 

@@ -107,7 +107,7 @@ def test_every_end_of_a_request_has_an_exit_code_of_its_own() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_one_sentence_on_stderr(
+def test_an_error_is_one_sentence_on_stderr(
     error: Exception,
     code: int,
     said: str,
@@ -124,7 +124,7 @@ def test_what_is_wrong_is_one_sentence_on_stderr(
     assert tuple(capsys.readouterr()) == ("", said)
 
 
-def test_times_and_counts_are_said_as_people_say_them() -> None:
+def test_durations_and_counts_are_easy_to_read() -> None:
     assert [duration(seconds) for seconds in (8.4, 125, 11_400, 180_000)] == [
         "8 s",
         "2 min 05 s",

@@ -58,7 +58,7 @@ def answer(*hits: dict[str, Any], bm25: int = 3, vector: int = 100, **fields: An
     return Answer.from_wire({"request_id": "r", "stages": stages, "questions": [question], **OK, **fields})
 
 
-def test_figures_are_read_off_the_hits_and_the_stages() -> None:
+def test_ranks_cosines_and_hit_counts_are_read_from_the_answer() -> None:
     found = answer(hit("a", vector=2), hit("b", bm25=1, vector=7), bm25=0)
     assert ranks_of("b", found) == {"bm25": 1, "vector": 7}
     assert ranks_of("c", found) == {}
@@ -68,7 +68,7 @@ def test_figures_are_read_off_the_hits_and_the_stages() -> None:
     assert (found_by("bm25", found), found_by("vector", found), found_by("other", found)) == (0, 100, 0)
 
 
-def test_a_question_needs_its_ranks_and_a_whole_answer() -> None:
+def test_a_question_needs_the_expected_ranks_and_a_complete_answer() -> None:
     question = BY_SHOWS[Shows.ONLY_BM25]
     right = hit("python/heapq.nlargest", bm25=1)
     assert broken_question(question, answer(right)) is None
@@ -102,7 +102,7 @@ def test_the_ranks_of_the_branches_must_show_what_the_question_claims(
     )
 
 
-def test_nothing_answers_only_while_scores_are_low_and_no_word_matches() -> None:
+def test_the_claim_that_nothing_answers_needs_low_scores_and_no_lexical_hit() -> None:
     question = BY_SHOWS[Shows.NOTHING]
 
     def complaint(*, cosine: float, bm25: int = 0) -> str | None:
@@ -137,25 +137,25 @@ def test_a_filter_must_hold_for_every_hit() -> None:
         ({**MISSING, "took_ms": 2_001}, "it took 2001 ms of 2000"),
     ],
 )
-def test_the_answer_is_in_time_without_the_stopped_branch_alone(
+def test_the_degraded_answer_must_be_in_time_and_miss_only_the_stopped_branch(
     fields: dict[str, Any], complaint: str | None
 ) -> None:
     found = broken_degraded(answer(hit("a"), **fields), timeout_s=2)
     assert complaint in found if complaint and found else found is complaint
 
 
-def test_a_degraded_answer_without_hits_shows_nothing() -> None:
+def test_a_degraded_answer_must_have_hits() -> None:
     assert broken_degraded(answer(**MISSING), timeout_s=2) == "the other branches found nothing"
 
 
-def test_after_the_pause_it_is_whole_and_new() -> None:
+def test_the_answer_after_the_pause_must_be_complete_and_not_cached() -> None:
     assert broken_resumed(answer(hit("a"))) is None
     assert broken_resumed(answer(hit("a"), cached=True)) == "the degraded answer was kept in the cache"
     assert broken_resumed(answer(hit("a"), vector=0)) == "the branch that was held still found nothing"
     assert broken_resumed(answer(hit("a"), **MISSING)) == broken_whole(answer(**MISSING)) is not None
 
 
-def test_the_cache_holds_the_same_hits() -> None:
+def test_the_cached_answer_must_have_the_same_hits() -> None:
     before = answer(hit("a"), hit("b"))
     assert broken_cached(answer(hit("a"), hit("b"), cached=True), before) is None
     assert broken_cached(answer(hit("a"), hit("b")), before) == "the answer was not in the cache"

@@ -36,7 +36,7 @@ from search.filters import compile_filters
         (["a.b=1,x"], {"a.b": [1, "1", "x"]}),
     ],
 )
-def test_a_condition_becomes_what_the_wire_has(given: list[str], wire: dict[str, Any]) -> None:
+def test_a_condition_is_converted_to_its_wire_format(given: list[str], wire: dict[str, Any]) -> None:
     filters = parse_filters(given)
     assert filters == wire
     assert make_request("anything", filters=filters).filters == wire
@@ -58,7 +58,7 @@ def test_a_condition_becomes_what_the_wire_has(given: list[str], wire: dict[str,
         (["year>=2020", "year>=2021"], "has that condition already"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_the_reason(given: list[str], said: str) -> None:
+def test_an_unreadable_condition_is_refused_with_the_reason(given: list[str], said: str) -> None:
     with pytest.raises(WrongFilter) as refused:
         parse_filters(given)
     assert said in str(refused.value)

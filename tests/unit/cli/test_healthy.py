@@ -27,7 +27,7 @@ def _server(redis_server: RedisServer, redis_client: redis.Redis, monkeypatch: p
         (60, False, "last sign of life", "last sign of life"),
     ],
 )
-def test_a_worker_with_a_fresh_heartbeat_lives_and_its_heartbeat_says_whether_it_is_ready(
+def test_a_fresh_heartbeat_means_alive_and_says_whether_the_worker_is_ready(
     age_s: int, ready: bool, not_alive: str | None, not_ready: str | None, redis_client: redis.Redis
 ) -> None:
     seconds: Any = redis_client.time()
@@ -39,7 +39,7 @@ def test_a_worker_with_a_fresh_heartbeat_lives_and_its_heartbeat_says_whether_it
 
 
 @pytest.mark.parametrize("question", ["alive", "ready"])
-def test_a_worker_that_was_never_seen_neither_lives_nor_is_ready(question: str) -> None:
+def test_a_worker_without_a_heartbeat_is_neither_alive_nor_ready(question: str) -> None:
     assert "no sign of life" in str(complaint(question, "bm25"))
 
 

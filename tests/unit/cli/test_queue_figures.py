@@ -38,7 +38,7 @@ def address(states: dict[str, QueueState]) -> Iterator[str]:
         thread.join()
 
 
-def test_length_and_age_of_a_queue(address: str) -> None:
+def test_the_server_reports_length_and_age_of_a_queue(address: str) -> None:
     assert httpx.get(f"{address}/chorale.bm25").json() == {"length": 3, "age_s": 0.422}
 
 

@@ -34,7 +34,7 @@ def shown(*breakers: Breaker, refusing_for_ms: int | None = None, waiting: int =
     return capture.get()
 
 
-def test_where_all_is_well_nothing_is_said_of_breakers() -> None:
+def test_the_status_without_problems_mentions_no_breaker_and_no_overload() -> None:
     assert "breaker" not in shown()
     assert "overload" not in shown()
 
@@ -52,7 +52,7 @@ def test_a_half_open_breaker_shows_whether_its_probe_runs() -> None:
     assert "at this moment" in shown(Breaker("store:local", 88_000, 99_000, True, 5, "unavailable"))
 
 
-def test_a_refusal_is_shown() -> None:
+def test_the_status_says_for_how_long_new_requests_are_refused() -> None:
     assert "new requests are refused, for about 2.5 s" in shown(refusing_for_ms=2_500)
 
 

@@ -18,7 +18,7 @@ from models.errors import WrongDeclaration
 from tests.support.servers.redis_server import RedisServer
 
 
-def test_one_process_a_queue_and_a_sweeper() -> None:
+def test_up_starts_one_process_for_each_queue_and_a_sweeper() -> None:
     children = worker_children(Settings(), load_pipeline(), {"A": "b"})
     assert [child.name for child in children] == [
         "retrieve-1", "bm25-1", "vector-1", "hyde-1", "fusion-1", "index-1", "sweeper",
@@ -43,7 +43,7 @@ def test_an_unknown_queue_is_refused_with_the_list_of_queues() -> None:
     )
 
 
-def test_workers_find_the_code_the_server_and_the_home() -> None:
+def test_the_environment_of_workers_names_code_redis_and_home() -> None:
     environment = worker_environment(
         "unix:///r.sock?db=0", Path("/h"), {"PYTHONPATH": "/p", "OMP_NUM_THREADS": "3"}
     )
@@ -86,7 +86,7 @@ def test_while_redis_does_not_answer_heartbeats_are_unknown_and_that_of_redis_is
     assert heartbeats(["redis", "a", "b"]).keys() == {"redis", "a"}
 
 
-def test_lines_of_several_processes_are_told_apart() -> None:
+def test_each_output_line_names_its_process() -> None:
     plain = io.StringIO()
     output = PrefixedLines(plain, ["redis", "bm25-1"])
     output("redis", b"up")
@@ -105,7 +105,7 @@ def test_lines_of_several_processes_are_told_apart() -> None:
     ]
 
 
-def test_a_closed_stream_stops_nobody() -> None:
+def test_writing_to_a_closed_stream_raises_no_error() -> None:
     stream = io.StringIO()
     output = PrefixedLines(stream, [])
     stream.close()

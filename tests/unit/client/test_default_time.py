@@ -13,7 +13,7 @@ from redis.retry import Retry
 DECLARED = {"late": 8.0, "": 5.0}
 
 
-def test_the_configurations_time_or_the_default_ones() -> None:
+def test_a_request_without_a_time_limit_gets_that_of_its_configuration() -> None:
     assert in_its_time(make_request("q", configuration="late"), DECLARED).timeout_s == 8
     assert in_its_time(make_request("q"), DECLARED).timeout_s == 5
     assert in_its_time(make_request("q", configuration="quick"), DECLARED).timeout_s == 2

@@ -18,13 +18,13 @@ def client() -> Chorale:
 
 
 @pytest.mark.parametrize("ids", ["12", b"12", {"12": 1}, 12, None])
-def test_one_id_is_no_list_of_ids(client: Chorale, ids: Any) -> None:
+def test_a_single_id_instead_of_a_list_is_refused(client: Chorale, ids: Any) -> None:
     with pytest.raises(InvalidRequest, match=f"^ids: a list, even of one; not a {type(ids).__name__}$"):
         client.delete("docs", ids)
 
 
 @pytest.mark.parametrize("documents", [TEA, "tea", b"tea", 7, None])
-def test_one_document_is_no_list_of_documents(client: Chorale, documents: Any) -> None:
+def test_a_single_document_instead_of_a_list_is_refused(client: Chorale, documents: Any) -> None:
     with pytest.raises(
         InvalidRequest, match=f"^documents: a list, even of one; not a {type(documents).__name__}$"
     ):

@@ -26,7 +26,7 @@ from redis.connection import parse_url
         ("unix:///run/redis.sock?password=p%40w", "redis+socket://:p%40w@/run/redis.sock?virtual_host=0"),
     ],
 )
-def test_celery_gets_its_own_spelling(redis_url: str, expected: str) -> None:
+def test_celery_gets_the_address_in_its_own_format(redis_url: str, expected: str) -> None:
     assert celery_url(redis_url) == expected
 
 

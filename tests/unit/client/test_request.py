@@ -40,11 +40,11 @@ def complaint(questions: Any = "bread", **options: Any) -> str:
     ],
     ids=str,
 )
-def test_a_wrong_filter_is_one_sentence(condition: Any, says: str) -> None:
+def test_the_error_for_a_wrong_filter_is_one_sentence(condition: Any, says: str) -> None:
     assert complaint(filters={"b": 1, "a": condition}) == f"filters: filter 'a': {says}"
 
 
-def test_a_number_that_no_store_can_hold_is_no_filter() -> None:
+def test_a_filter_with_a_too_large_number_is_refused() -> None:
     assert "takes a text, a finite number" in complaint(filters={"a": 10**400})
 
 
@@ -86,7 +86,7 @@ def test_a_fault_inside_a_question_is_reported_once(question: Any, says: str) ->
     assert complaint(question) == says
 
 
-def test_too_few_and_too_many_are_counted_in_a_list() -> None:
+def test_a_list_with_too_few_or_too_many_items_is_refused() -> None:
     assert complaint([]) == "questions: List should have at least 1 item after validation, not 0"
     assert complaint(["a"] * 65) == "questions: List should have at most 64 items after validation, not 65"
     assert complaint(branches=[]) == "branches: List should have at least 1 item after validation, not 0"

@@ -78,7 +78,7 @@ def refusal(declares: Declares, text: str) -> str:
     return str(raised.value)
 
 
-def test_what_a_package_offers_can_be_declared(site: Path, declares: Declares) -> None:
+def test_a_pipeline_can_declare_kinds_and_methods_of_a_package(site: Path, declares: Declares) -> None:
     pipeline = declares(PIPELINE)
     assert pipeline.stores["other"].options == {"depth": "3"}
     assert [branch.kind for branch in pipeline.branches] == ["bm25", "titles"]
@@ -89,7 +89,7 @@ def test_what_a_package_offers_can_be_declared(site: Path, declares: Declares) -
     )
 
 
-def test_what_no_pipeline_names_is_not_imported(site: Path, declares: Declares) -> None:
+def test_a_package_that_no_pipeline_names_is_not_imported(site: Path, declares: Declares) -> None:
     write_package(site, "unnamed", "raise RuntimeError('imported')", stores="unnamed = unnamed:STORE")
     with importable(site):
         load_pipeline()
@@ -99,14 +99,16 @@ def test_what_no_pipeline_names_is_not_imported(site: Path, declares: Declares) 
         assert "unnamed" not in sys.modules
 
 
-def test_an_unknown_kind_lists_those_of_packages_too(site: Path, declares: Declares) -> None:
+def test_the_error_for_an_unknown_kind_also_lists_the_kinds_of_packages(
+    site: Path, declares: Declares
+) -> None:
     said = refusal(declares, PIPELINE.replace('"shelf"', '"shell"'))
     assert ":5: stores.other.kind: no store kind 'shell'; there are: " in said
     assert "embedded" in said.rpartition("there are: ")[2]
     assert "shelf" in said.rpartition("there are: ")[2]
 
 
-def test_options_are_checked_by_what_the_package_knows(site: Path, declares: Declares) -> None:
+def test_options_are_checked_against_those_that_the_package_declares(site: Path, declares: Declares) -> None:
     said = refusal(declares, PIPELINE.replace('depth = "3"', 'depht = "3", order = "sideways"'))
     assert "no option of shelf 'depht'; there are: depth, order" in said
     assert "no order 'sideways'; there are: down, up" in said

@@ -61,7 +61,7 @@ def test_a_wrong_option_names_its_line_and_shows_no_key(tmp_path: Path, options:
     assert "secret" not in str(error.value)
 
 
-def test_right_options_are_read(tmp_path: Path) -> None:
+def test_valid_options_are_accepted(tmp_path: Path) -> None:
     declared(tmp_path, MODEL.replace("/v1", "/openai/v1/?api-version=preview"))
     declared(tmp_path, MODEL + ', prompt = "Say {question}", temperature = 1, limit_s = 3')
 
@@ -74,7 +74,7 @@ def test_the_timeout_of_a_configuration_has_the_range_of_a_requests_timeout(
         declared(tmp_path, MODEL, timeout_s)
 
 
-def test_the_timeouts_of_a_pipeline_are_by_configuration_and_default(tmp_path: Path) -> None:
+def test_a_pipeline_lists_the_timeout_of_each_configuration_and_of_the_default(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text(BRANCH.format(options=MODEL, timeout_s=8) + '\n[configurations.quick]\nmethod = "rrf"\n')
     assert load_pipeline(file).timeouts_s == {"late": 8, "": 8}
@@ -90,7 +90,7 @@ def test_the_key_is_read_only_from_its_variable(monkeypatch: pytest.MonkeyPatch)
     assert HydeOptions().api_key() is None
 
 
-def test_a_fingerprint_changes_with_what_the_model_is_asked() -> None:
+def test_a_fingerprint_changes_only_with_options_that_change_the_models_answer() -> None:
     one = HydeOptions(generator="openai", url="http://h/v1", model="m")
     mark = one.fingerprint("p")
     elsewhere = one.model_copy(update={"url": "http://other/v1", "limit_s": 9.0, "api_key_env": "K"})

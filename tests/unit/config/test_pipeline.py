@@ -42,7 +42,7 @@ def declares(tmp_path: Path) -> Declares:
     return read
 
 
-def test_with_no_file_the_embedded_pipeline_runs() -> None:
+def test_without_a_file_the_embedded_pipeline_is_declared() -> None:
     pipeline = load_pipeline()
     assert [(b.name, b.kind, b.group, b.store, b.weight) for b in pipeline.branches] == [
         ("bm25", "bm25", "lexical", "local", 0.3),
@@ -57,7 +57,7 @@ def test_with_no_file_the_embedded_pipeline_runs() -> None:
     assert pipeline.configurations["rrf-grouped"].k == 10
 
 
-def test_every_queue_is_there_once() -> None:
+def test_the_pipeline_lists_every_queue_once() -> None:
     assert load_pipeline().queues == (
         "chorale.retrieve",
         "chorale.bm25",

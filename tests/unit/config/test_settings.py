@@ -20,7 +20,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def test_nothing_has_to_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_setting_has_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
     settings = load_settings()
     assert settings.home == Path("/data/chorale")
@@ -133,7 +133,7 @@ WRONG_ADDRESSES = [
 
 
 @pytest.mark.parametrize(("variable", "value", "says"), WRONG_ADDRESSES)
-def test_a_wrong_address_is_named_with_what_to_do_and_shows_nothing_of_its_password(
+def test_the_error_for_a_wrong_address_says_what_to_do_and_hides_the_password(
     variable: str, value: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)

@@ -40,5 +40,7 @@ rrf.k = 60
     ],
     ids=lambda value: ".".join(value) if isinstance(value, tuple) else str(value),
 )
-def test_the_line_of_a_key_is_found_or_that_of_its_table(path: tuple[str, ...], line: int) -> None:
+def test_a_key_is_found_by_its_line_or_else_by_the_line_of_its_table(
+    path: tuple[str, ...], line: int
+) -> None:
     assert line_of(TEXT, path) == line

@@ -101,7 +101,7 @@ def test_metadata_of_a_wrong_type_are_left_out_and_the_answer_stays(odd: object)
     assert best.metadata == {"topic": odd}
 
 
-def test_ranks_go_on_over_the_pages() -> None:
+def test_ranks_continue_from_page_to_page() -> None:
     built = fields(request(offset=1, top_k=2))
     assert [(one["rank"], one["document_id"]) for one in built["questions"][0]["hits"]] == [
         (2, "b"),
@@ -168,7 +168,7 @@ def test_a_reason_that_does_not_degrade_leaves_the_answer_whole() -> None:
     assert (line["status"], line["detail"]) == ("skipped", "rule")
 
 
-def test_empty_is_an_answer() -> None:
+def test_a_branch_that_finds_nothing_has_answered() -> None:
     given = {name: Envelope(name, "empty", rankings=(Ranking(),)) for name in THREE}
     built = fields(request(), given=given)
     assert (built["status"], built["questions"][0]["hits"]) == ("complete", [])
@@ -220,7 +220,7 @@ def test_an_empty_question_is_skipped_beside_others_that_are_answered() -> None:
     assert fields(request(needs_retrieval=False), plan(asked=()))["status"] == "skipped"
 
 
-def test_a_question_that_the_cache_knew_stands_beside_the_searched_ones() -> None:
+def test_a_cached_question_is_answered_beside_the_searched_ones() -> None:
     known = fields(request())["questions"][0]
     asked = Request(questions=("known", "notice period"))
     partly = fields(asked, plan(asked=(1,), cached={0: known}))
@@ -250,7 +250,7 @@ def test_a_request_has_the_status_of_its_worst_question(statuses: list[str], exp
     assert worst(statuses) is expected
 
 
-def test_the_stages_are_the_plans_the_branches_and_fusions_in_one_list() -> None:
+def test_one_list_has_the_stages_of_plan_branches_and_fusion() -> None:
     noted = answered("vector", hit("a"), ms=7.0, stages=(StageNote("embed", ms=2.5, n_in=1, n_out=1),))
     planned = plan(stages=({"stage": "plan", "status": "ok", "ms": 0.4},))
     fetched = StageNote("fetch", ms=1.5, n_in=3, n_out=3)
@@ -280,7 +280,7 @@ def test_the_stages_of_several_questions_are_added_up() -> None:
     assert (fuse["n_in"], fuse["n_out"]) == (3, 3)
 
 
-def test_a_stage_of_several_questions_has_their_milliseconds_and_worst_status() -> None:
+def test_merged_stages_have_the_sum_of_milliseconds_and_the_worst_status() -> None:
     notes = [StageNote("fold", "ok", 1.5, 4), StageNote("fold", "partial", 2.0, 3, 2, detail="cut")]
     assert merged(notes) == [StageNote("fold", "partial", 3.5, 7, 2, detail="cut")]
 
@@ -292,7 +292,7 @@ def test_warnings_of_plan_branches_and_rankings_appear_once_each() -> None:
     assert built["warnings"] == ["plan", "store", "field"]
 
 
-def test_a_score_that_json_cannot_say_becomes_null_and_never_breaks_the_document() -> None:
+def test_a_score_of_nan_or_infinity_becomes_null_in_json() -> None:
     given = {"bm25": answered("bm25", hit("a", score=float("nan")), hit('q"\\\u2028', score=float("inf")))}
     answer = read(fields(request(include=EXPLAINED), given=given, texts={}))
     assert [one.branches["bm25"].score for one in answer.hits] == [None, None]

@@ -18,7 +18,7 @@ def test_recency_halves_with_every_half_life() -> None:
     assert recency_factor(YEAR, "2024-01-02", NOW) == pytest.approx(1.125)
 
 
-def test_the_step_gives_the_whole_amount_up_to_its_age_and_nothing_after() -> None:
+def test_a_recency_step_gives_the_whole_amount_up_to_its_age_and_none_after() -> None:
     assert recency_factor(STEP, "2025-01-01", NOW) == 1.5
     assert recency_factor(STEP, "2024-12-31", NOW) == 1.0
 
@@ -33,7 +33,7 @@ def test_an_unknown_or_unreadable_date_gives_no_boost(date: str | None) -> None:
 
 
 @pytest.mark.parametrize("date", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
-def test_the_ends_of_the_calendar_are_dates_like_others(date: str | None) -> None:
+def test_the_first_and_last_dates_of_the_calendar_are_accepted(date: str | None) -> None:
     assert 1.0 <= recency_factor(YEAR, date, NOW) <= 1.5
 
 
@@ -43,7 +43,7 @@ def test_a_moment_without_a_zone_is_utc_and_a_bare_date_begins_its_day() -> None
     assert read_moment("2025-06-01T12:00:00+02:00") == datetime(2025, 6, 1, 10, tzinfo=UTC)
 
 
-def test_factors_stand_by_name_and_those_that_are_one_are_left_out() -> None:
+def test_factors_are_listed_by_name_and_factors_of_one_are_left_out() -> None:
     boosts = BoostPlan(authority={"legge": 1.3, "faq": 1.0}, recency_amount=0.5)
     assert boost_factors(boosts, "legge", "2026-01-01", NOW) == {"authority": 1.3, "recency": 1.5}
     assert boost_factors(boosts, "faq", None, NOW) == {}
@@ -59,7 +59,7 @@ def test_a_plain_factor_of_one_and_a_half_lifts_rank_31_to_the_top() -> None:
     assert bounded_order(RRF_LIST, factors, None)[0][0] == 30
 
 
-def test_the_bound_lifts_it_five_places_and_says_by_how_much_it_held_it_back() -> None:
+def test_a_bound_of_five_lifts_a_hit_five_places_and_reports_the_reduction() -> None:
     factors = [1.5 if rank == 31 else 1.0 for rank in range(1, 101)]
     order = bounded_order(RRF_LIST, factors, 5)
     assert [before + 1 for before, _, _ in order][24:28] == [25, 31, 26, 27]
@@ -120,7 +120,7 @@ def test_without_a_bound_the_order_is_that_of_the_boosted_scores(rows: Rows) -> 
 
 
 @given(scored)
-def test_without_factors_nothing_moves(rows: Rows) -> None:
+def test_the_order_stays_without_factors(rows: Rows) -> None:
     scores, _ = rows
     order = bounded_order(scores, [1.0] * len(scores), 5)
     assert [(before, bound) for before, _, bound in order] == [(at, 1.0) for at in range(len(scores))]

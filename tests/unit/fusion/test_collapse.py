@@ -38,7 +38,7 @@ def test_an_unknown_unit_is_refused_with_the_choices() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 3))), st.integers(0, 6))
-def test_collapsing_twice_is_collapsing_once(found: list[tuple[str, int]], depth: int) -> None:
+def test_collapsing_a_second_time_changes_nothing(found: list[tuple[str, int]], depth: int) -> None:
     once = collapse_ranking(Ranking(tuple(hit(id_, position) for id_, position in found)), depth)
     assert collapse_ranking(once, depth) is once
     assert [one.document_id for one in once.hits] == list(dict.fromkeys(id_ for id_, _ in found))[:depth]

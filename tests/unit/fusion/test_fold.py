@@ -15,7 +15,7 @@ def test_an_exact_copy_folds_into_the_better_scored_one_with_the_reason() -> Non
     assert fold([best, other, copy]) == [(0, [Folded("copy", Why.EXACT_COPY, 1.0)]), (1, [])]
 
 
-def test_near_duplicates_share_a_group_or_are_its_leader() -> None:
+def test_near_duplicates_fold_with_their_group_and_its_leader() -> None:
     leader, one = hit("leader"), hit("one", near_duplicate_group="leader")
     two = hit("two", near_duplicate_group="leader")
     near = Why.NEAR_DUPLICATE
@@ -24,12 +24,12 @@ def test_near_duplicates_share_a_group_or_are_its_leader() -> None:
     assert fold([leader, one])[0][1][0].similarity is None
 
 
-def test_an_exact_copy_is_named_as_such_where_both_hold() -> None:
+def test_a_hit_that_is_exact_copy_and_near_duplicate_is_named_an_exact_copy() -> None:
     best, copy = (hit(id_, content_hash="h", near_duplicate_group="best") for id_ in ("best", "copy"))
     assert folded(best, copy) == {"best#0": [("copy", Why.EXACT_COPY)]}
 
 
-def test_chains_do_not_form() -> None:
+def test_folding_does_not_chain() -> None:
     first = hit("first", near_duplicate_group="g1", content_hash="1")
     middle = hit("middle", near_duplicate_group="g1", content_hash="2")
     last = hit("last", near_duplicate_group="g2", content_hash="2")

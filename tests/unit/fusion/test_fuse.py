@@ -70,7 +70,7 @@ def test_the_page_begins_after_the_offset() -> None:
     assert ids(fuse_question(plan(), THREE, 0, request(offset=3))) == []
 
 
-def test_excluded_documents_are_not_there_and_hold_no_rank() -> None:
+def test_excluded_documents_are_left_out_and_take_no_rank() -> None:
     fused = fuse_question(plan(), THREE, 0, request(exclude_ids=("b",)))
     assert ids(fused) == ["a", "c"]
     assert fused.hits[0].score == pytest.approx(0.3 / 61 + 0.4 / 62, rel=1e-11)
@@ -88,7 +88,7 @@ MANY = envelopes(
 )
 
 
-def test_boosts_stand_on_the_hit_and_lift_it_five_places_at_most() -> None:
+def test_a_hit_lists_its_boosts_and_they_lift_it_five_places_at_most() -> None:
     fused = fuse_question(plan(boosts=BOOSTS), MANY, 0, request(top_k=40))
     assert ids(fused).index("law") + 1 == 31 - 5
     law = fused.hits[25]
@@ -96,7 +96,7 @@ def test_boosts_stand_on_the_hit_and_lift_it_five_places_at_most() -> None:
     assert law.boosts["bound"] == pytest.approx((1 / 85) / (1.3 * 1.5 / 91))
 
 
-def test_without_a_bound_the_factors_stand_alone() -> None:
+def test_boosts_without_a_bound_apply_in_full() -> None:
     free = BOOSTS.model_copy(update={"max_places": None})
     fused = fuse_question(plan(boosts=free), MANY, 0, request(top_k=40))
     assert fused.hits[0].boosts == {"authority": 1.3, "recency": 1.5}

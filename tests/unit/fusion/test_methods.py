@@ -91,7 +91,7 @@ def test_a_better_rank_never_lowers_a_score(
 
 @pytest.mark.parametrize("method", [one for one in BUILT_IN.methods.values() if one.better_rank_never_lowers])
 @given(swappable, ks, st.data())
-def test_a_better_rank_never_lowers_a_place_where_that_is_declared(
+def test_a_better_rank_never_lowers_the_place_if_the_method_declares_that(
     method: Method, rankings: list[BranchRanking], k: float, data: st.DataObject
 ) -> None:
     document_id, other = risen(rankings, data)
@@ -146,7 +146,7 @@ def test_normalised_values_stay_in_the_declared_range(
 
 @methods
 @given(ks, st.integers(1, 6))
-def test_single_hit_and_all_equal_lists_are_worth_what_is_declared(
+def test_the_values_of_a_single_hit_and_of_equal_hits_are_as_declared(
     method: Method, k: float, length: int
 ) -> None:
     [row] = method.worths([ranking("a", IDS[:1], weight=0.3)], k)
@@ -156,12 +156,12 @@ def test_single_hit_and_all_equal_lists_are_worth_what_is_declared(
 
 
 @methods
-def test_no_branch_or_no_hit_is_no_candidate(method: Method) -> None:
+def test_fusing_no_branches_or_no_hits_gives_no_candidates(method: Method) -> None:
     assert fuse_rankings([], method, 60) == []
     assert fuse_rankings([ranking("a", []), ranking("b", [], group="a")], method, 60) == []
 
 
 @methods
-def test_equal_scores_fall_back_to_the_id(method: Method) -> None:
+def test_equal_scores_are_ordered_by_id(method: Method) -> None:
     rankings = [ranking("a", ["y", "x"], weight=0.3), ranking("b", ["x", "y"], weight=0.3)]
     assert order(rankings, method, 60) == ["x", "y"]

@@ -6,7 +6,7 @@ from fusion.order import best_first, rounded, significant
 positive = st.floats(1e-9, 1e6)
 
 
-def test_sums_that_are_equal_on_paper_are_equal() -> None:
+def test_scores_that_differ_only_by_float_rounding_are_equal() -> None:
     tenths = 0.1 + 0.2
     assert tenths != 0.3
     assert best_first({"b": 0.3, "a": tenths}) == [("a", rounded([0.3])[0]), ("b", rounded([0.3])[0])]
@@ -24,7 +24,7 @@ def test_rounding_keeps_twelve_digits(score: float) -> None:
 
 
 @given(st.lists(positive))
-def test_shown_scores_fall_as_the_order_does(scores: list[float]) -> None:
+def test_rounded_scores_fall_in_the_same_order(scores: list[float]) -> None:
     ordered = best_first({f"{number:03}": score for number, score in enumerate(scores)})
     shown = [significant(score) for _, score in ordered]
     assert shown == sorted(shown, reverse=True)

@@ -21,13 +21,13 @@ def scores(found: Ranking) -> dict[str, float]:
     return {hit.passage_id: hit.score for hit in found.hits}
 
 
-def test_each_branch_takes_the_kinds_that_are_its_own() -> None:
+def test_each_branch_takes_only_the_variants_of_its_own_kinds() -> None:
     variants = [variant("keyword", "tea"), variant("semantic", "What is tea?"), variant("entity", "Assam")]
     assert branch_texts("q", variants, LEXICAL) == {"q": 1, "tea": 0.5, "Assam": 0.5}
     assert branch_texts("q", variants, DENSE) == {"q": 1, "What is tea?": 0.5}
 
 
-def test_a_variant_that_replaces_the_question_has_its_weight() -> None:
+def test_a_variant_that_replaces_the_question_gets_the_questions_weight() -> None:
     variants = [variant("keyword", "tea"), variant("entity", "Assam", replace=True)]
     assert branch_texts("q", variants, LEXICAL) == {"Assam": 1, "tea": 0.5}
 
@@ -56,7 +56,7 @@ def test_bm25_sums_the_scores_of_all_texts_on_the_first_ones_scale() -> None:
     assert [hit.passage_id for hit in found.hits] == ["a", "c", "b"]
 
 
-def test_best_in_all_keeps_the_top_score() -> None:
+def test_a_hit_that_is_first_for_every_text_keeps_the_top_score() -> None:
     assert scores(merged_lexical([ranking(a=8), ranking(a=3)], [1, 0.5])) == pytest.approx({"a": 8})
 
 

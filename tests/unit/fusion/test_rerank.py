@@ -57,14 +57,14 @@ def test_a_reranked_score_is_three_tenths_of_the_fused_and_seven_of_the_reranked
     assert found["d3"].rerank.fused_score == pytest.approx(1 / 64)
 
 
-def test_the_last_one_comes_first_if_it_alone_answers_the_question() -> None:
+def test_reranking_lifts_the_last_hit_to_the_top_if_only_it_scores_high() -> None:
     found = pages({f"d{place}": -8.0 for place in range(9)} | {"d9": 8.0})
     assert ids(found)[0] == "d9"
     assert ids(found)[1:] == [f"d{place}" for place in range(9)]
     assert found.score_kind == "rerank"
 
 
-def test_hits_that_were_not_reached_stay_below_in_the_fused_order_with_a_reason() -> None:
+def test_hits_without_a_rerank_score_stay_below_in_the_fused_order_with_a_reason() -> None:
     found = pages({"d0": -9.0, "d4": 2.0}, chosen=6)
     assert ids(found) == ["d4", "d0", "d1", "d2", "d3", "d5", "d6", "d7", "d8", "d9"]
     stages = {one.document_id: one.rerank.stage for one in found.hits if one.rerank}
@@ -75,7 +75,7 @@ def test_hits_that_were_not_reached_stay_below_in_the_fused_order_with_a_reason(
     }
 
 
-def test_a_score_does_not_depend_on_how_many_were_reached() -> None:
+def test_a_score_does_not_depend_on_how_many_hits_were_reranked() -> None:
     logits = {f"d{place}": 1.5 - place for place in range(10)}
     whole = {one.document_id: one.score for one in pages(logits).hits}
     for count in range(1, 10):
@@ -119,14 +119,14 @@ def test_pages_are_cut_after_reranking_and_join_without_gap_or_copy() -> None:
     ]
 
 
-def test_hits_below_the_coarse_list_have_no_share_and_are_not_lost() -> None:
+def test_hits_below_the_coarse_list_stay_with_a_normalised_score_of_zero() -> None:
     assert min_max([4, 3, 2, 1], coarse=3) == [1, 0.5, 0, 0]
     assert min_max([2, 2, 1], coarse=2) == [1, 1, 0]
     assert min_max([], coarse=3) == []
     assert ids(pages({"d1": 1.0}, rerank={"coarse": 2, "depth": 2}))[:3] == ["d1", "d0", "d2"]
 
 
-def test_the_best_of_every_question_is_asked_before_the_second_of_any() -> None:
+def test_the_best_hit_of_every_question_is_reranked_before_any_second_hit() -> None:
     planned = plan(ONE, rerank=rerank_plan(), asked=(0, 2))
     first = fuse_question(planned, envelopes(bm25=[hit("a"), hit("b")]), 0, request())
     second = fuse_question(planned, envelopes(bm25=[hit("c")]), 0, request())
@@ -135,14 +135,14 @@ def test_the_best_of_every_question_is_asked_before_the_second_of_any() -> None:
     assert len(candidates({0: first, 2: second}, depth=1)) == 2
 
 
-def test_a_sigmoid_has_an_answer_for_every_number() -> None:
+def test_the_sigmoid_is_defined_for_every_number() -> None:
     assert sigmoid(0) == 0.5
     assert sigmoid(-1000) == 0
     assert sigmoid(1000) == 1
     assert sigmoid(2) + sigmoid(-2) == pytest.approx(1)
 
 
-def test_the_answer_says_of_each_hit_how_far_it_came() -> None:
+def test_the_answer_names_the_rerank_stage_of_each_hit() -> None:
     found = pages({"d1": 0.0}, chosen=2, top_k=3)
     answer = build_answer_tail(
         BranchAnswers(request(top_k=3), plan(ONE), envelopes(bm25=TEN)), Pages({0: found})

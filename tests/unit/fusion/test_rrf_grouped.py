@@ -19,7 +19,7 @@ def fused(rankings: list[BranchRanking], method: str, k: float) -> dict[str, flo
     return {one.hit.document_id: one.score for one in fuse_rankings(rankings, BUILT_IN.methods[method], k)}
 
 
-def test_an_identifier_that_only_bm25_finds_drowns_in_flat_fusion() -> None:
+def test_an_identifier_that_only_bm25_finds_ranks_low_in_flat_fusion() -> None:
     """With rank 1 in BM25 only, it is below all documents that both dense branches have up to rank 82."""
     scores = fused(three(bm25=["ERR-4711"], vector=DENSE, hyde=DENSE), "rrf", 60)
     assert 0.7 / (60 + 82) > 0.3 / 61 > 0.7 / (60 + 83)
@@ -68,7 +68,7 @@ def test_a_group_of_one_is_plain_rrf() -> None:
     assert fused(alone, "rrf-grouped", 60) == fused(alone, "rrf", 60)
 
 
-def test_a_document_that_rises_can_lose_a_place_to_a_third() -> None:
+def test_in_grouped_fusion_a_document_that_rises_may_fall_behind_a_third_one() -> None:
     """d1 passes d5 in one branch; d5 falls behind d6 inside the group, and that lifts d6 above d1."""
     vector = ranking("vector", ["d2", "d6", "d0", "d1", "d5"], weight=0.3, group="dense")
     bm25 = ranking("bm25", ["d2", "d6", "d1"], weight=0.3)

@@ -21,7 +21,7 @@ def highlighted(found: Snippet) -> list[str]:
     return [found.text[start:end] for start, end in found.highlights]
 
 
-def test_the_window_is_where_the_question_is_answered() -> None:
+def test_the_snippet_is_cut_where_the_terms_of_the_question_are() -> None:
     found = snippet(TEXT, "How long are notice periods for leases?")
     assert LEASE.strip() in found.text
     assert highlighted(found) == ["notice", "period", "lease"]
@@ -48,7 +48,7 @@ def test_a_short_text_stays_whole() -> None:
     assert snippet("  One\n line. ", "line") == Snippet("One line.", ((4, 8),))
 
 
-def test_without_a_match_it_is_the_beginning() -> None:
+def test_a_snippet_without_a_match_is_the_beginning_of_the_text() -> None:
     found = snippet(TEXT, "quantum chromodynamics")
     assert found.text.startswith("Nothing of interest")
     assert found.text.endswith(ELLIPSIS)
@@ -77,11 +77,11 @@ def test_words_match_without_case_accents_and_endings(word: str, other: str) -> 
     ("word", "other"),
     [("contract", "contrast"), ("cat", "category"), ("notice", "prenotice"), ("E4711", "E4712")],
 )
-def test_other_words_do_not_match(word: str, other: str) -> None:
+def test_words_with_only_a_similar_spelling_do_not_match(word: str, other: str) -> None:
     assert snippet(f"Here is {other}, you see.", word).highlights == ()
 
 
-def test_stop_words_count_only_where_there_is_nothing_else() -> None:
+def test_stop_words_match_only_if_the_question_has_no_other_words() -> None:
     assert highlighted(snippet("What is the lease?", "what is the lease")) == ["lease"]
     assert highlighted(snippet("To be or not.", "to be")) == ["To", "be"]
 
@@ -134,7 +134,7 @@ def test_a_megabyte_of_anything_gives_a_short_snippet(text: str) -> None:
     assert len(found.text) <= 240
 
 
-def test_a_text_beyond_the_bound_is_marked_as_going_on() -> None:
+def test_a_snippet_of_a_text_over_the_limit_ends_with_an_ellipsis() -> None:
     text = "word " * (MAX_TEXT_CHARS // 5) + "notice"
     found = snippet(text, "notice")
     assert found.highlights == ()
@@ -161,7 +161,7 @@ def test_highlights_are_words_of_the_snippet_in_order(text: str, question: str, 
 
 
 @given(st.text(alphabet=st.sampled_from("abcdeinotc E.,_-1"), max_size=80), anything)
-def test_searching_for_beginnings_finds_the_same_as_reading_all_words(text: str, question: str) -> None:
+def test_the_search_by_word_beginnings_finds_the_same_as_reading_every_word(text: str, question: str) -> None:
     terms = QuestionTerms(question)
     read = [(term, start, end) for stem, start, end in tokens(text) if (term := terms.term_of(stem))]
     assert terms.matches(text) == read

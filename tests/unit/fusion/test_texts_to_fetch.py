@@ -36,6 +36,6 @@ def test_a_text_is_fetched_from_the_store_of_the_branch_that_chose_the_passage()
     assert texts_to_fetch(PLAN, hits, known=()) == {"second": ["d#1", "f#0"], "first": ["e#0"]}
 
 
-def test_a_text_that_came_with_its_ranking_is_not_fetched_and_none_twice() -> None:
+def test_texts_that_came_with_a_ranking_are_not_fetched_and_no_text_is_fetched_twice() -> None:
     hits = [hit("d#0", a="d#0"), hit("e#0", a="e#0"), hit("e#0", a="e#0")]
     assert texts_to_fetch(PLAN, hits, known={"d#0"}) == {"first": ["e#0"]}

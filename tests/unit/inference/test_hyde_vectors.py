@@ -32,14 +32,14 @@ def test_the_scale_of_the_scores_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.6, 0.7])
-def test_the_question_keeps_at_least_its_half(alpha: float) -> None:
+def test_feedback_leaves_the_question_at_least_half_of_the_weight(alpha: float) -> None:
     moved = feedback_vector(X, rows(Y), [9.0], alpha=alpha)
     assert moved @ X >= moved @ Y - 1e-6
     assert np.linalg.norm(moved) == pytest.approx(1, abs=1e-6)
     assert moved.dtype == np.float32
 
 
-def test_without_passages_or_scores_the_question_comes_back() -> None:
+def test_feedback_without_passages_or_scores_returns_the_question() -> None:
     assert feedback_vector(2 * X, np.zeros((0, 3), np.float32), []).tolist() == X.tolist()
     assert feedback_vector(X, rows(Y), [0.0]).tolist() == X.tolist()
 

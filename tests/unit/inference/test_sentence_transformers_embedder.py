@@ -73,6 +73,6 @@ def test_limits_and_fingerprint_are_known_without_pytorch() -> None:
     assert embedder.fingerprint == OnnxEmbedder(MODEL, threads=1).fingerprint
 
 
-def test_int8_is_refused_and_the_embedder_that_has_it_named() -> None:
+def test_int8_is_refused_and_the_message_names_the_embedder_that_supports_it() -> None:
     with pytest.raises(WrongDeclaration, match=r"'int8'.*there are: fp32"):
         SentenceTransformersEmbedder(MODEL, threads=1, precision="int8")

@@ -28,5 +28,5 @@ def test_each_pooling_gives_the_values_computed_by_hand_and_ignores_padding(pool
     assert np.allclose(pool(TOKENS, MASK, pooling), EXPECTED[pooling], atol=1e-6)
 
 
-def test_joined_poolings_stand_side_by_side_in_their_order() -> None:
+def test_combined_poolings_are_concatenated_in_their_order() -> None:
     assert pool(TOKENS, MASK, "max+cls").tolist() == [[6, 4, 1, 4], [5, -1, 3, -1]]

@@ -51,7 +51,7 @@ def test_equal_precisions_share_one_model(folder: Path, precision: str) -> None:
     assert joined.question_fingerprint == joined.fingerprint
 
 
-def test_other_properties_are_those_of_the_passages_side(folder: Path) -> None:
+def test_other_properties_are_those_of_the_passage_embedder(folder: Path) -> None:
     joined: Embedder = of(folder, questions="int8", passages="fp32")
     seen: list[int] = []
     joined.embed_passages(TEXTS, progress=seen.append)

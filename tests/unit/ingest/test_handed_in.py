@@ -101,7 +101,7 @@ def test_a_text_instead_of_a_list_of_ids_is_refused() -> None:
         ({"markup": "wiki"}, "plain", {"markup": "wiki"}),
     ],
 )
-def test_markup_is_taken_from_the_row_and_else_from_the_text(
+def test_markup_is_taken_from_the_row_or_else_guessed_from_the_text(
     given: dict[str, Any], taken: str, metadata: dict[str, Any]
 ) -> None:
     (document,) = read_rows([{"id": "a", "text": "Roses are cut.", **given}], source="task")

@@ -114,7 +114,7 @@ def test_characters_that_no_store_accepts_are_replaced(tmp_path: Path) -> None:
     assert document.metadata == {"k": "\ufffd"}
 
 
-def test_a_long_collection_is_never_in_memory(tmp_path: Path) -> None:
+def test_a_long_collection_is_read_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     path.write_text('{"text": "x"}\n' * 1000)
     items = read_documents([path], source="s")

@@ -20,7 +20,7 @@ def corpus() -> dict[str, RawDocument]:
     return {found.document_id: found for found in python_docs()}
 
 
-def test_it_has_every_kind_and_a_size_that_a_demo_can_index(corpus: dict[str, RawDocument]) -> None:
+def test_the_corpus_has_every_kind_and_a_size_that_a_demo_can_index(corpus: dict[str, RawDocument]) -> None:
     kinds = Counter(found.metadata["source_type"] for found in corpus.values())
     assert kinds.keys() == {"module", "class", "function", "method", "topic", "builtin"}
     assert all(number >= 30 for number in kinds.values()), kinds

@@ -25,7 +25,7 @@ def docs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_folders_are_walked_in_order_without_what_is_hidden(docs: Path) -> None:
+def test_folders_are_walked_in_order_without_hidden_files(docs: Path) -> None:
     assert ids(docs) == ["docs/B.txt", "docs/a/b.txt", "docs/a/z.md", "docs/b.txt"]
 
 
@@ -88,7 +88,7 @@ def test_an_unknown_field_is_refused_with_the_known_ones(docs: Path) -> None:
         read_documents([docs], fields={"date": "year"})
 
 
-def test_a_file_without_a_reader_is_not_a_fault_in_a_folder(docs: Path) -> None:
+def test_a_file_without_a_reader_is_a_fault_only_if_it_is_given_by_name(docs: Path) -> None:
     (docs / "logo.png").write_bytes(b"\x89PNG")
     in_folder = [item for item in read_documents([docs]) if isinstance(item, Skipped)]
     by_name = [item for item in read_documents([docs / "logo.png"]) if isinstance(item, Skipped)]

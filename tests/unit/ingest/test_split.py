@@ -120,7 +120,7 @@ def test_a_very_long_title_leaves_half_of_the_pieces_to_the_text() -> None:
     assert words(passages[0].text) == 24
 
 
-def test_nothing_is_cut_with_a_tokenizer_that_looks_across_spaces() -> None:
+def test_no_passage_exceeds_the_limit_with_a_tokenizer_that_looks_across_spaces() -> None:
     def count(text: str) -> int:
         # Title and text together have three pieces more than each by itself.
         return words(text) + (3 if "\n" in text and words(text) > 10 else 0)

@@ -81,7 +81,7 @@ def test_a_timeout_after_too_short_a_time_counts_against_nothing() -> None:
     assert verdicts(Envelope.failed("bm25", "error"), timeout_s=0.3, limit_ms=300)[0] == "failed"
 
 
-def test_an_answer_of_any_branch_outweighs_what_the_others_say_of_their_store() -> None:
+def test_an_answer_from_a_store_outweighs_the_failures_of_other_branches_on_it() -> None:
     both = plan(branch("bm25"), branch("vector"), branch("hyde", store="remote"))
     found = outcomes(
         both,

@@ -97,7 +97,7 @@ def test_no_term_exceeds_lucenes_limit() -> None:
         assert len(one.encode()) <= 32_766
 
 
-def test_nan_has_a_field_and_equals_nothing() -> None:
+def test_a_field_with_nan_exists_and_equals_no_value() -> None:
     assert facets({"a": math.nan}) == [term("a", "?")]
     assert conditions(Search(1, {"a": math.nan})).clauses == ({"match_none": {}},)
 

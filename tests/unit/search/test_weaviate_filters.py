@@ -150,7 +150,7 @@ def test_every_part_of_a_long_text_lies_within_one_of_its_terms() -> None:
         assert any(part in window for window in windows), start
 
 
-def test_a_usual_value_takes_few_terms_and_a_range_few_hundred() -> None:
+def test_a_usual_value_takes_few_terms_and_a_range_a_few_hundred() -> None:
     # e, s, c, t; eight prefixes and the whole of 20240501; and the term that all objects have.
     assert len(facets({"published_at": "2024-05-01"})) == 1 + 4 + 9
     # The code of 2019 is c09f8c0000000000: e, six prefixes and the whole.
@@ -160,6 +160,6 @@ def test_a_usual_value_takes_few_terms_and_a_range_few_hundred() -> None:
     assert len(set(DAYS.above("at", "0" * 8))) == 8 * 9
 
 
-def test_trimming_changes_no_term() -> None:
+def test_terms_neither_begin_nor_end_with_white_space() -> None:
     for term in facets({" a ": [" x ", 1, True, "2024-05-01"]}):
         assert term == term.strip(" \t\n\r\v\f\u0085\u00a0")

@@ -87,7 +87,7 @@ def test_the_request_that_claims_a_half_open_branch_and_its_store_asks_it() -> N
     assert found.claimed == [(("vector", "store:local"), False)]
 
 
-def test_a_half_open_branch_on_an_open_store_is_left_out() -> None:
+def test_a_request_tries_early_if_the_store_of_all_its_branches_is_open() -> None:
     found = known(opened("vector", half=True), opened("store:local"))
     request = make_request("bread", branches=["vector", "bm25"])
     left = select_branches(cast(Any, found), request, plan_of(request))

@@ -97,7 +97,7 @@ def test_every_document_is_found_by_text_and_by_vector(
     assert by_vector.hits[0].content_hash == content_hash("a", "alpha")
 
 
-def test_what_is_embedded_is_title_heading_and_text(index: Index, embedder: HashingEmbedder) -> None:
+def test_title_heading_and_text_are_embedded(index: Index, embedder: HashingEmbedder) -> None:
     index([raw("guide", f"## Part\n\n{LONG}\n\n{LONG}", markup="markdown")])
     assert embedded_starts(embedder) == {"guide\n## Part", "guide\nPart"}
     assert all(embedder.count_pieces(text) <= embedder.max_pieces for text in embedder.embedded)
@@ -127,7 +127,7 @@ def test_a_changed_document_is_replaced_whole(index: Index, store: EmbeddedStore
     assert len(store.search_text("n", ["short"], Search(depth=5))[0].hits) == 1
 
 
-def test_changed_metadata_are_a_change(index: Index, store: EmbeddedStore) -> None:
+def test_a_document_with_changed_metadata_is_replaced(index: Index, store: EmbeddedStore) -> None:
     index([raw("a", metadata={"source_type": "faq"})])
     assert index([raw("a", metadata={"source_type": "guide"})]).replaced == 1
     assert store.search_text("n", ["text"], Search(depth=1))[0].hits[0].source_type == "guide"
@@ -139,7 +139,7 @@ def test_without_prune_missing_documents_stay(index: Index, docs: Path) -> None:
     assert index(docs).deleted == 0
 
 
-def test_prune_deletes_what_this_source_no_longer_has_and_nothing_else(
+def test_prune_deletes_only_missing_documents_of_its_own_source(
     index: Index, store: EmbeddedStore, docs: Path
 ) -> None:
     index(docs)
@@ -176,7 +176,7 @@ def test_prune_waits_for_the_end_of_the_walk(index: Index, store: EmbeddedStore,
     assert len(store.revisions("n", "docs")) == 3
 
 
-def test_an_interrupted_run_goes_on_where_it_was(
+def test_the_next_run_continues_where_an_interrupted_run_stopped(
     index: Index, store: EmbeddedStore, embedder: HashingEmbedder
 ) -> None:
     documents = [raw(f"{n:02}", f"text {n}") for n in range(10)]
@@ -193,7 +193,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
     assert (report.added, report.unchanged, len(embedder.embedded)) == (4, 6, 4)
 
 
-def test_a_batch_that_fails_leaves_the_ones_before(store: EmbeddedStore, index: Index) -> None:
+def test_a_failed_batch_leaves_the_earlier_batches_committed(store: EmbeddedStore, index: Index) -> None:
     class Failing(HashingEmbedder):
         def embed_passages(
             self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
@@ -245,7 +245,7 @@ def test_an_id_that_comes_twice_is_reported_and_the_first_kept(index: Index, sto
     assert store.search_text("n", ["second"], Search(depth=1))[0].hits == ()
 
 
-def test_what_was_skipped_is_in_the_report(index: Index) -> None:
+def test_skipped_files_are_in_the_report(index: Index) -> None:
     quiet, fault = Skipped("a.png", "no reader", is_fault=False), Skipped("b.txt", "binary")
     assert not index([quiet]).has_faults
     report = index([quiet, fault])
@@ -332,7 +332,7 @@ def test_indexing_a_message_asks_the_store_only_for_its_documents(store: Embedde
     assert report.generation == store.generation("n") == 2
 
 
-def test_unchanged_documents_give_no_remaining_time(index: Index) -> None:
+def test_the_remaining_time_is_unknown_while_all_documents_are_unchanged(index: Index) -> None:
     """They are skipped at the speed of reading, while the others take the time of the model."""
     told: list[Progress] = []
     documents = [raw(str(n)) for n in range(6)]
@@ -347,7 +347,7 @@ def test_unchanged_documents_give_no_remaining_time(index: Index) -> None:
     assert 0 < (known[0].remaining_s or 0) < took_s
 
 
-def test_progress_counts_documents_and_passages_up_to_the_whole(index: Index) -> None:
+def test_progress_counts_documents_and_passages_up_to_the_total(index: Index) -> None:
     told: list[Progress] = []
     documents = [raw(str(n)) for n in range(4)]
     index(documents, batch_documents=2, progress=told.append, total=4)

@@ -43,7 +43,7 @@ def test_a_process_needs_what_the_kinds_of_its_branches_need() -> None:
     assert resources.needs == {"text"}
 
 
-def test_what_a_package_s_kind_needs_is_loaded_and_counted(site: Path, tmp_path: Path) -> None:
+def test_the_needs_of_a_packages_kind_count_for_loading_and_for_threads(site: Path, tmp_path: Path) -> None:
     write_package(
         site, "nearby", MODULE.replace("NEEDS", '"questions", "vectors"'), branch_kinds="near = nearby:NEAR"
     )

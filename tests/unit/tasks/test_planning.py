@@ -192,7 +192,7 @@ def test_a_policy_and_weights_that_can_be_met_are_accepted() -> None:
     assert plan_of(make_request("bread", weights={"bm25": 0, "vector": 0})).asked == (0,)
 
 
-def test_now_is_the_requests_or_else_the_time_of_acceptance() -> None:
+def test_now_comes_from_the_request_or_else_is_the_time_of_acceptance() -> None:
     assert plan_of(make_request("bread")).now == "2026-03-01T12:00:00+00:00"
     assert plan_of(make_request("bread", now="2020-01-01")).now == "2020-01-01"
 

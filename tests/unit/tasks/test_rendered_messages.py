@@ -79,7 +79,7 @@ def test_no_two_messages_have_one_delivery_tag(app: Celery) -> None:
     assert len(tags) == 10
 
 
-def test_where_the_messages_differ_the_plain_chord_is_used(
+def test_a_plain_chord_is_used_if_rendered_messages_differ_from_celerys(
     app: Celery, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = RedisLedger(redis_client)
@@ -96,7 +96,7 @@ def test_where_the_messages_differ_the_plain_chord_is_used(
     assert not Fanout(app, ledger, resend_after_s=1).is_lean
 
 
-def test_with_another_broker_than_the_ledgers_redis_the_plain_chord_is_used(
+def test_a_plain_chord_is_used_if_the_broker_is_not_the_ledgers_redis(
     app: Celery, redis_client: Redis
 ) -> None:
     app.conf.broker_url = "redis://127.0.0.1:1/0"

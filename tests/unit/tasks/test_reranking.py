@@ -48,7 +48,7 @@ def declare(tmp_path: Path) -> Declare:
     return resources_of
 
 
-def test_without_the_model_the_fused_order_stands_and_the_reason_is_named(
+def test_a_missing_reranker_model_keeps_the_fused_order_and_names_the_reason(
     declare: Declare, tmp_path: Path
 ) -> None:
     reranking = Reranking(declare(tmp_path / "no/such/model"), REQUEST, PLAN, RERANK, FUSED)
@@ -106,7 +106,7 @@ def test_hits_without_a_text_stay_below_and_the_others_are_reranked(declare: Dec
     assert ended.note.n_out == 2
 
 
-def test_where_no_text_could_be_fetched_the_stores_reason_is_given(declare: Declare, tmp_path: Path) -> None:
+def test_a_rerank_without_texts_fails_with_the_reason_of_the_store(declare: Declare, tmp_path: Path) -> None:
     resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
     resources.reranker("tiny").warm()
     reranking = Reranking(resources, REQUEST, PLAN, RERANK, FUSED)
@@ -153,7 +153,7 @@ def snapshot(left_ms: int) -> Snapshot:
         (2_000, 0.2, 64, 0.33 - 63 * 0.0034 / 2),
     ],
 )
-def test_the_time_for_a_rerank_is_its_budget_or_what_the_end_leaves(
+def test_the_time_for_a_rerank_is_its_budget_or_the_time_left_before_the_end(
     left_ms: int, spent_s: float, questions: int, expected_s: float
 ) -> None:
     request = make_request(["a question"] * questions, top_k=3)
@@ -162,7 +162,7 @@ def test_the_time_for_a_rerank_is_its_budget_or_what_the_end_leaves(
 
 
 @pytest.mark.parametrize(("since_s", "reason"), [(0, Reason.NOT_CONFIGURED), (10, Reason.BUDGET)])
-def test_time_counts_from_the_moment_the_join_was_asked_for(
+def test_the_time_of_a_rerank_counts_from_the_call_of_join(
     declare: Declare, tmp_path: Path, since_s: float, reason: Reason
 ) -> None:
     resources = declare(tmp_path / "no/such/model")
@@ -186,7 +186,7 @@ def test_time_counts_from_the_moment_the_join_was_asked_for(
     assert [one["reason"] for one in result["degraded"] if one["where"] == "rerank"] == [reason]
 
 
-def test_the_plan_names_the_models_fingerprint_and_without_it_nothing_is_cached(
+def test_the_plan_names_the_rerankers_fingerprint_and_is_not_cached_without_it(
     declare: Declare, tmp_path: Path
 ) -> None:
     resources = declare(write_tiny_cross_encoder(tmp_path / "model"))
@@ -208,7 +208,7 @@ def test_a_model_shares_the_cores_with_the_fusion_workers_that_rerank(
     assert resources.threads_for_a_model == 4
 
 
-def test_title_and_heading_stand_above_the_text_once() -> None:
+def test_the_reranked_text_begins_with_title_and_heading_once() -> None:
     passage = PassageText("p", "d", "Deposits", "Rent > Deposits", "Returned when all is well.", {})
     assert passage_text(passage) == "Deposits\nRent > Deposits\nReturned when all is well."
     whole = PassageText("p", "d", "Deposits", "", "Deposits\nReturned when all is well.", {})

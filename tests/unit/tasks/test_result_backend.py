@@ -20,5 +20,5 @@ def test_a_revoked_part_is_a_cancelled_branch() -> None:
 
 
 @pytest.mark.parametrize("task_id", ["r-1:bm25:", "r-1:bm25:x", "r-1:bm25:2:3"])
-def test_a_strange_task_id_ends_no_worker(task_id: str) -> None:
+def test_an_odd_task_id_is_read_without_an_error(task_id: str) -> None:
     assert failed_part(task_id, KeyError()).branch == "bm25"

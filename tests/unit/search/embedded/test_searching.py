@@ -19,7 +19,7 @@ from tests.contracts.store_documents import EAST, MANIFEST, document, questions,
 from tests.support.stores.embedded_searches import names, near
 
 
-def test_bm25_is_robertsons_with_k1_1_2_and_b_75(store: EmbeddedStore) -> None:
+def test_bm25_scores_follow_robertsons_formula_with_k1_1_2_and_b_0_75(store: EmbeddedStore) -> None:
     store.upsert("ns", [document("a", "pear pear plum fig"), document("b", "pear"), document("c", "fig")])
     idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
     average = (4 + 1 + 1) / 3
@@ -30,7 +30,7 @@ def test_bm25_is_robertsons_with_k1_1_2_and_b_75(store: EmbeddedStore) -> None:
     assert ranking.total_matches == 2
 
 
-def test_naming_allowed_passages_and_filtering_hits_give_the_same(
+def test_filtering_before_and_after_the_search_gives_the_same_hits(
     store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.upsert(
