@@ -116,6 +116,8 @@ def test_a_larger_factor_never_puts_a_hit_lower(
 def test_without_a_bound_the_order_is_that_of_the_boosted_scores(rows: Rows) -> None:
     scores, factors = rows
     order = bounded_order(scores, factors, None)
+    boosted = [score * factor for score, factor in zip(scores, factors, strict=True)]
+    assert [boosted[at] for at, _, _ in order] == sorted(boosted, reverse=True)
     assert all(bound == 1 for _, _, bound in order)
 
 
