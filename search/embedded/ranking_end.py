@@ -17,20 +17,30 @@ def cut(
     `unseen_score` is the highest score that any other row can have, -inf if there is no other row.  Returns None if
     another row could belong to the ranking: ask again with more candidates.
     """
-    places = found.tolist()
-    names = [rows.passage_ids[row] for row in places]
-    ordered = sorted(zip((-scores).tolist(), names, places, rows.version_of[found].tolist(), strict=True))
-    size = len(ordered)
+    places, scores = _ordered(rows, found, scores)
     seen: set[int] = set()
-    for n, (opposite, _, _, version) in enumerate(ordered, start=1):
+    for size, version in enumerate(rows.version_of[places].tolist(), start=1):
         seen.add(version)
         if len(seen) == depth:
-            if -opposite <= unseen_score:
+            if scores[size - 1] <= unseen_score:
                 return None
-            size = n
-            break
-    else:
-        if unseen_score > -np.inf:
-            return None
-    # `0.0 - x` never gives minus zero.
-    return tuple(rows.hit(row, 0.0 - opposite) for opposite, _, row, _ in ordered[:size])
+            return rows.hits(places[:size], scores[:size])
+    return None if unseen_score > -np.inf else rows.hits(places, scores)
+
+
+def _ordered(
+    rows: Rows, found: NDArray[np.intp], scores: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Rows and scores, best first."""
+    order = scores.argsort()[::-1]
+    # `x + 0.0` is never minus zero.
+    places, scores = found[order], scores[order] + 0.0
+    runs: list[list[int]] = []
+    for first in np.flatnonzero(scores[1:] == scores[:-1]).tolist():
+        if runs and runs[-1][1] == first + 1:
+            runs[-1][1] += 1
+        else:
+            runs.append([first, first + 2])
+    for first, end in runs:
+        places[first:end] = sorted(places[first:end].tolist(), key=rows.passage_ids.__getitem__)
+    return places, scores

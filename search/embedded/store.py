@@ -93,8 +93,8 @@ class EmbeddedStore:
         found = [view.rows.versions[version] for version in versions.tolist()]
         order = listed([(one.document_id, one.fields) for one in found], order_by, descending=descending)
         deadline.check()
-        hits = tuple(view.rows.hit(int(places[firsts[place]]), 0.0) for place in order[: search.depth])
-        return Ranking(hits, len(found), allowed.warnings)
+        shown = places[firsts[order[: search.depth]]]
+        return Ranking(view.rows.hits(shown, np.zeros(len(shown))), len(found), allowed.warnings)
 
     def vectors(
         self, namespace: str, passage_ids: Sequence[str], *, timeout_s: float = 10.0
