@@ -5,6 +5,7 @@ promise on purpose, to see the test fail (`make mutants`).  A promise whose muta
 """
 
 from tests.mutants import (
+    of_batches,
     of_cached_answers,
     of_deploys,
     of_endings,
@@ -21,6 +22,7 @@ from tests.mutants.mutant import Mutant
 SECTIONS = {
     "A request always ends": of_endings.PROMISES,
     "A fault costs the missing branch and nothing else": of_missing_branches.PROMISES,
+    "Messages that a worker takes together": of_batches.PROMISES,
     "Policies": of_policies.PROMISES,
     "Breakers and overload": of_overload.PROMISES,
     "Cached answers": of_cached_answers.PROMISES,

@@ -86,7 +86,7 @@ PROMISES = (
         "audit/drainer.py",
         '{OUTBOX: "0-0"}',
         '{OUTBOX: "$"}',
-        "tests/integration/audit/test_drainer_faults.py::test_killed_anywhere_each_request_is_written_once",
+        "tests/integration/audit/test_drainer_faults.py::test_a_drainer_killed_at_any_point_writes_each_request_once",
     ),
     Mutant(
         "The next drainer audits once what a killed drainer had in hand",

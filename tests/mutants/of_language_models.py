@@ -10,14 +10,14 @@ PROMISES = (
         "branches/kinds/hyde.py",
         "        one if index in imagined or index in passages else {}",
         "        one",
-        "tests/integration/tasks/test_language_models.py::test_a_question_without_documents_or_passages_is_no_second_copy_of_vector",
+        "tests/integration/tasks/test_language_models.py::test_hyde_does_not_repeat_the_vector_branch_for_a_question_without_documents_or_passages",
     ),
     Mutant(
         "A language model that fails is named, and feedback stands in where the pipeline declares it",
         "fusion/answered.py",
         "            missing.extend(envelope.degraded)",
         "            pass",
-        "tests/integration/tasks/test_language_models.py::test_feedback_stands_in_for_a_model_that_fails_and_the_answer_says_so",
+        "tests/integration/tasks/test_language_models.py::test_feedback_replaces_a_model_that_fails_and_the_answer_says_so",
     ),
     Mutant(
         "A slow language model costs at most its limit, however slowly its answer trickles in",
@@ -31,7 +31,7 @@ PROMISES = (
         "branches/language_model.py",
         "        if rule is not None:",
         "        if False:",
-        "tests/integration/tasks/test_language_models.py::test_a_question_that_is_an_identifier_asks_no_model_and_misses_nothing",
+        "tests/integration/tasks/test_language_models.py::test_the_model_is_not_asked_about_an_identifier_and_the_answer_is_complete",
     ),
     Mutant(
         "No error contains the key of a language model",
@@ -45,14 +45,14 @@ PROMISES = (
         "tasks/worker/warming.py",
         "        publish_timeouts(resources.redis, resources.pipeline.timeouts_s)",
         "        publish_timeouts(resources.redis, {})",
-        "tests/integration/tasks/test_language_models.py::test_a_configuration_with_a_model_has_its_own_time",
+        "tests/integration/tasks/test_language_models.py::test_a_configuration_may_set_a_longer_timeout_for_its_model",
     ),
     Mutant(
         "A language model that failed lately is not asked",
         "branches/language_model.py",
         "        if found is None or breakers.claim(part.request.request_id, [name], timeout_s=allowed_s):",
         "        if True:",
-        "tests/integration/tasks/test_language_models.py::test_a_model_that_failed_lately_is_not_asked",
+        "tests/integration/tasks/test_language_models.py::test_a_model_with_an_open_breaker_is_not_asked",
     ),
     Mutant(
         "The failure of a language model counts against no store",

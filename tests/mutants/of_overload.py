@@ -73,7 +73,7 @@ PROMISES = (
         "tasks/request/branch_selection.py",
         "    missing = shut | _overloaded(plan, look)",
         "    missing = shut",
-        "tests/integration/tasks/test_admission.py::test_a_branch_with_too_much_before_it_is_left_out_and_comes_back",
+        "tests/integration/tasks/test_admission.py::test_a_branch_with_an_overlong_queue_is_left_out_until_the_queue_is_short",
     ),
     Mutant(
         "A request that was accepted asks an overloaded branch if it would fail without that branch",
@@ -87,7 +87,7 @@ PROMISES = (
         "tasks/sweeping/admission.py",
         "        refusing = over & {QUEUE_RETRIEVE, QUEUE_FUSION}",
         "        refusing: set[str] = set()",
-        "tests/integration/tasks/test_admission.py::test_where_nobody_can_plan_in_time_new_requests_are_refused_at_once",
+        "tests/integration/tasks/test_admission.py::test_new_requests_are_refused_at_once_when_the_planners_queue_is_too_long",
     ),
     Mutant(
         "A refused request ends at once, and none of its messages is enqueued",
@@ -115,7 +115,7 @@ PROMISES = (
         "ledger/scripts/overload.lua",
         "redis.call('DEL', KEYS[2])",
         "",
-        "tests/integration/tasks/test_queues.py::TestWatching::test_a_refusal_is_taken_back_by_the_next_look",
+        "tests/integration/tasks/test_queues.py::TestWatching::test_a_refusal_ends_with_the_next_look_at_a_short_queue",
     ),
     Mutant(
         "If the audit database is away, the outbox in Redis stays bounded; at its limit new requests are refused and counted",
@@ -140,20 +140,20 @@ PROMISES = (
         "tasks/sweeping/admission.py",
         '        now.passed = _bound_passed(state, self._bounds) if is_served else ""',
         "        now.passed = _bound_passed(state, self._bounds)",
-        "tests/unit/tasks/test_admission.py::test_a_queue_that_nobody_serves_is_no_overload",
+        "tests/unit/tasks/test_admission.py::test_a_queue_without_a_worker_does_not_count_as_overloaded",
     ),
     Mutant(
         "A worker that comes back after an hour makes no new request late",
         "tasks/worker/warming.py",
         "            drop_ended(resources.redis, queue)",
         "            pass",
-        "tests/integration/tasks/test_admission.py::test_a_worker_that_was_away_for_an_hour_makes_no_new_request_late",
+        "tests/integration/tasks/test_admission.py::test_a_worker_that_was_away_for_an_hour_delays_no_new_request",
     ),
     Mutant(
         "A starting worker drops no message of a request that is in flight",
         "ledger/scripts/drop.lua",
         " or redis.call('LINDEX', KEYS[1], -ARGV[3]) ~= ARGV[2]",
         "",
-        "tests/integration/tasks/test_queues.py::TestBacklog::test_two_that_start_together_drop_nothing_that_is_waited_for",
+        "tests/integration/tasks/test_queues.py::TestBacklog::test_two_workers_that_drop_at_once_keep_every_message_of_a_live_request",
     ),
 )

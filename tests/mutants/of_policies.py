@@ -94,6 +94,6 @@ PROMISES = (
         "tasks/request/hedging.py",
         "        after_ms = min(known_ms or half_ms, half_ms) if hedge else None",
         "        after_ms = half_ms if hedge else None",
-        "tests/integration/tasks/test_admission.py::test_a_part_that_hangs_is_asked_of_another_worker_and_the_answer_is_whole",
+        "tests/integration/tasks/test_admission.py::test_a_hedged_part_that_hangs_is_searched_by_another_worker_and_the_answer_is_complete",
     ),
 )

@@ -148,7 +148,7 @@ PROMISES = (
     ),
     Promise(
         "Documents handed in through RabbitMQ arrive, or their caller is told",
-        "tests/integration/tasks/test_handed_in_through_rabbitmq.py::test_a_network_that_falls_silent_is_told_to_who_hands_in",
+        "tests/integration/tasks/test_handed_in_through_rabbitmq.py::test_upsert_raises_in_time_when_the_network_to_the_broker_falls_silent",
     ),
     Promise(
         "While a message waits for another writer, its documents are embedded, and only once",

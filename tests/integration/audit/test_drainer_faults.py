@@ -47,7 +47,7 @@ def running(drainer: Drainer) -> Iterator[None]:
         assert not thread.is_alive(), "run returns soon after stop"
 
 
-def test_killed_between_commit_and_delete_a_request_is_written_once(
+def test_a_drainer_killed_between_commit_and_delete_writes_the_request_once(
     redis_client: redis.Redis, redis_server: RedisServer, engine: Engine, audit_url: str
 ) -> None:
     add(redis_client, "a", "b")
@@ -59,7 +59,7 @@ def test_killed_between_commit_and_delete_a_request_is_written_once(
     assert (written(engine), count(engine), redis_client.xlen(OUTBOX)) == ({"a", "b", "c"}, 3, 0)
 
 
-def test_killed_anywhere_each_request_is_written_once(
+def test_a_drainer_killed_at_any_point_writes_each_request_once(
     redis_client: redis.Redis, redis_server: RedisServer, engine: Engine, audit_url: str
 ) -> None:
     names = [f"request-{number}" for number in range(150)]
@@ -74,7 +74,7 @@ def test_killed_anywhere_each_request_is_written_once(
     assert (redis_client.xlen(OUTBOX), redis_client.xlen(UNREADABLE)) == (0, 0)
 
 
-def test_while_another_process_holds_the_database_requests_wait_and_one_line_is_logged(
+def test_requests_wait_and_one_line_is_logged_while_another_process_locks_the_database(
     redis_client: redis.Redis, engine: Engine, audit_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -121,7 +121,9 @@ def test_entries_wait_while_the_database_has_no_tables(redis_client: redis.Redis
     assert (redis_client.xlen(OUTBOX), redis_client.xlen(UNREADABLE)) == (1, 0)
 
 
-def test_on_a_full_disk_requests_wait_until_there_is_room(redis_client: redis.Redis, tmp_path: Path) -> None:
+def test_requests_wait_in_the_outbox_while_the_disk_is_full(
+    redis_client: redis.Redis, tmp_path: Path
+) -> None:
     url = f"sqlite:///{tmp_path}/audit.db"
     upgrade(url)
     engine = open_database(url, pool_size=1, max_overflow=0)

@@ -45,7 +45,9 @@ def test_the_last_requests_come_newest_first(
     assert count(engine) == 3
 
 
-def test_everything_about_one_request(redis_client: redis.Redis, engine: Engine, drain: Drainer) -> None:
+def test_show_returns_everything_about_one_request(
+    redis_client: redis.Redis, engine: Engine, drain: Drainer
+) -> None:
     request = make_request("first", {"text": "second", "bm25_query": "keyword"}, request_id="one")
     answer = make_answer(request, status="degraded", degraded=[late("vector")])
     rankings = make_ranking("a", "b"), make_ranking("c")
@@ -91,7 +93,9 @@ def test_deleting_a_request_deletes_its_children(
         assert not any(connection.scalar(text(f"SELECT count(*) FROM {table}")) for table in tables)
 
 
-def test_without_texts_a_question_is_shown_by_its_hash(redis_client: redis.Redis, engine: Engine) -> None:
+def test_a_question_is_shown_by_its_hash_when_texts_are_not_audited(
+    redis_client: redis.Redis, engine: Engine
+) -> None:
     put(redis_client, whole_entry(make_request("secret", request_id="one")))
     Drainer(redis_client, engine, keep_texts=False).drain_once(1)
     found = show(engine, "one")

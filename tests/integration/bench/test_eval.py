@@ -116,7 +116,7 @@ def test_the_corpus_stays_in_a_namespace_of_its_own(pipeline: RunningPipeline, f
     assert client.retrieve("the walrus", namespace="eval-animals", cache="bypass").hits
 
 
-def test_wrong_usage_is_a_sentence(pipeline: RunningPipeline, folder: Path) -> None:
+def test_wrong_usage_prints_one_sentence_and_no_traceback(pipeline: RunningPipeline, folder: Path) -> None:
     done = _eval(pipeline, folder, "--split", "dev")
     assert done.returncode == 2
     assert "no split 'dev'; there are: test" in done.stderr

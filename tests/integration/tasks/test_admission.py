@@ -114,7 +114,7 @@ def reasons(answer: Answer) -> list[tuple[str, str]]:
     return [(one.where, one.reason) for one in answer.degraded]
 
 
-def test_a_branch_with_too_much_before_it_is_left_out_and_comes_back(busy: RunningPipeline) -> None:
+def test_a_branch_with_an_overlong_queue_is_left_out_until_the_queue_is_short(busy: RunningPipeline) -> None:
     stale_parts(busy, 10_000)
     wait_for(busy, f"over:{SECOND}")
     answer = ask(busy)
@@ -127,7 +127,7 @@ def test_a_branch_with_too_much_before_it_is_left_out_and_comes_back(busy: Runni
     assert ask(busy).status == "complete"
 
 
-def test_where_nobody_can_plan_in_time_new_requests_are_refused_at_once(busy: RunningPipeline) -> None:
+def test_new_requests_are_refused_at_once_when_the_planners_queue_is_too_long(busy: RunningPipeline) -> None:
     stale_retrieves(busy, 10_000)
     wait_for(busy, "retry_after_ms")
     answer = ask(busy)
@@ -140,13 +140,13 @@ def test_where_nobody_can_plan_in_time_new_requests_are_refused_at_once(busy: Ru
     assert ask(busy).status == "complete"
 
 
-def test_no_refusal_outlives_the_sweepers(busy: RunningPipeline) -> None:
+def test_a_refusal_that_is_no_longer_justified_is_removed_by_the_sweeper(busy: RunningPipeline) -> None:
     busy.redis.hset("chorale:overload", "retry_after_ms", 500)
     wait_for(busy, "retry_after_ms", is_there=False)
     assert ask(busy).status == "complete"
 
 
-def test_a_queue_that_nobody_serves_is_no_overload(busy: RunningPipeline) -> None:
+def test_a_queue_without_a_worker_does_not_count_as_overloaded(busy: RunningPipeline) -> None:
     busy.kill(SECOND)
     stale_parts(busy, BOUND * 3)
     length = str(BOUND * 3).encode()
@@ -158,7 +158,7 @@ def test_a_queue_that_nobody_serves_is_no_overload(busy: RunningPipeline) -> Non
     assert ask(busy).status == "complete"
 
 
-def test_a_worker_that_was_away_for_an_hour_makes_no_new_request_late(busy: RunningPipeline) -> None:
+def test_a_worker_that_was_away_for_an_hour_delays_no_new_request(busy: RunningPipeline) -> None:
     """Forty requests a second for an hour: their messages are still there, and nobody waits for them."""
     busy.kill(SECOND)
     stale_parts(busy, 140_000)
@@ -182,7 +182,7 @@ def hanging(busy: RunningPipeline) -> Iterator[RunningPipeline]:
     assert ask(busy, "ERR-4711", "hesitant").status == "complete"
 
 
-def test_a_part_that_hangs_is_asked_of_another_worker_and_the_answer_is_whole(
+def test_a_hedged_part_that_hangs_is_searched_by_another_worker_and_the_answer_is_complete(
     hanging: RunningPipeline,
 ) -> None:
     """The second attempt goes out after the branch's own 95th percentile."""
@@ -196,7 +196,7 @@ def test_a_part_that_hangs_is_asked_of_another_worker_and_the_answer_is_whole(
     assert answer.took_ms < 5_000
 
 
-def test_where_nothing_is_known_of_a_branch_it_is_hedged_at_half_its_limit(hanging: RunningPipeline) -> None:
+def test_a_branch_without_known_durations_is_hedged_after_half_of_its_limit(hanging: RunningPipeline) -> None:
     hanging.redis.delete("chorale:durations:hesitant", "chorale:durations:bm25")
     # What was known is known for a second more.
     time.sleep(1)
@@ -205,6 +205,6 @@ def test_where_nothing_is_known_of_a_branch_it_is_hedged_at_half_its_limit(hangi
     assert answer.took_ms >= 2_000
 
 
-def test_without_a_hedge_the_part_that_hangs_is_missing(hanging: RunningPipeline) -> None:
+def test_a_part_that_hangs_is_missing_when_the_request_is_not_hedged(hanging: RunningPipeline) -> None:
     answer = ask(hanging, "hang ERR-4711", "bm25", "hesitant", timeout_s=2)
     assert reasons(answer) == [("search.hesitant", "timeout")]

@@ -57,7 +57,9 @@ def test_an_equal_question_is_answered_from_the_cache(pipeline: RunningPipeline,
     assert second.request_id != first.request_id
 
 
-def test_other_options_are_another_question(pipeline: RunningPipeline, client: Chorale) -> None:
+def test_an_equal_question_with_other_options_is_not_answered_from_the_cache(
+    pipeline: RunningPipeline, client: Chorale
+) -> None:
     text = new_text()
     retrieve_and_keep(pipeline, client, text)
     assert not ask(client, text, top_k=3).cached
@@ -65,7 +67,9 @@ def test_other_options_are_another_question(pipeline: RunningPipeline, client: C
     assert not ask(client, text, configuration="rrf-two").cached
 
 
-def test_an_answer_is_never_given_in_another_namespace(pipeline: RunningPipeline, client: Chorale) -> None:
+def test_a_cached_answer_is_never_given_in_another_namespace(
+    pipeline: RunningPipeline, client: Chorale
+) -> None:
     text = new_text()
     pipeline.index({"theirs": ("Bread of theirs", f"This is their {text}.")}, namespace="theirs")
     retrieve_and_keep(pipeline, client, text)
@@ -73,7 +77,7 @@ def test_an_answer_is_never_given_in_another_namespace(pipeline: RunningPipeline
     assert (answer.cached, [hit.document_id for hit in answer.hits]) == (False, ["theirs"])
 
 
-def test_bypass_neither_reads_nor_stores_and_refresh_only_stores(
+def test_cache_bypass_neither_reads_nor_stores_and_cache_refresh_only_stores(
     pipeline: RunningPipeline, client: Chorale
 ) -> None:
     text = new_text()
@@ -86,7 +90,7 @@ def test_bypass_neither_reads_nor_stores_and_refresh_only_stores(
     assert ask(client, text).cached
 
 
-def test_a_new_generation_of_the_corpus_forgets_the_answers(
+def test_cached_answers_are_not_used_after_the_corpus_has_a_new_generation(
     pipeline: RunningPipeline, client: Chorale
 ) -> None:
     text = new_text()
@@ -96,7 +100,7 @@ def test_a_new_generation_of_the_corpus_forgets_the_answers(
     assert (answer.cached, answer.hits[0].document_id) == (False, "fresh")
 
 
-def test_an_answer_is_not_kept_where_the_generation_rose_while_searching(
+def test_an_answer_is_not_cached_if_the_generation_rose_during_the_search(
     pipeline: RunningPipeline, client: Chorale
 ) -> None:
     text, before = new_text(), kept(pipeline)
@@ -110,7 +114,7 @@ def test_an_answer_is_not_kept_where_the_generation_rose_while_searching(
     assert kept(pipeline) == before
 
 
-def test_an_answer_is_not_kept_where_the_generation_rose_before_the_end(
+def test_an_answer_is_not_cached_if_the_generation_rose_after_the_search(
     pipeline: RunningPipeline, client: Chorale
 ) -> None:
     text, before = new_text(), kept(pipeline)
@@ -125,7 +129,7 @@ def test_an_answer_is_not_kept_where_the_generation_rose_before_the_end(
     assert kept(pipeline) == before
 
 
-def test_an_answer_is_not_kept_where_a_branch_searched_another_generation(
+def test_an_answer_is_not_cached_if_a_branch_searched_another_generation(
     pipeline: RunningPipeline, client: Chorale
 ) -> None:
     """As with a store that lags behind: the plan and the end agree, and one branch saw something else."""
@@ -141,7 +145,7 @@ def test_an_answer_is_not_kept_where_a_branch_searched_another_generation(
         pipeline.redis.set(GENERATION + "default", generation or b"")
 
 
-def test_a_degraded_answer_is_never_kept(pipeline: RunningPipeline, client: Chorale) -> None:
+def test_a_degraded_answer_is_never_cached(pipeline: RunningPipeline, client: Chorale) -> None:
     text, before = new_text(), kept(pipeline)
     pipeline.pause("chorale.vector")
     try:
@@ -151,7 +155,7 @@ def test_a_degraded_answer_is_never_kept(pipeline: RunningPipeline, client: Chor
     assert kept(pipeline) == before
 
 
-def test_without_a_known_generation_the_request_goes_on_uncached(
+def test_a_request_is_answered_without_the_cache_if_redis_has_no_generation(
     pipeline: RunningPipeline, client: Chorale
 ) -> None:
     text = new_text()
@@ -195,7 +199,9 @@ def test_equal_questions_in_flight_are_searched_once(pipeline: RunningPipeline, 
     assert (second.status, second.hits) == ("complete", first.hits)
 
 
-def test_a_question_never_follows_one_that_may_end_later(pipeline: RunningPipeline, client: Chorale) -> None:
+def test_a_request_never_follows_a_leader_with_a_later_deadline(
+    pipeline: RunningPipeline, client: Chorale
+) -> None:
     text = new_text()
     pipeline.pause("chorale.vector")
     try:
@@ -208,7 +214,7 @@ def test_a_question_never_follows_one_that_may_end_later(pipeline: RunningPipeli
     assert client.answer(patient, wait_s=30).status == "complete"
 
 
-def test_when_the_leader_degrades_a_follower_tries_itself_only_if_it_has_time_left(
+def test_a_follower_of_a_degraded_leader_searches_itself_only_if_it_has_time_left(
     pipeline: RunningPipeline, client: Chorale
 ) -> None:
     text = new_text()

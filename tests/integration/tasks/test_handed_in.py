@@ -94,7 +94,7 @@ def writing(store: EmbeddedStore, namespace: str) -> Iterator[None]:
         holding.join()
 
 
-def test_a_message_whose_namespace_is_being_written_waits_behind_those_of_others(
+def test_a_message_for_a_namespace_that_is_being_written_lets_messages_for_other_namespaces_go_first(
     app: Celery, client: Chorale
 ) -> None:
     client.wait_visible(_done(app, client.upsert("docs", [RENT])))
@@ -128,7 +128,7 @@ def _done(app: Celery, ticket: str) -> str:
     ],
     ids=lambda failure: type(failure).__name__,
 )
-def test_a_message_that_fails_for_now_is_retried_for_a_day_and_then_given_up_with_the_reason(
+def test_a_message_with_a_temporary_failure_is_retried_for_a_day_and_then_given_up_with_the_reason(
     app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -165,7 +165,7 @@ def test_an_unexpected_error_is_reported_and_ends_the_message(
     assert app.resources.redis.llen(QUEUE) == 0
 
 
-def test_the_last_write_handed_in_is_kept_in_whatever_order_the_messages_are_done(
+def test_the_write_that_was_sent_last_wins_in_whatever_order_workers_process_the_messages(
     app: Celery, client: Chorale
 ) -> None:
     client.upsert("docs", [TEA, RENT])
@@ -183,7 +183,7 @@ def test_the_last_write_handed_in_is_kept_in_whatever_order_the_messages_are_don
     assert client.wait_visible(later).is_whole
 
 
-def test_what_is_deleted_before_its_namespace_is_made_stays_deleted(app: Celery, client: Chorale) -> None:
+def test_a_document_deleted_before_its_namespace_exists_stays_deleted(app: Celery, client: Chorale) -> None:
     client.upsert("docs", [TEA, RENT])
     deleted = client.delete("docs", ["tea"])
     work(app, last_first=True)
@@ -191,7 +191,7 @@ def test_what_is_deleted_before_its_namespace_is_made_stays_deleted(app: Celery,
     assert "no namespace" in (client.wait_visible(deleted).error or "")
 
 
-def test_what_is_deleted_while_its_namespace_is_made_stays_deleted(
+def test_a_document_deleted_while_its_namespace_is_being_created_stays_deleted(
     app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.upsert("docs", [TEA, RENT])
@@ -214,7 +214,7 @@ def test_what_is_deleted_while_its_namespace_is_made_stays_deleted(
     assert shown(app) == {"rent"}
 
 
-def test_a_message_that_comes_again_writes_over_nothing_later(app: Celery, client: Chorale) -> None:
+def test_a_redelivered_message_overwrites_no_later_write(app: Celery, client: Chorale) -> None:
     ticket = client.upsert("docs", [TEA])
     (again,) = app.resources.redis.lrange(QUEUE, 0, -1)
     work(app)
@@ -239,7 +239,7 @@ def in_between(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> 
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["writes", "fails for now"])
-def test_a_message_that_two_workers_have_is_left_by_the_slower_one(
+def test_the_slower_of_two_workers_with_the_same_message_drops_it(
     app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     ticket = client.upsert("docs", [TEA])
@@ -265,7 +265,7 @@ def test_a_message_that_two_workers_have_is_left_by_the_slower_one(
 
 
 @pytest.mark.parametrize("is_stamped", [True, False])
-def test_an_id_that_a_program_uses_again_before_it_is_done_costs_nothing(
+def test_two_messages_with_the_same_task_id_are_both_indexed(
     app: Celery, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, is_stamped: bool
 ) -> None:
     def send(document: dict[str, str], **more: int) -> None:
@@ -283,7 +283,9 @@ def test_an_id_that_a_program_uses_again_before_it_is_done_costs_nothing(
     assert shown(app) == {"tea", "rent"}
 
 
-def test_what_is_indexed_while_the_memory_of_redis_is_full_is_told(app: Celery, client: Chorale) -> None:
+def test_the_outcome_of_a_message_is_stored_although_the_memory_of_redis_is_full(
+    app: Celery, client: Chorale
+) -> None:
     ticket, server = client.upsert("docs", [TEA]), app.resources.redis
     server.config_set("maxmemory", server.info("memory")["used_memory"] // 2)
     try:
@@ -294,7 +296,7 @@ def test_what_is_indexed_while_the_memory_of_redis_is_full_is_told(app: Celery, 
     assert not server.exists(NOT_DONE + "docs")
 
 
-def test_a_message_that_says_not_when_it_was_handed_in_counts_as_it_comes(
+def test_messages_without_a_stamp_are_processed_in_the_order_in_which_they_arrive(
     app: Celery, client: Chorale
 ) -> None:
     app.send_task("chorale.index", kwargs={"namespace": "docs", "documents": [TEA]}, queue=QUEUE)
@@ -315,7 +317,9 @@ def kept(client: redis.Redis) -> list[bytes]:
     return cast("list[bytes]", client.zrange(WRITTEN + "docs", 0, -1))
 
 
-def test_what_was_written_is_kept_only_while_an_older_message_is_not_done(redis_client: redis.Redis) -> None:
+def test_written_ids_are_remembered_only_while_an_older_message_is_unfinished(
+    redis_client: redis.Redis,
+) -> None:
     older, later = (stamp_of_message(redis_client, "docs", ticket) for ticket in ("older", "later"))
     WriteOrder(redis_client, "docs", later).keep(["tea"])
     assert kept(redis_client) == [b"tea"]
@@ -329,7 +333,7 @@ def test_what_was_written_is_kept_only_while_an_older_message_is_not_done(redis_
     assert kept(redis_client) == []
 
 
-def test_what_is_done_in_order_leaves_nothing_in_redis(app: Celery, client: Chorale) -> None:
+def test_messages_processed_in_order_leave_no_ordering_keys_in_redis(app: Celery, client: Chorale) -> None:
     client.upsert("docs", [TEA])
     client.upsert("docs", [RENT])
     work(app)
@@ -338,7 +342,9 @@ def test_what_is_done_in_order_leaves_nothing_in_redis(app: Celery, client: Chor
     assert not app.resources.redis.exists(NOT_DONE + "docs", WRITTEN + "docs")
 
 
-def test_a_message_that_was_lost_is_waited_for_thirty_days(redis_client: redis.Redis) -> None:
+def test_written_ids_are_remembered_for_thirty_days_because_of_a_lost_message(
+    redis_client: redis.Redis,
+) -> None:
     now, month = next_stamp(redis_client), NOT_DONE_FOR_S * 1_000_000
     redis_client.zadd(NOT_DONE + "docs", {"lost": now - month + 1_000_000})
     WriteOrder(redis_client, "docs", now).keep(["tea"])
@@ -349,7 +355,7 @@ def test_a_message_that_was_lost_is_waited_for_thirty_days(redis_client: redis.R
     assert kept(redis_client) == []
 
 
-def test_a_message_is_done_by_another_worker_where_that_was_told_or_could_have_expired(
+def test_a_message_counts_as_done_when_its_outcome_is_stored_or_may_have_expired(
     redis_client: redis.Redis,
 ) -> None:
     now, second = stamp_of_message(redis_client, "docs", "here"), 1_000_000
@@ -367,7 +373,7 @@ def test_a_message_is_done_by_another_worker_where_that_was_told_or_could_have_e
     assert not is_done(now - 1, "told"), "of the same id, used before"
 
 
-def test_what_a_worker_has_in_hand_while_redis_is_emptied_is_written(
+def test_a_message_in_progress_is_written_although_redis_is_emptied_meanwhile(
     app: Celery, client: Chorale, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_between(monkeypatch, lambda: cast("None", redis_client.flushall()))
@@ -383,7 +389,7 @@ def test_messages_that_wait_for_workers_keep_their_order_for_weeks(
     assert redis_client.ttl(NOT_DONE + "docs") > 4 * 7 * 86_400
 
 
-def test_waiting_says_why_a_ticket_is_not_done_and_that_a_ticket_is_unknown(
+def test_wait_visible_says_why_a_ticket_is_unfinished_and_when_a_ticket_is_unknown(
     app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -409,7 +415,7 @@ def test_waiting_says_why_a_ticket_is_not_done_and_that_a_ticket_is_unknown(
             client.wait_visible(of_others, wait_s=0)
 
 
-def test_a_message_that_may_not_have_been_sent_counts_as_not_done_for_a_day(
+def test_a_message_that_may_not_have_been_sent_counts_as_unfinished_for_one_day(
     client: Chorale, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def is_away(*_: object) -> None:
@@ -424,7 +430,7 @@ def test_a_message_that_may_not_have_been_sent_counts_as_not_done_for_a_day(
     assert 0 < given_up_in_us <= KEPT_S * 1_000_000
 
 
-def test_documents_fill_no_redis_that_requests_live_in() -> None:
+def test_documents_are_refused_before_they_fill_the_redis_of_the_requests() -> None:
     with RedisServer(maxmemory="8mb") as server:
         client, redis_client = Chorale(server.url), server.client()
 
@@ -445,7 +451,7 @@ def test_documents_fill_no_redis_that_requests_live_in() -> None:
         assert client.upsert("docs", [TEA])
 
 
-def test_a_document_is_deleted_by_the_id_that_it_was_handed_in_with(app: Celery, client: Chorale) -> None:
+def test_a_document_is_deleted_by_the_id_that_it_was_sent_with(app: Celery, client: Chorale) -> None:
     ids = [unicodedata.normalize("NFD", "Café menu"), " padded ", 7]
     documents = [{"id": one, "text": "coffee"} for one in ids]
     client.upsert("docs", [*documents, TEA])
@@ -460,7 +466,7 @@ def test_a_document_is_deleted_by_the_id_that_it_was_handed_in_with(app: Celery,
     assert client.wait_visible(deleted).deleted == 3
 
 
-def test_a_value_that_is_no_id_costs_only_itself(app: Celery, client: Chorale) -> None:
+def test_an_invalid_id_is_skipped_and_the_other_documents_are_deleted(app: Celery, client: Chorale) -> None:
     client.upsert("docs", [TEA, RENT])
     deleted = client.wait_visible(_done(app, client.delete("docs", ["tea", "", "i" * 481])))
     assert (deleted.deleted, deleted.error, shown(app)) == (1, None, {"rent"})
@@ -468,7 +474,7 @@ def test_a_value_that_is_no_id_costs_only_itself(app: Celery, client: Chorale) -
     assert "at most 480 are allowed" in deleted.skipped[1]
 
 
-def test_the_last_document_with_an_id_in_a_message_is_kept(app: Celery, client: Chorale) -> None:
+def test_the_last_of_two_documents_with_one_id_in_a_message_is_kept(app: Celery, client: Chorale) -> None:
     documents = [TEA, RENT, TEA | {"text": "Black tea is brewed at a hundred degrees."}]
     indexed = client.wait_visible(_done(app, client.upsert("docs", documents)))
     (found,) = app.resources.writing_store.texts("docs", ["tea#0"]).values()

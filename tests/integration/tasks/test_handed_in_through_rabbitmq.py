@@ -1,4 +1,4 @@
-"""Documents that are handed in through RabbitMQ: of whoever is told that it has them, it has them."""
+"""Documents that are handed in through RabbitMQ: a caller who is told that RabbitMQ has them can rely on it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def lost_on_the_way(proxy: TcpProxy) -> None:
     proxy.flow()
 
 
-def test_what_is_handed_in_is_indexed_or_deleted_also_where_it_was_put_back(
+def test_documents_sent_through_rabbitmq_are_indexed_and_deleted_also_after_retries(
     url: str, broker: Connection
 ) -> None:
     with (
@@ -100,7 +100,9 @@ def test_what_is_handed_in_is_indexed_or_deleted_also_where_it_was_put_back(
         assert waiting(broker) == 0
 
 
-def test_documents_that_wait_in_rabbitmq_need_no_room_in_redis(url: str, broker: Connection) -> None:
+def test_documents_are_accepted_by_rabbitmq_although_redis_is_nearly_full(
+    url: str, broker: Connection
+) -> None:
     with RedisServer() as server:
         redis_client = server.client()
         redis_client.setrange("others", 100_000_000, b"x")
@@ -112,7 +114,7 @@ def test_documents_that_wait_in_rabbitmq_need_no_room_in_redis(url: str, broker:
     assert waiting(broker) == 2
 
 
-def test_a_network_that_falls_silent_is_told_to_who_hands_in(
+def test_upsert_raises_in_time_when_the_network_to_the_broker_falls_silent(
     url: str, broker: Connection, proxy: TcpProxy, redis_server: RedisServer
 ) -> None:
     client = Chorale(redis_server.url, broker_url=at(url, port=proxy.port))
@@ -129,7 +131,7 @@ def test_a_network_that_falls_silent_is_told_to_who_hands_in(
     assert waiting(broker) == 2
 
 
-def test_a_message_is_given_back_if_the_broker_does_not_confirm_the_copy(
+def test_a_worker_returns_a_message_whose_retry_copy_the_broker_did_not_confirm(
     url: str, broker: Connection, proxy: TcpProxy, own_app: Celery
 ) -> None:
     task = own_app.tasks[QUEUE]
@@ -146,7 +148,7 @@ def test_a_message_is_given_back_if_the_broker_does_not_confirm_the_copy(
 def own_app(
     url: str, proxy: TcpProxy, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Celery:
-    """Of a worker whose store is away."""
+    """The app of a worker whose store is away."""
 
     def fails(*_: object, **__: object) -> None:
         raise StoreUnavailable("the documents' database does not answer")
@@ -160,7 +162,7 @@ def own_app(
 @pytest.mark.parametrize(
     ("port", "password", "said"), [(None, "wrong", "ACCESS_REFUSED"), (1, None, "Connection refused")]
 )
-def test_a_broker_that_refuses_is_reported(
+def test_upsert_reports_why_the_broker_refused_the_connection(
     url: str, redis_server: RedisServer, port: int | None, password: str | None, said: str
 ) -> None:
     broker_url = at(url, port=port or urlsplit(url).port or 5672, password=password)

@@ -86,7 +86,7 @@ class Clustered:
         return list(self.collection.questions.values())
 
     def ask_all(self, texts: Sequence[str]) -> list[Answer]:
-        """Some at once."""
+        """Asks AT_ONCE questions at the same time."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(self.ask, texts))
 

@@ -106,7 +106,7 @@ def server() -> Iterator[ChatServer]:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of all processes."""
+    """The log of all processes."""
     return tmp_path_factory.mktemp("log") / "log"
 
 
@@ -168,7 +168,9 @@ def _lucky(handler: Any, body: dict[str, Any]) -> None:
     (says(BREAD) if "crust" in text else sends(404))(handler, body)
 
 
-def test_the_vector_is_that_of_what_the_model_wrote(server: ChatServer, client: Chorale) -> None:
+def test_hyde_searches_with_the_vector_of_the_text_that_the_model_wrote(
+    server: ChatServer, client: Chorale
+) -> None:
     server.answer = says(BREAD)
     answer = ask(client, "the thing from yesterday", "hyde")
     assert (answer.status, first(answer), stage(answer, "hypothesis")) == (
@@ -188,13 +190,13 @@ def test_a_model_is_not_asked_twice_for_the_same_question(server: ChatServer, cl
     assert len(server.requests) == 2
 
 
-def test_documents_of_the_caller_cost_no_model(server: ChatServer, client: Chorale) -> None:
+def test_the_model_is_not_asked_when_the_caller_gives_a_document(server: ChatServer, client: Chorale) -> None:
     answer = ask(client, {"text": "the thing from today", "hypothetical_document": BREAD}, "hyde")
     assert (first(answer), stage(answer, "hypothesis")) == ("bread", ("ok", "given"))
     assert server.requests == []
 
 
-def test_feedback_stands_in_for_a_model_that_fails_and_the_answer_says_so(
+def test_feedback_replaces_a_model_that_fails_and_the_answer_says_so(
     server: ChatServer, client: Chorale
 ) -> None:
     server.answer = sends(401)
@@ -207,7 +209,7 @@ def test_feedback_stands_in_for_a_model_that_fails_and_the_answer_says_so(
     assert ask(client, "when is the deposit returned", "bm25", "hyde", cache="use").status == "complete"
 
 
-def test_documents_that_are_missing_are_named_and_the_others_used(
+def test_missing_documents_of_the_model_are_reported_and_the_others_are_used(
     server: ChatServer, client: Chorale
 ) -> None:
     server.answer = says(BREAD)
@@ -224,7 +226,7 @@ def test_documents_that_are_missing_are_named_and_the_others_used(
     assert (again.status, again.cached, len(server.requests)) == ("complete", False, 4)
 
 
-def test_feedback_that_fails_takes_no_documents_from_the_other_questions(
+def test_failed_feedback_for_one_question_does_not_remove_the_documents_of_the_others(
     server: ChatServer, client: Chorale
 ) -> None:
     server.answer = _lucky
@@ -234,9 +236,7 @@ def test_feedback_that_fails_takes_no_documents_from_the_other_questions(
     assert all(one.detail.endswith("; left out") for one in answer.degraded)
 
 
-def test_feedback_that_fails_is_the_branch_s_failure_where_there_is_nothing_else(
-    server: ChatServer, client: Chorale
-) -> None:
+def test_the_branch_fails_when_both_the_model_and_feedback_fail(server: ChatServer, client: Chorale) -> None:
     server.answer = _lucky
     answer = ask(client, "what has no luck", "bm25", "unfed")
     assert missing(answer) == [("search.unfed", "unavailable")]
@@ -247,7 +247,9 @@ def test_feedback_that_fails_is_the_branch_s_failure_where_there_is_nothing_else
     assert "; unavailable: " in str(detail)
 
 
-def test_without_a_fallback_the_branch_is_left_out(server: ChatServer, client: Chorale) -> None:
+def test_a_branch_without_a_fallback_is_left_out_when_its_model_fails(
+    server: ChatServer, client: Chorale
+) -> None:
     server.answer = sends(200, b"<html>")
     answer = ask(client, "when is the deposit returned", "bm25", "strict")
     assert missing(answer) == [("search.strict", "invalid_answer")]
@@ -255,7 +257,7 @@ def test_without_a_fallback_the_branch_is_left_out(server: ChatServer, client: C
 
 
 @pytest.mark.parametrize("branch", ["strict", "rewritten"])
-def test_a_model_that_refuses_our_key_is_an_error_in_the_log_and_its_store_is_not_blamed(
+def test_a_key_that_the_model_refuses_is_logged_as_an_error_of_the_model_and_not_of_the_store(
     server: ChatServer, client: Chorale, log: Path, branch: str
 ) -> None:
     server.answer = sends(403)
@@ -266,14 +268,16 @@ def test_a_model_that_refuses_our_key_is_an_error_in_the_log_and_its_store_is_no
     assert [(one["event"], one["branch"]) for one in errors] == [("language model refuses our key", branch)]
 
 
-def test_only_the_questions_without_documents_are_left_out(server: ChatServer, client: Chorale) -> None:
+def test_only_questions_without_documents_are_left_out(server: ChatServer, client: Chorale) -> None:
     server.answer = _lucky
     answer = ask(client, ["what has a crust", "what has no luck"], "strict")
     assert [len(one.hits) > 0 for one in answer.questions] == [True, False]
     assert missing(answer) == [("hypothesis", "not_configured")]
 
 
-def test_a_missing_key_is_named_by_its_variable(server: ChatServer, client: Chorale) -> None:
+def test_a_missing_key_of_a_model_is_reported_with_the_name_of_its_variable(
+    server: ChatServer, client: Chorale
+) -> None:
     answer = ask(client, "when is the deposit returned", "bm25", "keyless")
     assert missing(answer) == [("search.keyless", "not_configured")]
     assert "NO_SUCH_VARIABLE" in answer.degraded[0].detail
@@ -281,7 +285,7 @@ def test_a_missing_key_is_named_by_its_variable(server: ChatServer, client: Chor
 
 
 @pytest.mark.parametrize(("branch", "status"), [("hyde", "ok"), ("strict", "skipped")])
-def test_a_question_that_is_an_identifier_asks_no_model_and_misses_nothing(
+def test_the_model_is_not_asked_about_an_identifier_and_the_answer_is_complete(
     server: ChatServer, client: Chorale, branch: str, status: str
 ) -> None:
     answer = ask(client, "ERR-4711", "bm25", branch)
@@ -292,13 +296,15 @@ def test_a_question_that_is_an_identifier_asks_no_model_and_misses_nothing(
     assert server.requests == []
 
 
-def test_with_too_little_time_the_model_is_not_asked(server: ChatServer, client: Chorale) -> None:
+def test_the_model_is_not_asked_when_too_little_time_is_left(server: ChatServer, client: Chorale) -> None:
     answer = ask(client, "when is the deposit returned", "bm25", "hyde", timeout_s=0.7)
     assert ("hypothesis", "budget") in missing(answer)
     assert server.requests == []
 
 
-def test_a_slow_model_costs_its_limit_and_its_branch_alone(server: ChatServer, client: Chorale) -> None:
+def test_a_slow_model_delays_the_answer_by_its_limit_and_only_its_branch_is_missing(
+    server: ChatServer, client: Chorale
+) -> None:
     server.answer = after(4, says("too late"))
     answer = ask(client, "when is the deposit returned", "bm25", "strict")
     assert missing(answer) == [("search.strict", "timeout")]
@@ -306,7 +312,7 @@ def test_a_slow_model_costs_its_limit_and_its_branch_alone(server: ChatServer, c
     assert answer.took_ms < 3_000
 
 
-def test_a_model_that_failed_lately_is_not_asked(server: ChatServer, client: Chorale) -> None:
+def test_a_model_with_an_open_breaker_is_not_asked(server: ChatServer, client: Chorale) -> None:
     server.answer = sends(403)
     for _ in range(FAILURES_THAT_OPEN):
         assert missing(ask(client, "is bread baked", "hyde")) == [("hypothesis", "unauthorised")]
@@ -319,7 +325,7 @@ def test_a_model_that_failed_lately_is_not_asked(server: ChatServer, client: Cho
     assert len(server.requests) == asked
 
 
-def test_questions_that_the_model_declines_keep_it_from_no_other(
+def test_questions_that_the_model_declines_open_no_breaker(
     running: RunningPipeline, server: ChatServer, client: Chorale
 ) -> None:
     declined = {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}
@@ -336,7 +342,7 @@ def test_questions_that_the_model_declines_keep_it_from_no_other(
     assert list(running.redis.scan_iter("chorale:breaker:*")) == [b"chorale:breaker:generator:hyde"]
 
 
-def test_a_question_without_documents_or_passages_is_no_second_copy_of_vector(
+def test_hyde_does_not_repeat_the_vector_branch_for_a_question_without_documents_or_passages(
     server: ChatServer, client: Chorale
 ) -> None:
     server.answer = sends(401)
@@ -345,7 +351,7 @@ def test_a_question_without_documents_or_passages_is_no_second_copy_of_vector(
     assert {name for hit in answer.hits for name in hit.found_by} == {"vector"}
 
 
-def test_a_configuration_with_a_model_has_its_own_time(server: ChatServer, client: Chorale) -> None:
+def test_a_configuration_may_set_a_longer_timeout_for_its_model(server: ChatServer, client: Chorale) -> None:
     # Later than the two seconds that a request has otherwise.
     server.answer = after(2.2, says(BREAD))
     answer = client.retrieve("the other thing", configuration="patient", cache="bypass")
@@ -362,7 +368,7 @@ def test_rewrites_replace_the_question(server: ChatServer, client: Chorale) -> N
     )
 
 
-def test_without_its_rewrites_a_branch_that_searches_them_alone_is_left_out(
+def test_a_branch_that_searches_only_rewrites_is_left_out_when_there_are_none(
     server: ChatServer, client: Chorale
 ) -> None:
     server.answer = says("I would rather not.")
@@ -370,7 +376,7 @@ def test_without_its_rewrites_a_branch_that_searches_them_alone_is_left_out(
     assert missing(answer) == [("search.rewritten", "invalid_answer")]
 
 
-def test_a_branch_that_searches_them_beside_the_question_goes_on_without(
+def test_a_branch_that_also_searches_the_question_works_without_rewrites(
     server: ChatServer, client: Chorale
 ) -> None:
     server.answer = says("I would rather not.")
@@ -378,7 +384,7 @@ def test_a_branch_that_searches_them_beside_the_question_goes_on_without(
     assert (first(answer), missing(answer)) == ("deposit", [("expand", "invalid_answer")])
 
 
-def test_variants_of_the_caller_are_not_rewritten(server: ChatServer, client: Chorale) -> None:
+def test_the_model_is_not_asked_when_the_caller_gives_variants(server: ChatServer, client: Chorale) -> None:
     answer = ask(client, {"text": "what was it", "vector_query": "How is bread baked?"}, "widened")
     assert (first(answer), server.requests) == ("bread", [])
 
@@ -398,13 +404,13 @@ def test_variants_of_the_caller_are_not_rewritten(server: ChatServer, client: Ch
         ),
     ],
 )
-def test_a_variant_is_searched_by_the_branches_of_its_kind(
+def test_a_variant_is_searched_by_branches_of_its_own_kind(
     client: Chorale, question: dict[str, Any], branch: str
 ) -> None:
     assert first(ask(client, question, branch)) == "bread"
 
 
-def test_a_variant_of_another_kind_changes_nothing(client: Chorale) -> None:
+def test_a_variant_does_not_change_what_branches_of_another_kind_search(client: Chorale) -> None:
     question = {"text": "deposit", "variants": [{"kind": "semantic", "text": "bread", "replace": True}]}
     assert first(ask(client, question, "bm25")) == "deposit"
 

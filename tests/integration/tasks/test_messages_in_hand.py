@@ -59,7 +59,9 @@ def begun(pipeline: RunningPipeline) -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
-def test_a_long_message_is_done_by_one_worker_although_others_are_idle(two_workers: RunningPipeline) -> None:
+def test_a_long_message_is_processed_by_one_worker_although_another_is_idle(
+    two_workers: RunningPipeline,
+) -> None:
     client = two_workers.client()
     assert client.wait_visible(client.upsert("docs", [TEA]), wait_s=LONG_S + 20).added == 1
     assert len(begun(two_workers)) == 1
@@ -67,7 +69,7 @@ def test_a_long_message_is_done_by_one_worker_although_others_are_idle(two_worke
     until(lambda: two_workers.redis.hlen("unacked") == two_workers.redis.llen(QUEUE) == 0)
 
 
-def test_what_a_killed_worker_had_in_hand_is_done_by_another(two_workers: RunningPipeline) -> None:
+def test_another_worker_processes_the_message_of_a_killed_worker(two_workers: RunningPipeline) -> None:
     client = two_workers.client()
     ticket = client.upsert("docs", [TEA])
     (first,) = until(lambda: begun(two_workers))
@@ -108,7 +110,7 @@ def fill(client: redis.Redis) -> None:
 
 
 @pytest.mark.parametrize("how", ["put back", "dropped", "overdue"])
-def test_a_message_leaves_its_worker_while_the_memory_of_redis_is_full(
+def test_a_worker_can_return_or_drop_a_message_while_the_memory_of_redis_is_full(
     connected: Connect, redis_client: redis.Redis, how: str
 ) -> None:
     channel = connected()
@@ -124,7 +126,7 @@ def test_a_message_leaves_its_worker_while_the_memory_of_redis_is_full(
     assert redis_client.hlen("unacked") == redis_client.zcard("unacked_index") == 0
 
 
-def test_a_message_is_kept_from_others_while_the_memory_of_redis_is_full(
+def test_a_worker_keeps_its_claim_on_a_message_while_the_memory_of_redis_is_full(
     connected: Connect, redis_client: redis.Redis
 ) -> None:
     channel = connected()
@@ -139,7 +141,7 @@ def test_a_message_is_kept_from_others_while_the_memory_of_redis_is_full(
     until(lambda: noted_s() > first_s, 10)
 
 
-def test_what_redis_does_not_let_a_worker_put_back_is_put_back_later(
+def test_a_message_that_a_read_only_redis_keeps_from_its_queue_is_returned_later(
     connected: Connect, redis_client: redis.Redis
 ) -> None:
     channel = connected()
@@ -159,7 +161,7 @@ def test_what_redis_does_not_let_a_worker_put_back_is_put_back_later(
     until(is_back, 10)
 
 
-def test_hosts_whose_clocks_differ_leave_each_other_their_messages(
+def test_workers_on_hosts_with_different_clocks_take_no_message_from_each_other(
     connected: Connect, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s, off_s = time.time, 0.0

@@ -101,7 +101,7 @@ def wiki() -> Iterator[SearchServer]:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of all processes."""
+    """The log of all processes."""
     return tmp_path_factory.mktemp("log") / "log"
 
 

@@ -19,7 +19,7 @@ LIMIT = 4
 
 @pytest.fixture
 def pipeline() -> Iterator[RunningPipeline]:
-    """Nobody drains."""
+    """A pipeline without a drainer."""
     with (
         RedisServer() as server,
         RunningPipeline(server, environment={"CHORALE_OUTBOX_LIMIT": str(LIMIT)}) as running,

@@ -53,10 +53,12 @@ def now_ms(client: redis.Redis) -> int:
 
 
 class TestLists:
-    def test_an_empty_queue_has_no_age(self, redis_client: redis.Redis) -> None:
+    def test_an_empty_list_queue_has_no_age(self, redis_client: redis.Redis) -> None:
         assert queue_states(redis_client, [VECTOR]) == {VECTOR: QueueState(0)}
 
-    def test_a_part_has_waited_since_its_plan(self, resources: Resources, redis_client: redis.Redis) -> None:
+    def test_the_age_of_a_part_counts_from_the_plan(
+        self, resources: Resources, redis_client: redis.Redis
+    ) -> None:
         request_id = planned(resources)
         planned(resources)
         # As if it had been planned 30 seconds ago, and accepted long before.
@@ -69,7 +71,7 @@ class TestLists:
         assert state.age_s is not None
         assert 30 <= state.age_s < 35
 
-    def test_a_request_waits_for_its_plan_since_it_was_accepted(
+    def test_the_age_of_an_unplanned_request_counts_from_its_acceptance(
         self, redis_server: RedisServer, redis_client: redis.Redis
     ) -> None:
         request_id = Chorale(redis_server.url).send("bread")
@@ -81,7 +83,7 @@ class TestLists:
         assert state.age_s is not None
         assert 9 <= state.age_s < 14
 
-    def test_a_callback_has_waited_since_it_was_pushed(
+    def test_the_age_of_a_callback_counts_from_the_push_to_its_queue(
         self, resources: Resources, redis_client: redis.Redis
     ) -> None:
         from models.envelope import Envelope
@@ -96,7 +98,7 @@ class TestLists:
         assert 0.15 <= state.age_s < 5
 
     @pytest.mark.parametrize("what", ["ended", "answered"])
-    def test_a_message_that_nobody_waits_for_says_nothing(
+    def test_a_message_of_an_ended_or_answered_part_gives_its_queue_no_age(
         self, resources: Resources, redis_client: redis.Redis, what: str
     ) -> None:
         from models.envelope import Envelope
@@ -110,13 +112,13 @@ class TestLists:
         assert (state.length, state.age_s) == (1, None)
 
     @pytest.mark.parametrize("raw", [b"", b"no JSON", b"[]", b'{"body": 7}', b"[" * 100_000])
-    def test_a_message_that_nobody_of_ours_wrote_is_counted_and_no_more(
+    def test_a_foreign_message_counts_in_the_length_and_not_in_the_age(
         self, redis_client: redis.Redis, raw: bytes
     ) -> None:
         redis_client.lpush(VECTOR, raw)
         assert queue_states(redis_client, [VECTOR]) == {VECTOR: QueueState(1)}
 
-    def test_empty_queues_cost_one_trip(self, redis_client: redis.Redis) -> None:
+    def test_the_states_of_empty_queues_need_one_script_call(self, redis_client: redis.Redis) -> None:
         queues = ListedQueues(redis_client, [RETRIEVE, VECTOR, FUSION])
         queues.states()
         redis_client.config_resetstat()
@@ -127,7 +129,7 @@ class TestLists:
 
 
 class TestWatching:
-    def test_the_acting_sweeper_copies_what_waits_for_a_moment(
+    def test_the_acting_sweeper_publishes_queue_lengths_with_a_short_ttl(
         self, resources: Resources, redis_client: redis.Redis
     ) -> None:
         planned(resources)
@@ -138,12 +140,12 @@ class TestWatching:
         assert (loads[VECTOR].length, loads[FUSION]) == (1, Load(0))
         assert 0 < redis_client.pttl("chorale:overload") <= 2_000
 
-    def test_a_sweeper_that_does_not_act_writes_nothing(self, redis_client: redis.Redis) -> None:
+    def test_a_standby_sweeper_publishes_no_queue_lengths(self, redis_client: redis.Redis) -> None:
         redis_client.set("chorale:sweeper", "another")
         assert not Overload(redis_client).write("me", {VECTOR: Load(1)}, retry_after_ms=500)
         assert not redis_client.exists("chorale:overload")
 
-    def test_a_refusal_is_taken_back_by_the_next_look(self, redis_client: redis.Redis) -> None:
+    def test_a_refusal_ends_with_the_next_look_at_a_short_queue(self, redis_client: redis.Redis) -> None:
         redis_client.set("chorale:sweeper", "me")
         overload = Overload(redis_client)
         assert overload.write("me", {VECTOR: Load(500, 1_500, "length")}, retry_after_ms=500)
@@ -180,7 +182,7 @@ class TestBacklog:
         assert self.waiting(redis_client) == ["r2", "r4", "r5", "r9"]
         assert drop_ended(redis_client, VECTOR) == 0
 
-    def test_a_request_that_comes_in_the_message_itself_stays(
+    def test_messages_are_kept_unless_they_name_an_ended_request_of_ours(
         self, resources: Resources, redis_client: redis.Redis
     ) -> None:
         app = make_app(resources)
@@ -192,7 +194,7 @@ class TestBacklog:
         assert drop_ended(redis_client, RETRIEVE) == 1
         assert redis_client.llen(RETRIEVE) == 4
 
-    def test_a_queue_that_another_worker_serves_is_not_mixed_up(
+    def test_dropping_is_correct_while_another_worker_takes_a_message(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Between the look and the drop somebody takes the oldest message."""
@@ -212,7 +214,7 @@ class TestBacklog:
         assert drop_ended(redis_client, VECTOR) == 1
         assert self.waiting(redis_client) == ["r1", "r3"]
 
-    def test_two_that_start_together_drop_nothing_that_is_waited_for(
+    def test_two_workers_that_drop_at_once_keep_every_message_of_a_live_request(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Between the look and the drop another worker drops the same; the oldest message stays where it is."""
@@ -233,7 +235,7 @@ class TestBacklog:
         assert drop_ended(redis_client, VECTOR) == 0
         assert self.waiting(redis_client) == ["r0", "r4", "r5", "r6", "r7"]
 
-    def test_what_is_still_waited_for_in_large_numbers_ends_the_search(
+    def test_dropping_stops_after_too_many_messages_of_live_requests(
         self, resources: Resources, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("tasks.worker.stale_messages.AT_ONCE", 2)
@@ -267,7 +269,7 @@ class TestRabbitMQ:
             assert time.monotonic() < until
             time.sleep(0.01)
 
-    def test_a_queue_says_its_length_and_who_consumes(
+    def test_a_rabbitmq_queue_reports_its_length_and_its_consumers(
         self, amqp_url: str, queue: Queue, redis_client: redis.Redis
     ) -> None:
         asked = [queue.name, "chorale.nobody.declared"]
@@ -284,7 +286,7 @@ class TestRabbitMQ:
             found = queue_states(redis_client, [queue.name], broker_url=amqp_url)[queue.name]
             assert found.workers == 1
 
-    def test_the_age_of_a_queue_is_how_long_it_has_neither_been_empty_nor_shrunk(
+    def test_the_age_of_a_rabbitmq_queue_counts_since_it_last_shrank_or_was_empty(
         self, amqp_url: str, queue: Queue, redis_client: redis.Redis
     ) -> None:
         looking = open_queues(redis_client, [queue.name], broker_url=amqp_url)
@@ -303,7 +305,7 @@ class TestRabbitMQ:
         assert shrunk.age_s < growing.age_s
         looking.close()
 
-    def test_a_broker_that_is_away_is_reported_and_blocks_nobody(self, redis_client: redis.Redis) -> None:
+    def test_reading_the_queues_of_an_absent_broker_raises_at_once(self, redis_client: redis.Redis) -> None:
         looking = open_queues(redis_client, [VECTOR], broker_url="amqp://guest:guest@127.0.0.1:1//")
         with pytest.raises(OSError, match="refused"):
             looking.states()

@@ -58,7 +58,7 @@ def test_a_few_messages_are_no_overload_however_old_they_are() -> None:
     assert over(judged(*moving(FEWEST_WAITING - 1, 50))) == {}
 
 
-def test_a_queue_that_nobody_serves_is_no_overload() -> None:
+def test_a_queue_without_a_worker_does_not_count_as_overloaded() -> None:
     stuck = {"chorale.vector": QueueState(5_000, 30, oldest="the same")}
     assert over(judged(*[stuck] * 8)) == {}
 

@@ -19,7 +19,7 @@ Run = Callable[..., Called]
 
 
 def ids(pipeline: RunningPipeline) -> set[str]:
-    """Of the whole trail."""
+    """The request ids of the whole trail."""
     engine = open_database(pipeline.resources.settings.audit_database_url)
     try:
         return {line.request_id for line in queries.last(engine, 10_000)}
