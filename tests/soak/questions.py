@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from branches.part import Part
+from models.extensions import BranchKind
 from models.hits import Hit, Ranking
 from tests.support.pipelines import kinds
 
@@ -33,7 +34,7 @@ TIMEOUTS_S = (0.4, 0.8, 1.5, 3.0)
 
 def declare() -> None:
     """Declare the kind in this process, for the pipeline's reader and the search tasks."""
-    kinds.declare(**{KIND: search_telling})
+    kinds.declare_kinds({KIND: BranchKind(search_telling, merges=True)})
 
 
 def search_telling(part: Part) -> list[Ranking]:

@@ -8,7 +8,7 @@ with these branch kinds is installed in that process, so every command that the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import Distribution, DistributionFinder
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,10 +29,15 @@ def kinds_with(*names: str) -> Kinds:
 
 def declare(**searches: Callable[..., Any]) -> None:
     """Installs a package in this process with branch kinds of these names and search functions."""
+    declare_kinds({kind: BranchKind(search) for kind, search in searches.items()})
+
+
+def declare_kinds(branches: Mapping[str, BranchKind]) -> None:
+    """Like `declare`, for whole kinds."""
     if not vars(DECLARED):
         sys.meta_path.append(_Finder())
-    for kind, search in searches.items():
-        setattr(DECLARED, kind, BranchKind(search))
+    for name, kind in branches.items():
+        setattr(DECLARED, name, kind)
     extensions.installed.cache_clear()
     extensions.offered.cache_clear()
 
