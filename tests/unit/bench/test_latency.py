@@ -134,7 +134,9 @@ def test_the_waterfall_has_medians_in_the_order_of_the_stages() -> None:
         ("unix", "BRPOP chorale.bm25 1", False),
         ("unix", "SET chorale:heartbeat:bm25-1 {} EX 10", False),
         ("unix", "EVALSHA abc 2 chorale:moments chorale:sweeper me 64 150", False),
-        ("unix", "EVALSHA abc 6 chorale.retrieve chorale.bm25", False),
+        ("unix", "EVALSHA abc 2 chorale.retrieve chorale.bm25", False),
+        ("unix", "EVALSHA abc 1 chorale.bm25 chorale.bm25 chorale.search.bm25 1:bm25 7", True),
+        ("unix", "EVALSHA abc 0 chorale.fusion chorale.fuse 1", True),
         ("unix", "XREAD BLOCK 1000 COUNT 100 STREAMS chorale:outbox 0", False),
     ],
 )
