@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from chorale_client.words import WIRE_VERSION, EnvelopeStatus, Reason, StageStatus
@@ -45,7 +45,7 @@ class StageNote:
 
     @classmethod
     def from_wire(cls, wire: dict[str, Any]) -> StageNote:
-        return cls(**{field.name: wire[field.name] for field in fields(cls) if field.name in wire})
+        return cls(**{name: value for name, value in wire.items() if name in cls.__slots__})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,8 @@ class Envelope:
     def from_wire(cls, branch: str, raw: bytes | str) -> Envelope:
         """Never raises: an unreadable envelope is a failed branch."""
         try:
-            wire = from_json(raw)
+            # Without a cache of strings, which nearly all differ, reading takes half the time.
+            wire = from_json(raw, cache_strings="none")
             return cls(
                 branch=branch,
                 status=wire["status"],

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from math import isfinite
+from types import NoneType
 from typing import Any, NamedTuple
 
 from models.documents import PassageText
@@ -30,6 +32,23 @@ class Hit(NamedTuple):
 _WIDTH = len(Hit._fields)
 _OPTIONAL = Hit._fields[3:]
 
+new_hit = partial(tuple.__new__, Hit)
+"""Makes a hit of its seven fields in half the time that `Hit(…)` takes, without a look at them."""
+
+
+def _are_plain(hits: Sequence[Hit]) -> bool:
+    """Whether every field has exactly its declared type; the check by column takes a quarter of the time."""
+    if set(map(len, hits)) != {_WIDTH}:
+        return not hits
+    columns = [*zip(*hits, strict=True)]
+    kinds = [set(map(type, column)) for column in columns]
+    return (
+        kinds[0] == kinds[1] == {str}
+        and kinds[2] == {float}
+        and isfinite(sum(columns[2]))
+        and set().union(*kinds[3:]) <= {str, NoneType}
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -44,7 +63,7 @@ class Ranking:
 
     def complaint(self) -> str | None:
         """The first value with a wrong type, which foreign code may return; None if all are right."""
-        for place, hit in enumerate(self.hits):
+        for place, hit in enumerate(() if _are_plain(self.hits) else self.hits):
             passage_id, document_id, score, *more = hit
             if not (isinstance(passage_id, str) and isinstance(document_id, str)):
                 return f"hit {place}: its ids are {passage_id!r} and {document_id!r}, which are not both text"
@@ -73,7 +92,7 @@ class Ranking:
         """Read JSON; columns that a newer version added are ignored."""
         rows: Sequence[Sequence[Any]] = wire["hits"]
         return cls(
-            hits=tuple([Hit(*row[:_WIDTH]) for row in rows]),
+            hits=tuple([new_hit(row) if len(row) == _WIDTH else Hit(*row[:_WIDTH]) for row in rows]),
             total_matches=wire.get("total_matches"),
             warnings=tuple(wire.get("warnings", ())),
             texts={text.passage_id: text for text in map(PassageText.from_wire, wire.get("texts", ()))},

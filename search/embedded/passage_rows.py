@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.hits import Hit
+from models.hits import Hit, new_hit
 from search.embedded.growing_array import Growing
 
 TOMBSTONE_BATCHES = 1_000
@@ -24,8 +24,6 @@ TOMBSTONE_BATCHES = 1_000
 
 _DEAD_ROWS = 1_000
 """Fewer dead rows never cause a reload."""
-
-_TUPLE = tuple.__new__
 
 _DOCUMENTS = """
     SELECT document_id, source, metadata, content_hash, near_duplicate_group FROM chorale_document
@@ -78,11 +76,9 @@ class Rows:
 
     def hits(self, rows: NDArray[np.intp], scores: NDArray[np.float64]) -> tuple[Hit, ...]:
         passage_ids, versions = self.passage_ids, self.versions
-        # A call of `Hit` takes twice as long as the tuple that it makes.
         return tuple(
             [
-                _TUPLE(
-                    Hit,
+                new_hit(
                     (
                         passage_ids[row],
                         (version := versions[index]).document_id,
