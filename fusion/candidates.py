@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import fsum
 from typing import NamedTuple
 
@@ -19,6 +20,9 @@ class Candidate(NamedTuple):
     """One branch's hit, for the fields that boosts and folding read."""
     found: list[tuple[BranchRanking, int, Worth]]
     """The rankings that found it, by name: (ranking, place from 0, worth)."""
+
+
+_new_candidate = partial(tuple.__new__, Candidate)
 
 
 def _described(found: Sequence[tuple[BranchRanking, int, Worth]]) -> Hit:
@@ -45,13 +49,20 @@ def fuse_rankings(rankings: Sequence[BranchRanking], method: Method, k: float) -
             else:
                 found[id_] = [(ranking, place, worth)]
     scores = {
+        # A sum is never minus zero, and neither is `x + 0.0`.
         id_: fsum([weight * normalised for _, _, (weight, normalised) in entries])
+        if len(entries) > 1
+        else entries[0][2].weight * entries[0][2].normalised + 0.0
         for id_, entries in found.items()
     }
-    ordered = best_first(scores)
-    return [
-        Candidate(score, _described(found[id_]), found[id_])
-        for id_, score in ordered
+    candidates = []
+    for id_, score in best_first(scores):
+        entries = found[id_]
         # A method may give its last hit 0 whatever the weight of its branch.
-        if score or any(weight > 0 for _, _, (weight, _) in found[id_])
-    ]
+        if score or any(weight > 0 for _, _, (weight, _) in entries):
+            ranking, place, _ = entries[0]
+            hit = ranking.hits[place]
+            if hit.content_hash is None:
+                hit = _described(entries)
+            candidates.append(_new_candidate((score, hit, entries)))
+    return candidates
