@@ -1,4 +1,4 @@
-"""Distinct questions about a corpus, made from the first words of its texts."""
+"""Distinct questions about a corpus, made from the words of its texts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from models.errors import ServiceError
 
 WORDS = 9
 """About as many as people type, and enough for the texts to differ."""
+MOST_OF_A_DOCUMENT = 8
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -20,12 +21,11 @@ class TooFewQuestions(ServiceError):
 
 def questions_about(documents: Iterable[RawDocument], count: int) -> list[str]:
     """`count` questions, spread over the corpus and always the same for it; raises TooFewQuestions."""
-    texts: dict[str, str] = {}
+    texts: set[str] = set()
     for document in documents:
-        words = _WORD.findall(document.text)[:WORDS]
-        if len(words) == WORDS:
-            texts.setdefault(" ".join(words), document.document_id)
-    shuffled = sorted(texts, key=lambda text: hashlib.sha256(texts[text].encode()).digest())
+        words = _WORD.findall(document.text)[: WORDS * MOST_OF_A_DOCUMENT]
+        texts |= {" ".join(words[at : at + WORDS]) for at in range(0, len(words) - WORDS + 1, WORDS)}
+    shuffled = sorted(texts, key=lambda text: hashlib.sha256(text.encode()).digest())
     if len(shuffled) < count:
         raise TooFewQuestions(
             f"{count} distinct questions wanted, but the corpus has {len(shuffled)}: "

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import os
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-import psutil
 from chorale_client.answer import Answer
 from redis import Redis
 
-from bench.redis_cost import bytes_held, count_commands, wait_for_audit
-from bench.timing import WARMING, Ask, Timing, ask_all, drive
+from bench.redis_cost import bytes_held, count_commands, operations_and_bytes, wait_for_audit
+from bench.timing import Ask, Timing, drive
 
-IN_FLIGHT = (1, 16)
 ROUNDS = 3
 COUNTED_REQUESTS = 100
+COUNTED_IN_FLIGHT = (1, 16)
 SETTLED_S = 5.0
 """Wait after the audit's commit: the keys that are left then stay until they expire."""
-CALLER = "caller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +32,8 @@ class Variant:
     """The processes that have to run for it."""
     prepare: Ask | None = None
     """Called with every question before its round; not timed."""
+    settle: Callable[[], object] = lambda: None
+    """Waits for the work that answered requests leave behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class RedisCost:
     redis_commands_per_request: float
     redis_commands_by_verb: Mapping[str, float]
     redis_bytes_left_per_request: int
+    redis_at: list[dict[str, float]]
+    """For each number in flight: the commands of clients, all operations with those inside scripts, and bytes moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Latency:
     """The same figures for branches that do no work."""
     cost: RedisCost
     cpu_ms_per_request: Mapping[str, Mapping[str, float]]
-    """Processor time of one request by variant and process, one after another."""
+    """Processor time of one request by variant and process, at the smallest number in flight."""
     waterfall: list[dict[str, Any]]
 
     def to_wire(self) -> dict[str, Any]:
@@ -67,61 +69,81 @@ def compare(
     variants: Sequence[Variant],
     questions: Mapping[int, Sequence[str]],
     *,
-    run_only: Callable[[Sequence[str]], None],
+    run_only: Callable[[Sequence[str]], Mapping[str, int] | None],
     progress: Callable[[str], None] = lambda what: None,
     rounds: int = ROUNDS,
 ) -> list[dict[str, Any]]:
     """Every variant on the same questions, which are given for each number in flight.
 
-    `run_only(processes)` lets these run and holds the others still.  The order of the variants rotates from
+    `run_only(processes)` lets these run, holds the others still, and returns the ids to measure by name.  The order of the variants rotates from
     round to round.  Raises what a variant's `ask` raises, other than Hung, which is counted.
     """
     timings = {(one.name, in_flight): Timing() for in_flight in questions for one in variants}
     for number in range(rounds):
         first = number % len(variants)
         for variant in [*variants[first:], *variants[:first]]:
-            run_only(variant.processes)
+            pids = run_only(variant.processes)
             for in_flight, texts in questions.items():
                 mine = texts[number::rounds]
                 progress(f"{variant.name}, {in_flight} in flight, round {number + 1} of {rounds}")
                 if variant.prepare is not None:
                     drive(variant.prepare, mine, in_flight=in_flight, timing=Timing())
-                drive(variant.ask, mine, in_flight=in_flight, timing=timings[variant.name, in_flight])
+                drive(
+                    variant.ask,
+                    mine,
+                    in_flight=in_flight,
+                    timing=timings[variant.name, in_flight],
+                    processes=pids,
+                    settle=variant.settle,
+                )
     return [timing.to_wire(name, in_flight) for (name, in_flight), timing in timings.items()]
 
 
 def redis_cost(client: Redis, ask: Ask, questions: Sequence[str]) -> RedisCost:
-    """Commands and bytes of the requests that `ask` makes, one after another; raises NotAudited."""
-    ask(WARMING)
-    wait_for_audit(client)
+    """Commands and bytes of the requests that `ask` makes with several in flight; raises NotAudited."""
+    by_verb: dict[str, float] = {}
+    left, seen, number = 0, [], itertools.count()
+    for in_flight in COUNTED_IN_FLIGHT:
+        # Each thread asks once before the others.
+        count = len(questions) + in_flight
+
+        def work(in_flight: int = in_flight) -> None:
+            # Other texts each time, so that no worker knows their vectors.
+            turn = next(number)
+            drive(ask, [f"{text} {turn}" for text in questions], in_flight=in_flight, timing=Timing())
+            wait_for_audit(client)
+
+        work()
+        before = 0 if by_verb else _settled_bytes(client)
+        found = count_commands(client, work)
+        if not by_verb:
+            by_verb = {verb: round(times / count, 2) for verb, times in found.most_common()}
+            left = round((_settled_bytes(client) - before) / count)
+        begun = operations_and_bytes(client)
+        work()
+        operations, moved = (
+            after - one for after, one in zip(operations_and_bytes(client), begun, strict=True)
+        )
+        seen.append(
+            {
+                "in_flight": in_flight,
+                "commands": round(found.total() / count, 2),
+                "operations": round(operations / count, 1),
+                "bytes_moved": round(moved / count),
+            }
+        )
+    return RedisCost(seen[0]["commands"], by_verb, left, seen)
+
+
+def _settled_bytes(client: Redis) -> int:
     time.sleep(SETTLED_S)
-    before = bytes_held(client)
-    found = count_commands(client, lambda: ask_all(ask, questions))
-    time.sleep(SETTLED_S)
-    count = len(questions)
-    by_verb = {verb: round(times / count, 2) for verb, times in found.most_common()}
-    bytes_left = round((bytes_held(client) - before) / count)
-    return RedisCost(round(found.total() / count, 2), by_verb, bytes_left)
+    return bytes_held(client)
 
 
-def cpu_of(variant: Variant, questions: Sequence[str], processes: Mapping[str, int]) -> dict[str, float]:
-    """Milliseconds of processor time that one answered request costs each of `processes` and the caller.
-
-    `processes` are process ids by name.  Processor time hardly depends on the other load of the machine.
-    """
-    ask_all(variant.ask, [WARMING])
-    if variant.prepare is not None:
-        ask_all(variant.prepare, questions)
-    watched = {name: psutil.Process(pid) for name, pid in {**processes, CALLER: os.getpid()}.items()}
-    before = {name: _cpu_ms(process) for name, process in watched.items()}
-    answered = ask_all(variant.ask, questions)
-    spent = {name: _cpu_ms(process) - before[name] for name, process in watched.items()}
-    return {name: round(ms / max(1, answered), 2) for name, ms in spent.items()}
-
-
-def _cpu_ms(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return 1_000 * (times.user + times.system)
+def cpu_by_process(runs: Sequence[Mapping[str, Any]], suffix: str = "") -> dict[str, dict[str, float]]:
+    """Processor time by variant and process, of the runs with the smallest number in flight."""
+    least = min(run["in_flight"] for run in runs)
+    return {f"{run['name']}{suffix}": run["cpu_ms"] for run in runs if run["in_flight"] == least}
 
 
 def waterfall_of(answers: Sequence[Answer]) -> list[dict[str, Any]]:

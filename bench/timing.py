@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
+import psutil
+
 Ask = Callable[[str], Any]
 """Answers one question, or raises; called by several threads."""
+CALLER = "caller"
 WARMING = "a question before the others"
 
 
@@ -30,6 +35,8 @@ class Timing:
     """Also waits for the requests that hung."""
     hung: int = 0
     """Requests without an answer."""
+    cpu_ms: Counter[str] = field(default_factory=Counter)
+    """Processor time of all requests by process."""
 
     def percentile_ms(self, share: float) -> float | None:
         """The smallest latency that `share` of the requests did not exceed (nearest rank).
@@ -48,6 +55,9 @@ class Timing:
             "p99_ms": _rounded(self.percentile_ms(0.99)),
             "requests_per_s": round(len(self.latencies_ms) / self.wall_s, 1),
             "hung": self.hung,
+            "cpu_ms": {
+                name: round(ms / max(1, len(self.latencies_ms)), 2) for name, ms in self.cpu_ms.items()
+            },
         }
 
 
@@ -55,11 +65,31 @@ def _rounded(ms: float | None) -> float | None:
     return None if ms is None else round(ms, 2)
 
 
-def drive(ask: Ask, texts: Sequence[str], *, in_flight: int, timing: Timing) -> None:
+def cpu_ms(processes: Mapping[str, int]) -> Counter[str]:
+    """Processor time so far of the processes, given as ids by name, and of this one, the caller.
+
+    Processor time depends less on the other load of the machine than the time that passes.
+    """
+    spent = {
+        name: psutil.Process(pid).cpu_times() for name, pid in {**processes, CALLER: os.getpid()}.items()
+    }
+    return Counter({name: 1_000 * (times.user + times.system) for name, times in spent.items()})
+
+
+def drive(
+    ask: Ask,
+    texts: Sequence[str],
+    *,
+    in_flight: int,
+    timing: Timing,
+    processes: Mapping[str, int] | None = None,
+    settle: Callable[[], object] = lambda: None,
+) -> None:
     """Ask every text, `in_flight` at a time from as many threads.
 
     Each thread asks once before the clock starts: connections are a thread's own.  A request that hangs is counted,
-    and any other error of `ask` ends the measurement and is raised.
+    and any other error of `ask` ends the measurement and is raised.  `settle` waits for the work that answered requests
+    leave behind: its processor time counts, the time that passes does not.
     """
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for text in texts:
@@ -95,6 +125,7 @@ def drive(ask: Ask, texts: Sequence[str], *, in_flight: int, timing: Timing) -> 
     for thread in threads:
         thread.start()
     ready.wait()
+    before = cpu_ms(processes or {})
     begun_s = time.perf_counter()
     for thread in threads:
         thread.join()
@@ -103,6 +134,10 @@ def drive(ask: Ask, texts: Sequence[str], *, in_flight: int, timing: Timing) -> 
     timing.wall_s += time.perf_counter() - begun_s
     timing.latencies_ms += latencies_ms
     timing.hung += len(hung)
+    settle()
+    spent = cpu_ms(processes or {})
+    spent.subtract(before)
+    timing.cpu_ms.update(spent)
 
 
 def ask_all(ask: Ask, texts: Sequence[str]) -> int:

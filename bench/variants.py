@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chorale_client.client import make_request
@@ -12,6 +12,7 @@ from bench import one_process
 from bench.chord_path import ChordPath
 from bench.latency import Variant
 from bench.plain_chord import PlainChord
+from bench.redis_cost import wait_for_audit
 from tasks.registration import make_app
 
 TIMEOUT_S = 30.0
@@ -19,24 +20,35 @@ TIMEOUT_S = 30.0
 IDLE_BESIDE = {"bm25": "noop_a", "vector": "noop_b", "hyde": "noop_c"}
 """The branches, each with the branch without work that its worker serves as well."""
 SWEEPER = "sweeper"
-PLAIN_WORKERS = tuple(f"plain-{name}" for name in (*IDLE_BESIDE, "fusion"))
-CHORD_PROCESSES = (*(f"{name}-1" for name in (*IDLE_BESIDE, "fusion")), SWEEPER)
+ROLES = (*IDLE_BESIDE, "fusion")
+PLAIN_WORKERS = tuple(f"plain-{name}" for name in ROLES)
+Layout = Mapping[str, Sequence[str]]
+"""Worker processes by name, each with the branches (or `fusion`) whose queues it serves."""
+LAYOUTS: Mapping[str, Layout] = {
+    "queues": {f"{name}-1": (name,) for name in ROLES},
+    "dense": {"bm25-1": ("bm25",), "vector-hyde-1": ("vector", "hyde"), "fusion-1": ("fusion",)},
+    "replicas": {f"all-{number}": ROLES for number in (1, 2)},
+}
 
 
-def make_variants(resources: Resources, options: Mapping[str, Any]) -> list[Variant]:
+def make_variants(resources: Resources, options: Mapping[str, Any], layout: Layout) -> list[Variant]:
     """`options` go with every request."""
+    workers = (*layout, SWEEPER)
     app = make_app(resources)
     options = {**options, "timeout_s": TIMEOUT_S}
     cached = ChordPath(app, resources, options)
     options = {**options, "cache": "bypass"}
+
+    def settle() -> None:
+        wait_for_audit(resources.redis)
 
     def ask_again(text: str) -> None:
         # The text differs from that of the other variants, so that no worker knows its vector already.
         cached.ask(f"{text}?")
 
     return [
-        Variant("chord", ChordPath(app, resources, options).ask, CHORD_PROCESSES),
+        Variant("chord", ChordPath(app, resources, options).ask, workers, settle=settle),
         Variant("in_process", lambda text: one_process.answer(resources, make_request(text, **options))),
         Variant("plain_chord", PlainChord(resources, options).ask, PLAIN_WORKERS),
-        Variant("cache", ask_again, CHORD_PROCESSES, prepare=ask_again),
+        Variant("cache", ask_again, workers, prepare=ask_again, settle=settle),
     ]

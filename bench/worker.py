@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from bench import given_vectors as given_vectors  # registers its embedder
 from bench import no_op
 from tasks.worker.sweeper_process import run
 from tasks.worker.worker_process import run_worker

@@ -1,24 +1,30 @@
-"""`chorale bench latency`: the time of a request, side by side with what it is compared to."""
+"""`chorale bench latency` and `chorale bench growth`: the time and the cost of a request, side by side with others."""
 
 from __future__ import annotations
 
+import os
 import tempfile
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.options import AsJson
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bench.latency import Latency
+    from bench.variants import Layout
     from cli.local.bench_installation import BenchInstallation
     from cli.local.child_process import Output
 
 NAMESPACE = "bench"
+IN_FLIGHT = [1, 16, 64]
+SIZES = [5_000, 20_000, 50_000, 100_000, 200_000]
+PROCESSES = [1, 2, 4]
+GROWTH_IN_FLIGHT = [1, 4, 16, 64]
 WATERFALL_REQUESTS = 50
 ATTEMPTS_TO_WARM = 4
 """Maximum warm-up requests; each takes up to `bench.variants.TIMEOUT_S`."""
@@ -26,12 +32,6 @@ ATTEMPTS_TO_WARM = 4
 bench = typer.Typer(
     help="Measure the speed of this machine's pipeline.", no_args_is_help=True, rich_markup_mode="markdown"
 )
-
-
-@bench.callback()
-def _bench() -> None:
-    # With a callback Typer keeps the name of a lone command.
-    pass
 
 
 @bench.command("latency")
@@ -49,19 +49,26 @@ def latency(
             help="A pipeline file with the branches of the usual one in other stores.",
         ),
     ] = None,
+    in_flight: Annotated[
+        list[int], typer.Option(min=1, help="Numbers in flight; the option may come several times.")
+    ] = IN_FLIGHT,
+    layout: Annotated[
+        str,
+        typer.Option(help="Worker processes: `queues` (one each), `dense` (vector with hyde), `replicas`."),
+    ] = "queues",
     as_json: AsJson = False,
 ) -> None:
     """Measure the chord path beside one process without Celery, a plain Celery chord, and the cache.
 
     A temporary installation is started, the demo's corpus is indexed, and all variants answer the same
-    questions in turns: one after another, then with 16 in flight. A request that never ends is counted as hung.
+    questions in turns: one after another, then with 16 and 64 in flight. A request that never ends is counted as hung.
     Nothing else should run on the machine.
 
     Examples:
 
         chorale bench latency
 
-        chorale bench latency --questions 60 --documents 500 --json
+        chorale bench latency --questions 60 --documents 500 --layout replicas --json
 
         chorale bench latency --pipeline bench/latency_clustered.toml
     """
@@ -75,7 +82,9 @@ def latency(
     from cli.views.latency import show_latency
 
     with LastLines() as lines, tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
-        found = _measure(Path(home), pipeline or PIPELINE_FILE, questions, documents, lines)
+        found = _measure(
+            Path(home), pipeline or PIPELINE_FILE, questions, documents, lines, sorted(set(in_flight)), layout
+        )
     if as_json:
         print_json(found.to_wire())
     else:
@@ -83,22 +92,37 @@ def latency(
 
 
 def _measure(
-    home: Path, pipeline_file: Path, questions: int, documents: int | None, output: Output
+    home: Path,
+    pipeline_file: Path,
+    questions: int,
+    documents: int | None,
+    output: Output,
+    in_flight: Sequence[int],
+    layout: str,
 ) -> Latency:
     from bench.corpus_questions import questions_about
-    from bench.latency import COUNTED_REQUESTS, IN_FLIGHT
+    from bench.latency import COUNTED_REQUESTS, ROUNDS
+    from bench.variants import LAYOUTS
     from cli.demo.python_docs import SOURCE, python_docs
     from cli.local.bench_installation import bench_installation
     from cli.terminal import stderr
     from cli.views.indexing_bar import note
+    from models.errors import WrongDeclaration
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus
 
     corpus = list(islice(python_docs(), documents))
     counted, shown = min(COUNTED_REQUESTS, questions), min(WATERFALL_REQUESTS, questions)
+    if layout not in LAYOUTS:
+        raise WrongDeclaration(f"no layout {layout!r}; there are: {', '.join(LAYOUTS)}")
+    # Each thread has two questions in each round.
+    asked = {number: max(questions, 2 * ROUNDS * number) for number in in_flight}
     # No question comes twice: a worker would know its vector.
-    texts = iter(questions_about(corpus, len(IN_FLIGHT) * questions + 2 * counted + shown))
-    with stderr().status("starting") as status, bench_installation(home, pipeline_file, output) as found:
+    texts = iter(questions_about(corpus, sum(asked.values()) + counted + shown))
+    with (
+        stderr().status("starting") as status,
+        bench_installation(home, pipeline_file, output, LAYOUTS[layout]) as found,
+    ):
         index_corpus(
             found.resources,
             SourceDocuments(corpus, SOURCE, total=len(corpus)),
@@ -108,7 +132,8 @@ def _measure(
             ),
         )
         try:
-            return _compare(found, texts, questions, counted, progress=status.update)
+            given = {number: list(islice(texts, count)) for number, count in asked.items()}
+            return _compare(found, given, texts, counted, LAYOUTS[layout], progress=status.update)
         finally:
             # Elasticsearch and Weaviate outlive the installation.
             found.resources.writing_store.drop(NAMESPACE)
@@ -116,38 +141,101 @@ def _measure(
 
 def _compare(
     found: BenchInstallation,
+    asked: Mapping[int, Sequence[str]],
     texts: Iterator[str],
-    questions: int,
     counted: int,
+    layout: Layout,
     *,
     progress: Callable[[str], None],
 ) -> Latency:
-    """Takes `questions` of the texts for each number in flight, `counted` for each cost, the rest for the waterfall."""
-    from bench.latency import IN_FLIGHT, Latency, compare, cpu_of, redis_cost, waterfall_of
+    """`asked` are the questions for each number in flight.  Of `texts` the costs take `counted`, the waterfall the rest."""
+    from bench.latency import Latency, compare, cpu_by_process, redis_cost, waterfall_of
     from bench.timing import WARMING, ask_all
     from bench.variants import make_variants
 
-    real = make_variants(found.resources, {"namespace": NAMESPACE})
+    real = make_variants(found.resources, {"namespace": NAMESPACE}, layout)
     options = {"namespace": NAMESPACE, "configuration": "noop", "include": ["ids"]}
-    empty = [one for one in make_variants(found.resources, options) if one.name != "cache"]
+    empty = [one for one in make_variants(found.resources, options, layout) if one.name != "cache"]
     for variant in (*real, *empty):
         # The plain chord's workers have no heartbeat: the first answer shows that all of them run.
         for _ in range(ATTEMPTS_TO_WARM):
             if ask_all(variant.ask, [WARMING]):
                 break
-    asked = {in_flight: list(islice(texts, questions)) for in_flight in IN_FLIGHT}
     runs = compare(real, asked, run_only=found.run_only, progress=progress)
     no_op_runs = compare(
         empty, asked, run_only=found.run_only, progress=lambda what: progress(f"no-op branches: {what}")
     )
-    cpu, asked_for_cpu = {}, list(islice(texts, counted))
-    named = {one.name: one for one in real} | {f"{one.name}, no-op": one for one in empty}
-    for name, variant in named.items():
-        found.run_only(variant.processes)
-        progress(f"processor time: {name}")
-        cpu[name] = cpu_of(variant, asked_for_cpu, found.pids(variant.processes))
+    cpu = cpu_by_process(runs) | cpu_by_process(no_op_runs, ", no-op")
     chord = real[0]
     found.run_only(chord.processes)
     progress("commands and bytes")
     cost = redis_cost(found.resources.redis, chord.ask, list(islice(texts, counted)))
     return Latency(runs, no_op_runs, cost, cpu, waterfall_of([chord.ask(text) for text in texts]))
+
+
+@bench.command("growth")
+def growth(
+    passages: Annotated[list[int], typer.Option(min=1_000, help="Sizes of the corpus.")] = SIZES,
+    processes: Annotated[
+        list[int], typer.Option(min=1, help="Processes for each branch and the fusion.")
+    ] = PROCESSES,
+    in_flight: Annotated[list[int], typer.Option(min=1, help="Numbers in flight.")] = GROWTH_IN_FLIGHT,
+    questions: Annotated[int, typer.Option(min=2, help="Fewest questions for each row.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Measure requests a second and processor time as the corpus, the processes and the requests in flight grow.
+
+    Passages are synthetic and have given vectors, so no model is loaded. Each list option may come several times.
+
+    Examples:
+
+        chorale bench growth --json
+
+        chorale bench growth --passages 5000 --passages 200000 --processes 1 --in-flight 16
+    """
+    from config.blas_threads import limit_threads
+
+    limit_threads()
+    from cli.local.measured_pipeline import LastLines
+    from cli.terminal import print_json, stdout
+    from cli.views.latency import growth_table
+
+    with LastLines() as lines, tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
+        runs = list(_growth(Path(home), sorted(set(passages)), processes, in_flight, questions, lines))
+    if as_json:
+        print_json({"runs": runs})
+    else:
+        stdout().print(growth_table(runs))
+
+
+def _growth(
+    home: Path,
+    sizes: Sequence[int],
+    processes: Sequence[int],
+    in_flight: Sequence[int],
+    questions: int,
+    output: Output,
+) -> Iterator[dict[str, Any]]:
+    from bench import given_vectors
+    from bench.growth import fill, layout_of, measure
+    from bench.no_op import PIPELINE_FILE
+    from cli.local.bench_installation import bench_installation
+    from cli.terminal import stderr
+
+    os.environ["CHORALE_EMBEDDER_BACKEND"] = given_vectors.BACKEND
+    with stderr().status("starting") as status:
+        for held, size in pairwise([0, *sizes]):
+            for number in processes:
+                layout = layout_of(number)
+                with bench_installation(home, PIPELINE_FILE, output, layout, plain=False) as found:
+                    if number == processes[0]:
+                        fill(found.resources, held, size, lambda done: status.update(f"{done:,} passages"))
+                    status.update(f"{size:,} passages, {number} processes a branch")
+                    yield from measure(
+                        found.resources,
+                        found.run_only,
+                        size=size,
+                        processes=number,
+                        in_flight=in_flight,
+                        questions=questions,
+                    )

@@ -1,4 +1,4 @@
-"""The temporary installation that `chorale bench latency` measures: its Redis, our workers, and those of a plain chord."""
+"""The temporary installation that `chorale bench` measures: its Redis, our workers, and those of a plain chord."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from bench.no_op import KINDS
-from bench.variants import CHORD_PROCESSES, IDLE_BESIDE, PLAIN_WORKERS, SWEEPER
+from bench.variants import IDLE_BESIDE, PLAIN_WORKERS, SWEEPER, Layout
 from cli.local.child_process import Child, Output
 from cli.local.processes import REDIS, worker_environment
 from cli.local.redis_server import prepare_redis
@@ -27,20 +27,19 @@ class BenchInstallation:
     resources: Resources
     supervisor: Supervisor
 
-    def run_only(self, processes: Sequence[str]) -> None:
-        """Hold every other worker still."""
-        for name in (*CHORD_PROCESSES, *PLAIN_WORKERS):
-            (self.supervisor.resume if name in processes else self.supervisor.pause)(name)
-
-    def pids(self, processes: Sequence[str]) -> dict[str, int]:
-        """Process ids of these processes and of Redis, by name."""
-        running = (*processes, REDIS)
-        return {name: pid for name, pid in self.supervisor.pids().items() if name in running}
+    def run_only(self, processes: Sequence[str]) -> dict[str, int]:
+        """Hold every other worker still; returns the process ids of these and of Redis, by name."""
+        pids, running = self.supervisor.pids(), (*processes, REDIS)
+        for name in pids:
+            (self.supervisor.resume if name in running else self.supervisor.pause)(name)
+        return {name: pid for name, pid in pids.items() if name in running}
 
 
 @contextmanager
-def bench_installation(home: Path, pipeline_file: Path, output: Output) -> Iterator[BenchInstallation]:
-    """Start everything in `home`, and stop it with the block; raises NotReady."""
+def bench_installation(
+    home: Path, pipeline_file: Path, output: Output, layout: Layout, *, plain: bool = True
+) -> Iterator[BenchInstallation]:
+    """Start everything in `home`, with or without the workers of a plain chord, and stop it with the block; raises NotReady."""
     # An empty setting counts as not set: the caller's own installation is left alone.
     os.environ.update(dict.fromkeys(("CHORALE_BROKER_URL", "CHORALE_AUDIT_URL", "CHORALE_DOCUMENTS_URL"), ""))
     os.environ["CHORALE_PIPELINE_FILE"] = str(pipeline_file)
@@ -50,7 +49,7 @@ def bench_installation(home: Path, pipeline_file: Path, output: Output) -> Itera
     os.environ.update(environment)
     resources = Resources(Settings(), load_pipeline(pipeline_file, KINDS), redis_url)
     supervisor = Supervisor(
-        [Child(REDIS, command, level=0), *_workers(environment)],
+        [Child(REDIS, command, level=0), *_workers(environment, layout, plain=plain)],
         output=output,
         heartbeats=RedisHeartbeats(redis_url, server=REDIS),
     )
@@ -63,16 +62,20 @@ def bench_installation(home: Path, pipeline_file: Path, output: Output) -> Itera
             gc.collect()
 
 
-def _workers(environment: Mapping[str, str]) -> list[Child]:
+def _workers(environment: Mapping[str, str], layout: Layout, *, plain: bool) -> list[Child]:
     def child(name: str, module: str, *arguments: str, beats: bool = True) -> Child:
         return Child(name, (sys.executable, "-m", module, *arguments), environment, beats=beats)
 
-    queues = {f"{name}-1": (f"chorale.{name}", f"chorale.{idle}") for name, idle in IDLE_BESIDE.items()}
-    plain = {f"plain-{name}": (name, idle) for name, idle in IDLE_BESIDE.items()}
-    return [
-        *(child(name, "bench.worker", name, *served) for name, served in queues.items()),
-        child("fusion-1", "bench.worker", "fusion-1", "chorale.fusion"),
-        child(SWEEPER, "bench.worker", SWEEPER),
-        *(child(name, "bench.plain_chord", *served, beats=False) for name, served in plain.items()),
-        child("plain-fusion", "bench.plain_chord", "fusion", beats=False),
+    def served(roles: Sequence[str]) -> list[str]:
+        return [queue for role in roles for queue in (role, IDLE_BESIDE.get(role)) if queue]
+
+    ours = [
+        child(name, "bench.worker", name, *(f"chorale.{queue}" for queue in served(roles)))
+        for name, roles in layout.items()
     ]
+    theirs = [
+        child(name, "bench.plain_chord", *served([name.removeprefix("plain-")]), beats=False)
+        for name in PLAIN_WORKERS
+        if plain
+    ]
+    return [*ours, child(SWEEPER, "bench.worker", SWEEPER), *theirs]

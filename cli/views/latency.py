@@ -26,18 +26,37 @@ def show_latency(console: Console, found: Latency) -> None:
         table.add_row(line["stage"], begins, f"{line['ms']:.2f}")
     console.print(table)
     console.print("\nprocessor time of one request, ms")
-    for name, spent in found.cpu_ms_per_request.items():
-        parts = ", ".join(f"{process} {ms:.1f}" for process, ms in spent.items() if ms >= 0.05)
-        console.print(f"  {name}: {sum(spent.values()):.1f} ({parts})")
+    for kind, runs in (("", found.runs), (", no-op", found.no_op_runs)):
+        for run in runs:
+            spent = run["cpu_ms"]
+            parts = ", ".join(f"{process} {ms:.1f}" for process, ms in spent.items() if ms >= 0.05)
+            console.print(
+                f"  {run['name']}{kind}, {run['in_flight']} in flight: {sum(spent.values()):.1f} ({parts})"
+            )
     cost = found.cost
     verbs = ", ".join(f"{verb} {count:.2f}" for verb, count in cost.redis_commands_by_verb.items())
     console.print(f"\nRedis, a request: {cost.redis_commands_per_request:.1f} commands ({verbs}),")
     console.print(f"{cost.redis_bytes_left_per_request:,} bytes left until the answer expires")
+    for one in cost.redis_at:
+        console.print(
+            f"{one['in_flight']} in flight: {one['commands']:.1f} commands, {one['operations']:.0f} operations with "
+            f"those inside scripts, {one['bytes_moved']:,} bytes moved"
+        )
 
 
 def runs_table(title: str, runs: Sequence[dict[str, Any]]) -> Table:
     """A row for each variant and number in flight; `hung` counts the requests without an answer."""
     table = plain_table(title, *_FIGURES)
     for run in runs:
-        table.add_row(*("" if value is None else str(value) for value in run.values()))
+        shown = (value for figure, value in run.items() if figure != "cpu_ms")
+        table.add_row(*("" if value is None else str(value) for value in shown))
+    return table
+
+
+def growth_table(runs: Sequence[dict[str, Any]]) -> Table:
+    """A row for each size of the corpus, number of processes, and number in flight."""
+    names = ("passages", "processes", "in_flight", "p50_ms", "p95_ms", "requests_per_s", "vector_mib")
+    table = plain_table("growth", *(f">{name}" for name in names), ">cpu ms a request")
+    for run in runs:
+        table.add_row(*(str(run[name]) for name in names), f"{sum(run['cpu_ms'].values()):.1f}")
     return table

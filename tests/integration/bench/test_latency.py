@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+OPTIONS = ["--questions", "3", "--documents", "100", "--in-flight", "1", "--in-flight", "16"]
 ROOT = Path(__file__).parents[3]
 
 
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.serial
 def test_every_figure_is_there_and_nothing_is_left_behind(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "cli", "bench", "latency", "--json", "--questions", "3", "--documents", "100"],
+        [sys.executable, "-m", "cli", "bench", "latency", "--json", *OPTIONS],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
         capture_output=True,
@@ -37,10 +38,15 @@ def test_every_figure_is_there_and_nothing_is_left_behind(tmp_path: Path) -> Non
         assert 0 < run["p50_ms"] <= run["p95_ms"] <= run["p99_ms"]
         assert run["requests_per_s"] > 0
         assert run["name"] == "plain_chord" or run["hung"] == 0
+        assert {"caller", "redis"} <= run["cpu_ms"].keys()
     assert {run["name"] for run in found["no_op_runs"]} == {"chord", "in_process", "plain_chord"}
     # accept, plan, three starts, three reports, join, finish; and what waiting and the audit need
     assert 10 <= found["redis_commands_per_request"] <= 20
     assert found["redis_bytes_left_per_request"] > 0
+    assert [one["in_flight"] for one in found["redis_at"]] == [1, 16]
+    for one in found["redis_at"]:
+        assert 0 < one["commands"] < one["operations"]
+        assert one["bytes_moved"] > 0
     assert set(found["cpu_ms_per_request"]) >= {*names, "chord, no-op"}
     assert {"plan", "search.bm25", "search.vector", "search.hyde", "fuse", "fetch"} <= {
         line["stage"] for line in found["waterfall"]

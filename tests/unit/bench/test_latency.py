@@ -10,7 +10,7 @@ from chorale_client.answer import Answer
 from rich.console import Console
 
 from bench.corpus_questions import TooFewQuestions, questions_about
-from bench.latency import Variant, compare, cpu_of, waterfall_of
+from bench.latency import Variant, compare, cpu_by_process, waterfall_of
 from bench.redis_cost import is_counted
 from bench.timing import WARMING, Hung, Timing, drive
 from cli.views.latency import runs_table
@@ -27,6 +27,7 @@ def test_percentiles_are_latencies_that_were_seen() -> None:
         "p99_ms": 99.0,
         "requests_per_s": 10.0,
         "hung": 0,
+        "cpu_ms": {},
     }
     assert Timing([7.0], 1.0).percentile_ms(0.5) == 7.0
 
@@ -67,7 +68,8 @@ def test_a_request_that_hangs_is_counted_and_the_others_are_asked(in_flight: int
     (run,) = compare([variant], {in_flight: list("abcde")}, run_only=lambda _: None, rounds=1)
     assert run["hung"] == 2
     assert run["p50_ms"] is not None
-    assert cpu_of(variant, list("abcde"), {}).keys() == {"caller"}
+    assert cpu_by_process([run], ", no-op").keys() == {"plain_chord, no-op"}
+    assert run["cpu_ms"].keys() == {"caller"}
     shown = Console(width=120, color_system=None)
     with shown.capture() as capture:
         shown.print(runs_table("real branches", [run]))
