@@ -54,7 +54,8 @@ class Intake:
     """Takes messages for one worker.
 
     `tasks` are the names of the tasks that come past Celery.  `most` says how many messages of each queue the worker takes
-    at once; a message of a queue with 1 is taken alone.  `run` works on what was taken: the parts of branches, the joined requests, and the monotonic clock before the join.
+    at once; a message of a queue with 1 is taken alone.  `run` works on what was taken: the parts of branches, the joined
+    requests, and the monotonic clock before the join.
     """
 
     def __init__(
@@ -102,9 +103,13 @@ class Intake:
                 ours.append(message)
             elif its_payload is not None:
                 others.append((its_payload, one.queue))
-        self._work_on(ours, begun_s)
-        for its_payload, its_queue in others:
-            deliver(its_payload, its_queue)
+        try:
+            self._work_on(ours, begun_s)
+            while others:
+                deliver(*others.pop(0))
+        except (WorkerShutdown, WorkerTerminate):
+            self._put_back(others)
+            raise
 
     def _is_ours(self, headers: Any) -> bool:
         """Celery waits for an `eta`, drops what has expired or was revoked, and says what is wrong with other headers."""
@@ -140,13 +145,16 @@ class Intake:
                 self._run(parts, joined, begun_s)
             except (WorkerShutdown, WorkerTerminate):
                 # Those that had been reported already are duplicates, which nobody waits for.
-                for one in messages:
-                    self._redis.rpush(one.queue, dumps(one.payload))
+                self._put_back([(one.payload, one.queue) for one in messages])
                 raise
             except BaseException as error:  # foreign code may raise SystemExit
                 log.exception("batch failed", messages=len(messages))
                 for one in messages:
                     self._app.backend.mark_as_failure(one.task_id, error)
+
+    def _put_back(self, messages: Sequence[tuple[Payload, str]]) -> None:
+        for payload, queue in messages:
+            self._redis.rpush(queue, dumps(payload))
 
     @contextmanager
     def _told(self, messages: Sequence[TakenMessage]) -> Iterator[None]:

@@ -54,8 +54,8 @@ PROMISES = (
     Mutant(
         "A worker that is stopped within a batch puts its messages back",
         "tasks/celery_surface/message_intake.py",
-        "                    self._redis.rpush(one.queue, dumps(one.payload))",
-        "                    pass",
+        "            self._redis.rpush(queue, dumps(payload))",
+        "            pass",
         f"{_TESTS}::test_a_worker_that_is_stopped_within_a_batch_puts_its_messages_back",
     ),
     Mutant(

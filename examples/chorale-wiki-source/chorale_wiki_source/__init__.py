@@ -32,5 +32,5 @@ class _Echo:
 
 
 STORE = StoreKind(_open, options={"folder": None})
-TITLES = BranchKind(_search_titles)
+TITLES = BranchKind(_search_titles, merges=True)
 ECHO = GeneratorKind(_Echo)
