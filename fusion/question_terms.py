@@ -64,6 +64,8 @@ class QuestionTerms:
         self._exact = frozenset(self.terms)
         self._heads = frozenset(term[:3] for term in self.terms if term.isascii())
         self._by_beginning: dict[str, str] = {}
+        self._known: dict[str, str | None] = {}
+        """The terms of the stems seen so far: the texts of one answer share most of their words."""
         for term in self.terms:
             for length in range(max(_SHORTEST_BEGINNING, len(term) - _LONGEST_REST), len(term)):
                 self._by_beginning.setdefault(term[:length], term)
@@ -82,7 +84,13 @@ class QuestionTerms:
     def matches(self, text: str) -> list[tuple[str, int, int]]:
         """(term, start, end) of every word of the text that matches a term, in order."""
         words = self._likely_words(text) if text.isascii() else tokens(text)
-        return [(term, start, end) for stem, start, end in words if (term := self.term_of(stem)) is not None]
+        known, found = self._known, []
+        for stem, start, end in words:
+            if stem not in known:
+                known[stem] = self.term_of(stem)
+            if (term := known[stem]) is not None:
+                found.append((term, start, end))
+        return found
 
     def _likely_words(self, text: str) -> list[tuple[str, int, int]]:
         # In ASCII a stem is a prefix of its word, so a matching word starts like a term.  Looking only for these
