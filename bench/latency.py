@@ -12,7 +12,7 @@ from typing import Any
 from chorale_client.answer import Answer
 from redis import Redis
 
-from bench.redis_cost import bytes_held, count_commands, operations_and_bytes, wait_for_audit
+from bench.redis_cost import audit_rows, bytes_held, count_commands, operations_and_bytes, wait_for_audit
 from bench.timing import Ask, Timing, drive
 
 ROUNDS = 3
@@ -43,6 +43,7 @@ class RedisCost:
     redis_commands_per_request: float
     redis_commands_by_verb: Mapping[str, float]
     redis_bytes_left_per_request: int
+    audit_rows_per_request: float
     redis_at: list[dict[str, float]]
     """For each number in flight: the commands of clients, all operations with those inside scripts, and bytes moved."""
 
@@ -75,8 +76,8 @@ def compare(
 ) -> list[dict[str, Any]]:
     """Every variant on the same questions, which are given for each number in flight.
 
-    `run_only(processes)` lets these run, holds the others still, and returns the ids to measure by name.  The order of the variants rotates from
-    round to round.  Raises what a variant's `ask` raises, other than Hung, which is counted.
+    `run_only(processes)` lets these run, holds the others still, and returns the ids to measure by name.  The order of the
+    variants rotates from round to round.  Raises what a variant's `ask` raises, other than Hung, which is counted.
     """
     timings = {(one.name, in_flight): Timing() for in_flight in questions for one in variants}
     for number in range(rounds):
@@ -99,10 +100,12 @@ def compare(
     return [timing.to_wire(name, in_flight) for (name, in_flight), timing in timings.items()]
 
 
-def redis_cost(client: Redis, ask: Ask, questions: Sequence[str]) -> RedisCost:
-    """Commands and bytes of the requests that `ask` makes with several in flight; raises NotAudited."""
+def redis_cost(client: Redis, ask: Ask, questions: Sequence[str], *, audit_url: str) -> RedisCost:
+    """Commands, bytes and audit rows of the requests that `ask` makes with several in flight; raises NotAudited."""
     by_verb: dict[str, float] = {}
     left, seen, number = 0, [], itertools.count()
+    wait_for_audit(client)
+    requests, rows = audit_rows(audit_url)
     for in_flight in COUNTED_IN_FLIGHT:
         # Each thread asks once before the others.
         count = len(questions) + in_flight
@@ -132,7 +135,9 @@ def redis_cost(client: Redis, ask: Ask, questions: Sequence[str]) -> RedisCost:
                 "bytes_moved": round(moved / count),
             }
         )
-    return RedisCost(seen[0]["commands"], by_verb, left, seen)
+    more_requests, more_rows = audit_rows(audit_url)
+    each = round((more_rows - rows) / (more_requests - requests), 1)
+    return RedisCost(seen[0]["commands"], by_verb, left, each, seen)
 
 
 def _settled_bytes(client: Redis) -> int:

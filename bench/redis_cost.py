@@ -1,4 +1,4 @@
-"""Measures what requests cost Redis: commands that clients send, and bytes that stay."""
+"""Measures what requests cost Redis (commands that clients send, bytes that stay) and the audit tables (rows)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Any
 
 from chorale_client.keys import HEARTBEAT, OUTBOX, SWEEPER
 from redis import Redis
+from sqlalchemy import func, select
 
+from audit.database import open_database
+from models.audit_tables import AuditTable, RequestRow
 from models.errors import ServiceError
 
 AUDIT_LIMIT_S = 30.0
@@ -73,6 +76,16 @@ def operations_and_bytes(client: Redis) -> tuple[int, int]:
     found: dict[str, Any] = client.info("all")
     operations = sum(one["calls"] for name, one in found.items() if name.startswith("cmdstat_"))
     return operations, found["total_net_input_bytes"] + found["total_net_output_bytes"]
+
+
+def audit_rows(url: str) -> tuple[int, int]:
+    """Requests and rows of all kinds in the audit tables."""
+    with open_database(url, must_exist=True).connect() as connection:
+        counts = {
+            table.name: connection.scalar(select(func.count()).select_from(table)) or 0
+            for table in AuditTable.metadata.sorted_tables
+        }
+    return counts[RequestRow.__tablename__], sum(counts.values())
 
 
 def bytes_held(client: Redis) -> int:

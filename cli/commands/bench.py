@@ -169,7 +169,12 @@ def _compare(
     chord = real[0]
     found.run_only(chord.processes)
     progress("commands and bytes")
-    cost = redis_cost(found.resources.redis, chord.ask, list(islice(texts, counted)))
+    cost = redis_cost(
+        found.resources.redis,
+        chord.ask,
+        list(islice(texts, counted)),
+        audit_url=found.resources.settings.audit_database_url,
+    )
     return Latency(runs, no_op_runs, cost, cpu, waterfall_of([chord.ask(text) for text in texts]))
 
 

@@ -43,6 +43,8 @@ def test_every_figure_is_there_and_nothing_is_left_behind(tmp_path: Path) -> Non
     # accept, plan, three starts, three reports, join, finish; and what waiting and the audit need
     assert 10 <= found["redis_commands_per_request"] <= 20
     assert found["redis_bytes_left_per_request"] > 0
+    # a row for the request, its question and each branch, and for each hit
+    assert found["audit_rows_per_request"] > 5
     assert [one["in_flight"] for one in found["redis_at"]] == [1, 16]
     for one in found["redis_at"]:
         assert 0 < one["commands"] < one["operations"]
