@@ -38,6 +38,10 @@ class Generations:
             return None
         return int(found) if found else None
 
+    def agreed(self, namespace: str) -> int | None:
+        """The last generation on which Redis and corpus agreed; None if they are not known to have."""
+        return self._agreed.get(namespace)
+
     def in_redis_or_copied(self, namespace: str) -> int | None:
         """Like `in_redis`, but None, so that nothing is cached, if the corpus has another generation.
 

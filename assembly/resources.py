@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
+from chorale_client.client import MOST_CONNECTIONS
 from chorale_client.ledger import CallersLedger
 from chorale_client.words import QUEUE_FUSION
 from redis import Redis
@@ -67,6 +68,7 @@ class Resources:
             self.redis_url,
             socket_timeout=self.settings.redis_socket_timeout_s,
             socket_connect_timeout=self.settings.redis_connect_timeout_s,
+            max_connections=MOST_CONNECTIONS,
         )
 
     @cached_property

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from chorale_client.ledger import Accepted
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -28,9 +30,15 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Callback:
-    queue: str
-    message: bytes = b""
+class Chord:
+    """A plan, and its parts."""
+
+    plan: bytes
+    parts: Sequence[Part]
+    finish_reserve_ms: int
+    fusion_reserve_ms: int
+    flight: str | None = None
+    """The key that equal requests in flight share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,7 @@ class End:
 class Action:
     """Something that is due."""
 
-    do: Literal["retrieve", "plan", "part", "hedge", "fuse", "fused", "end"]
+    do: Literal["retrieve", "plan", "part", "hedge", "fuse", "end"]
     request_id: str
     branch: str | None = None
 
@@ -127,5 +135,18 @@ class Sweep:
 
 
 PlanOutcome = Literal["planned", "follows", "known", "closed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The result of `submit`."""
+
+    accepted: Accepted
+    outcome: PlanOutcome | None = None
+    """None: the request is not planned."""
+    cached: Sequence[bytes | None] = ()
+    """The cached answers, if there is any."""
+
+
 ReportOutcome = Literal["counted", "waits", "joined", "due", "replaced", "duplicate", "closed"]
 """`waits`: the failure is kept, and counts when the other attempt fails too.  `due`: the caller publishes the callback."""

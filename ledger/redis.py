@@ -8,21 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from chorale_client.keys import MOMENTS, SWEEPER, entry_key
+from chorale_client.keys import GENERATION, MOMENTS, SWEEPER, entry_key
+from chorale_client.ledger import CallersLedger
+from chorale_client.request import Request
 from chorale_client.scripts import PRELUDE
 from redis import Redis
 
 from ledger.lua import ledger_scripts
 from ledger.protocol import (
     Action,
-    Callback,
+    Chord,
     End,
     Entry,
-    Part,
     PlanOutcome,
     ReportOutcome,
     Snapshot,
     Started,
+    Submitted,
     Sweep,
     Taken,
 )
@@ -44,27 +46,33 @@ class RedisLedger:
         fields = cast("dict[bytes, bytes]", self._client.hgetall(entry_key(request_id)))
         return _entry(request_id, fields) if fields else None
 
-    def plan(
-        self,
-        request_id: str,
-        plan: bytes,
-        parts: Sequence[Part],
-        callback: Callback,
-        *,
-        finish_reserve_ms: int,
-        fusion_reserve_ms: int,
-        flight: str | None = None,
-    ) -> PlanOutcome:
-        """Write the plan, and push the messages that the parts and the callback carry.  A second planner gets `known`."""
-        latest_ms = max((part.limit_ms for part in parts), default=0)
-        args: list[Any] = [request_id, plan, latest_ms, finish_reserve_ms, fusion_reserve_ms, flight or ""]
-        args += [callback.queue, callback.message]
-        for part in parts:
-            hedge: int | str = "" if part.hedge_after_ms is None else part.hedge_after_ms
-            args += [part.branch, part.queue, part.limit_ms, part.resend_after_ms, hedge]
-            args += [part.lease_ms, "1" if part.is_decisive else "", part.message]
-        answer = self._run("plan", [entry_key(request_id), MOMENTS], args)
+    def plan(self, request_id: str, chord: Chord) -> PlanOutcome:
+        """Write the plan, and push the messages that the parts carry.  A second planner gets `known`."""
+        answer = self._run("plan", [entry_key(request_id), MOMENTS], _plan_args(request_id, chord))
         return cast(PlanOutcome, answer[0].decode())
+
+    def submit(
+        self,
+        callers: CallersLedger,
+        request: Request,
+        chord: Chord,
+        *,
+        generation: int,
+        cached: Sequence[str],
+    ) -> Submitted:
+        """`CallersLedger.accept`, and `plan` in the same step if the corpus has this generation and none of the keys
+        `cached` exists.  Raises RequestIdConflict."""
+        planned: list[Any] = []
+
+        def run(keys: Sequence[Any], args: Sequence[Any]) -> Any:
+            all_keys = [*keys, GENERATION + request.namespace, *cached]
+            all_args = [*args, generation, *_plan_args(request.request_id, chord)]
+            accepted, *planned[:] = self._run("submit", all_keys, all_args)
+            return accepted
+
+        accepted = callers.accept(request, run=run)
+        outcome, *found = planned
+        return Submitted(accepted, outcome and cast(PlanOutcome, outcome[0].decode()), tuple(found))
 
     def start(self, request_id: str, branch: str) -> Started | None:
         """None if nobody waits for this branch any more."""
@@ -80,20 +88,29 @@ class RedisLedger:
         return [_taken(*one) for one in flat]
 
     def report(
-        self, request_id: str, branch: str, envelope: Envelope, *, accepted_at_ms: int | None = None
+        self,
+        request_id: str,
+        branch: str,
+        envelope: Envelope,
+        *,
+        accepted_at_ms: int | None = None,
+        callback: bytes = b"",
     ) -> ReportOutcome:
-        """Take an answer or a failure.  The first answer wins, and it replaces a failure.
+        """Take an answer or a failure.  The first answer wins, and it replaces a failure.  The last report pushes the
+        callback, or returns `due` if there is none.
 
         `accepted_at_ms` belongs to the request that the branch worked for, where that is known: a report for an earlier
         request with the same id returns `closed`.
         """
-        args = _report_args(request_id, branch, envelope, accepted_at_ms)
+        args = _report_args(request_id, branch, envelope, accepted_at_ms, callback)
         answer = self._run("report", [entry_key(request_id), MOMENTS], args)
         return cast(ReportOutcome, answer.decode())
 
-    def report_all(self, reports: Sequence[tuple[str, Envelope, int]]) -> list[ReportOutcome]:
-        """`report` for each request id, envelope and `accepted_at_ms`."""
-        args = [arg for id_, one, at_ms in reports for arg in _report_args(id_, one.branch, one, at_ms)]
+    def report_all(self, reports: Sequence[tuple[str, Envelope, int, bytes]]) -> list[ReportOutcome]:
+        """`report` for each request id, envelope, `accepted_at_ms` and callback."""
+        args: list[Any] = []
+        for request_id, envelope, accepted_at_ms, callback in reports:
+            args += _report_args(request_id, envelope.branch, envelope, accepted_at_ms, callback)
         return [cast(ReportOutcome, outcome.decode()) for outcome in self._run("report_all", args=args)]
 
     def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:
@@ -116,6 +133,10 @@ class RedisLedger:
         answers = self._run("finish_all", args=args)
         return [(None if took_ms is None else int(took_ms), turned) for took_ms, turned in answers]
 
+    def call_fusion(self, callback: bytes) -> None:
+        """Push a callback again.  A full Redis takes it too."""
+        self._run("call_fusion", args=[callback])
+
     def hasten(self, request_id: str) -> None:
         """Let the sweeper act now, since the callback failed."""
         self._run("hasten", [entry_key(request_id), MOMENTS], [request_id])
@@ -132,9 +153,22 @@ class RedisLedger:
         )
 
 
-def _report_args(request_id: str, branch: str, envelope: Envelope, accepted_at_ms: int | None) -> list[Any]:
+def _plan_args(request_id: str, chord: Chord) -> list[Any]:
+    latest_ms = max((part.limit_ms for part in chord.parts), default=0)
+    args: list[Any] = [request_id, chord.plan, latest_ms, chord.finish_reserve_ms, chord.fusion_reserve_ms]
+    args.append(chord.flight or "")
+    for part in chord.parts:
+        hedge: int | str = "" if part.hedge_after_ms is None else part.hedge_after_ms
+        args += [part.branch, part.queue, part.limit_ms, part.resend_after_ms, hedge]
+        args += [part.lease_ms, "1" if part.is_decisive else "", part.message]
+    return args
+
+
+def _report_args(
+    request_id: str, branch: str, envelope: Envelope, accepted_at_ms: int | None, callback: bytes
+) -> list[Any]:
     at_ms = "" if accepted_at_ms is None else accepted_at_ms
-    return [request_id, branch, str(envelope.status), envelope.to_wire(), envelope.attempt, at_ms]
+    return [request_id, branch, str(envelope.status), envelope.to_wire(), envelope.attempt, at_ms, callback]
 
 
 def _taken(queue: bytes, message: bytes, answer: Any) -> Taken:

@@ -41,7 +41,7 @@ LOOK_AGAIN_S = 0.05
 """Pause between two checks whether documents are indexed."""
 
 MOST_CONNECTIONS = 2**31
-"""Each waiting thread has its own connection; the pool's default limit of 100 would refuse further threads."""
+"""Each thread that plans or waits has its own connections; the pool's default limit of 100 would refuse further threads."""
 LOOKUP_S = 0.3
 """Maximum time to ask for the installation's time limit, for a request that has none."""
 

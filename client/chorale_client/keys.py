@@ -47,10 +47,9 @@ Fields of a request's hash; times are milliseconds by the Redis server's clock:
 | retrieve_sent, fuse_sent | how often `chorale.retrieve` and `chorale.fuse` were sent                  |
 | plan, left           | the plan (JSON); how many branches have not reported                           |
 | join_at, finish_reserve, fusion_reserve, fusing_until | the moments of ledger and sweeper             |
-| callback, callback_queue | the message of `chorale.fuse`, ready to be pushed                          |
 | flight, leader, follower:<id> | equal questions in flight                                             |
 | decided              | the branch whose failure ended the wait (`on_missing: fail`)                   |
-| queue:, limit:, resend:, resent:, started:, status:, envelope: | + branch: one part each              |
+| limit:, resend:, resent:, started:, status:, envelope: | + branch: one part each                      |
 | decisive:            | + branch, 1: its failure ends the wait                                         |
 | lease:               | + branch: how long after its start a part without an answer is sent again (ms) |
 | hedge:, hedged:      | + branch: when attempt 2 is due, when it was sent                              |

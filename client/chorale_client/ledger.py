@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from pydantic_core import from_json, to_json
@@ -36,6 +37,8 @@ GRACE_S = 0.09
 
 A sweeper that replaces a dead one may be 60 ms late, and its answer says more.
 """
+
+Run = Callable[[Sequence[Any], Sequence[Any]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +87,19 @@ class CallersLedger:
         self._answer_ttl_ms = int(answer_ttl_s * 1000)
         self._run = Scripts(client, prelude=prelude).run
 
-    def accept(self, request: Request, *, within_s: float | None = None) -> Accepted:
+    def accept(self, request: Request, *, within_s: float | None = None, run: Run | None = None) -> Accepted:
         """Enter the request; a known id returns its state.  Under overload, and while the outbox is full, the request
         ends immediately as `refused`.
 
-        `within_s` is the rest of `timeout_s` that the caller has left, if that is less.  Raises RequestIdConflict if the
-        id belongs to a different request.
+        `within_s` is the rest of `timeout_s` that the caller has left, if that is less.  `run` gets keys and arguments
+        of the script, and runs it as part of another one.  Raises RequestIdConflict if the id belongs to a different request.
         """
         mark = fingerprint(request)
         timeout_ms = round(1000 * (request.timeout_s if within_s is None else max(within_s, SHORTEST_S)))
-        answer = self._accept(request, mark, timeout_ms)
+        run = run or partial(self._run, "accept")
+        answer = self._accept(run, request, mark, timeout_ms)
         if _has_ended_as(mark, answer) and is_refused(answer[1]):
-            answer = self._accept(request, mark, timeout_ms, gives_way=answer[1])
+            answer = self._accept(run, request, mark, timeout_ms, gives_way=answer[1])
         outcome = answer[0].decode()
         if outcome == "accepted":
             return Accepted(request.request_id, Status.ACCEPTED, True, int(answer[1]), int(answer[2]))
@@ -111,10 +115,11 @@ class CallersLedger:
             f"request_id: {request.request_id!r} was used for a different request; choose another id"
         )
 
-    def _accept(self, request: Request, mark: str, timeout_ms: int, *, gives_way: bytes = b"") -> Any:
+    def _accept(
+        self, run: Run, request: Request, mark: str, timeout_ms: int, *, gives_way: bytes = b""
+    ) -> Any:
         request_id = request.request_id
-        return self._run(
-            "accept",
+        return run(
             [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX, OVERLOAD],
             [
                 request_id,

@@ -1,9 +1,8 @@
 -- Writes the plan once, and publishes the chord with it.
 -- KEYS  entry, moments
 -- ARGV  id, plan, latest branch limit (ms), finish reserve (ms), fusion reserve (ms), flight key or '',
---       callback's queue, callback's message or '', then for each branch:
---       name, queue, limit (ms), resend after (ms), hedge after (ms) or '', lease of a started part (ms) or 0,
---       '1' if its failure decides or '', message or ''
+--       then for each branch: name, queue, limit (ms), resend after (ms), hedge after (ms) or '',
+--       lease of a started part (ms) or 0, '1' if its failure decides or '', message or ''
 --       The script pushes the messages that it is given; the caller publishes the others.
 -- ->    {'planned', now, join_at} | {'follows', leader} | {'known'} | {'closed'}
 local e = redis.call('HMGET', KEYS[1], 'state', 'deadline')
@@ -31,15 +30,14 @@ end
 
 local join_at = math.min(now + ARGV[3], deadline - ARGV[5])
 local fields = { 'state', 'planned', 'plan', ARGV[2], 'join_at', join_at, 'finish_reserve', ARGV[4],
-  'fusion_reserve', ARGV[5], 'callback_queue', ARGV[7], 'callback', ARGV[8] }
+  'fusion_reserve', ARGV[5] }
 local function put(field, value)
   fields[#fields + 1] = field
   fields[#fields + 1] = value
 end
 local count, moment = 0, join_at
-for i = 9, #ARGV, 8 do
+for i = 7, #ARGV, 8 do
   local branch, queue, limit_ms, resend_ms, hedge_ms, lease_ms, decisive, message = unpack(ARGV, i, i + 7)
-  put('queue:' .. branch, queue)
   put('limit:' .. branch, now + limit_ms)
   put('resend:' .. branch, now + resend_ms)
   moment = math.min(moment, now + resend_ms)

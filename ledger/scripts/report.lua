@@ -1,9 +1,10 @@
 -- A branch's last step.  The first answer wins and replaces a failure.
 -- KEYS  entry, moments
--- ARGV  id, branch, status, envelope, attempt, accepted_at of the request that the branch worked for or ''
+-- ARGV  id, branch, status, envelope, attempt, accepted_at of the request that the branch worked for or '',
+--       callback's message, or '' if the caller publishes it
 -- ->    'counted' | 'waits' (for the other attempt) | 'joined' (callback pushed) | 'due' (the caller publishes it)
 --       | 'replaced' | 'duplicate' | 'closed'
-local id, b, status, envelope, attempt = unpack(ARGV)
+local id, b, status, envelope, attempt, _, callback = unpack(ARGV)
 local e = redis.call('HMGET', KEYS[1], 'state', 'limit:' .. b, 'status:' .. b, 'decided', 'accepted_at',
   'hedged:' .. b, 'failed:' .. b, 'decisive:' .. b)
 if e[1] ~= 'planned' or not e[2] then return 'closed' end
@@ -28,9 +29,9 @@ elseif redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 then
   return 'counted'
 end
 local now = now_ms()
-local c = redis.call('HMGET', KEYS[1], 'callback_queue', 'callback', 'deadline', 'finish_reserve')
+local c = redis.call('HMGET', KEYS[1], 'deadline', 'finish_reserve')
 redis.call('HINCRBY', KEYS[1], 'fuse_sent', 1)
-redis.call('ZADD', KEYS[2], math.min(now + FUSE_EVERY_MS, c[3] - c[4]), id)
-if c[2] == '' then return 'due' end
-redis.call('LPUSH', c[1], c[2])
+redis.call('ZADD', KEYS[2], math.min(now + FUSE_EVERY_MS, c[1] - c[2]), id)
+if callback == '' then return 'due' end
+redis.call('LPUSH', QUEUE_FUSION, callback)
 return 'joined'

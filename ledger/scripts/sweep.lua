@@ -2,7 +2,7 @@
 -- KEYS  moments, sweeper     ARGV  sweeper's name, maximum number of requests
 -- ->    {milliseconds until the next moment or -1, {action, id[, branch]}...};  {-2} if another sweeper acts
 -- actions: 'retrieve', 'part', 'hedge' (attempt 2 of a part) and 'fuse': the caller sends the message;
---          'fused': the script pushed it;  'plan' and 'end': the caller plans or ends the request
+--          'plan' and 'end': the caller plans or ends the request
 local now = now_ms()
 local holder = redis.call('GET', KEYS[2])
 -- A lease that lasts longer than SWEEPER_LEASE_MS was taken before the clock was set back.
@@ -14,13 +14,14 @@ redis.call('SET', KEYS[2], ARGV[1], 'PX', SWEEPER_LEASE_MS)
 local actions, last = {}, {}
 local function act(...) actions[#actions + 1] = { ... } end
 
-local function publish_fuse(key, id, e)
+local function call_fusion(key, id)
   redis.call('HINCRBY', key, 'fuse_sent', 1)
-  if e.callback ~= '' then
-    redis.call('LPUSH', e.callback_queue, e.callback)
-    act('fused', id)
-  else
-    act('fuse', id)
+  act('fuse', id)
+end
+
+local function is_empty(plan, branch)
+  for _, one in ipairs(cjson.decode(plan).branches) do
+    if one.name == branch then return redis.call('LLEN', one.queue) == 0 end
   end
 end
 
@@ -51,13 +52,13 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
       if tonumber(e.left) <= 0 or now >= tonumber(e.join_at) then
         if fuse_sent < FUSES then
           -- A callback that was sent may still wait in its queue.
-          if fuse_sent == 0 or redis.call('LLEN', e.callback_queue) == 0 then publish_fuse(key, id, e) end
+          if fuse_sent == 0 or redis.call('LLEN', QUEUE_FUSION) == 0 then call_fusion(key, id) end
           moment = now + FUSE_EVERY_MS
         end
       else
         moment = tonumber(e.join_at)
-        for field, queue in pairs(e) do
-          if string.sub(field, 1, 6) == 'queue:' then
+        for field in pairs(e) do
+          if string.sub(field, 1, 6) == 'limit:' then
             local b = string.sub(field, 7)
             local hedge = tonumber(e['hedge:' .. b])
             if hedge and not e['status:' .. b] and not e['hedged:' .. b] then
@@ -78,7 +79,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
                 at = now + math.max(RESEND_EVERY_MS, started and lease or 0)
                 -- If messages wait in the queue a part that nobody started is among them, and a copy would only add to the load.
                 -- With another broker there is no such list, and RESENDS alone bounds the copies.
-                if started or redis.call('LLEN', queue) == 0 then
+                if started or is_empty(e.plan, b) then
                   redis.call('HINCRBY', key, 'resent:' .. b, 1)
                   act('part', id, b)
                 end
@@ -93,7 +94,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
       if now < tonumber(e.fusing_until) then
         moment = tonumber(e.fusing_until)
       elseif e.fusion_reserve and fuse_sent < FUSES and now + e.fusion_reserve <= end_at then
-        publish_fuse(key, id, e)
+        call_fusion(key, id)
         moment = now + FUSE_EVERY_MS
       else
         act('end', id)

@@ -89,7 +89,11 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
         request_id, envelope = task_id.partition(PART_SEPARATOR)[0], report.envelope
         outcome = _while_redis_returns(
             lambda: self.ledger.report(
-                request_id, envelope.branch, envelope, accepted_at_ms=report.accepted_at_ms
+                request_id,
+                envelope.branch,
+                envelope,
+                accepted_at_ms=report.accepted_at_ms,
+                callback=self.app.fanout.callback(request_id),
             )
         )
         if outcome == "due" and chord:
@@ -97,7 +101,8 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
 
     def report_all(self, reports: Sequence[tuple[str, Envelope, int]]) -> None:
         """Report for each request id, envelope and `accepted_at_ms`."""
-        outcomes = _while_redis_returns(lambda: self.ledger.report_all(reports))
+        called = [(*report, self.app.fanout.callback(report[0])) for report in reports]
+        outcomes = _while_redis_returns(lambda: self.ledger.report_all(called))
         for (request_id, _, _), outcome in zip(reports, outcomes, strict=True):
             if outcome == "due":
                 self.app.fanout.send_fuse(request_id)

@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from assembly.resources import Resources
+from config.declarations import BranchDeclaration
 from fusion.answer import question_status
 from fusion.answered import branch_stage
 from ledger.breakers import Breakers, Look
@@ -60,7 +61,7 @@ def select_branches(resources: Resources, request: Request, plan: Plan) -> Selec
     return Selection(missing, probes)
 
 
-def breakers_of(branch: BranchPlan) -> tuple[str, str]:
+def breakers_of(branch: BranchPlan | BranchDeclaration) -> tuple[str, str]:
     """The breakers that a branch depends on."""
     return branch.name, store_name(branch.store)
 

@@ -3,22 +3,25 @@
     chord([chorale.search.bm25, chorale.search.vector, chorale.search.hyde])(chorale.fuse)
 
 The messages are those of a Celery chord; the ledger joins them (`tasks.celery_surface.result_backend`).  A lean chord
-needs two scripts: one writes the plan and pushes the messages, and the last report pushes the callback.  If the broker
+needs two scripts: one writes the plan and pushes the messages, and the last report pushes the callback, which each
+reporter brings along.  If the broker
 is not the ledger's Redis, or this version of Celery would send other messages, `celery.chord` is used over the same
 result backend: more round trips, the same join.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 
 from celery import Celery, chord
 from celery.canvas import Signature
+from chorale_client.ledger import CallersLedger
+from chorale_client.request import Request
 from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE, TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
 from structlog import get_logger
 
 from config.celery import is_redis
-from ledger.protocol import Callback, Part, PlanOutcome
+from ledger.protocol import Chord, Part, PlanOutcome, Submitted
 from ledger.redis import RedisLedger
 from models.plan import BranchPlan, Plan
 from tasks.celery_surface.rendered_messages import Template, check
@@ -56,25 +59,49 @@ class Fanout:
 
     def publish(self, request_id: str, plan: Plan, *, flight: str | None = None) -> PlanOutcome:
         """Write the plan and publish the chord, once: a second planner gets `known`."""
-        write_plan = partial(
-            self._ledger.plan,
-            request_id,
+        outcome = self._ledger.plan(request_id, self._chord(request_id, plan, flight))
+        self._publish_plain(request_id, plan, outcome)
+        return outcome
+
+    def submit(
+        self,
+        callers: CallersLedger,
+        request: Request,
+        plan: Plan,
+        *,
+        flight: str | None,
+        generation: int,
+        cached: Sequence[str],
+    ) -> Submitted:
+        """Accept the request, and publish its chord if the plan still holds (see `RedisLedger.submit`)."""
+        written = self._chord(request.request_id, plan, flight)
+        found = self._ledger.submit(callers, request, written, generation=generation, cached=cached)
+        self._publish_plain(request.request_id, plan, found.outcome)
+        return found
+
+    def _chord(self, request_id: str, plan: Plan, flight: str | None) -> Chord:
+        return Chord(
             plan.model_dump_json().encode(),
-            finish_reserve_ms=plan.finish_reserve_ms,
-            fusion_reserve_ms=plan.fusion_reserve_ms,
-            flight=flight,
+            [
+                self._part(branch, self._part_message(request_id, branch) if self.is_lean else b"")
+                for branch in plan.branches
+            ],
+            plan.finish_reserve_ms,
+            plan.fusion_reserve_ms,
+            flight,
         )
-        if self.is_lean:
-            parts = [self._part(branch, self._part_message(request_id, branch)) for branch in plan.branches]
-            callback = self._template(TASK_FUSE, QUEUE_FUSION).render(
-                request_id, {"request_id": request_id}, root_id=request_id
-            )
-            return write_plan(parts, Callback(QUEUE_FUSION, callback))
-        outcome = write_plan([self._part(branch) for branch in plan.branches], Callback(QUEUE_FUSION))
-        if outcome == "planned":
+
+    def _publish_plain(self, request_id: str, plan: Plan, outcome: PlanOutcome | None) -> None:
+        if outcome == "planned" and not self.is_lean:
             header = [self._part_signature(request_id, branch) for branch in plan.branches]
             chord(header, app=self._app)(self._fuse_signature(request_id), task_id=request_id)
-        return outcome
+
+    def callback(self, request_id: str) -> bytes:
+        """The message of the fusion, for a report; empty if Celery publishes it."""
+        if not self.is_lean:
+            return b""
+        arguments = {"request_id": request_id}
+        return self._template(TASK_FUSE, QUEUE_FUSION).render(request_id, arguments, root_id=request_id)
 
     def send_part(self, request_id: str, branch: BranchPlan, *, attempt: int = 1) -> None:
         """Send one part again, as a part of its chord."""
@@ -86,7 +113,10 @@ class Fanout:
 
     def send_fuse(self, request_id: str) -> None:
         """Send the callback again."""
-        self._fuse_signature(request_id).apply_async()
+        if self.is_lean:
+            self._ledger.call_fusion(self.callback(request_id))
+        else:
+            self._fuse_signature(request_id).apply_async()
 
     def send_retrieve(self, request_id: str) -> None:
         self._app.send_task(
@@ -97,7 +127,7 @@ class Fanout:
             ignore_result=True,
         )
 
-    def _part(self, branch: BranchPlan, message: bytes = b"") -> Part:
+    def _part(self, branch: BranchPlan, message: bytes) -> Part:
         return Part(
             branch.name,
             branch.queue,

@@ -11,10 +11,12 @@ from typing import Any
 from celery import Celery
 from chorale_client.default_time import in_its_time
 from chorale_client.errors import InvalidRequest, RequestIdConflict
+from chorale_client.keys import CACHE
 from chorale_client.reading import read_request, refusal, stand_in
 from chorale_client.request import Request, refuse_unfinished
 from chorale_client.words import TASK_RETRIEVE, WIRE_VERSION, Reason, Stage
 from pydantic import ValidationError
+from redis.exceptions import ResponseError
 from structlog import get_logger
 
 from assembly.resources import Resources
@@ -22,11 +24,13 @@ from fusion.answer import Pages, build_answer_tail
 from fusion.answered import BranchAnswers
 from fusion.bounded import bounded_tail
 from fusion.fused_hits import FusedQuestion
+from ledger.protocol import Submitted
 from models.envelope import Degradation, StageNote
 from models.errors import ModelMissing
 from models.plan import Plan
-from tasks.request.answer_cache import with_cached
+from tasks.request.answer_cache import cache_keys, reads_cache, with_cached
 from tasks.request.branch_selection import (
+    breakers_of,
     fails_policy,
     reasons_not_asked,
     release_probes,
@@ -52,7 +56,6 @@ def plan_request(
 ) -> None:
     """Plan an accepted request and publish its chord, or end it at once: cached, skipped or failed."""
     begun_s = monotonic()
-    accepted_at = datetime.fromtimestamp(accepted_at_ms / 1000, UTC)
     try:
         models = resources.fingerprints
         generation = resources.generations.in_redis_or_copied(request.namespace)
@@ -61,25 +64,44 @@ def plan_request(
         models, generation = {}, None
         warnings = (*warnings, f"cache: {Reason.MODEL_MISSING}: {error}")
     try:
-        plan = resolve(
-            request, resources.pipeline, accepted_at=accepted_at, generation=generation, models=models
-        )
+        plan = _resolved(resources, request, accepted_at_ms, generation, models, warnings)
     except NotOffered as error:
         end_failed(
             resources, request, Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error)), by="planner"
         )
         return
-    plan = with_reranker_fingerprint(
+    plan, flight = with_cached(resources, request, plan, cache_keys(request, plan))
+    _carry_out(resources, fanout, request, _timed(plan, begun_s), flight)
+
+
+def _resolved(
+    resources: Resources,
+    request: Request,
+    accepted_at_ms: int,
+    generation: int | None,
+    models: Mapping[str, str],
+    warnings: tuple[str, ...],
+) -> Plan:
+    """The plan before the cache is asked; raises NotOffered."""
+    accepted_at = datetime.fromtimestamp(accepted_at_ms / 1000, UTC)
+    plan = resolve(request, resources.pipeline, accepted_at=accepted_at, generation=generation, models=models)
+    return with_reranker_fingerprint(
         resources, plan.model_copy(update={"warnings": (*plan.warnings, *warnings)})
     )
-    plan, flight = with_cached(resources, request, plan)
-    plan = plan.model_copy(
-        update={"stages": (*plan.stages, StageNote(Stage.PLAN, ms=(monotonic() - begun_s) * 1000).to_wire())}
-    )
+
+
+def _timed(plan: Plan, begun_s: float) -> Plan:
+    note = StageNote(Stage.PLAN, ms=(monotonic() - begun_s) * 1000)
+    return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())})
+
+
+def _carry_out(
+    resources: Resources, fanout: Fanout, request: Request, plan: Plan, flight: str | None
+) -> None:
     if plan.asked:
         _fan_out(resources, fanout, request, plan, flight)
-        return
-    _end_unasked(resources, BranchAnswers(request, plan), by="cache" if plan.cached else "planner")
+    else:
+        _end_unasked(resources, BranchAnswers(request, plan), by="cache" if plan.cached else "planner")
 
 
 def _end_unasked(resources: Resources, found: BranchAnswers, *, by: str, is_complete: bool = True) -> None:
@@ -118,10 +140,60 @@ def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: 
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
     request = in_its_time(request, resources.pipeline.timeouts_s)
-    accepted = resources.callers_ledger.accept(request)
-    if accepted.is_new:
+    begun_s = monotonic()
+    plan = _plan_ahead(resources, request, warnings)
+    if plan is None:
+        found = Submitted(resources.callers_ledger.accept(request))
+    else:
+        keys = cache_keys(request, plan)
+        found = _submit_planned(resources, fanout, request, plan, keys, begun_s)
+    accepted = found.accepted
+    if accepted.is_new and plan is not None and found.cached:
+        answers = {key: one for key, one in zip(keys.values(), found.cached, strict=True) if one is not None}
+        plan, flight = with_cached(resources, request, plan, keys, answers)
+        _carry_out(resources, fanout, request, _timed(plan, begun_s), flight)
+    elif accepted.is_new and found.outcome is None:
         plan_request(resources, fanout, request, accepted_at_ms=accepted.accepted_at_ms, warnings=warnings)
     return accepted.request_id
+
+
+def _plan_ahead(resources: Resources, request: Request, warnings: tuple[str, ...]) -> Plan | None:
+    """The plan of a request that is not accepted yet, for the corpus' last known generation.
+
+    None if only a request that was accepted can be planned: a breaker is open, a queue is overloaded, nothing is asked,
+    or generation or model are not known.
+    """
+    names = {name for branch in resources.pipeline.branches for name in breakers_of(branch)}
+    generation = resources.generations.agreed(request.namespace)
+    try:
+        look = resources.breakers.look(names)
+        if generation is None or not look.is_well:
+            return None
+        plan = _resolved(resources, request, look.now_ms, generation, resources.fingerprints, warnings)
+    except (ResponseError, ModelMissing, NotOffered):
+        return None
+    return plan if plan.asked and plan.generation == generation else None
+
+
+def _submit_planned(
+    resources: Resources,
+    fanout: Fanout,
+    request: Request,
+    plan: Plan,
+    keys: Mapping[int, str],
+    begun_s: float,
+) -> Submitted:
+    """Accept the request and publish the chord in one step, if no question is answered in the cache."""
+    assert plan.generation is not None
+    uncached, flight = with_cached(resources, request, plan, keys, {})
+    return fanout.submit(
+        resources.callers_ledger,
+        request,
+        with_second_messages(resources, _timed(uncached, begun_s), hedge=request.hedge),
+        flight=flight,
+        generation=plan.generation,
+        cached=[CACHE + key for key in keys.values()] if reads_cache(request, plan) else [],
+    )
 
 
 def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: int = WIRE_VERSION) -> bool:

@@ -90,7 +90,7 @@ class Sweeper:
             self._end(action.request_id)
         elif action.do == "plan":
             self._to_plan.put(action.request_id)
-        elif action.do != "fused":  # then the script has pushed the callback itself
+        else:
             send_again(self._resources.ledger, self._fanout, action)
 
     def _plan_all(self) -> None:

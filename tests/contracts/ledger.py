@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 from chorale_client import Request, RequestIdConflict, make_request
+from chorale_client.words import QUEUE_FUSION
 
-from ledger.protocol import Action, Callback, Part
+from ledger.protocol import Action, Chord, Part, Submitted
 from models.envelope import Envelope
 from tests.support.ledger.ledger_interfaces import Ledger
-from tests.support.ledger.stepped_ledgers import SteppedLedger
+from tests.support.ledger.ledger_plans import plan_of
+from tests.support.ledger.stepped_ledgers import ANSWER, SteppedLedger
 
+CALLBACK = b"message of fuse"
 TAIL = '"v":1,"status":"complete","questions":[]}'
 OTHER_TAIL = '"v":1,"status":"degraded","questions":[]}'
 
@@ -46,15 +49,7 @@ def plan(
         )
         for name in branches
     ]
-    return ledger.plan(
-        request.request_id,
-        b'{"v":1}',
-        parts,
-        Callback("queue.fusion", b"message of fuse"),
-        finish_reserve_ms=finish_ms,
-        fusion_reserve_ms=fusion_ms,
-        flight=flight,
-    )
+    return ledger.plan(request.request_id, Chord(plan_of(parts), parts, finish_ms, fusion_ms, flight))
 
 
 def ok(branch: str, detail: str = "", *, attempt: int = 1) -> Envelope:
@@ -206,14 +201,73 @@ class PlanningContract(LedgerContract):
         assert ledger.report(request.request_id, "bm25", ok("bm25")) == "closed"
 
 
+class SubmittingContract(LedgerContract):
+    """A plan for generation 7 that was made before its request was accepted."""
+
+    def submit(self, stepped: SteppedLedger, request: Request) -> Submitted:
+        parts = [Part("bm25", "queue.bm25", 1_000, 500, b"message of bm25")]
+        chord = Chord(plan_of(parts), parts, finish_reserve_ms=60, fusion_reserve_ms=160)
+        return stepped.ledger.submit(stepped.callers, request, chord, generation=7, cached=["other", ANSWER])
+
+    def test_a_request_is_accepted_and_planned_at_once(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+        stepped.know(7, None)
+        request = a_request()
+        found = self.submit(stepped, request)
+        assert (found.accepted.is_new, found.outcome, any(found.cached)) == (True, "planned", False)
+        assert stepped.queue("queue.bm25") == [b"message of bm25"]
+        assert ledger.start(request.request_id, "bm25") is not None
+
+    @pytest.mark.parametrize("generation", [None, 6, 8])
+    def test_a_plan_for_another_generation_is_not_written(
+        self, stepped: SteppedLedger, ledger: Ledger, generation: int | None
+    ) -> None:
+        stepped.know(generation, None)
+        request = a_request()
+        found = self.submit(stepped, request)
+        assert (found.accepted.is_new, found.outcome, any(found.cached)) == (True, None, False)
+        assert stepped.queue("queue.bm25") == []
+        assert plan(ledger, request, "bm25") == "planned", "its caller plans it anew"
+
+    def test_cached_answers_are_returned_and_the_plan_is_not_written(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        stepped.know(7, b"an answer")
+        request = a_request()
+        found = self.submit(stepped, request)
+        assert (found.accepted.is_new, found.outcome) == (True, None)
+        assert list(found.cached) == [None, b"an answer"]
+        assert stepped.queue("queue.bm25") == []
+        assert plan(ledger, request, "bm25") == "planned"
+
+    def test_a_known_request_is_not_planned_again(self, stepped: SteppedLedger, ledger: Ledger) -> None:
+        stepped.know(7, None)
+        request = a_request()
+        stepped.callers.accept(request)
+        found = self.submit(stepped, request)
+        assert (found.accepted.is_new, found.accepted.state, found.outcome) == (False, "accepted", None)
+        assert stepped.queue("queue.bm25") == []
+        with pytest.raises(RequestIdConflict):
+            self.submit(stepped, request.model_copy(update={"top_k": 7}))
+
+    def test_a_refused_request_is_not_planned_until_it_is_sent_again(self, stepped: SteppedLedger) -> None:
+        stepped.know(7, None)
+        request = a_request()
+        stepped.overload(1_500)
+        found = self.submit(stepped, request)
+        assert (found.accepted.state, found.outcome) == ("refused", None)
+        assert stepped.queue("queue.bm25") == []
+        stepped.overload(None)
+        assert self.submit(stepped, request).outcome == "planned"
+
+
 class ReportingContract(LedgerContract):
     def test_only_the_last_report_pushes_the_callback(
         self, stepped: SteppedLedger, ledger: Ledger, planned: Request
     ) -> None:
         assert ledger.report(planned.request_id, "bm25", ok("bm25")) == "counted"
-        assert stepped.queue("queue.fusion") == []
-        assert ledger.report(planned.request_id, "vector", ok("vector")) == "joined"
-        assert stepped.queue("queue.fusion") == [b"message of fuse"]
+        assert stepped.queue(QUEUE_FUSION) == []
+        assert ledger.report(planned.request_id, "vector", ok("vector"), callback=CALLBACK) == "joined"
+        assert stepped.queue(QUEUE_FUSION) == [CALLBACK]
 
     def test_the_first_answer_of_a_branch_wins(self, ledger: Ledger, planned: Request) -> None:
         ledger.report(planned.request_id, "bm25", ok("bm25", "first"))
@@ -314,7 +368,7 @@ class EndingContract(LedgerContract):
             b"ended_at": b"%d" % stepped.now_ms(),
             b"by": b"fusion",
             b"request": planned.model_dump_json().encode(),
-            b"plan": b'{"v":1}',
+            b"plan": b'{"v":1,"branches":[{"name":"bm25","queue":"queue.bm25"},{"name":"vector","queue":"queue.vector"}]}',
             b"answer": json.dumps(the_result(stepped, planned)["result"], separators=(",", ":")).encode(),
             b"envelope:bm25": ok("bm25").to_wire(),
         }

@@ -7,9 +7,11 @@ import json
 import pytest
 from chorale_client import Request, RequestIdConflict
 from chorale_client.keys import FLIGHT
+from chorale_client.words import QUEUE_FUSION
 
 from ledger.protocol import Action
 from tests.contracts.ledger import (
+    CALLBACK,
     OTHER_TAIL,
     TAIL,
     LedgerContract,
@@ -112,8 +114,8 @@ class DecidingContract(LedgerContract):
     def test_the_failure_of_a_decisive_branch_pushes_the_callback_at_once(
         self, stepped: SteppedLedger, ledger: Ledger, strict: Request
     ) -> None:
-        assert ledger.report(strict.request_id, "vector", failed("vector")) == "joined"
-        assert stepped.queue("queue.fusion") == [b"message of fuse"]
+        assert ledger.report(strict.request_id, "vector", failed("vector"), callback=CALLBACK) == "joined"
+        assert stepped.queue(QUEUE_FUSION) == [CALLBACK]
         snapshot = ledger.join(strict.request_id)
         assert snapshot is not None
         assert snapshot.decided_by == "vector"
@@ -147,11 +149,11 @@ class DecidingContract(LedgerContract):
         self, stepped: SteppedLedger, ledger: Ledger, strict: Request
     ) -> None:
         ledger.report(strict.request_id, "vector", failed("vector"))
-        stepped.drop("queue.fusion")
-        again = (Action("fused", strict.request_id),)
+        stepped.drop(QUEUE_FUSION)
+        again = (Action("fuse", strict.request_id),)
         # 250 ms after the report, and no part is sent again.
         assert actions_within(stepped, 300) == {250: again}
-        stepped.drop("queue.fusion")
+        stepped.drop(QUEUE_FUSION)
         assert actions_within(stepped, 240) == {0: again}, "500 ms after the report"
 
 
@@ -190,11 +192,13 @@ class HedgingContract(LedgerContract):
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", limit_ms=80, hedge_ms=80)
-        assert actions_within(stepped, 100) == {80: (Action("fused", request.request_id),)}
+        assert actions_within(stepped, 100) == {80: (Action("fuse", request.request_id),)}
 
     def test_the_first_answer_of_either_attempt_wins(self, ledger: Ledger, hedged: Request) -> None:
         assert ledger.start(hedged.request_id, "vector") is not None, "the second attempt begins"
-        assert ledger.report(hedged.request_id, "vector", ok("vector", attempt=2)) == "joined"
+        assert (
+            ledger.report(hedged.request_id, "vector", ok("vector", attempt=2), callback=CALLBACK) == "joined"
+        )
         assert ledger.report(hedged.request_id, "vector", ok("vector")) == "duplicate"
         assert envelope_of(ledger, hedged)["attempt"] == 2
 
@@ -206,13 +210,15 @@ class HedgingContract(LedgerContract):
         assert ledger.report(hedged.request_id, "vector", one) == "waits"
         assert ledger.join(hedged.request_id) is None
         assert ledger.report(hedged.request_id, "vector", one) == "duplicate", "of the same attempt"
-        assert ledger.report(hedged.request_id, "vector", other) == "joined"
+        assert ledger.report(hedged.request_id, "vector", other, callback=CALLBACK) == "joined"
 
     def test_an_answer_wins_over_the_failure_of_the_other_attempt(
         self, ledger: Ledger, hedged: Request
     ) -> None:
         assert ledger.report(hedged.request_id, "vector", failed("vector")) == "waits"
-        assert ledger.report(hedged.request_id, "vector", ok("vector", attempt=2)) == "joined"
+        assert (
+            ledger.report(hedged.request_id, "vector", ok("vector", attempt=2), callback=CALLBACK) == "joined"
+        )
         assert envelope_of(ledger, hedged)["status"] == "ok"
 
     def test_a_failure_is_named_if_the_other_attempt_never_reports(
@@ -231,7 +237,7 @@ class HedgingContract(LedgerContract):
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", "vector", hedge_ms=80)
         ledger.report(request.request_id, "vector", ok("vector"))
-        assert ledger.report(request.request_id, "bm25", failed("bm25")) == "joined"
+        assert ledger.report(request.request_id, "bm25", failed("bm25"), callback=CALLBACK) == "joined"
         assert every(actions_within(stepped, 200)) == []
 
     def test_a_decisive_branch_decides_when_both_attempts_failed(
@@ -243,7 +249,10 @@ class HedgingContract(LedgerContract):
         actions_within(stepped, 100)
         assert ledger.report(request.request_id, "vector", failed("vector")) == "waits"
         assert ledger.start(request.request_id, "bm25") is not None
-        assert ledger.report(request.request_id, "vector", failed("vector", attempt=2)) == "joined"
+        assert (
+            ledger.report(request.request_id, "vector", failed("vector", attempt=2), callback=CALLBACK)
+            == "joined"
+        )
 
 
 class RefusingContract(LedgerContract):

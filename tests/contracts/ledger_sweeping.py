@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from chorale_client import Request
 from chorale_client.keys import FLIGHT
+from chorale_client.words import QUEUE_FUSION
 
 from ledger.protocol import Action
 from tests.contracts.ledger import (
+    CALLBACK,
     OTHER_TAIL,
     TAIL,
     LedgerContract,
@@ -55,8 +57,9 @@ class SweepingContract(LedgerContract):
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25", "vector", limit_ms=50)
-        assert actions_within(stepped, 200) == {50: (Action("fused", request.request_id),)}
-        assert stepped.queue("queue.fusion") == [b"message of fuse"]
+        assert actions_within(stepped, 200) == {50: (Action("fuse", request.request_id),)}
+        ledger.call_fusion(CALLBACK)
+        assert stepped.queue(QUEUE_FUSION) == [CALLBACK]
 
     def test_a_callback_that_still_waits_in_its_queue_is_not_sent_again(
         self, stepped: SteppedLedger, ledger: Ledger
@@ -65,11 +68,11 @@ class SweepingContract(LedgerContract):
         request = a_request()
         stepped.callers.accept(request)
         plan(ledger, request, "bm25")
-        ledger.report(request.request_id, "bm25", ok("bm25"))
+        ledger.report(request.request_id, "bm25", ok("bm25"), callback=CALLBACK)
         assert actions_within(stepped, 2_000) == {}
-        assert stepped.take("queue.fusion") == b"message of fuse"
+        assert stepped.take(QUEUE_FUSION) == CALLBACK
         # The sweeper checks every 250 ms, and one of these moments is now.
-        assert actions_within(stepped, 240) == {0: (Action("fused", request.request_id),)}
+        assert actions_within(stepped, 240) == {0: (Action("fuse", request.request_id),)}
 
     def test_a_dead_fusion_is_called_again_and_then_the_sweeper_ends_the_request(
         self, stepped: SteppedLedger, ledger: Ledger
@@ -79,7 +82,7 @@ class SweepingContract(LedgerContract):
         plan(ledger, request, "bm25", finish_ms=60, fusion_ms=160)
         ledger.report(request.request_id, "bm25", ok("bm25"))
         assert ledger.join(request.request_id) is not None
-        again, end = Action("fused", request.request_id), Action("end", request.request_id)
+        again, end = Action("fuse", request.request_id), Action("end", request.request_id)
         # The fusion's own 160 ms, 250 ms for the second, 250 ms for the third; 660 + 160 is before 940.
         assert actions_within(stepped, 940) == {
             160: (again,),
@@ -109,7 +112,7 @@ class SweepingContract(LedgerContract):
     ) -> None:
         ledger.join(planned.request_id, force=True)
         ledger.hasten(planned.request_id)
-        assert ledger.sweep("sweeper").actions == (Action("fused", planned.request_id),)
+        assert ledger.sweep("sweeper").actions == (Action("fuse", planned.request_id),)
         ledger.finish(planned.request_id, by="fusion", tail=TAIL, is_complete=True)
         ledger.hasten(planned.request_id)
         assert stepped.moments() == {}
@@ -226,7 +229,7 @@ class FollowingContract(LedgerContract):
         for request in (leader, follower):
             plan(ledger, request, "bm25", flight=FLIGHT + "x")
         stepped.step(840)
-        assert ledger.sweep("sweeper").actions == (Action("fused", leader.request_id),)
+        assert ledger.sweep("sweeper").actions == (Action("fuse", leader.request_id),)
         assert set(stepped.moments().values()) == {stepped.now_ms() + 100}
         stepped.step(100)
         assert ledger.sweep("sweeper").actions == (

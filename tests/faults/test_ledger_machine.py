@@ -112,6 +112,7 @@ class LedgerMachine(RuleBasedStateMachine):
         letter=st.sampled_from("abc"),
         timeout_s=st.sampled_from(TIMEOUTS_S),
         is_planned=st.sampled_from((True, True, False)),
+        at_once=st.sampled_from((None, None, (7, None), (7, None), (7, b"an answer"), (8, None))),
         plan=PLANS,
         answered=st.integers(0, 3),
         status=statuses,
@@ -122,14 +123,27 @@ class LedgerMachine(RuleBasedStateMachine):
         letter: str,
         timeout_s: float,
         is_planned: bool,
+        at_once: tuple[int, bytes | None] | None,
         plan: Planned,
         answered: int,
         status: str,
         is_overloaded: bool,
     ) -> None:
+        """`at_once`: generation and cached answer of a request that is accepted and planned in one step."""
         request_id = self.pair.new_id(letter)
         self.timeouts_s[request_id] = timeout_s
-        self.pair.accept(request_id, timeout_s, is_overloaded=is_overloaded)
+        if at_once is None:
+            self.pair.accept(request_id, timeout_s, is_overloaded=is_overloaded)
+        else:
+            generation, cached = at_once
+            self.pair.submit(
+                request_id,
+                timeout_s,
+                plan,
+                is_overloaded=is_overloaded,
+                generation=generation,
+                cached=cached,
+            )
         if is_planned:
             self.pair.plan(request_id, plan)
             for name in sorted(plan.branches)[:answered]:
@@ -198,6 +212,12 @@ class LedgerMachine(RuleBasedStateMachine):
             timeout_s = self.timeouts_s.get(request_id, timeout_s)
         self.timeouts_s.setdefault(request_id, timeout_s)
         self.pair.accept(request_id, timeout_s, top_k=top_k, is_overloaded=is_overloaded)
+
+    @rule(nth=NTH, timeout_s=st.sampled_from(TIMEOUTS_S), plan=PLANS)
+    def submit_again(self, nth: int, timeout_s: float, plan: Planned) -> None:
+        request_id = self.pair.pick(nth)
+        timeout_s = self.timeouts_s.setdefault(request_id, timeout_s)
+        self.pair.submit(request_id, timeout_s, plan, is_overloaded=False, generation=7, cached=None)
 
     @rule(nth=NTH, state=st.sampled_from(("accepted", None)), plan=PLANS)
     def plan_again(self, nth: int, state: str | None, plan: Planned) -> None:

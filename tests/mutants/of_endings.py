@@ -16,8 +16,8 @@ PROMISES = (
     Mutant(
         "A callback that still waits in its queue is not sent again, so a backlog of fusions uses up no attempt",
         "ledger/scripts/sweep.lua",
-        "if fuse_sent == 0 or redis.call('LLEN', e.callback_queue) == 0 then publish_fuse(key, id, e) end",
-        "publish_fuse(key, id, e)",
+        "if fuse_sent == 0 or redis.call('LLEN', QUEUE_FUSION) == 0 then call_fusion(key, id) end",
+        "call_fusion(key, id)",
         "tests/integration/ledger/test_scripts.py::TestSweeping::test_a_callback_that_still_waits_in_its_queue_is_not_sent_again",
     ),
     Mutant(

@@ -134,7 +134,7 @@ PROMISES = (
     Mutant(
         "For healthy requests the chord itself calls its callback; the sweeper never does",
         "ledger/scripts/report.lua",
-        "redis.call('LPUSH', c[1], c[2])",
+        "redis.call('LPUSH', QUEUE_FUSION, callback)",
         "",
         "tests/integration/tasks/test_whole_pipeline.py::test_for_a_hundred_healthy_requests_the_chord_itself_called_the_callback",
     ),

@@ -21,7 +21,7 @@ from audit.database import open_database
 from audit.drainer import Drainer
 from audit.queries import show
 from audit.schema import upgrade
-from ledger.protocol import Callback, Part
+from ledger.protocol import Chord, Part
 from models.envelope import Envelope
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -96,18 +96,23 @@ def test_a_stored_call_with_the_whole_request_is_served(pipeline: RunningPipelin
 
 
 def planned(pipeline: RunningPipeline, v: int, plan_of: int) -> str:
-    """Enters a request with a stored plan in the ledger; its part and its callback are the stored messages."""
+    """Enters a request with a stored plan in the ledger; its part and its callback are the stored messages.
+
+    A second part, which the test reports, brings the stored callback: a worker would bring its own.
+    """
     request_id = f"stored-v{v}-parts"
     accepted(pipeline, v if v < 99 else 1, request_id)
-    outcome = pipeline.resources.ledger.plan(
-        request_id,
-        stored(plan_of, "plan"),
-        [Part("bm25", "chorale.bm25", 20_000, 20_000, message=stored(v, "search"))],
-        Callback("chorale.fusion", stored(v, "fuse")),
-        finish_reserve_ms=60,
-        fusion_reserve_ms=160,
+    ledger = pipeline.resources.ledger
+    parts = [
+        Part("bm25", "chorale.bm25", 20_000, 20_000, message=stored(v, "search")),
+        Part("of_the_test", "chorale.of_the_test", 20_000, 20_000),
+    ]
+    assert ledger.plan(request_id, Chord(stored(plan_of, "plan"), parts, 60, 160)) == "planned"
+    until(lambda: pipeline.redis.hget(entry_key(request_id), "status:bm25"), 10)
+    reported = ledger.report(
+        request_id, "of_the_test", Envelope("of_the_test", "empty"), callback=stored(v, "fuse")
     )
-    assert outcome == "planned"
+    assert reported == "joined"
     return request_id
 
 
@@ -151,10 +156,7 @@ def test_an_unreadable_plan_or_request_ends_with_an_answer_that_says_so(
 ) -> None:
     for request_id, request_of, plan_of in (("odd-plan", 1, 99), ("odd-request", 99, 1)):
         accepted(pipeline, request_of, request_id)
-        pipeline.resources.ledger.plan(
-            request_id, stored(plan_of, "plan"), [], Callback("chorale.fusion"),
-            finish_reserve_ms=60, fusion_reserve_ms=160,
-        )  # fmt: skip
+        pipeline.resources.ledger.plan(request_id, Chord(stored(plan_of, "plan"), [], 60, 160))
         pipeline.app.fanout.send_fuse(request_id)
         answer = answered(pipeline, request_id)
         assert (answer.status, [one.reason for one in answer.degraded]) == ("failed", ["not_configured"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.resources import files
@@ -11,9 +13,11 @@ from typing import Any
 
 from redis import Redis
 from redis.commands.core import Script
+from redis.exceptions import ConnectionError, NoScriptError, ResponseError, TimeoutError
 
 from chorale_client import keys
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
+from chorale_client.words import QUEUE_FUSION
 
 _HERE = files(__name__)
 
@@ -22,6 +26,7 @@ def prelude(constants: ProtocolConstants = PROTOCOL) -> str:
     """The text in front of every script: the names of `keys`, the constants, and the functions of `prelude.lua`."""
     names = {name: f"'{value}'" for name, value in vars(keys).items() if name.isupper()}
     names |= {name.upper(): str(value) for name, value in asdict(constants).items()}
+    names["QUEUE_FUSION"] = f"'{QUEUE_FUSION}'"
     functions = _HERE.joinpath("prelude.lua").read_text(encoding="utf-8")
     return f"local {', '.join(names)} =\n  {', '.join(names.values())}\n{functions}"
 
@@ -30,11 +35,21 @@ PRELUDE = prelude()
 _CALLS = re.compile(r"^-- calls  (.+)$", re.MULTILINE)
 
 
+def _own_connection(client: Redis) -> Any:
+    """A connection of this thread: redis-py's pool, retries and counters cost as much time as the call of a script."""
+    own = vars(client).setdefault("connections_of_threads", threading.local())
+    if getattr(own, "pid", None) != os.getpid():
+        pool = client.connection_pool
+        own.connection, own.pid = pool.connection_class(**pool.connection_kwargs), os.getpid()
+    own.connection.connect()
+    return own.connection
+
+
 class Scripts:
     """Runs the `*.lua` files of a folder by name; the caller's own folder by default.
 
-    A script whose comment says `-- calls  start, join` can call these scripts of its folder as functions of KEYS and ARGV.
-    Each text is sent to the server once.  Tests give another `prelude` to bring another clock or other constants.
+    A script whose comment says `-- calls  start, join` can call these scripts, of its folder or of this one, as functions
+    of KEYS and ARGV.  Each text is sent to the server once.  Tests give another `prelude` to bring another clock or other constants.
     """
 
     def __init__(self, client: Redis, folder: Traversable = _HERE, *, prelude: str = PRELUDE) -> None:
@@ -51,10 +66,24 @@ class Scripts:
         if script is None:
             text = f"{self._prelude}\n{self._with_called(name)}"
             script = self._registered[name] = self._client.register_script(text)
-        return script(keys=list(keys), args=list(args), client=client)
+        if client is not None:
+            return script(keys=list(keys), args=list(args), client=client)
+        own = _own_connection(self._client)
+        try:
+            own.send_command("EVALSHA", script.sha, len(keys), *keys, *args)
+            return own.read_response()
+        except (NoScriptError, ConnectionError, TimeoutError):
+            own.disconnect()
+            return script(keys=list(keys), args=list(args))
+        except ResponseError:
+            raise
+        except BaseException:
+            own.disconnect()  # the answer may still come, and would be read as the next one's
+            raise
 
     def _with_called(self, name: str) -> str:
-        text = self._folder.joinpath(f"{name}.lua").read_text(encoding="utf-8")
+        file = self._folder.joinpath(f"{name}.lua")
+        text = (file if file.is_file() else _HERE.joinpath(f"{name}.lua")).read_text(encoding="utf-8")
         called = _CALLS.search(text)
         functions = [
             f"local function {one}(KEYS, ARGV)\n{self._with_called(one)}end\n"

@@ -29,6 +29,7 @@ from tests.contracts.ledger import (
     JoiningContract,
     PlanningContract,
     ReportingContract,
+    SubmittingContract,
     a_request,
     ok,
     plan,
@@ -79,6 +80,9 @@ class TestAccepting(AcceptingContract): ...
 
 
 class TestPlanning(PlanningContract): ...
+
+
+class TestSubmitting(SubmittingContract): ...
 
 
 class TestReporting(ReportingContract): ...

@@ -89,8 +89,9 @@ class TestLists:
         from models.envelope import Envelope
 
         request_id = planned(resources)
+        callback = make_app(resources).fanout.callback(request_id)
         for branch in ("bm25", "vector", "hyde"):
-            resources.ledger.report(request_id, branch, Envelope(branch, "empty"))
+            resources.ledger.report(request_id, branch, Envelope(branch, "empty"), callback=callback)
         time.sleep(0.2)
         state = queue_states(redis_client, [FUSION])[FUSION]
         assert state.length == 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chorale_client.protocol_constants import ProtocolConstants
+from chorale_client.words import QUEUE_FUSION
 
 from ledger.protocol import Action
 from tests.support.ledger.request_in_flight import RequestInFlight
@@ -50,8 +51,7 @@ def due(
         return _due_while_fusing(request_id, one, now_ms, constants)
     if one.left > 0 and now_ms < one.join_at_ms:
         return _due_while_searching(request_id, one, now_ms, constants, is_empty)
-    assert one.callback is not None, "what is planned has a callback"
-    if one.fuses_sent and one.fuses_sent < constants.fuses and not is_empty(one.callback.queue):
+    if one.fuses_sent and one.fuses_sent < constants.fuses and not is_empty(QUEUE_FUSION):
         # A callback that was sent may still wait in its queue.
         return Due((), min(now_ms + constants.fuse_every_ms, one.end_at_ms))
     if one.fuses_sent < constants.fuses:
@@ -100,7 +100,5 @@ def _due_while_fusing(
 
 
 def _fuse(request_id: str, one: RequestInFlight, now_ms: int, constants: ProtocolConstants) -> Due:
-    assert one.callback is not None, "what is planned has a callback"
     one.fuses_sent += 1
-    action = Action("fused" if one.callback.message else "fuse", request_id)
-    return Due((action,), min(now_ms + constants.fuse_every_ms, one.end_at_ms))
+    return Due((Action("fuse", request_id),), min(now_ms + constants.fuse_every_ms, one.end_at_ms))

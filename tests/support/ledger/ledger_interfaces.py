@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from chorale_client.ledger import Accepted
 from chorale_client.request import Request
 
-from ledger.protocol import Callback, Entry, Part, PlanOutcome, ReportOutcome, Snapshot, Started, Sweep
+from ledger.protocol import Chord, Entry, PlanOutcome, ReportOutcome, Snapshot, Started, Submitted, Sweep
 from models.envelope import Envelope
 
 
@@ -17,23 +17,25 @@ class Ledger(Protocol):
 
     def load(self, request_id: str) -> Entry | None: ...
 
-    def plan(
-        self,
-        request_id: str,
-        plan: bytes,
-        parts: Sequence[Part],
-        callback: Callback,
-        *,
-        finish_reserve_ms: int,
-        fusion_reserve_ms: int,
-        flight: str | None = None,
-    ) -> PlanOutcome: ...
+    def plan(self, request_id: str, chord: Chord) -> PlanOutcome: ...
+
+    def submit(
+        self, callers: Any, request: Request, chord: Chord, *, generation: int, cached: Sequence[str]
+    ) -> Submitted: ...
 
     def start(self, request_id: str, branch: str) -> Started | None: ...
 
     def report(
-        self, request_id: str, branch: str, envelope: Envelope, *, accepted_at_ms: int | None = None
+        self,
+        request_id: str,
+        branch: str,
+        envelope: Envelope,
+        *,
+        accepted_at_ms: int | None = None,
+        callback: bytes = b"",
     ) -> ReportOutcome: ...
+
+    def call_fusion(self, callback: bytes) -> None: ...
 
     def join(self, request_id: str, *, force: bool = False) -> Snapshot | None: ...
 

@@ -10,11 +10,11 @@ from chorale_client.ledger import Accepted
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from redis import Redis
 
-from ledger.protocol import Action, Callback, Part
+from ledger.protocol import Action, Chord, Part, Submitted
 from models.envelope import Envelope
-from tests.support.ledger.ledger_plans import Planned, a_request, reserves_ms, tail
+from tests.support.ledger.ledger_plans import Planned, a_request, plan_of, reserves_ms, tail
 from tests.support.ledger.ledger_promises import Promises
-from tests.support.ledger.stepped_ledgers import SteppedLedger, SteppedMemory, SteppedRedis, View
+from tests.support.ledger.stepped_ledgers import ANSWER, SteppedLedger, SteppedMemory, SteppedRedis, View
 
 Outcome = TypeVar("Outcome")
 
@@ -32,6 +32,8 @@ class LedgerPair:
         self.constants = constants
         self.real, self.model = SteppedRedis(client, scripts or constants), SteppedMemory(constants)
         self.promises = Promises(constants)
+        self.lean: dict[str, bool] = {}
+        """By id, whether its reports bring the callback."""
 
     def both(self, call: Callable[[SteppedLedger], Outcome]) -> Outcome:
         """Calls both and returns their answer, which must be the same."""
@@ -69,14 +71,58 @@ class LedgerPair:
 
         self.both(lambda stepped: stepped.overload(1_500 if is_overloaded else None))
         accepted = self.both(call)
-        if accepted is not None and accepted.is_new:
-            self.promises.expect(request_id, accepted)
-        elif accepted is not None and accepted.state == "refused":
-            self.promises.ends_due[request_id] += 1
+        if accepted is not None:
+            self._expect(accepted)
+
+    def _expect(self, accepted: Accepted) -> None:
+        if accepted.is_new:
+            self.promises.expect(accepted.request_id, accepted)
+        elif accepted.state == "refused":
+            self.promises.ends_due[accepted.request_id] += 1
 
     def plan(self, request_id: str, plan: Planned) -> str:
         entry = self.model.ledger.load(request_id)
-        finish_ms, fusion_ms = reserves_ms(entry.deadline_ms - entry.accepted_at_ms if entry else 1_000)
+        timeout_ms = entry.deadline_ms - entry.accepted_at_ms if entry else 1_000
+        chord = self._chord(request_id, plan, timeout_ms)
+        outcome = self.both(lambda stepped: stepped.ledger.plan(request_id, chord))
+        self.promises.followed[request_id] += outcome == "follows"
+        return outcome
+
+    def submit(
+        self,
+        request_id: str,
+        timeout_s: float,
+        plan: Planned,
+        *,
+        is_overloaded: bool,
+        generation: int | None,
+        cached: bytes | None,
+    ) -> str | None:
+        """The corpus has this generation, and the cache this answer; the plan is for generation 7."""
+        request, chord = (
+            a_request(request_id, timeout_s),
+            self._chord(request_id, plan, round(1000 * timeout_s)),
+        )
+
+        def call(stepped: SteppedLedger) -> Submitted | None:
+            try:
+                return stepped.ledger.submit(stepped.callers, request, chord, generation=7, cached=[ANSWER])
+            except RequestIdConflict:
+                return None
+
+        self.both(lambda stepped: stepped.overload(1_500 if is_overloaded else None))
+        self.both(lambda stepped: stepped.know(generation, cached))
+        submitted = self.both(call)
+        self.both(lambda stepped: stepped.know(None, None))
+        if submitted is None:
+            return None
+        self._expect(submitted.accepted)
+        self.promises.followed[request_id] += submitted.outcome == "follows"
+        return submitted.outcome
+
+    def _chord(self, request_id: str, plan: Planned, timeout_ms: int) -> Chord:
+        finish_ms, fusion_ms = reserves_ms(timeout_ms)
+        self.lean[request_id] = plan.is_lean
 
         def message(text: str) -> bytes:
             return text.encode() if plan.is_lean else b""
@@ -94,20 +140,7 @@ class LedgerPair:
             )
             for name in sorted(plan.branches)
         ]
-        callback = Callback("queue.fusion", message(f"fuse {request_id}"))
-        outcome = self.both(
-            lambda stepped: stepped.ledger.plan(
-                request_id,
-                b'{"v":1}',
-                parts,
-                callback,
-                finish_reserve_ms=finish_ms,
-                fusion_reserve_ms=fusion_ms,
-                flight=plan.flight,
-            )
-        )
-        self.promises.followed[request_id] += outcome == "follows"
-        return outcome
+        return Chord(plan_of(parts), parts, finish_ms, fusion_ms, plan.flight)
 
     def start(self, request_id: str, branch: str) -> bool:
         return self.both(lambda stepped: stepped.ledger.start(request_id, branch)) is not None
@@ -124,12 +157,21 @@ class LedgerPair:
     ) -> None:
         envelope = Envelope(branch, status, detail=detail, attempt=attempt)
         outcome = self.both(
-            lambda stepped: stepped.ledger.report(request_id, branch, envelope, accepted_at_ms=accepted_at_ms)
+            lambda stepped: stepped.ledger.report(
+                request_id,
+                branch,
+                envelope,
+                accepted_at_ms=accepted_at_ms,
+                callback=f"fuse {request_id}".encode() if self.lean.get(request_id) else b"",
+            )
         )
         if outcome == "due":
-            self.both(lambda stepped: stepped.push("queue.fusion", f"fuse {request_id}".encode()))
+            self._call_fusion(request_id)
         if outcome in ("counted", "waits", "joined", "due", "replaced"):
             self.promises.reported[request_id][branch] = envelope.to_wire()
+
+    def _call_fusion(self, request_id: str) -> None:
+        self.both(lambda stepped: stepped.ledger.call_fusion(f"fuse {request_id}".encode()))
 
     def join(self, request_id: str, *, force: bool) -> bool:
         snapshot = self.both(lambda stepped: stepped.ledger.join(request_id, force=force))
@@ -166,11 +208,12 @@ class LedgerPair:
             "retrieve": ("queue.retrieve", f"retrieve {action.request_id}"),
             "part": (f"queue.{action.branch}", f"part {action.request_id} {action.branch} 1"),
             "hedge": (f"queue.{action.branch}", f"part {action.request_id} {action.branch} 2"),
-            "fuse": ("queue.fusion", f"fuse {action.request_id}"),
         }
         if action.do in messages:
             queue, message = messages[action.do]
             self.both(lambda stepped: stepped.push(queue, message.encode()))
+        elif action.do == "fuse":
+            self._call_fusion(action.request_id)
         elif action.do == "plan":
             self.plan(action.request_id, Planned({"bm25", "vector"}, 300, 50, None, False))
         elif action.do == "end" and self.join(action.request_id, force=True):

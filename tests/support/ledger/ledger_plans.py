@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chorale_client import Request, make_request
 from chorale_client.keys import FLIGHT
+from chorale_client.words import QUEUE_FUSION
 from hypothesis import strategies as st
+from pydantic_core import to_json
+
+from ledger.protocol import Part
 
 BRANCHES = ("bm25", "hyde", "vector")
-QUEUES = (*(f"queue.{branch}" for branch in BRANCHES), "queue.fusion", "queue.retrieve")
+QUEUES = (*(f"queue.{branch}" for branch in BRANCHES), QUEUE_FUSION, "queue.retrieve")
 TIMEOUTS_S = (0.05, 0.203, 0.5, 1.0, 3.0)
 
 branches = st.sampled_from(BRANCHES)
@@ -46,6 +51,11 @@ PLANS = st.builds(
 
 def a_request(request_id: str, timeout_s: float, top_k: int = 5) -> Request:
     return make_request("bread", request_id=request_id, timeout_s=timeout_s, top_k=top_k)
+
+
+def plan_of(parts: Iterable[Part]) -> bytes:
+    """Returns what the scripts read of a plan."""
+    return to_json({"v": 1, "branches": [{"name": part.branch, "queue": part.queue} for part in parts]})
 
 
 def reserves_ms(timeout_ms: int) -> tuple[int, int]:

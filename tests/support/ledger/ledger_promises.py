@@ -70,7 +70,7 @@ class Promises:
 
     def count(self, action: Action) -> None:
         """Counts a due action, and checks that no message is sent too often."""
-        do = action.do.removesuffix("d") if action.do == "fused" else action.do
+        do = action.do
         self.sent[action.request_id, do, action.branch] += 1
         if do in self.most_sent:
             # A follower that is planned anew counts from the start.

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from chorale_client.errors import RequestIdConflict
 from chorale_client.ledger import KEPT_AFTER_DEADLINE_S, SHORTEST_S, Accepted, fingerprint, head, is_refused
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from chorale_client.request import Request
 from chorale_client.unanswered import cancelled_tail, not_ended_tail, refused_tail, unaudited_tail
-from chorale_client.words import EnvelopeStatus, Status
+from chorale_client.words import QUEUE_FUSION, EnvelopeStatus, Status
 
 from ledger.protocol import (
     Action,
-    Callback,
+    Chord,
     End,
     Entry,
-    Part,
     PlanOutcome,
     ReportOutcome,
     Snapshot,
     Started,
+    Submitted,
     Sweep,
 )
 from models.envelope import Envelope
@@ -69,6 +70,10 @@ class MemoryLedger:
         self._moments: dict[str, int] = {}
         self.queues: defaultdict[str, deque[bytes]] = defaultdict(deque)
         self.outbox = MemoryOutbox(constants.default_outbox_limit)
+        self.generation: int | None = None
+        """The corpus generation."""
+        self.cached: dict[str, bytes] = {}
+        """Cached answers by key."""
         self.retry_after_ms: int | None = None
         """Unless this is None, new requests are refused."""
 
@@ -161,35 +166,47 @@ class MemoryLedger:
     def plan(
         self,
         request_id: str,
-        plan: bytes,
-        parts: Sequence[Part],
-        callback: Callback,
-        *,
-        finish_reserve_ms: int,
-        fusion_reserve_ms: int,
-        flight: str | None = None,
+        chord: Chord,
     ) -> PlanOutcome:
         now, one = self._now(), self._requests.get(request_id)
         if one is None:
             return "closed"
         if one.state != "accepted":
             return "known"
-        one.finish_reserve_ms = finish_reserve_ms
+        one.finish_reserve_ms, flight = chord.finish_reserve_ms, chord.flight
         if flight and self._follows(request_id, one, flight):
             return "follows"
         if flight:
             self._flights.put(flight, request_id, until_ms=max(now + 1, one.deadline_ms))
             one.flight = flight
-        one.state, one.plan, one.callback = "planned", plan, callback
-        one.fusion_reserve_ms = fusion_reserve_ms
-        latest_ms = max((part.limit_ms for part in parts), default=0)
-        one.join_at_ms = min(now + latest_ms, one.deadline_ms - fusion_reserve_ms)
-        for part in parts:
+        one.state, one.plan = "planned", chord.plan
+        one.fusion_reserve_ms = chord.fusion_reserve_ms
+        latest_ms = max((part.limit_ms for part in chord.parts), default=0)
+        one.join_at_ms = min(now + latest_ms, one.deadline_ms - chord.fusion_reserve_ms)
+        for part in chord.parts:
             one.parts[part.branch] = PartInFlight.of(part, now)
             self._push(part.queue, part.message)
         moments = [part.first_moment_ms for part in one.parts.values()]
         self._moments[request_id] = min([one.join_at_ms, *moments])
         return "planned"
+
+    def submit(
+        self,
+        callers: Any,
+        request: Request,
+        chord: Chord,
+        *,
+        generation: int,
+        cached: Sequence[str],
+    ) -> Submitted:
+        """Accepts the request, and plans it if the plan holds.  `callers` is this ledger."""
+        accepted = self.accept(request)
+        if not accepted.is_new or self.generation != generation:
+            return Submitted(accepted)
+        found = [self.cached.get(key) for key in cached]
+        if any(one is not None for one in found):
+            return Submitted(accepted, cached=tuple(found))
+        return Submitted(accepted, self.plan(request.request_id, chord))
 
     def _follows(self, request_id: str, one: RequestInFlight, flight: str) -> bool:
         """Follows the flight's leader, if there is one that ends no later than this request."""
@@ -218,11 +235,17 @@ class MemoryLedger:
         return Started(left_ms, one.request, one.plan, now - one.accepted_at_ms, one.accepted_at_ms)
 
     def report(
-        self, request_id: str, branch: str, envelope: Envelope, *, accepted_at_ms: int | None = None
+        self,
+        request_id: str,
+        branch: str,
+        envelope: Envelope,
+        *,
+        accepted_at_ms: int | None = None,
+        callback: bytes = b"",
     ) -> ReportOutcome:
         now, one = self._now(), self._requests.get(request_id)
         part = None if one is None else one.open_part(branch)
-        if one is None or one.callback is None or part is None:
+        if one is None or part is None:
             return "closed"
         if accepted_at_ms not in (None, one.accepted_at_ms):
             return "closed"
@@ -235,8 +258,11 @@ class MemoryLedger:
             return "counted"
         one.fuses_sent += 1
         self._moments[request_id] = min(now + self._constants.fuse_every_ms, one.end_at_ms)
-        self._push(one.callback.queue, one.callback.message)
-        return "joined" if one.callback.message else "due"
+        self._push(QUEUE_FUSION, callback)
+        return "joined" if callback else "due"
+
+    def call_fusion(self, callback: bytes) -> None:
+        self._push(QUEUE_FUSION, callback)
 
     def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:
         now, one = self._now(), self._requests.get(request_id)
@@ -340,8 +366,5 @@ class MemoryLedger:
             is_led=one.leader is not None and one.leader in self._requests,
             is_empty=lambda queue: not self.queues.get(queue),
         )
-        for action in found.actions:
-            if action.do == "fused" and one.callback is not None:
-                self._push(one.callback.queue, one.callback.message)
         self._moments[request_id] = max(found.moment_ms, now + 1)
         return found.actions

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from chorale_client.protocol_constants import ProtocolConstants
 from chorale_client.words import EnvelopeStatus
 
-from ledger.protocol import Callback, Entry, Part, ReportOutcome
+from ledger.protocol import Entry, Part, ReportOutcome
 from models.envelope import Envelope
 
 
@@ -88,7 +88,6 @@ class RequestInFlight:
     parts: dict[str, PartInFlight] = field(default_factory=dict)
     decided_by: str | None = None
     """The branch whose failure decided the request."""
-    callback: Callback | None = None
     join_at_ms: int = 0
     fusing_until_ms: int = 0
     finish_reserve_ms: int | None = None

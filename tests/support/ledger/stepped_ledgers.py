@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
-from chorale_client.keys import ENTRY, FLIGHT, MOMENTS, OUTBOX, OVERLOAD, RESULT, entry_key
+from chorale_client.keys import CACHE, ENTRY, FLIGHT, GENERATION, MOMENTS, OUTBOX, OVERLOAD, RESULT, entry_key
 from chorale_client.ledger import CallersLedger
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from chorale_client.scripts import prelude
+from chorale_client.words import QUEUE_FUSION
 from redis import Redis
 
 from ledger.outbox import publish_outbox_limit, read_outbox_bound
@@ -24,6 +25,7 @@ from tests.support.ledger.memory_ledger import MemoryLedger
 BEGIN_MS = 1_790_000_000_000
 
 NOW, EXPIRIES = "stepped:now", "stepped:expiries"
+ANSWER = CACHE + "an answer"
 
 STEPPED_CLOCK = (
     f"local NOW, EXPIRIES = '{NOW}', '{EXPIRIES}'\n"
@@ -100,6 +102,10 @@ class SteppedLedger(Protocol):
         """Refuses new requests from now on; None ends the refusing."""
         ...
 
+    def know(self, generation: int | None, cached: bytes | None) -> None:
+        """Sets the generation of the corpus `default`, and the cached answer ANSWER; None: there is none."""
+        ...
+
     def bound_outbox(self, entries: int) -> None:
         """Sets the limit of the outbox."""
         ...
@@ -151,6 +157,10 @@ class SteppedMemory:
 
     def overload(self, retry_after_ms: int | None) -> None:
         self.ledger.retry_after_ms = retry_after_ms
+
+    def know(self, generation: int | None, cached: bytes | None) -> None:
+        self.ledger.generation = generation
+        self.ledger.cached = {} if cached is None else {ANSWER: cached}
 
     def bound_outbox(self, entries: int) -> None:
         self.ledger.outbox.limit = entries
@@ -225,6 +235,13 @@ class SteppedRedis:
         else:
             self.client.hset(OVERLOAD, "retry_after_ms", retry_after_ms)
 
+    def know(self, generation: int | None, cached: bytes | None) -> None:
+        for key, value in ((GENERATION + "default", generation), (ANSWER, cached)):
+            if value is None:
+                self.client.delete(key)
+            else:
+                self.client.set(key, value)
+
     def bound_outbox(self, entries: int) -> None:
         publish_outbox_limit(self.client, entries)
 
@@ -253,7 +270,7 @@ class SteppedRedis:
         keys = {key.decode() for key in cast("list[bytes]", self.client.keys("*"))} - {NOW, EXPIRIES}
         hashes, results, flights, queues = (
             sorted(key for key in keys if key.startswith(prefix))
-            for prefix in (ENTRY, RESULT, FLIGHT, "queue.")
+            for prefix in (ENTRY, RESULT, FLIGHT, ("queue.", QUEUE_FUSION))
         )
         pipe = self.client.pipeline(transaction=False)
         for key in hashes:

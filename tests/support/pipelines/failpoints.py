@@ -62,13 +62,14 @@ def _has_joined(options: Mapping[str, Any], found: Any) -> bool:
 
 
 _START, _JOIN = _of_ledger("start", "take"), _of_ledger("join", "take")
+_PLAN = _of_ledger("plan", "submit")
 _REPORT, _FINISH = _of_ledger("report", "report_all"), _of_ledger("finish_all")
 
 PLACES: Mapping[str, Place] = {
     "publisher.after_accept": Place(("chorale_client.ledger:CallersLedger.accept",), "after"),
-    "planner.before_plan": Place(_of_ledger("plan"), "before"),
-    "planner.while_plan": Place(_of_ledger("plan"), "while"),
-    "planner.after_plan": Place(_of_ledger("plan"), "after"),
+    "planner.before_plan": Place(_PLAN, "before"),
+    "planner.while_plan": Place(_PLAN, "while"),
+    "planner.after_plan": Place(_PLAN, "after"),
     "branch.before_start": Place(_START, "before", _is_branch),
     "branch.after_start": Place(_START, "after", _is_branch),
     "branch.before_report": Place(_REPORT, "before"),

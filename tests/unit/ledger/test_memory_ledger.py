@@ -10,6 +10,7 @@ from tests.contracts.ledger import (
     JoiningContract,
     PlanningContract,
     ReportingContract,
+    SubmittingContract,
 )
 from tests.contracts.ledger_outbox import OutboxContract
 from tests.contracts.ledger_policies import (
@@ -31,6 +32,9 @@ class TestAccepting(AcceptingContract): ...
 
 
 class TestPlanning(PlanningContract): ...
+
+
+class TestSubmitting(SubmittingContract): ...
 
 
 class TestReporting(ReportingContract): ...

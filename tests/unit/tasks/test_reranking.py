@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
-from ledger.protocol import Callback, Part, Snapshot
+from ledger.protocol import Chord, Part, Snapshot
 from models.documents import PassageText
 from models.plan import Plan, RerankPlan
 from tasks.request.ending import FUSION_WORKER, end_joined
@@ -170,13 +170,11 @@ def test_the_time_of_a_rerank_counts_from_the_call_of_join(
     other = RERANK.model_copy(update={"name": "of_another_version"})
     planned = PLAN.model_copy(update={"rerank": other})
     ledger.accept(REQUEST)
+    parts = [Part("bm25", "chorale.bm25", limit_ms=500, resend_after_ms=500)]
+    written = planned.model_dump_json().encode()
     ledger.plan(
         REQUEST.request_id,
-        planned.model_dump_json().encode(),
-        [Part("bm25", "chorale.bm25", limit_ms=500, resend_after_ms=500)],
-        Callback("chorale.fusion"),
-        finish_reserve_ms=planned.finish_reserve_ms,
-        fusion_reserve_ms=planned.fusion_reserve_ms,
+        Chord(written, parts, planned.finish_reserve_ms, planned.fusion_reserve_ms),
     )
     ledger.report(REQUEST.request_id, "bm25", answered("bm25", hit("d0")))
     entry = ledger.join(REQUEST.request_id)

@@ -1,0 +1,127 @@
+"""A process with the pipeline accepts and plans its requests itself, in one script once it knows the corpus."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import redis
+from chorale_client import RequestIdConflict, make_request
+from chorale_client.keys import CACHE, GENERATION, entry_key
+from pydantic_core import from_json, to_json
+
+from assembly.pipeline import load_pipeline
+from assembly.resources import Resources
+from config.settings import Settings
+from models.plan import Plan
+from tasks.registration import make_app
+from tasks.request.planning import question_keys
+from tasks.request.retrieve import submit
+from tests.support.servers.redis_server import RedisServer
+
+QUEUES = {"chorale.bm25", "chorale.vector", "chorale.hyde"}
+THREADS = 150
+
+
+@pytest.fixture
+def resources(
+    redis_server: RedisServer, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> Resources:
+    """The corpus has generation 7."""
+    monkeypatch.setattr(Resources, "fingerprints", {"embedder": "none"})
+    made = Resources(Settings(embedder="none"), load_pipeline(), redis_server.url)
+    redis_client.set(GENERATION + "default", 7)
+    made.generations._agreed["default"] = 7
+    return made
+
+
+def ask(resources: Resources, text: str = "bread", **options: Any) -> str:
+    return submit(resources, make_app(resources).fanout, make_request(text, timeout_s=60, **options))
+
+
+def plan_of(client: redis.Redis, request_id: str) -> Plan:
+    written: Any = client.hget(entry_key(request_id), "plan")
+    assert written, "it is not planned"
+    return Plan.model_validate_json(written)
+
+
+def calls(client: redis.Redis, command: str) -> int:
+    return int(client.info("commandstats").get(f"cmdstat_{command}", {}).get("calls", 0))
+
+
+def test_a_request_is_accepted_and_planned_by_one_script(
+    resources: Resources, redis_client: redis.Redis
+) -> None:
+    ask(resources, "warms")
+    redis_client.config_resetstat()
+    request_id = ask(resources)
+    # The breakers' state is asked for every 100 ms.
+    assert calls(redis_client, "evalsha") in (1, 2)
+    assert calls(redis_client, "mget") == 0
+    plan = plan_of(redis_client, request_id)
+    assert (plan.generation, [branch.name for branch in plan.branches]) == (7, ["bm25", "vector", "hyde"])
+    assert {queue: redis_client.llen(queue) for queue in QUEUES} == dict.fromkeys(QUEUES, 2)
+
+
+def test_a_plan_for_a_generation_that_rose_is_made_anew(
+    resources: Resources, redis_client: redis.Redis
+) -> None:
+    redis_client.set(GENERATION + "default", 8)
+    request_id = ask(resources)
+    assert plan_of(redis_client, request_id).generation == 8
+    assert {queue: redis_client.llen(queue) for queue in QUEUES} == dict.fromkeys(QUEUES, 1)
+
+
+def test_a_cached_answer_ends_the_request_at_once(resources: Resources, redis_client: redis.Redis) -> None:
+    first = make_request("bread", timeout_s=60)
+    plan = plan_of(redis_client, ask(resources, "bread"))
+    redis_client.delete(*QUEUES)
+    question = {"status": "complete", "hits": [], "total_matches": 0, "ordered_by": "score", "took_ms": 1.0}
+    (key,) = question_keys(first, plan).values()
+    redis_client.set(CACHE + key, to_json({"generation": 7, "answer": question}))
+    request_id = ask(resources)
+    result = resources.callers_ledger.result(request_id)
+    assert result is not None
+    answer = from_json(result)["result"]
+    assert (answer["status"], answer["cached"]) == ("complete", True)
+    assert [(line["n_in"], line["n_out"]) for line in answer["stages"] if line["stage"] == "cache"] == [
+        (1, 1)
+    ]
+    assert not any(redis_client.llen(queue) for queue in QUEUES)
+    # An answer that belongs to an older generation counts for nothing.
+    redis_client.set(CACHE + key, to_json({"generation": 6, "answer": question}))
+    assert redis_client.hget(entry_key(ask(resources)), "state") == b"following"
+
+
+def test_a_known_id_is_not_planned_twice_and_a_conflict_raises(
+    resources: Resources, redis_client: redis.Redis
+) -> None:
+    ask(resources, request_id="mine")
+    ask(resources, request_id="mine")
+    assert redis_client.llen("chorale.bm25") == 1
+    with pytest.raises(RequestIdConflict):
+        ask(resources, "another question", request_id="mine")
+
+
+def test_150_threads_plan_at_once(resources: Resources, redis_client: redis.Redis) -> None:
+    """As many connections as threads: redis-py's own limit is 100."""
+    fanout, begin, failures = make_app(resources).fanout, threading.Barrier(THREADS), []
+    ids: list[str] = []
+
+    def plan(number: int) -> None:
+        begin.wait()
+        try:
+            for again in range(3):
+                ids.append(submit(resources, fanout, make_request(f"bread {number} {again}", timeout_s=60)))
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=plan, args=[number]) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(set(ids)) == 3 * THREADS
+    assert redis_client.llen("chorale.vector") == 3 * THREADS
