@@ -13,7 +13,7 @@ import redis
 from chorale_client.keys import OUTBOX
 from pydantic_core import to_json
 
-from audit.outbox import UNREADABLE, RawFields, Unreadable, named, request_of
+from audit.outbox import UNREADABLE, RawFields, named, request_of
 from audit.rows import column_of
 
 PAGE = 64
@@ -40,7 +40,7 @@ def is_of(fields: RawFields, column: str, value: str) -> bool:
         if column == "request_id":
             return _bytes(given["id"]) == value.encode()
         return column_of(request_of(given), column) == value
-    except (Unreadable, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         spellings = value.encode(), to_json(value)[1:-1]
         return any(one in _bytes(raw) for raw in fields.values() for one in spellings)
 

@@ -103,29 +103,23 @@ def _branches(ended: Ended) -> Iterator[Row]:
     planned = {branch["name"]: branch for branch in plan.get("branches", ())} if plan.get("asked") else {}
     missing = {note["where"].removeprefix("search."): note for note in ended.answer.get("degraded") or ()}
     for name in {**planned, **ended.envelopes}:
-        envelope = ended.envelopes.get(name)
-        if envelope is None:
-            note = missing.get(name, {})
-            found = _silent(note.get("reason"), note.get("detail") or "")
-        else:
-            found = _reported(envelope)
-        branch = planned.get(name, {})
-        yield {"branch": name, **found, "weight": branch.get("weight"), "depth": branch.get("depth")}
-
-
-def _reported(envelope: Row) -> Row:
-    has_candidates = envelope["status"] != EnvelopeStatus.FAILED and not envelope.get("left_out")
-    return {
-        "status": envelope["status"],
-        "reason": envelope.get("reason"),
-        "detail": _plain(envelope.get("detail") or ""),
-        "ms": envelope.get("ms"),
-        "attempt": envelope.get("attempt"),
-        "generation": envelope.get("generation"),
-        "candidates": zlib.compress(to_json(_without_texts(envelope)), COMPRESSION)
-        if has_candidates
-        else None,
-    }
+        # The answer may say why an expected branch never reported.
+        silent = {**missing.get(name, {}), "status": str(EnvelopeStatus.FAILED)}
+        envelope, branch = ended.envelopes.get(name, silent), planned.get(name, {})
+        has_candidates = envelope["status"] != EnvelopeStatus.FAILED and not envelope.get("left_out")
+        candidates = zlib.compress(to_json(_without_texts(envelope)), COMPRESSION) if has_candidates else None
+        yield {
+            "branch": name,
+            "status": envelope["status"],
+            "reason": envelope.get("reason"),
+            "detail": _plain(envelope.get("detail") or ""),
+            "ms": envelope.get("ms"),
+            "attempt": envelope.get("attempt"),
+            "generation": envelope.get("generation"),
+            "weight": branch.get("weight"),
+            "depth": branch.get("depth"),
+            "candidates": candidates,
+        }
 
 
 def _without_texts(envelope: Row) -> list[Row]:
@@ -134,19 +128,6 @@ def _without_texts(envelope: Row) -> list[Row]:
         {name: value for name, value in ranking.items() if name != "texts"}
         for ranking in envelope["rankings"]
     ]
-
-
-def _silent(reason: str | None, detail: str) -> Row:
-    """A branch that was expected and never reported; the answer may say why."""
-    return {
-        "status": str(EnvelopeStatus.FAILED),
-        "reason": reason,
-        "detail": _plain(detail),
-        "ms": None,
-        "attempt": None,
-        "generation": None,
-        "candidates": None,
-    }
 
 
 def _hits(ended: Ended) -> Iterator[Row]:

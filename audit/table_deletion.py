@@ -18,15 +18,9 @@ def older_than(before_ms: int) -> ColumnElement[bool]:
     return RequestRow.accepted_at_ms < before_ms
 
 
-def requests_of(
-    *, request_id: str | None = None, correlation_id: str | None = None, namespace: str | None = None
-) -> ColumnElement[bool]:
-    """Requests with this value of the one given field."""
-    if request_id is not None:
-        return RequestRow.request_id == request_id
-    if correlation_id is not None:
-        return RequestRow.correlation_id == correlation_id
-    return RequestRow.namespace == namespace
+def requests_of(column: str, value: str) -> ColumnElement[bool]:
+    """Requests whose `column` (request_id, correlation_id, namespace) has this value."""
+    return RequestRow.__table__.c[column] == value
 
 
 def count_matching(engine: Engine, which: ColumnElement[bool]) -> int:

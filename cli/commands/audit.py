@@ -163,7 +163,7 @@ def erase(
         in_outbox = 0 if isinstance(waiting, str) else waiting
         if column == "request_id" and not in_outbox:
             value = matching(engine, value) or value
-        which = table_deletion.requests_of(**{column: value})
+        which = table_deletion.requests_of(column, value)
         said = f"of {column.removesuffix('_id')} {value}"
         count = table_deletion.count_matching(engine, which) + in_outbox
         if not count and not isinstance(waiting, str):

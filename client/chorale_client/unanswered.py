@@ -88,8 +88,3 @@ CANCELLED_UNTIL_QUESTIONS = until_questions(
     Status.CANCELLED, where=Stage.PLAN, reason=Reason.CANCELLED, detail="by the caller"
 )
 CANCELLED_QUESTION = question_text(Status.CANCELLED)
-
-
-def cancelled_tail(questions: int) -> str:
-    """The tail of a cancelled request."""
-    return CANCELLED_UNTIL_QUESTIONS + ",".join([CANCELLED_QUESTION] * questions) + "]}"

@@ -26,11 +26,6 @@ class Status(StrEnum):
     REFUSED = "refused"
 
 
-ENDED = frozenset(
-    {Status.COMPLETE, Status.DEGRADED, Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.REFUSED}
-)
-"""The final statuses."""
-
 WORST_FIRST = (
     Status.CANCELLED,
     Status.REFUSED,

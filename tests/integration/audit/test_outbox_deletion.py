@@ -81,7 +81,7 @@ def test_every_unreadable_entry_that_contains_the_value_is_deleted(
 def erase_everywhere(client: redis.Redis, engine: Engine) -> None:
     outbox_deletion.erase(client, "request_id", "a")
     table_deletion.wait_for_drainers(engine)
-    table_deletion.remove(engine, table_deletion.requests_of(request_id="a"))
+    table_deletion.remove(engine, table_deletion.requests_of("request_id", "a"))
 
 
 def once(do: Callable[[], None]) -> Callable[..., None]:

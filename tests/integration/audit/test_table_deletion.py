@@ -63,7 +63,7 @@ def test_requests_older_than_the_limit_are_deleted_and_the_others_stay(trail: En
     ],
 )
 def test_requests_are_deleted_by_one_field(trail: Engine, field: str, value: str, stays: list[str]) -> None:
-    assert table_deletion.remove(trail, table_deletion.requests_of(**{field: value})) == 4 - len(stays)
+    assert table_deletion.remove(trail, table_deletion.requests_of(field, value)) == 4 - len(stays)
     assert left(trail) == stays
 
 
@@ -73,7 +73,7 @@ def test_a_deleted_request_leaves_nothing_in_any_table(
     """Also if several transactions are needed."""
     monkeypatch.setattr(table_deletion, "AT_ONCE", 1)
     of_four = rows(trail)
-    assert table_deletion.remove(trail, table_deletion.requests_of(namespace="law")) == 3
+    assert table_deletion.remove(trail, table_deletion.requests_of("namespace", "law")) == 3
     of_one = {name: count // 4 for name, count in of_four.items()}
     assert of_one["chorale_hit"] > 0
     assert {name: count for name, count in rows(trail).items() if name in of_one and count} == {

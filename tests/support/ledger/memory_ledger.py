@@ -10,7 +10,13 @@ from chorale_client.errors import RequestIdConflict
 from chorale_client.ledger import KEPT_AFTER_DEADLINE_S, SHORTEST_S, Accepted, fingerprint, head, is_refused
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from chorale_client.request import Request
-from chorale_client.unanswered import cancelled_tail, not_ended_tail, refused_tail, unaudited_tail
+from chorale_client.unanswered import (
+    CANCELLED_QUESTION,
+    CANCELLED_UNTIL_QUESTIONS,
+    not_ended_tail,
+    refused_tail,
+    unaudited_tail,
+)
 from chorale_client.words import QUEUE_FUSION, EnvelopeStatus, Status
 
 from ledger.protocol import (
@@ -22,7 +28,6 @@ from ledger.protocol import (
     ReportOutcome,
     Snapshot,
     Started,
-    Submitted,
     Sweep,
 )
 from models.envelope import Envelope
@@ -152,7 +157,7 @@ class MemoryLedger:
         """Ends a request as `cancelled`; returns the result of its end, now or before, or None for an unknown request."""
         now, one = self._now(), self._requests.get(request_id)
         if one is not None:
-            tail = cancelled_tail(one.questions)
+            tail = CANCELLED_UNTIL_QUESTIONS + ",".join([CANCELLED_QUESTION] * one.questions) + "]}"
             self._end(request_id, one, "client", tail, now)
             self._release_followers(one, tail, is_complete=False, now=now, is_cancelled=True)
         ended = self._results.get(request_id)
@@ -191,22 +196,16 @@ class MemoryLedger:
         return "planned"
 
     def submit(
-        self,
-        callers: Any,
-        request: Request,
-        chord: Chord,
-        *,
-        generation: int,
-        cached: Sequence[str],
-    ) -> Submitted:
+        self, callers: Any, request: Request, chord: Chord, generation: int, cached: Sequence[str]
+    ) -> tuple[Accepted, PlanOutcome | None, Sequence[bytes | None]]:
         """Accepts the request, and plans it if the plan holds.  `callers` is this ledger."""
         accepted = self.accept(request)
         if not accepted.is_new or self.generation != generation:
-            return Submitted(accepted)
-        found = [self.cached.get(key) for key in cached]
+            return accepted, None, ()
+        found = tuple(self.cached.get(key) for key in cached)
         if any(one is not None for one in found):
-            return Submitted(accepted, cached=tuple(found))
-        return Submitted(accepted, self.plan(request.request_id, chord))
+            return accepted, None, found
+        return accepted, self.plan(request.request_id, chord), ()
 
     def _follows(self, request_id: str, one: RequestInFlight, flight: str) -> bool:
         """Follows the flight's leader, if there is one that ends no later than this request."""
