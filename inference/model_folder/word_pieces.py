@@ -42,9 +42,9 @@ class WordPieces:
 
     def read(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids with special tokens, cut to the model's limit."""
-        if len(texts) == 1:
-            return [self._cut.encode(texts[0]).ids]
-        return [encoded.ids for encoded in self._cut.encode_batch_fast(list(texts))]
+        # One by one: for several texts the tokenizer starts a thread for each core, and each thread keeps the memory of the
+        # longest texts that it has read.  With 32 threads a worker grew by 140 MB, and grows by 13 MB this way.
+        return [self._cut.encode_batch_fast([text])[0].ids for text in texts]
 
 
 def plain_tokenizer(source: str, *, lower_case: bool) -> Tokenizer:

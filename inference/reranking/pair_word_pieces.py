@@ -42,4 +42,7 @@ class PairPieces:
 
     def read(self, pairs: Sequence[Pair]) -> list[PairRow]:
         whole = [(whole_characters(question), whole_characters(passage)) for question, passage in pairs]
-        return [PairRow(one.ids, one.type_ids) for one in self._tokenizer.encode_batch_fast(whole)]
+        read = [
+            self._tokenizer.encode_batch_fast([pair])[0] for pair in whole
+        ]  # one by one, as WordPieces does
+        return [PairRow(one.ids, one.type_ids) for one in read]

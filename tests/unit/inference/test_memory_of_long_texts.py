@@ -1,0 +1,32 @@
+"""A process that embeds long texts keeps the memory that it had."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+EMBED = """
+import random, psutil
+from inference.embedding.embedders import load_embedder
+
+words = ["".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=random.randint(2, 12))) for _ in range(5_000)]
+embedder = load_embedder("sentence-transformers/all-MiniLM-L6-v2", backend="onnx", threads=1)
+embedder.warm()
+before = psutil.Process().memory_info().rss
+for _ in range(12):
+    texts = [" ".join(random.choices(words, k=1_200))[:8_192] for _ in range(16)]
+    embedder.pieces.read(texts)
+embedder.embed_passages(texts[:8])
+print((psutil.Process().memory_info().rss - before) // 1_000_000)
+"""
+
+
+def test_a_worker_on_many_cores_does_not_grow_with_the_long_texts_that_it_has_embedded() -> None:
+    cores = {"RAYON_NUM_THREADS": "32", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [sys.executable, "-c", EMBED], env={**os.environ, **cores}, capture_output=True, text=True, check=True
+    )
+    assert int(ran.stdout) < 40
