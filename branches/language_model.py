@@ -46,6 +46,7 @@ def ask(part: Part, texts: Sequence[str], options: Endpoint, *, embedding_s: flo
     if wanted := [text for text in dict.fromkeys(texts) if text not in written]:
         try:
             generator = part.resources.generators.of(part.branch.name)
+            part.generation = None  # an answer may take seconds, and the corpus may change in that time
             if part.request.cache == "use":
                 written |= generator.known(wanted)
             if missing := [text for text in wanted if text not in written]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
@@ -67,6 +67,8 @@ class Part:
     notes: list[StageNote] = field(default_factory=list)
     degraded: list[Degradation] = field(default_factory=list)
     """What is missing from an answer that the branch still gives."""
+    generation: int | None = None
+    """The generation of `store`, read a moment ago."""
     clock: Callable[[], float] = time.monotonic
 
     @property
@@ -96,7 +98,7 @@ class Part:
 
     def search(self, depth: int) -> Search:
         """The request's filters and limits for a store, with the time that is left."""
-        return Search(depth, self.request.filters, self.request.exclude_ids, self.left_s)
+        return Search(depth, self.request.filters, self.request.exclude_ids, self.left_s, self.generation)
 
     def embed(self, texts: Texts) -> Matrix:
         """One row a text, in order."""
@@ -114,11 +116,11 @@ class Part:
 
     def found_by_text(self, texts: Texts, depth: int, *, store: Searches | None = None) -> list[Ranking]:
         """Like `search_text`, without a note; `store` is searched in place of the branch's own."""
-        flat = _flat(texts)
+        flat, search = _flat(texts), self.search(depth)
+        if store is not None and store is not self.store:
+            search = replace(search, generation=None)
         rankings = iter(
-            (store or self.store).search_text(self.request.namespace, flat, self.search(depth))
-            if flat
-            else ()
+            (store or self.store).search_text(self.request.namespace, flat, search) if flat else ()
         )
         return [
             merged_lexical(list(islice(rankings, len(one))), list(one.values())) if one else Ranking()

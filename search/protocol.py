@@ -33,6 +33,8 @@ class Search:
     exclude_ids: Sequence[str] = ()
     """Ids of documents that must not be hits."""
     timeout_s: float = 2.0
+    generation: int | None = None
+    """What the store's `generation` told the caller a moment ago: a store that has it loaded need not look again."""
 
 
 class Searches(Protocol):

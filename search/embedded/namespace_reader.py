@@ -64,6 +64,12 @@ class NamespaceReader:
         self._masks = Masks()
         self._index: LexicalIndex | None = None
 
+    def loaded(self, generation: int, *, text: bool, vectors: bool) -> View | None:
+        """The newest view, if it shows this generation and has what is asked for."""
+        view = self._view
+        is_it = view is not None and view.pulse.generation == generation and _has(view, text, vectors)
+        return view if is_it else None
+
     def view(self, pulse: Pulse, *, text: bool = False, vectors: bool = False) -> View:
         """A view at least as new as `pulse` with what is asked for, and with everything loaded before."""
         view = self._view

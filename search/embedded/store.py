@@ -57,7 +57,7 @@ class EmbeddedStore:
 
     def search_text(self, namespace: str, texts: Sequence[str], search: Search) -> list[Ranking]:
         deadline = Deadline(search.timeout_s, _NAME)
-        view = self._view(namespace, text=True)
+        view = self._view(namespace, text=True, generation=search.generation)
         assert view.searcher is not None
         allowed = view.allowed(search)
         rankings = []
@@ -73,7 +73,7 @@ class EmbeddedStore:
 
     def search_vectors(self, namespace: str, vectors: Matrix, search: Search) -> list[Ranking]:
         deadline = Deadline(search.timeout_s, _NAME)
-        view = self._view(namespace, vectors=True)
+        view = self._view(namespace, vectors=True, generation=search.generation)
         assert view.vectors is not None
         questions = checked_questions(namespace, vectors, view.manifest.dimension)
         allowed = view.allowed(search)
@@ -202,7 +202,15 @@ class EmbeddedStore:
                 self._made_writer = CorpusWriter(self._corpus, wait_s=self._writer_wait_s)
             return self._made_writer
 
-    def _view(self, namespace: str, *, text: bool = False, vectors: bool = False) -> View:
+    def _view(
+        self, namespace: str, *, text: bool = False, vectors: bool = False, generation: int | None = None
+    ) -> View:
+        """What is visible now; or what was visible in `generation`, if that is loaded."""
+        reader = self._readers.get(namespace)
+        if generation is not None and reader is not None and self._read_of == self._corpus.replaced:
+            view = reader.loaded(generation, text=text, vectors=vectors)
+            if view is not None:
+                return view
         pulse = self._settled(namespace)
         with self._reading:
             if self._read_of != self._corpus.replaced:

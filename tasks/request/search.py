@@ -100,7 +100,7 @@ def _merged(parts: Sequence[Part]) -> Part:
 def _searched(resources: Resources, parts: Sequence[Part], whole: Part, begun_s: float) -> list[Envelope]:
     branch, request = whole.branch, whole.request
     # Read before searching: if documents are indexed meanwhile, the generations differ and the answer is not cached.
-    generation = whole.store.generation(request.namespace, timeout_s=whole.left_s)
+    generation = whole.generation = whole.store.generation(request.namespace, timeout_s=whole.left_s)
     rankings = resources.pipeline.kinds.branches[branch.kind].search(whole)
     # A package's kind or store may return anything; fusion would fail on it.
     if complaint := next(filter(None, (ranking.complaint() for ranking in rankings)), None):

@@ -14,9 +14,11 @@ import pytest
 from search.embedded import namespace_reader as reader
 from search.embedded import passage_rows as rows
 from search.embedded import writer
+from search.embedded.corpus import Corpus
 from search.embedded.growing_array import Growing
 from search.embedded.store import EmbeddedStore
-from tests.contracts.store_documents import MANIFEST, NORTH, document
+from search.protocol import Search
+from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
 from tests.support.stores.embedded_searches import names, near
 
 
@@ -129,3 +131,38 @@ def test_reading_the_generation_reads_no_document(store: EmbeddedStore) -> None:
     store.close()
     assert store.generation("ns") == 1
     assert store._readers == {}
+
+
+def test_a_search_with_the_generation_just_read_shows_at_least_that_generation(
+    store: EmbeddedStore, folder: Path
+) -> None:
+    def found(generation: int) -> list[list[str]]:
+        search = Search(10, generation=generation)
+        by_text = other.search_text("ns", ["pear"], search)
+        by_vector = other.search_vectors("ns", questions(EAST), search)
+        return [sorted(hit.document_id for hit in ranking.hits) for ranking in (*by_text, *by_vector)]
+
+    other = EmbeddedStore(folder)
+    for batch in range(1, 5):
+        store.upsert("ns", [document(f"d{batch}", "pear")])
+        expected = [f"d{n}" for n in range(1, batch + 1)]
+        assert found(other.generation("ns")) == [expected, expected]
+        assert found(1) == [expected, expected]  # a generation that is not loaded any more
+    store.delete("ns", ["d1"])
+    assert found(other.generation("ns")) == [expected[1:], expected[1:]]
+    store.drop("ns")
+    store.create("ns", MANIFEST)
+    store.upsert("ns", [document("e", "pear")])
+    assert found(other.generation("ns")) == [["e"], ["e"]]
+    other.close()
+
+
+def test_a_search_with_the_generation_just_read_does_not_look_at_the_corpus_again(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.upsert("ns", [document("a", "pear")])
+    names(store, "pear")
+    generation = store.generation("ns")
+    monkeypatch.delattr(Corpus, "pulse")
+    (ranking,) = store.search_text("ns", ["pear"], Search(10, generation=generation))
+    assert [hit.document_id for hit in ranking.hits] == ["a"]
