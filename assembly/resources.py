@@ -12,7 +12,6 @@ from chorale_client.ledger import CallersLedger
 from chorale_client.words import QUEUE_FUSION
 from redis import Redis
 
-from assembly import loading
 from assembly.generations import Generations
 from assembly.kinds import BUILT_IN
 from assembly.pipeline import load_pipeline
@@ -24,13 +23,14 @@ from config.declarations import Pipeline, StoreDeclaration
 from config.home_format import check_home
 from config.local_redis import find_redis_url
 from config.settings import Settings, load_settings
+from inference.backends import load_embedder, load_reranker
+from inference.embedding.two_precisions import TwoPrecisions
 from ledger.breakers import Breakers
 from ledger.redis import RedisLedger
 from models.errors import BadIndex, NotConfigured, ServiceError, WrongDeclaration
 
 if TYPE_CHECKING:
     from cache.protocol import Cache
-    from inference.embedding.two_precisions import TwoPrecisions
     from inference.protocol import Embedder, Reranker
     from models.extensions import Kinds, Need
     from search.protocol import Searches, Store, WritingStore
@@ -91,14 +91,29 @@ class Resources:
 
     @cached_property
     def embedder(self) -> TwoPrecisions:
-        return loading.load_embedders(self.settings, threads=self.threads_for_a_model)
+        """The models for questions and for passages."""
+        settings, threads = self.settings, self.threads_for_a_model
+        return TwoPrecisions.of(
+            lambda precision: self._embedder(precision, threads),
+            questions=settings.embedder_question_precision,
+            passages=settings.embedder_document_precision,
+        )
 
     @cached_property
     def indexing_embedder(self) -> Embedder:
         """The model for passages.  One run indexes at a time, so it has all cores, not one worker's share."""
         settings = self.settings
-        return loading.load_embedder(
-            settings, settings.embedder_document_precision, threads=settings.model_threads
+        return self._embedder(settings.embedder_document_precision, settings.model_threads)
+
+    def _embedder(self, precision: str, threads: int) -> Embedder:
+        settings = self.settings
+        return load_embedder(
+            settings.embedder,
+            backend=settings.embedder_backend,
+            threads=threads,
+            device=settings.embedder_device,
+            max_pieces=settings.passage_pieces,
+            precision=precision,
         )
 
     @cached_property
@@ -125,8 +140,11 @@ class Resources:
         embed = {"questions", "passages"}
         dense = [branch for branch in self.pipeline.branches if embed & self._needs_of([branch.kind])]
         queues = [branch.queue for branch in dense] + ([QUEUE_FUSION] if self.pipeline.rerankers else [])
-        processes = sum(map(self.settings.processes, queues))
-        return max(1, self.settings.model_threads // max(1, processes))
+        settings = self.settings
+        processes = (
+            settings.replicas if settings.layout == "replicas" else sum(map(settings.processes, queues))
+        )
+        return max(1, settings.model_threads // max(1, processes))
 
     def reranker(self, name: str) -> Reranker:
         """A declared reranker, created once; raises NotConfigured if there is none of that name."""
@@ -137,7 +155,13 @@ class Resources:
                     raise NotConfigured(
                         f"no reranker {name!r} here; there are: {', '.join(self.pipeline.rerankers)}"
                     )
-                self._rerankers[name] = loading.load_reranker(declared, threads=self.threads_for_a_model)
+                self._rerankers[name] = load_reranker(
+                    declared.model,
+                    backend=declared.backend,
+                    threads=self.threads_for_a_model,
+                    device=declared.device,
+                    max_pieces=declared.max_pieces,
+                )
             return self._rerankers[name]
 
     def store(self, name: str) -> Searches:

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from inference.embedding.embedders import EMBEDDERS
+from inference.backends import EMBEDDERS
 from models.documents import Document, Matrix, Passage, Vector
 
 BACKEND = "given"

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.embedding.text_embedder import Progress, TextEmbedder
+from inference.embedding.text_embedder import TextEmbedder
 from inference.lazy_value import LazyValue
 from inference.model_folder.model_files import ONNX, SAFETENSORS, model_folder, onnx_files, safetensors_files
-from inference.model_folder.word_pieces import batches_by_length, padded
+from inference.model_folder.word_pieces import padded
 from inference.onnx_graphs.bert_shape import bert_shape
 from models.documents import Matrix
-from models.errors import InvalidAnswer, ModelMissing, NotConfigured, StageFailure
+from models.errors import ModelMissing, NotConfigured, StageFailure
 
 MAX_TOKENS = 1024
 """Maximum tokens of one run, padding included.  Larger runs are no faster (measured: 1 to 16 passages of 200 words)."""
@@ -33,33 +33,21 @@ class OnnxEmbedder(TextEmbedder):
 
     PRECISIONS = ("fp32", "int8")
     DEVICES = ("cpu",)
+    LIBRARY = "ONNX Runtime"
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
         self._files = LazyValue(self._find)
-        self._encode = LazyValue(self._load)
 
     def weight_files(self) -> list[Path]:
         """The file to load, then the other files that vectors depend on.  Raises NotConfigured and ModelMissing."""
         return self._files()
 
-    def _vectors(self, texts: list[str], progress: Progress | None) -> Matrix:
-        encode = self._encode()
-        rows = self.pieces.read(texts)
-        vectors = np.empty((len(texts), self.dimension), np.float32)
-        max_tokens = MAX_TOKENS if self.precision == "fp32" else 1
-        for batch in batches_by_length([len(row) for row in rows], max_tokens=max_tokens):
-            ids, mask = padded([rows[at] for at in batch], padding_id=self.model.padding_id)
-            try:
-                found = encode(ids, mask)
-            except Exception as error:
-                raise InvalidAnswer(f"{self.name}: ONNX Runtime failed: {error}") from error
-            if found.shape[1:] != vectors.shape[1:]:
-                raise InvalidAnswer(f"{self.name}: {self.dimension} numbers expected, {found.shape[1]} given")
-            vectors[batch] = found
-            if progress is not None:
-                progress(len(batch))
-        return vectors
+    def _max_tokens(self, model: Encode) -> int:
+        return MAX_TOKENS if self.precision == "fp32" else 1
+
+    def _run(self, model: Encode, texts: list[str], rows: list[list[int]]) -> Matrix:
+        return model(*padded(rows, padding_id=self.model.padding_id))
 
     def _find(self) -> list[Path]:
         model, refusal = self.model, None

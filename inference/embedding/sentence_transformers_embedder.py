@@ -6,14 +6,10 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from inference.embedding.text_embedder import Progress, TextEmbedder
-from inference.lazy_value import LazyValue
+from inference.embedding.text_embedder import TextEmbedder
 from inference.model_folder.model_files import SAFETENSORS, model_folder, safetensors_files
-from inference.model_folder.word_pieces import batches_by_length
 from models.documents import Matrix
-from models.errors import InvalidAnswer, ModelMissing
+from models.errors import ModelMissing
 
 MAX_TOKENS = {"cpu": 2_048, "cuda": 32_768}
 """Maximum tokens of one run, padding included, by kind of device."""
@@ -24,36 +20,19 @@ class SentenceTransformersEmbedder(TextEmbedder):
 
     PRECISIONS = ("fp32",)
     DEVICES = ("cpu", "cuda", "mps")
-
-    def __init__(self, name: str, **settings: Any) -> None:
-        super().__init__(name, **settings)
-        self._library = LazyValue(self._load)
+    LIBRARY = "PyTorch"
 
     def weight_files(self) -> list[Path]:
         return safetensors_files(model_folder(self.name, SAFETENSORS))
 
-    def _vectors(self, texts: list[str], progress: Progress | None) -> Matrix:
-        library = self._library()
-        max_tokens = MAX_TOKENS.get(str(library.device.type), MAX_TOKENS["cpu"])
-        vectors = np.empty((len(texts), self.dimension), np.float32)
-        lengths = [len(row) for row in self.pieces.read(texts)]
-        for batch in batches_by_length(lengths, max_tokens=max_tokens):
-            try:
-                found = library.encode(
-                    [texts[at] for at in batch],
-                    prompt="",
-                    batch_size=len(batch),
-                    normalize_embeddings=True,
-                    show_progress_bar=False,
-                )
-            except RuntimeError as error:
-                raise InvalidAnswer(f"{self.name}: PyTorch failed: {error}") from error
-            if found.shape[1] != self.dimension:
-                raise InvalidAnswer(f"{self.name}: {self.dimension} numbers expected, {found.shape[1]} given")
-            vectors[batch] = found
-            if progress is not None:
-                progress(len(batch))
-        return vectors
+    def _max_tokens(self, model: Any) -> int:
+        return MAX_TOKENS.get(str(model.device.type), MAX_TOKENS["cpu"])
+
+    def _run(self, model: Any, texts: list[str], rows: list[list[int]]) -> Matrix:
+        found: Matrix = model.encode(
+            texts, prompt="", batch_size=len(texts), normalize_embeddings=True, show_progress_bar=False
+        )
+        return found
 
     def _load(self) -> Any:
         try:

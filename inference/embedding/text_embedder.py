@@ -6,16 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from inference.lazy_value import LazyValue
 from inference.model_folder.fingerprint import fingerprint
 from inference.model_folder.model_files import model_folder
 from inference.model_folder.sentence_model import SentenceModel, read_sentence_model
-from inference.model_folder.word_pieces import WordPieces, whole_characters
+from inference.model_folder.word_pieces import WordPieces, batches_by_length, whole_characters
 from models.documents import Matrix
 from models.errors import InvalidAnswer, WrongDeclaration
 
@@ -31,6 +30,8 @@ class TextEmbedder(ABC):
 
     PRECISIONS: ClassVar[tuple[str, ...]]
     DEVICES: ClassVar[tuple[str, ...]]
+    LIBRARY: ClassVar[str]
+    """The library that runs the model, as errors name it."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class TextEmbedder(ABC):
         self.precision = precision
         self._wanted_pieces = max_pieces
         self._description = LazyValue(self._describe)
+        self._loaded = LazyValue(self._load)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -66,11 +68,6 @@ class TextEmbedder(ABC):
     @cached_property
     def max_pieces(self) -> int:
         return self.pieces.max_pieces
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The model's tokenizer without truncation and padding, for a splitter; callers must not change it."""
-        return self.pieces.whole
 
     @property
     def model(self) -> SentenceModel:
@@ -99,23 +96,36 @@ class TextEmbedder(ABC):
     def _embed(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> Matrix:
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
-        vectors = self._vectors([prompt + whole_characters(text) for text in texts], progress)
-        return self._checked(vectors, len(texts))
+        model, whole = self._loaded(), [prompt + whole_characters(text) for text in texts]
+        rows = self.pieces.read(whole)
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        for batch in batches_by_length([len(row) for row in rows], max_tokens=self._max_tokens(model)):
+            try:
+                found = self._run(model, [whole[at] for at in batch], [rows[at] for at in batch])
+            except Exception as error:
+                raise InvalidAnswer(f"{self.name}: {self.LIBRARY} failed: {error}") from error
+            if found.shape[1:] != vectors.shape[1:]:
+                raise InvalidAnswer(f"{self.name}: {self.dimension} numbers expected, {found.shape[1]} given")
+            vectors[batch] = found
+            if progress is not None:
+                progress(len(batch))
+        # This comparison also fails for a NaN and for a vector of zeros.
+        if not np.all(np.abs(np.linalg.norm(vectors, axis=1) - 1) < 1e-3):
+            raise InvalidAnswer(f"{self.name}: a vector is not of unit length (NaN, infinite or zero)")
+        return vectors
 
     @abstractmethod
     def weight_files(self) -> list[Path]:
         """The files in the model's folder that vectors are computed from; downloaded if they are missing."""
 
     @abstractmethod
-    def _vectors(self, texts: list[str], progress: Progress | None) -> Matrix:
-        """Vectors of texts that include their prompt, in order."""
+    def _load(self) -> Any:
+        """The loaded model, which `_max_tokens` and `_run` get."""
 
-    def _checked(self, vectors: Matrix, count: int) -> Matrix:
-        expected = (count, self.dimension)
-        if vectors.shape != expected:
-            raise InvalidAnswer(f"{self.name}: vectors of shape {expected} expected, {vectors.shape} given")
-        lengths = np.linalg.norm(vectors, axis=1)
-        # This comparison also fails for a NaN and for a vector of zeros.
-        if not np.all(np.abs(lengths - 1) < 1e-3):
-            raise InvalidAnswer(f"{self.name}: a vector is not of unit length (NaN, infinite or zero)")
-        return np.ascontiguousarray(vectors, np.float32)
+    @abstractmethod
+    def _max_tokens(self, model: Any) -> int:
+        """Maximum tokens of one run, padding included."""
+
+    @abstractmethod
+    def _run(self, model: Any, texts: list[str], rows: list[list[int]]) -> Matrix:
+        """Vectors of texts that include their prompt, in order; `rows` are their word pieces."""

@@ -99,7 +99,7 @@ class EmbedderContract:
         assert embedder.count_pieces("") == 0
         assert embedder.count_pieces("word") == 1
         assert embedder.count_pieces("word " * 600) == 600
-        assert embedder.tokenizer.encode("word " * 600, add_special_tokens=False).tokens == ["word"] * 600
+        assert embedder.pieces.whole.encode("word " * 600, add_special_tokens=False).tokens == ["word"] * 600
 
     def test_progress_adds_up_to_the_number_of_texts(self, embedder: TextEmbedder) -> None:
         seen: list[int] = []

@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from inference.reranking.rerankers import RERANKERS, load_reranker
+from inference.backends import RERANKERS, load_reranker
 from tests.support.models.trained_cross_encoder import HELD_OUT, PIECES, Pair, documents, train
 from tests.support.servers.services import need
 

@@ -14,7 +14,7 @@ from assembly.kinds import BUILT_IN
 from assembly.pipeline import load_pipeline
 from config.declarations import Pipeline, RerankerDeclaration
 from config.pipeline_reader import DEFAULT_FILE
-from inference.reranking.rerankers import RERANKERS
+from inference.backends import RERANKERS
 from models.errors import WrongDeclaration
 from models.extensions import BranchKind, Kinds, StoreKind
 from models.plan import BoostPlan

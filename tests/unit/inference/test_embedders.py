@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.embedding.embedders import EMBEDDERS, load_embedder
+from inference.backends import EMBEDDERS, load_embedder
 from inference.lazy_value import LazyValue
 from inference.protocol import Embedder
 from models.errors import ModelMissing, WrongDeclaration
@@ -48,7 +48,7 @@ def test_neither_the_table_nor_a_fingerprint_imports_a_runtime(tmp_path: Path) -
     write_tiny_bert(tmp_path)
     program = f"""
 import sys
-from inference.embedding.embedders import load_embedder
+from inference.backends import load_embedder
 print(len(load_embedder({str(tmp_path)!r}, backend="onnx", threads=1).fingerprint))
 print(*{{'onnx', 'onnxruntime', 'torch', 'huggingface_hub'}} & sys.modules.keys())
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 EMBED = """
 import random, psutil
-from inference.embedding.embedders import load_embedder
+from inference.backends import load_embedder
 
 words = ["".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=random.randint(2, 12))) for _ in range(5_000)]
 embedder = load_embedder("sentence-transformers/all-MiniLM-L6-v2", backend="onnx", threads=1)

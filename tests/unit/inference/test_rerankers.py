@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inference.backends import RERANKERS, load_reranker
 from inference.reranking.onnx_reranker import OnnxReranker
-from inference.reranking.rerankers import RERANKERS, load_reranker
 from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
 from tests.support.models.tiny_bert import write_tiny_bert
 from tests.support.models.tiny_cross_encoder import PAIRS, write_tiny_cross_encoder
