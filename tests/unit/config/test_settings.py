@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from config.reference import PAGE, settings_page
 from config.settings import Settings, load_settings, unknown_variables
+from docs.reference.settings import PAGE, settings_page
 from models.errors import WrongDeclaration
 
 
@@ -194,7 +194,7 @@ def test_every_setting_has_a_docstring() -> None:
 
 
 def test_the_reference_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == settings_page(), "run `python -m config.reference`"
+    assert PAGE.read_text(encoding="utf-8") == settings_page(), "run `python -m docs.reference.settings`"
 
 
 def test_the_reference_page_does_not_depend_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

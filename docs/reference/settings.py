@@ -1,4 +1,4 @@
-"""Writes docs/reference/settings.md from the settings class: `python -m config.reference`."""
+"""Writes docs/reference/settings.md from the settings class: `python -m docs.reference.settings`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic.fields import FieldInfo
 
 from config.settings import PREFIX, Settings
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
+PAGE = Path(__file__).with_suffix(".md")
 
 _HEAD = f"""# Settings
 
-Written from `config/settings.py` by `python -m config.reference`; a test fails while the two differ.
+Written from `config/settings.py` by `python -m docs.reference.settings`; a test fails while the two differ.
 
 Every setting is an environment variable `{PREFIX}<NAME>`, read once when a process starts. An empty variable counts as
 not set. With a wrong value the process does not start; the error names the variable, the fault and the allowed values.
