@@ -69,9 +69,13 @@ def pipeline() -> Iterator[RunningPipeline]:
 
 @pytest.fixture(autouse=True)
 def afresh(pipeline: RunningPipeline) -> None:
-    """The lease of a part is its shortest, because the branch has answered within a millisecond."""
     pipeline.revive()
     pipeline.redis.delete(SEARCHES, BEGUN, "test:slept", "test:prerun", "test:postrun", DURATIONS + "bm25")
+
+
+@pytest.fixture
+def short_lease(pipeline: RunningPipeline) -> None:
+    """The lease of a part is its shortest, because the branch has always answered within a millisecond."""
     pipeline.redis.rpush(DURATIONS + "bm25", *[1] * FEWEST_DURATIONS)
     time.sleep(1.1)  # a process remembers these figures for a second
 
@@ -124,6 +128,7 @@ def test_a_part_that_exits_fails_alone(pipeline: RunningPipeline) -> None:
     assert pipeline.processes[BM25].poll() is None
 
 
+@pytest.mark.usefixtures("short_lease")
 def test_a_part_that_kills_its_worker_costs_no_other_part(pipeline: RunningPipeline) -> None:
     stop = threading.Event()
 
@@ -168,12 +173,14 @@ def replicas_are_killed(pipeline: RunningPipeline, count: int, *, kills: int) ->
         pipeline.kill("replica")
 
 
+@pytest.mark.usefixtures("short_lease")
 def test_a_replica_killed_within_a_batch_costs_no_request_its_branch(pipeline: RunningPipeline) -> None:
     found = replicas_are_killed(pipeline, 120, kills=3)
     assert [one.status for one in found] == ["complete"] * 120
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_lease")
 def test_of_two_thousand_requests_none_loses_its_branch_to_killed_replicas(pipeline: RunningPipeline) -> None:
     found = replicas_are_killed(pipeline, 2_000, kills=10)
     assert [one.status for one in found] == ["complete"] * 2_000
