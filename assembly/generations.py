@@ -26,7 +26,7 @@ class Generations:
         self._redis = redis
         self._writing_store = writing_store
         self._is_in_file = is_in_file
-        self._agreed: dict[str, int] = {}
+        self.agreed: dict[str, int] = {}
         """For each namespace, the last generation on which Redis and corpus agreed."""
         self._comparing = threading.Lock()
 
@@ -38,10 +38,6 @@ class Generations:
             return None
         return int(found) if found else None
 
-    def agreed(self, namespace: str) -> int | None:
-        """The last generation on which Redis and corpus agreed; None if they are not known to have."""
-        return self._agreed.get(namespace)
-
     def in_redis_or_copied(self, namespace: str) -> int | None:
         """Like `in_redis`, but None, so that nothing is cached, if the corpus has another generation.
 
@@ -50,9 +46,9 @@ class Generations:
         """
         told = self.in_redis(namespace)
         if told is not None:
-            agreed = self._agreed.get(namespace)
+            agreed = self.agreed.get(namespace)
             if told >= agreed if agreed is not None else not self._is_in_file:
-                self._agreed[namespace] = told
+                self.agreed[namespace] = told
                 return told
         if self._is_in_file:
             return self._compared(namespace, told)
@@ -87,7 +83,7 @@ class Generations:
             # Read after Redis: a writer commits to the corpus before it publishes.
             own = self._writing_store().generation(namespace)
             if own == told:
-                self._agreed[namespace] = own
+                self.agreed[namespace] = own
                 return own
             if told is None:
                 # `nx`: a writer may have published a newer one.

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from chorale_client.ledger import Accepted
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -135,18 +133,5 @@ class Sweep:
 
 
 PlanOutcome = Literal["planned", "follows", "known", "closed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """The result of `submit`."""
-
-    accepted: Accepted
-    outcome: PlanOutcome | None = None
-    """None: the request is not planned."""
-    cached: Sequence[bytes | None] = ()
-    """The cached answers, if there is any."""
-
-
 ReportOutcome = Literal["counted", "waits", "joined", "due", "replaced", "duplicate", "closed"]
 """`waits`: the failure is kept, and counts when the other attempt fails too.  `due`: the caller publishes the callback."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from chorale_client.keys import GENERATION, MOMENTS, SWEEPER, entry_key
-from chorale_client.ledger import CallersLedger
+from chorale_client.ledger import Accepted, CallersLedger
 from chorale_client.request import Request
 from chorale_client.scripts import PRELUDE
 from redis import Redis
@@ -24,7 +24,6 @@ from ledger.protocol import (
     ReportOutcome,
     Snapshot,
     Started,
-    Submitted,
     Sweep,
     Taken,
 )
@@ -52,16 +51,10 @@ class RedisLedger:
         return cast(PlanOutcome, answer[0].decode())
 
     def submit(
-        self,
-        callers: CallersLedger,
-        request: Request,
-        chord: Chord,
-        *,
-        generation: int,
-        cached: Sequence[str],
-    ) -> Submitted:
+        self, callers: CallersLedger, request: Request, chord: Chord, generation: int, cached: Sequence[str]
+    ) -> tuple[Accepted, PlanOutcome | None, Sequence[bytes | None]]:
         """`CallersLedger.accept`, and `plan` in the same step if the corpus has this generation and none of the keys
-        `cached` exists.  Raises RequestIdConflict."""
+        `cached` exists.  Returns the values of these keys if one does.  Raises RequestIdConflict."""
         planned: list[Any] = []
 
         def run(keys: Sequence[Any], args: Sequence[Any]) -> Any:
@@ -72,7 +65,7 @@ class RedisLedger:
 
         accepted = callers.accept(request, run=run)
         outcome, *found = planned
-        return Submitted(accepted, outcome and cast(PlanOutcome, outcome[0].decode()), tuple(found))
+        return accepted, outcome and cast(PlanOutcome, outcome[0].decode()), tuple(found)
 
     def start(self, request_id: str, branch: str) -> Started | None:
         """None if nobody waits for this branch any more."""
@@ -108,9 +101,7 @@ class RedisLedger:
 
     def report_all(self, reports: Sequence[tuple[str, Envelope, int, bytes]]) -> list[ReportOutcome]:
         """`report` for each request id, envelope, `accepted_at_ms` and callback."""
-        args: list[Any] = []
-        for request_id, envelope, accepted_at_ms, callback in reports:
-            args += _report_args(request_id, envelope.branch, envelope, accepted_at_ms, callback)
+        args = [arg for id_, one, at, call in reports for arg in _report_args(id_, one.branch, one, at, call)]
         return [cast(ReportOutcome, outcome.decode()) for outcome in self._run("report_all", args=args)]
 
     def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -37,8 +37,6 @@ GRACE_S = 0.09
 
 A sweeper that replaces a dead one may be 60 ms late, and its answer says more.
 """
-
-Run = Callable[[Sequence[Any], Sequence[Any]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ class CallersLedger:
         self._answer_ttl_ms = int(answer_ttl_s * 1000)
         self._run = Scripts(client, prelude=prelude).run
 
-    def accept(self, request: Request, *, within_s: float | None = None, run: Run | None = None) -> Accepted:
+    def accept(self, request: Request, *, within_s: float | None = None, run: Any = None) -> Accepted:
         """Enter the request; a known id returns its state.  Under overload, and while the outbox is full, the request
         ends immediately as `refused`.
 
@@ -116,7 +114,7 @@ class CallersLedger:
         )
 
     def _accept(
-        self, run: Run, request: Request, mark: str, timeout_ms: int, *, gives_way: bytes = b""
+        self, run: Any, request: Request, mark: str, timeout_ms: int, *, gives_way: bytes = b""
     ) -> Any:
         request_id = request.request_id
         return run(

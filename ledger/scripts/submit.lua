@@ -6,10 +6,8 @@
 -- ->    {answer of `accept`, answer of `plan` or false, cached answer or false...}
 local accepted = accept(KEYS, ARGV)
 if accepted[1] ~= 'accepted' or redis.call('GET', KEYS[6]) ~= ARGV[11] then return { accepted, false } end
-local cached, is_cached = { accepted, false }, false
-for i = 7, #KEYS do
-  cached[i - 4] = redis.call('GET', KEYS[i])
-  is_cached = is_cached or cached[i - 4]
+local cached = #KEYS > 6 and redis.call('MGET', unpack(KEYS, 7)) or {}
+for _, answer in ipairs(cached) do
+  if answer then return { accepted, false, unpack(cached) } end
 end
-if is_cached then return cached end
 return { accepted, plan({ KEYS[1], KEYS[3] }, { unpack(ARGV, 12) }) }

@@ -87,13 +87,10 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
 
     def _report(self, task_id: str, report: Report, chord: Any) -> None:
         request_id, envelope = task_id.partition(PART_SEPARATOR)[0], report.envelope
+        callback = self.app.fanout.callback(request_id)
         outcome = _while_redis_returns(
             lambda: self.ledger.report(
-                request_id,
-                envelope.branch,
-                envelope,
-                accepted_at_ms=report.accepted_at_ms,
-                callback=self.app.fanout.callback(request_id),
+                request_id, envelope.branch, envelope, accepted_at_ms=report.accepted_at_ms, callback=callback
             )
         )
         if outcome == "due" and chord:

@@ -22,55 +22,44 @@ from tasks.request.planning import question_keys
 log = get_logger("chorale.cache")
 
 
-def cache_keys(request: Request, plan: Plan) -> Mapping[int, str]:
-    """The keys of `question_keys`; none if the request bypasses the cache."""
-    return question_keys(request, plan) if request.cache != "bypass" and plan.asked else {}
-
-
-def reads_cache(request: Request, plan: Plan) -> bool:
-    return request.cache == "use" and plan.generation is not None
-
-
 def with_cached(
-    resources: Resources,
-    request: Request,
-    plan: Plan,
-    keys: Mapping[int, str],
-    found: Mapping[str, bytes] | None = None,
-) -> tuple[Plan, str | None]:
-    """The plan with the answers that the cache has; and the key that equal requests in flight share, if one may.
-
-    `keys` are those of `cache_keys`; `found` is what the cache has, if it was read.
-    """
-    if not keys:
+    resources: Resources, request: Request, plan: Plan, found: Mapping[str, bytes | None] | None = None
+) -> tuple[Plan, str | None, Sequence[str]]:
+    """The plan with the answers that the cache has; the key that equal requests in flight share, if one may; and the keys
+    of the cache that may answer.  `found` is what the cache has under them, if it was read."""
+    if request.cache == "bypass" or not plan.asked:
         note = StageNote(Stage.CACHE, StageStatus.SKIPPED, detail=Reason.RULE)
-        return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())}), None
+        return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())}), None, ()
     begun_s = monotonic()
+    keys = question_keys(request, plan)
+    wanted = list(keys.values()) if request.cache == "use" and plan.generation is not None else []
+    cached: dict[int, dict[str, Any]] = {}
     warnings: tuple[str, ...] = ()
     status, detail = StageStatus.OK, None
     if found is None:
         try:
-            found = resources.answers.get_many(list(keys.values())) if reads_cache(request, plan) else {}
+            found = resources.answers.get_many(wanted)
         except CacheUnavailable as error:
             warnings = (f"cache: {Reason.UNAVAILABLE}: {error}",)
             status, detail, found = StageStatus.FAILED, str(Reason.UNAVAILABLE), {}
-    cached: dict[int, dict[str, Any]] = {}
     for index, key in keys.items():
-        if key in found and (known := from_json(found[key]))["generation"] == plan.generation:
+        answer = found.get(key)
+        if answer is not None and (known := from_json(answer))["generation"] == plan.generation:
             cached[index] = known["answer"]
     ms = (monotonic() - begun_s) * 1000
     note = StageNote(Stage.CACHE, status, ms, len(keys), len(cached), detail=detail)
     flight = None
     if request.cache == "use" and len(request.questions) == 1 and not cached:
         flight = f"{FLIGHT}{next(iter(keys.values()))}:{plan.generation}"
-    return plan.model_copy(
+    planned = plan.model_copy(
         update={
             "asked": tuple(index for index in plan.asked if index not in cached),
             "cached": cached,
             "stages": (*plan.stages, note.to_wire()),
             "warnings": (*plan.warnings, *warnings),
         }
-    ), flight
+    )
+    return planned, flight, wanted
 
 
 def keep_answers(

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 
 from celery import Celery, chord
 from celery.canvas import Signature
-from chorale_client.ledger import CallersLedger
+from chorale_client.ledger import Accepted, CallersLedger
 from chorale_client.request import Request
 from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE, TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
 from structlog import get_logger
 
 from config.celery import is_redis
-from ledger.protocol import Chord, Part, PlanOutcome, Submitted
+from ledger.protocol import Chord, Part, PlanOutcome
 from ledger.redis import RedisLedger
 from models.plan import BranchPlan, Plan
 from tasks.celery_surface.rendered_messages import Template, check
@@ -64,32 +64,31 @@ class Fanout:
         return outcome
 
     def submit(
-        self,
-        callers: CallersLedger,
-        request: Request,
-        plan: Plan,
-        *,
-        flight: str | None,
-        generation: int,
-        cached: Sequence[str],
-    ) -> Submitted:
+        self, callers: CallersLedger, request: Request, plan: Plan, flight: str | None, cached: Sequence[str]
+    ) -> tuple[Accepted, PlanOutcome | None, Sequence[bytes | None]]:
         """Accept the request, and publish its chord if the plan still holds (see `RedisLedger.submit`)."""
+        assert plan.generation is not None
         written = self._chord(request.request_id, plan, flight)
-        found = self._ledger.submit(callers, request, written, generation=generation, cached=cached)
-        self._publish_plain(request.request_id, plan, found.outcome)
+        found = self._ledger.submit(callers, request, written, plan.generation, cached)
+        self._publish_plain(request.request_id, plan, found[1])
         return found
 
     def _chord(self, request_id: str, plan: Plan, flight: str | None) -> Chord:
-        return Chord(
-            plan.model_dump_json().encode(),
-            [
-                self._part(branch, self._part_message(request_id, branch) if self.is_lean else b"")
-                for branch in plan.branches
-            ],
-            plan.finish_reserve_ms,
-            plan.fusion_reserve_ms,
-            flight,
-        )
+        parts = [
+            Part(
+                branch.name,
+                branch.queue,
+                branch.limit_ms,
+                self._resend_after_ms,
+                self._part_message(request_id, branch) if self.is_lean else b"",
+                branch.hedge_after_ms,
+                branch.is_decisive,
+                branch.lease_ms,
+            )
+            for branch in plan.branches
+        ]
+        written = plan.model_dump_json().encode()
+        return Chord(written, parts, plan.finish_reserve_ms, plan.fusion_reserve_ms, flight)
 
     def _publish_plain(self, request_id: str, plan: Plan, outcome: PlanOutcome | None) -> None:
         if outcome == "planned" and not self.is_lean:
@@ -125,18 +124,6 @@ class Fanout:
             queue=QUEUE_RETRIEVE,
             root_id=request_id,
             ignore_result=True,
-        )
-
-    def _part(self, branch: BranchPlan, message: bytes) -> Part:
-        return Part(
-            branch.name,
-            branch.queue,
-            branch.limit_ms,
-            self._resend_after_ms,
-            message,
-            branch.hedge_after_ms,
-            branch.is_decisive,
-            branch.lease_ms,
         )
 
     def _part_message(self, request_id: str, branch: BranchPlan, attempt: int = 1) -> bytes:

@@ -130,6 +130,7 @@ def resolve(
     accepted_at: datetime,
     generation: int | None,
     models: Mapping[str, str],
+    warnings: tuple[str, ...] = (),
 ) -> Plan:
     """The plan before the cache is asked: every question with a text is searched, if the request wants retrieval.
 
@@ -158,6 +159,7 @@ def resolve(
         and RerankPlan(**reranker.model_dump(include={"name", "depth", "coarse", "budget_ms", "weight"})),
         generation=generation,
         models=dict(models),
+        warnings=warnings,
         asked=tuple(
             index
             for index, question in enumerate(request.questions)

@@ -12,6 +12,7 @@ from celery import Celery
 from chorale_client.default_time import in_its_time
 from chorale_client.errors import InvalidRequest, RequestIdConflict
 from chorale_client.keys import CACHE
+from chorale_client.ledger import Accepted
 from chorale_client.reading import read_request, refusal, stand_in
 from chorale_client.request import Request, refuse_unfinished
 from chorale_client.words import TASK_RETRIEVE, WIRE_VERSION, Reason, Stage
@@ -24,11 +25,10 @@ from fusion.answer import Pages, build_answer_tail
 from fusion.answered import BranchAnswers
 from fusion.bounded import bounded_tail
 from fusion.fused_hits import FusedQuestion
-from ledger.protocol import Submitted
 from models.envelope import Degradation, StageNote
 from models.errors import ModelMissing
 from models.plan import Plan
-from tasks.request.answer_cache import cache_keys, reads_cache, with_cached
+from tasks.request.answer_cache import with_cached
 from tasks.request.branch_selection import (
     breakers_of,
     fails_policy,
@@ -64,44 +64,28 @@ def plan_request(
         models, generation = {}, None
         warnings = (*warnings, f"cache: {Reason.MODEL_MISSING}: {error}")
     try:
-        plan = _resolved(resources, request, accepted_at_ms, generation, models, warnings)
+        plan = _resolved(
+            resources, request, accepted_at_ms, generation=generation, models=models, warnings=warnings
+        )
     except NotOffered as error:
         end_failed(
             resources, request, Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error)), by="planner"
         )
         return
-    plan, flight = with_cached(resources, request, plan, cache_keys(request, plan))
-    _carry_out(resources, fanout, request, _timed(plan, begun_s), flight)
+    plan, flight, _ = with_cached(resources, request, plan)
+    _fan_out(resources, fanout, request, _timed(plan, begun_s), flight)
 
 
-def _resolved(
-    resources: Resources,
-    request: Request,
-    accepted_at_ms: int,
-    generation: int | None,
-    models: Mapping[str, str],
-    warnings: tuple[str, ...],
-) -> Plan:
+def _resolved(resources: Resources, request: Request, accepted_at_ms: int, **known: Any) -> Plan:
     """The plan before the cache is asked; raises NotOffered."""
     accepted_at = datetime.fromtimestamp(accepted_at_ms / 1000, UTC)
-    plan = resolve(request, resources.pipeline, accepted_at=accepted_at, generation=generation, models=models)
-    return with_reranker_fingerprint(
-        resources, plan.model_copy(update={"warnings": (*plan.warnings, *warnings)})
-    )
+    plan = resolve(request, resources.pipeline, accepted_at=accepted_at, **known)
+    return with_reranker_fingerprint(resources, plan)
 
 
 def _timed(plan: Plan, begun_s: float) -> Plan:
     note = StageNote(Stage.PLAN, ms=(monotonic() - begun_s) * 1000)
     return plan.model_copy(update={"stages": (*plan.stages, note.to_wire())})
-
-
-def _carry_out(
-    resources: Resources, fanout: Fanout, request: Request, plan: Plan, flight: str | None
-) -> None:
-    if plan.asked:
-        _fan_out(resources, fanout, request, plan, flight)
-    else:
-        _end_unasked(resources, BranchAnswers(request, plan), by="cache" if plan.cached else "planner")
 
 
 def _end_unasked(resources: Resources, found: BranchAnswers, *, by: str, is_complete: bool = True) -> None:
@@ -113,7 +97,10 @@ def _end_unasked(resources: Resources, found: BranchAnswers, *, by: str, is_comp
 
 
 def _fan_out(resources: Resources, fanout: Fanout, request: Request, plan: Plan, flight: str | None) -> None:
-    """Publish the chord of the branches that are asked, or end a request that has failed without the others."""
+    """Publish the chord of the branches that are asked, or end a request that asks none or has failed without the others."""
+    if not plan.asked:
+        _end_unasked(resources, BranchAnswers(request, plan), by="cache" if plan.cached else "planner")
+        return
     left = select_branches(resources, request, plan)
     missing = left.missing
     if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):
@@ -140,21 +127,27 @@ def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: 
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
     request = in_its_time(request, resources.pipeline.timeouts_s)
-    begun_s = monotonic()
-    plan = _plan_ahead(resources, request, warnings)
-    if plan is None:
-        found = Submitted(resources.callers_ledger.accept(request))
-    else:
-        keys = cache_keys(request, plan)
-        found = _submit_planned(resources, fanout, request, plan, keys, begun_s)
-    accepted = found.accepted
-    if accepted.is_new and plan is not None and found.cached:
-        answers = {key: one for key, one in zip(keys.values(), found.cached, strict=True) if one is not None}
-        plan, flight = with_cached(resources, request, plan, keys, answers)
-        _carry_out(resources, fanout, request, _timed(plan, begun_s), flight)
-    elif accepted.is_new and found.outcome is None:
+    accepted, is_planned = _submit_planned(resources, fanout, request, warnings)
+    if accepted.is_new and not is_planned:
         plan_request(resources, fanout, request, accepted_at_ms=accepted.accepted_at_ms, warnings=warnings)
     return accepted.request_id
+
+
+def _submit_planned(
+    resources: Resources, fanout: Fanout, request: Request, warnings: tuple[str, ...]
+) -> tuple[Accepted, bool]:
+    """Accept the request, and publish its chord in the same step or answer from the cache; returns whether it did."""
+    begun_s, ledger = monotonic(), resources.callers_ledger
+    plan = _plan_ahead(resources, request, warnings)
+    if plan is None:
+        return ledger.accept(request), False
+    uncached, flight, keys = with_cached(resources, request, plan, {})
+    asking = with_second_messages(resources, _timed(uncached, begun_s), hedge=request.hedge)
+    accepted, outcome, found = fanout.submit(ledger, request, asking, flight, [CACHE + key for key in keys])
+    if found:
+        plan, flight, _ = with_cached(resources, request, plan, dict(zip(keys, found, strict=True)))
+        _fan_out(resources, fanout, request, _timed(plan, begun_s), flight)
+    return accepted, bool(outcome or found)
 
 
 def _plan_ahead(resources: Resources, request: Request, warnings: tuple[str, ...]) -> Plan | None:
@@ -163,37 +156,18 @@ def _plan_ahead(resources: Resources, request: Request, warnings: tuple[str, ...
     None if only a request that was accepted can be planned: a breaker is open, a queue is overloaded, nothing is asked,
     or generation or model are not known.
     """
-    names = {name for branch in resources.pipeline.branches for name in breakers_of(branch)}
-    generation = resources.generations.agreed(request.namespace)
+    generation = resources.generations.agreed.get(request.namespace)
     try:
-        look = resources.breakers.look(names)
+        look = resources.breakers.look(
+            name for branch in resources.pipeline.branches for name in breakers_of(branch)
+        )
         if generation is None or not look.is_well:
             return None
-        plan = _resolved(resources, request, look.now_ms, generation, resources.fingerprints, warnings)
+        known = {"generation": generation, "models": resources.fingerprints, "warnings": warnings}
+        plan = _resolved(resources, request, look.now_ms, **known)
     except (ResponseError, ModelMissing, NotOffered):
         return None
     return plan if plan.asked and plan.generation == generation else None
-
-
-def _submit_planned(
-    resources: Resources,
-    fanout: Fanout,
-    request: Request,
-    plan: Plan,
-    keys: Mapping[int, str],
-    begun_s: float,
-) -> Submitted:
-    """Accept the request and publish the chord in one step, if no question is answered in the cache."""
-    assert plan.generation is not None
-    uncached, flight = with_cached(resources, request, plan, keys, {})
-    return fanout.submit(
-        resources.callers_ledger,
-        request,
-        with_second_messages(resources, _timed(uncached, begun_s), hedge=request.hedge),
-        flight=flight,
-        generation=plan.generation,
-        cached=[CACHE + key for key in keys.values()] if reads_cache(request, plan) else [],
-    )
 
 
 def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: int = WIRE_VERSION) -> bool:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from chorale_client import Request, RequestIdConflict, make_request
+from chorale_client.ledger import Accepted
 from chorale_client.words import QUEUE_FUSION
 
-from ledger.protocol import Action, Chord, Part, Submitted
+from ledger.protocol import Action, Chord, Part, PlanOutcome
 from models.envelope import Envelope
 from tests.support.ledger.ledger_interfaces import Ledger
 from tests.support.ledger.ledger_plans import plan_of
@@ -204,16 +205,21 @@ class PlanningContract(LedgerContract):
 class SubmittingContract(LedgerContract):
     """A plan for generation 7 that was made before its request was accepted."""
 
-    def submit(self, stepped: SteppedLedger, request: Request) -> Submitted:
+    def submit(
+        self, stepped: SteppedLedger, request: Request
+    ) -> tuple[Accepted, PlanOutcome | None, list[bytes | None]]:
         parts = [Part("bm25", "queue.bm25", 1_000, 500, b"message of bm25")]
         chord = Chord(plan_of(parts), parts, finish_reserve_ms=60, fusion_reserve_ms=160)
-        return stepped.ledger.submit(stepped.callers, request, chord, generation=7, cached=["other", ANSWER])
+        accepted, outcome, cached = stepped.ledger.submit(
+            stepped.callers, request, chord, 7, ["other", ANSWER]
+        )
+        return accepted, outcome, list(cached)
 
     def test_a_request_is_accepted_and_planned_at_once(self, stepped: SteppedLedger, ledger: Ledger) -> None:
         stepped.know(7, None)
         request = a_request()
-        found = self.submit(stepped, request)
-        assert (found.accepted.is_new, found.outcome, any(found.cached)) == (True, "planned", False)
+        accepted, outcome, cached = self.submit(stepped, request)
+        assert (accepted.is_new, outcome, any(cached)) == (True, "planned", False)
         assert stepped.queue("queue.bm25") == [b"message of bm25"]
         assert ledger.start(request.request_id, "bm25") is not None
 
@@ -223,8 +229,8 @@ class SubmittingContract(LedgerContract):
     ) -> None:
         stepped.know(generation, None)
         request = a_request()
-        found = self.submit(stepped, request)
-        assert (found.accepted.is_new, found.outcome, any(found.cached)) == (True, None, False)
+        accepted, outcome, cached = self.submit(stepped, request)
+        assert (accepted.is_new, outcome, any(cached)) == (True, None, False)
         assert stepped.queue("queue.bm25") == []
         assert plan(ledger, request, "bm25") == "planned", "its caller plans it anew"
 
@@ -233,9 +239,8 @@ class SubmittingContract(LedgerContract):
     ) -> None:
         stepped.know(7, b"an answer")
         request = a_request()
-        found = self.submit(stepped, request)
-        assert (found.accepted.is_new, found.outcome) == (True, None)
-        assert list(found.cached) == [None, b"an answer"]
+        accepted, outcome, cached = self.submit(stepped, request)
+        assert (accepted.is_new, outcome, cached) == (True, None, [None, b"an answer"])
         assert stepped.queue("queue.bm25") == []
         assert plan(ledger, request, "bm25") == "planned"
 
@@ -243,8 +248,8 @@ class SubmittingContract(LedgerContract):
         stepped.know(7, None)
         request = a_request()
         stepped.callers.accept(request)
-        found = self.submit(stepped, request)
-        assert (found.accepted.is_new, found.accepted.state, found.outcome) == (False, "accepted", None)
+        accepted, outcome, _ = self.submit(stepped, request)
+        assert (accepted.is_new, accepted.state, outcome) == (False, "accepted", None)
         assert stepped.queue("queue.bm25") == []
         with pytest.raises(RequestIdConflict):
             self.submit(stepped, request.model_copy(update={"top_k": 7}))
@@ -253,11 +258,11 @@ class SubmittingContract(LedgerContract):
         stepped.know(7, None)
         request = a_request()
         stepped.overload(1_500)
-        found = self.submit(stepped, request)
-        assert (found.accepted.state, found.outcome) == ("refused", None)
+        accepted, outcome, _ = self.submit(stepped, request)
+        assert (accepted.state, outcome) == ("refused", None)
         assert stepped.queue("queue.bm25") == []
         stepped.overload(None)
-        assert self.submit(stepped, request).outcome == "planned"
+        assert self.submit(stepped, request)[1] == "planned"
 
 
 class ReportingContract(LedgerContract):

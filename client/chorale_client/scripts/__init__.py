@@ -13,7 +13,7 @@ from typing import Any
 
 from redis import Redis
 from redis.commands.core import Script
-from redis.exceptions import ConnectionError, NoScriptError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, NoScriptError, TimeoutError
 
 from chorale_client import keys
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
@@ -75,8 +75,6 @@ class Scripts:
         except (NoScriptError, ConnectionError, TimeoutError):
             own.disconnect()
             return script(keys=list(keys), args=list(args))
-        except ResponseError:
-            raise
         except BaseException:
             own.disconnect()  # the answer may still come, and would be read as the next one's
             raise

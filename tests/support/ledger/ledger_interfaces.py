@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from chorale_client.ledger import Accepted
 from chorale_client.request import Request
 
-from ledger.protocol import Chord, Entry, PlanOutcome, ReportOutcome, Snapshot, Started, Submitted, Sweep
+from ledger.protocol import Chord, Entry, PlanOutcome, ReportOutcome, Snapshot, Started, Sweep
 from models.envelope import Envelope
 
 
@@ -20,8 +20,8 @@ class Ledger(Protocol):
     def plan(self, request_id: str, chord: Chord) -> PlanOutcome: ...
 
     def submit(
-        self, callers: Any, request: Request, chord: Chord, *, generation: int, cached: Sequence[str]
-    ) -> Submitted: ...
+        self, callers: Any, request: Request, chord: Chord, generation: int, cached: Sequence[str]
+    ) -> tuple[Accepted, PlanOutcome | None, Sequence[bytes | None]]: ...
 
     def start(self, request_id: str, branch: str) -> Started | None: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from chorale_client import RequestIdConflict
@@ -10,7 +10,7 @@ from chorale_client.ledger import Accepted
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
 from redis import Redis
 
-from ledger.protocol import Action, Chord, Part, Submitted
+from ledger.protocol import Action, Chord, Part, PlanOutcome
 from models.envelope import Envelope
 from tests.support.ledger.ledger_plans import Planned, a_request, plan_of, reserves_ms, tail
 from tests.support.ledger.ledger_promises import Promises
@@ -104,9 +104,11 @@ class LedgerPair:
             self._chord(request_id, plan, round(1000 * timeout_s)),
         )
 
-        def call(stepped: SteppedLedger) -> Submitted | None:
+        def call(
+            stepped: SteppedLedger,
+        ) -> tuple[Accepted, PlanOutcome | None, Sequence[bytes | None]] | None:
             try:
-                return stepped.ledger.submit(stepped.callers, request, chord, generation=7, cached=[ANSWER])
+                return stepped.ledger.submit(stepped.callers, request, chord, 7, [ANSWER])
             except RequestIdConflict:
                 return None
 
@@ -116,9 +118,10 @@ class LedgerPair:
         self.both(lambda stepped: stepped.know(None, None))
         if submitted is None:
             return None
-        self._expect(submitted.accepted)
-        self.promises.followed[request_id] += submitted.outcome == "follows"
-        return submitted.outcome
+        accepted, outcome, _ = submitted
+        self._expect(accepted)
+        self.promises.followed[request_id] += outcome == "follows"
+        return outcome
 
     def _chord(self, request_id: str, plan: Planned, timeout_ms: int) -> Chord:
         finish_ms, fusion_ms = reserves_ms(timeout_ms)
