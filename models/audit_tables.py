@@ -6,10 +6,15 @@ Times are milliseconds since 1970 by the Redis server's clock.  The rows suffice
 
 from __future__ import annotations
 
-from typing import Any
+import zlib
+from typing import Any, ClassVar
 
+from pydantic_core import from_json
 from sqlalchemy import JSON, BigInteger, Double, ForeignKeyConstraint, Index, LargeBinary, MetaData
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+from models.envelope import Envelope
+from models.hits import Ranking
 
 
 class AuditTable(DeclarativeBase):
@@ -28,6 +33,21 @@ class AuditTable(DeclarativeBase):
         float: Double(),
         bytes: LargeBinary(),
     }
+    HIDDEN: ClassVar[frozenset[str]] = frozenset({"request_id", "accepted_at_ms"})
+    """Columns that `shown` leaves out."""
+    BELOW: ClassVar[tuple[str, ...]] = ()
+    """What `shown` adds: rows that belong to this one, and values that are computed from a column."""
+
+    def shown(self) -> dict[str, Any]:
+        """The row with what belongs to it, as `chorale audit show --json` prints it."""
+        names = (*(name for name in self.__table__.columns.keys() if name not in self.HIDDEN), *self.BELOW)  # noqa: SIM118
+        return {name: _shown(getattr(self, name)) for name in names}
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, AuditTable):
+        return value.shown()
+    return [_shown(one) for one in value] if isinstance(value, list) else value
 
 
 def _of_request(*others: Index) -> tuple[ForeignKeyConstraint | Index, ...]:
@@ -45,6 +65,8 @@ def _of_request(*others: Index) -> tuple[ForeignKeyConstraint | Index, ...]:
 class RequestRow(AuditTable):
     __tablename__ = "chorale_request"
     __table_args__ = (Index(None, "accepted_at_ms"), Index(None, "correlation_id"))
+    HIDDEN = frozenset()
+    BELOW = ("questions", "branches")
 
     request_id: Mapped[str] = mapped_column(primary_key=True)
     accepted_at_ms: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
@@ -73,11 +95,14 @@ class RequestRow(AuditTable):
     degraded: Mapped[list[Any]]
     stages: Mapped[list[Any]]
     warnings: Mapped[list[Any]]
+    questions: Mapped[list[QuestionRow]] = relationship(order_by="QuestionRow.position", lazy="raise")
+    branches: Mapped[list[BranchRow]] = relationship(order_by="BranchRow.branch", lazy="raise")
 
 
 class QuestionRow(AuditTable):
     __tablename__ = "chorale_question"
     __table_args__ = _of_request(Index(None, "text_hash"))
+    BELOW = ("hits",)
 
     request_id: Mapped[str] = mapped_column(primary_key=True)
     accepted_at_ms: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
@@ -94,11 +119,21 @@ class QuestionRow(AuditTable):
     """True if the hits came from the cache and no branch searched."""
     ordered_by: Mapped[str | None]
     total_matches: Mapped[int | None] = mapped_column(BigInteger)
+    hits: Mapped[list[HitRow]] = relationship(
+        primaryjoin="and_(foreign(HitRow.request_id) == QuestionRow.request_id, "
+        "foreign(HitRow.accepted_at_ms) == QuestionRow.accepted_at_ms, "
+        "foreign(HitRow.question) == QuestionRow.position)",
+        order_by="HitRow.rank",
+        lazy="raise",
+        viewonly=True,
+    )
 
 
 class BranchRow(AuditTable):
     __tablename__ = "chorale_branch"
     __table_args__ = _of_request()
+    HIDDEN = AuditTable.HIDDEN | {"candidates"}
+    BELOW = ("rankings",)
 
     request_id: Mapped[str] = mapped_column(primary_key=True)
     accepted_at_ms: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
@@ -116,10 +151,30 @@ class BranchRow(AuditTable):
     """zlib of the JSON list of rankings, one with all hits for each searched question.  NULL if the branch failed, or if
     the candidates were left out because the outbox was too long."""
 
+    @property
+    def rankings(self) -> tuple[Ranking, ...]:
+        """The `candidates`; empty if there are none (the `status` is `ok` if they were left out)."""
+        wires = from_json(zlib.decompress(self.candidates)) if self.candidates else ()
+        return tuple(map(Ranking.from_wire, wires))
+
+    def envelope(self) -> Envelope:
+        """The branch's envelope, for fusing again."""
+        return Envelope(
+            self.branch,
+            self.status,
+            self.reason,
+            self.detail,
+            self.rankings,
+            ms=self.ms or 0.0,
+            generation=self.generation,
+            attempt=self.attempt or 1,
+        )
+
 
 class HitRow(AuditTable):
     __tablename__ = "chorale_hit"
     __table_args__ = _of_request(Index(None, "document_id"))
+    HIDDEN = AuditTable.HIDDEN | {"question"}
 
     request_id: Mapped[str] = mapped_column(primary_key=True)
     accepted_at_ms: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
@@ -131,4 +186,4 @@ class HitRow(AuditTable):
     score: Mapped[float | None]
     found_by: Mapped[list[Any]]
     explanation: Mapped[dict[str, Any]]
-    """The answer's explanation of the score: branches, boosts, folded, rerank."""
+    """The answer's explanation of the score: branches, boosts, folded, rerank; only what the caller included."""

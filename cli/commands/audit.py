@@ -51,7 +51,7 @@ def last(
     with trail() as engine:
         lines = queries.last(engine, n)
     if as_json:
-        print_json({"requests": lines})
+        print_json({"requests": list(map(queries.listed, lines))})
     elif lines:
         stdout().print(lines_table(lines))
     else:
@@ -84,7 +84,7 @@ def show(
             "(one that has just ended comes within a second)"
         )
     if as_json:
-        print_json({"request": found})
+        print_json({"request": found.shown()})
     else:
         show_request(stdout(), found)
 

@@ -17,20 +17,21 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from audit.queries import AuditedBranch, AuditedHit, AuditedLine, AuditedQuestion, AuditedRequest
+    from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
 
 SHORT_ID = 8
 _BRANCH_STYLES = {"ok": "green", "empty": "green", "failed": "red"}
 UNKEPT = "(text not kept)"
 
 
-def lines_table(lines: Sequence[AuditedLine]) -> Table:
+def lines_table(lines: Sequence[RequestRow]) -> Table:
     """A row for each request; on a narrow terminal the question is shortened."""
     table = plain_table("id", "accepted (UTC)", "namespace", "", ">ms", "question")
     for column in table.columns[:-1]:
         column.no_wrap = True
     for line in lines:
-        more = f" (and {line.questions - 1} more)" if line.questions > 1 else ""
+        more = f" (and {len(line.questions) - 1} more)" if len(line.questions) > 1 else ""
+        text = line.questions[0].text if line.questions else None
         table.add_row(
             line.request_id[:SHORT_ID],
             moment(line.accepted_at_ms),
@@ -39,7 +40,7 @@ def lines_table(lines: Sequence[AuditedLine]) -> Table:
             f"{line.took_ms:,.0f}",
             # Set on the text: on the column, Rich would shorten all columns alike.
             Text(
-                f"{UNKEPT if line.text is None else ' '.join(line.text.split())}{more}",
+                f"{UNKEPT if text is None else ' '.join(text.split())}{more}",
                 no_wrap=True,
                 overflow="ellipsis",
             ),
@@ -47,7 +48,7 @@ def lines_table(lines: Sequence[AuditedLine]) -> Table:
     return table
 
 
-def show_request(console: Console, found: AuditedRequest) -> None:
+def show_request(console: Console, found: RequestRow) -> None:
     """Print the request, its branches, and each question with its hits."""
     console.print(_facts(found))
     for line in missing_lines(map(Degradation.model_validate, found.degraded), found.warnings):
@@ -62,7 +63,7 @@ def show_request(console: Console, found: AuditedRequest) -> None:
             console.print(hits_table(question.hits))
 
 
-def _facts(found: AuditedRequest) -> Table:
+def _facts(found: RequestRow) -> Table:
     status = Text.assemble(
         (found.status, STATUS_STYLES.get(found.status, "")), (f" · ended by {found.ended_by} after ", "dim")
     )
@@ -80,12 +81,13 @@ def _facts(found: AuditedRequest) -> Table:
     return facts_table(rows)
 
 
-def branches_table(branches: Sequence[AuditedBranch]) -> Table:
+def branches_table(branches: Sequence[BranchRow]) -> Table:
     """The result of each branch, with its number of candidates."""
     table = plain_table("branch", "", ">ms", ">candidates", ">weight", ">attempt", "")
     for branch in branches:
-        candidates = f"{sum(len(ranking.hits) for ranking in branch.rankings):,}"
-        if branch.status == EnvelopeStatus.OK and not branch.rankings:
+        rankings = branch.rankings
+        candidates = f"{sum(len(ranking.hits) for ranking in rankings):,}"
+        if branch.status == EnvelopeStatus.OK and not rankings:
             candidates = "not kept"
         why = ": ".join(filter(None, (branch.reason, branch.detail)))
         table.add_row(
@@ -100,7 +102,7 @@ def branches_table(branches: Sequence[AuditedBranch]) -> Table:
     return table
 
 
-def hits_table(hits: Sequence[AuditedHit]) -> Table:
+def hits_table(hits: Sequence[HitRow]) -> Table:
     """Rank, document, fused score, and the rank and score in each branch, where the answer included them."""
     table = plain_table(">", "document", ">score", "found by")
     for hit in hits:
@@ -118,7 +120,7 @@ def _score(score: float | None) -> str:
     return "" if score is None else f" ({score:.3f})"
 
 
-def _question_line(question: AuditedQuestion) -> Text:
+def _question_line(question: QuestionRow) -> Text:
     facts = [question.status, "from the cache" if question.cached else None]
     if not question.hits:
         facts.append("no hits")

@@ -8,7 +8,8 @@ from chorale_client.request import Request
 from sqlalchemy import Engine
 
 from audit.drainer import Drainer
-from audit.queries import AuditedRequest, show
+from audit.queries import show
+from models.audit_tables import RequestRow
 from models.plan import Plan
 from tests.support.ledger.audit_entries import (
     make_answer,
@@ -27,7 +28,7 @@ FOUND = {
 }
 
 
-def fused(plan: Plan, request: Request, kept: AuditedRequest) -> list[list[tuple[str, float]]]:
+def fused(plan: Plan, request: Request, kept: RequestRow) -> list[list[tuple[str, float]]]:
     envelopes = {branch.branch: branch.envelope() for branch in kept.branches}
     return [
         [(hit.document_id, hit.score) for hit in fuse_question(plan, envelopes, position, request).hits]

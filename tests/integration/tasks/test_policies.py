@@ -9,13 +9,14 @@ from chorale_client import make_request
 from chorale_client.keys import MOMENTS, entry_key
 
 from audit.database import open_database
-from audit.queries import AuditedRequest, show
+from audit.queries import show
+from models.audit_tables import RequestRow
 from tasks.request.retrieve import submit
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
 
-def audited(failing: RunningPipeline, request_id: str) -> AuditedRequest:
+def audited(failing: RunningPipeline, request_id: str) -> RequestRow:
     engine = open_database(failing.resources.settings.audit_database_url)
     found = until(lambda: show(engine, request_id))
     engine.dispose()

@@ -23,7 +23,7 @@ from redis import Redis
 from sqlalchemy import func, select
 
 from audit.database import open_database
-from audit.queries import AuditedRequest, show
+from audit.queries import show
 from models.audit_tables import RequestRow
 from tests.support.pipelines.failpoints import arm, taken, wait_taken
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -39,7 +39,7 @@ class Seen:
     request: Request
     answer: Answer
     """The answer of the caller who waited; a later caller got the same."""
-    audit: AuditedRequest
+    audit: RequestRow
 
     @property
     def status(self) -> str:
@@ -192,7 +192,7 @@ def unchanged(pipeline: RunningPipeline, found: Seen) -> Iterator[None]:
     assert client.get(key) == answer, "the answer was written again"
     assert not client.exists(ENTRY + request_id), "an ended request is in flight again"
     assert client.zscore(MOMENTS, request_id) is None
-    assert audited(pipeline, request_id) == found.audit
+    assert audited(pipeline, request_id).shown() == found.audit.shown()
 
 
 def mentions(client: Redis, request_id: str) -> list[str]:
@@ -215,7 +215,7 @@ def _value(client: Redis, key: bytes) -> Any:
     return readers[cast(bytes, client.type(key))]()
 
 
-def audited(pipeline: RunningPipeline, request_id: str, *, limit_s: float = 20) -> AuditedRequest:
+def audited(pipeline: RunningPipeline, request_id: str, *, limit_s: float = 20) -> RequestRow:
     """Returns the request's one row, once the outbox no longer has the request."""
     engine = open_database(pipeline.resources.settings.audit_database_url)
     until = time.monotonic() + limit_s
@@ -231,7 +231,7 @@ def audited(pipeline: RunningPipeline, request_id: str, *, limit_s: float = 20) 
         engine.dispose()
 
 
-def _row(engine: Any, request_id: str) -> AuditedRequest | None:
+def _row(engine: Any, request_id: str) -> RequestRow | None:
     try:
         return show(engine, request_id)
     except Exception:  # the database that the test took away, or that is not there yet

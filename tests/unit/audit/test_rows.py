@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from audit.outbox import Unreadable, parse
-from audit.queries import read_candidates
 from audit.rows import Rows, rows_of
+from models.audit_tables import BranchRow
 from models.documents import PassageText
 from tests.support.ledger.audit_entries import (
     ACCEPTED_AT_MS,
@@ -102,7 +102,7 @@ def test_candidates_come_back_hit_for_hit_and_bit_for_bit() -> None:
     request = make_request("first", "second")
     rankings = make_ranking("a", "b", "c", top_score=0.1 + 0.2), make_ranking("d")
     entry = make_entry(request, plan=make_plan(request), envelopes=(make_envelope("vector", *rankings),))
-    assert read_candidates(branches_by_name(rows(entry))["vector"]["candidates"]) == rankings
+    assert BranchRow(candidates=branches_by_name(rows(entry))["vector"]["candidates"]).rankings == rankings
 
 
 def test_texts_that_came_with_their_hits_are_not_kept() -> None:
@@ -113,7 +113,7 @@ def test_texts_that_came_with_their_hits_are_not_kept() -> None:
     row = branches_by_name(rows(make_entry(request, plan=make_plan(request), envelopes=(envelope,))))[
         "vector"
     ]
-    assert read_candidates(row["candidates"]) == (ranking,)
+    assert BranchRow(candidates=row["candidates"]).rankings == (ranking,)
 
 
 def test_a_branch_row_joins_the_envelope_with_its_plan() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
+
+from pydantic_core import to_json
 from rich.console import Console
 
-from audit.queries import AuditedBranch, AuditedLine
 from cli.views.audit import branches_table, lines_table
+from models.audit_tables import BranchRow, QuestionRow, RequestRow
 from models.hits import Hit, Ranking
 
 QUESTION = "when may a tenant who has paid the rent of three months in advance leave the flat?"
@@ -19,18 +22,13 @@ def printed(table: object, width: int) -> list[str]:
 
 
 def test_a_request_is_one_line_of_eighty_columns_and_the_question_alone_is_shortened() -> None:
-    line = AuditedLine(
+    line = RequestRow(
         request_id="f5334cde-4ddf-40c0-a03e-e38b7d6e3a14",
         accepted_at_ms=1_790_000_000_000,
         status="cancelled",
         took_ms=12_345.6,
         namespace="default",
-        correlation_id=None,
-        configuration="rrf",
-        ended_by="fusion",
-        degraded=(),
-        questions=1,
-        text=QUESTION,
+        questions=[QuestionRow(text=QUESTION)],
     )
     head, row = printed(lines_table([line]), 80)
     assert head.split() == ["id", "accepted", "(UTC)", "namespace", "ms", "question"]
@@ -41,8 +39,11 @@ def test_a_request_is_one_line_of_eighty_columns_and_the_question_alone_is_short
 
 
 def test_the_audit_table_distinguishes_candidates_not_kept_from_no_candidates() -> None:
-    def branch(name: str, status: str, *rankings: Ranking) -> AuditedBranch:
-        return AuditedBranch(name, status, None, "", 1.5, 1, 7, 0.3, 100, rankings)
+    def branch(name: str, status: str, *rankings: Ranking) -> BranchRow:
+        candidates = zlib.compress(to_json([ranking.to_wire() for ranking in rankings])) if rankings else None
+        return BranchRow(
+            branch=name, status=status, ms=1.5, attempt=1, weight=0.3, detail="", candidates=candidates
+        )
 
     rows = printed(
         branches_table(
