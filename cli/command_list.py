@@ -13,7 +13,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "Run": {
         "demo": "Take a tour of the whole pipeline, in about a minute.",
         "up": "Start the server and the workers, and look after them until Ctrl-C.",
-        "worker": "Work on one or more queues until stopped; `chorale up` starts one for each queue by itself.",
+        "worker": "Work on one or more queues until stopped; `chorale up` starts them by itself.",
         "sweeper": "Join and end requests from the ledger, and drain the outbox; `chorale up` starts one by itself.",
     },
     "Ask": {

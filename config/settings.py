@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chorale_client.protocol_constants import PROTOCOL
-from chorale_client.words import QUEUE_BRANCH
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from chorale_client.words import QUEUE_BRANCH, QUEUE_INDEX
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from config.addresses import check_broker, check_database, check_redis
 from models.errors import WrongDeclaration
@@ -33,7 +33,7 @@ def _default_home() -> Path:
     return (data if data.is_absolute() else Path.home() / ".local" / "share") / "chorale"
 
 
-def _cores() -> int:
+def cores() -> int:
     """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -87,7 +87,7 @@ class Settings(BaseModel):
     holds two models in memory."""
     embedder_device: str | None = None
     """Device of the `sentence_transformers` backend: `cpu`, `cuda`, `cuda:1`. Not set: CUDA if available, else the CPU."""
-    model_threads: int = Field(default_factory=_cores, ge=1, le=1_024)
+    model_threads: int = Field(default_factory=cores, ge=1, le=1_024)
     """Threads of all models on this machine together. More threads than cores are not used."""
     passage_pieces: int | None = Field(None, ge=16, le=32_768)
     """Maximum size of a passage in the embedder's word pieces, with heading and title; never more than 256. Not
@@ -151,7 +151,13 @@ class Settings(BaseModel):
     Must be less than the ten seconds after which `chorale up` and Docker kill a process."""
     worker_processes: dict[str, int] = Field(default_factory=dict)
     """Number of processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`. Default: one; use
-    0 for a queue that other machines serve."""
+    0 for a queue that other machines serve. With the layout `replicas` only `index` can be counted."""
+    layout: Literal["auto", "replicas", "shared", "queues"] = "auto"
+    """What each process that `chorale up` starts works on. `queues`: one queue. `shared`: one queue, but the branches that
+    embed questions share a process, which embeds each question once; branches that are counted in
+    `CHORALE_WORKER_PROCESSES` or ask a language model or server stay apart. `replicas`: every queue except `index`, in as
+    many processes as cores, at least two. `auto`: `replicas` on two cores or fewer, if no branch asks a language model or
+    server, nothing reranks and only `index` is counted; otherwise `shared`."""
 
     # Redis
     redis_socket_timeout_s: float = Field(5, gt=0, le=60)
@@ -218,6 +224,15 @@ class Settings(BaseModel):
             counts[name] = int(count)
         return counts
 
+    @field_validator("layout")
+    @classmethod
+    def _counts_no_queue_of_replicas(cls, value: str, info: ValidationInfo) -> str:
+        counted = info.data.get("worker_processes", {}).keys() - {QUEUE_INDEX}
+        if value == "replicas" and counted:
+            names = ", ".join(sorted(queue.removeprefix("chorale.") for queue in counted))
+            raise ValueError(f"a replica serves all queues, and CHORALE_WORKER_PROCESSES counts {names}")
+        return value
+
     @property
     def corpus_dir(self) -> Path:
         """Folder of the embedded store: documents, vectors, lexical indexes."""
@@ -239,8 +254,13 @@ class Settings(BaseModel):
         return round(self.answer_limit_mb * 1_000_000)
 
     def processes(self, queue: str) -> int:
-        """How many worker processes `chorale up` starts for `queue` (its full name, `chorale.bm25`)."""
+        """How many worker processes `chorale up` starts for `queue` (its full name, `chorale.bm25`) in the layout `queues`."""
         return self.worker_processes.get(queue, 1)
+
+    @property
+    def replicas(self) -> int:
+        """How many processes of the layout `replicas` serve the queues of requests."""
+        return max(2, cores())
 
 
 def load_settings() -> Settings:

@@ -31,7 +31,8 @@ def up(
     """Start the server and the workers, and look after them until Ctrl-C.
 
     Data is kept in CHORALE_HOME. Without CHORALE_REDIS_URL a Redis server is started on a socket in that
-    folder, where commands in other terminals find it. A dead or hung process is started again.
+    folder, where commands in other terminals find it. A dead or hung process is started again. CHORALE_LAYOUT
+    says which queues share a process; `chorale status` shows it.
 
     Examples:
 

@@ -20,7 +20,7 @@ def worker(
         ),
     ] = None,
 ) -> None:
-    """Work on one or more queues until stopped; `chorale up` starts one for each queue by itself.
+    """Work on one or more queues until stopped; `chorale up` starts them by itself.
 
     It takes no work before its model is warm. Ctrl-C or SIGTERM stops it after the work that it has begun.
 

@@ -26,6 +26,8 @@ NAMESPACE = "python"
 _KEPT = frozenset({"CHORALE_REDIS_URL", "CHORALE_MODEL_THREADS"})
 _OURS = {
     "CHORALE_LOG_LEVEL": "WARNING",
+    # A worker hangs, and the others answer.
+    "CHORALE_LAYOUT": "queues",
     # The demo indexes by itself, and the fewer processes warm up the sooner it begins.
     "CHORALE_WORKER_PROCESSES": "index=0",
     # Twice as fast as fp32: a first look should not take two minutes on a small machine.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chorale_client.redis_urls import without_password
+from chorale_client.words import QUEUE_FUSION, QUEUE_INDEX
 from redis.exceptions import RedisError
 
 from cli.installation import open_redis
@@ -21,6 +22,7 @@ from cli.local.supervisor import Supervisor
 from cli.monitoring.heartbeats import RedisHeartbeats
 from config.blas_threads import VARIABLES
 from config.home_format import check_home
+from config.settings import cores
 from models.errors import ServiceError, WrongDeclaration
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class Running:
 
 
 def worker_children(settings: Settings, pipeline: Pipeline, environment: Mapping[str, str]) -> list[Child]:
-    """The worker processes for each queue, as many as the settings say, and one sweeper; all get `environment`.
+    """The worker processes of the layout, and one sweeper; all get `environment` and the layout.
 
     Raises WrongDeclaration for a queue that the pipeline does not have.
     """
@@ -56,16 +58,67 @@ def worker_children(settings: Settings, pipeline: Pipeline, environment: Mapping
             f"there are: {', '.join(queue.removeprefix('chorale.') for queue in pipeline.queues)}"
         )
 
+    layout, groups = _groups(settings, pipeline)
+
     def child(name: str, *arguments: str) -> Child:
-        return Child(name, (sys.executable, "-m", "cli", *arguments), environment)
+        return Child(
+            name, (sys.executable, "-m", "cli", *arguments), {**environment, "CHORALE_LAYOUT": layout}
+        )
 
     workers = [
-        child(name, "worker", queue, "--name", name)
-        for queue in pipeline.queues
-        for number in range(1, settings.processes(queue) + 1)
-        for name in [f"{queue.removeprefix('chorale.')}-{number}"]
+        child(name, "worker", *queues, "--name", name)
+        for group, count, queues in groups
+        for name in (f"{group}-{number}" for number in range(1, count + 1))
     ]
     return [*workers, child(SWEEPER, "sweeper", "--name", SWEEPER)]
+
+
+def _groups(settings: Settings, pipeline: Pipeline) -> tuple[str, list[tuple[str, int, list[str]]]]:
+    """The layout, and for each kind of worker its name, how many there are, and their queues."""
+    counted = settings.worker_processes.keys() - {QUEUE_INDEX}
+    computing = _computing_queues(settings, pipeline)
+    of_requests = [queue for queue in pipeline.queues if queue != QUEUE_INDEX]
+    layout = settings.layout
+    if layout == "auto":
+        is_small = cores() <= 2 and computing == of_requests and not counted
+        layout = "replicas" if is_small else "shared"
+    together: list[str] = []
+    if layout == "replicas":
+        together = of_requests
+    elif layout == "shared":
+        kinds = pipeline.kinds.branches
+        embedding = {branch.queue for branch in pipeline.branches if "questions" in kinds[branch.kind].needs}
+        together = [queue for queue in computing if queue in embedding - counted]
+    groups = [
+        (queue.removeprefix("chorale."), settings.processes(queue), [queue])
+        for queue in pipeline.queues
+        if queue not in together
+    ]
+    if layout == "replicas":
+        groups.insert(0, ("replica", settings.replicas, together))
+    elif together:
+        name = "+".join(queue.removeprefix("chorale.") for queue in together)
+        groups.insert(1, (name, 1, together))
+    return layout, groups
+
+
+def _computing_queues(settings: Settings, pipeline: Pipeline) -> list[str]:
+    """The queues of requests whose tasks wait for no language model, reranker or other server.
+
+    A task that waits would hold up the other queues of its process.
+    """
+    from branches.language_models import Generators, generator_name
+    from cache.null import NullCache
+
+    kinds = pipeline.kinds
+    if not all(kinds.stores[store.kind].in_home for store in pipeline.stores.values()):
+        return []
+    asked = Generators(pipeline, language=settings.language, shared=NullCache()).fingerprints
+    waiting = {QUEUE_INDEX} | ({QUEUE_FUSION} if pipeline.rerankers else set())
+    for branch in pipeline.branches:
+        if generator_name(branch.name) in asked or not kinds.branches[branch.kind].merges:
+            waiting.add(branch.queue)
+    return [queue for queue in pipeline.queues if queue not in waiting]
 
 
 def worker_environment(redis_url: str, home: Path, given: Mapping[str, str]) -> dict[str, str]:

@@ -18,18 +18,19 @@ from models.errors import WrongDeclaration
 from tests.support.servers.redis_server import RedisServer
 
 
-def test_up_starts_one_process_for_each_queue_and_a_sweeper() -> None:
-    children = worker_children(Settings(), load_pipeline(), {"A": "b"})
+def test_in_the_layout_queues_up_starts_one_process_for_each_queue_and_a_sweeper() -> None:
+    children = worker_children(Settings(layout="queues"), load_pipeline(), {"A": "b"})
     assert [child.name for child in children] == [
         "retrieve-1", "bm25-1", "vector-1", "hyde-1", "fusion-1", "index-1", "sweeper",
     ]  # fmt: skip
     assert children[1].argv == (sys.executable, "-m", "cli", "worker", "chorale.bm25", "--name", "bm25-1")
     assert children[-1].argv == (sys.executable, "-m", "cli", "sweeper", "--name", "sweeper")
-    assert all(child.env == {"A": "b"} and child.level == 1 and child.beats for child in children)
+    environment = {"A": "b", "CHORALE_LAYOUT": "queues"}
+    assert all(child.env == environment and child.level == 1 and child.beats for child in children)
 
 
 def test_the_settings_give_the_number_of_workers_of_a_queue() -> None:
-    settings = Settings(worker_processes={"chorale.bm25": 2, "chorale.index": 0})
+    settings = Settings(layout="queues", worker_processes={"chorale.bm25": 2, "chorale.index": 0})
     names = [child.name for child in worker_children(settings, load_pipeline(), {})]
     assert names == ["retrieve-1", "bm25-1", "bm25-2", "vector-1", "hyde-1", "fusion-1", "sweeper"]
 
