@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import re
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -13,14 +12,12 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from models.declared import Declared
+from models.declared import Declared, Variable
 from models.errors import NotConfigured
 
 if TYPE_CHECKING:
     from cache.hypotheses import Write
     from inference.language_models.chat_model import ChatModel
-
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 def _address(url: str) -> str:
@@ -40,13 +37,6 @@ def _address(url: str) -> str:
     return url
 
 
-def _variable(name: str) -> str:
-    if not _VARIABLE.fullmatch(name):
-        # Not quoted: it may be the key itself.
-        raise ValueError("the name of an environment variable, never the key itself")
-    return name
-
-
 class Writer(NamedTuple):
     """A function that writes texts for the questions of a branch."""
 
@@ -61,7 +51,7 @@ class Endpoint(Declared):
     url: Annotated[str, AfterValidator(_address)] | None = None
     """The address up to and including `/v1`; a query (`?api-version=...`) is sent with each request."""
     model: str | None = Field(None, min_length=1, max_length=256)
-    api_key_env: Annotated[str, AfterValidator(_variable)] | None = None
+    api_key_env: Variable | None = None
     """The environment variable that holds the key; not declared: no key is sent."""
     temperature: float = Field(0.7, ge=0, le=2, strict=False)
     """Several documents are worth their cost only if they differ (Gao et al. 2022 use 0.7)."""

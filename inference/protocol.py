@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from models.documents import Matrix
-from models.errors import StageFailure
 from models.written_texts import Written
 
 
@@ -54,19 +53,6 @@ class HypothesisGenerator(Protocol):
 
     def imagine(self, texts: Sequence[str], *, timeout_s: float) -> Sequence[Written]:
         """Hypothetical documents for each question, at least one, or why there is none.  Raises nothing."""
-        ...
-
-
-class QueryExpander(Protocol):
-    """Rewrites a question."""
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds that it writes: some of `keyword`, `semantic`, `entity`."""
-        ...
-
-    def expand(self, texts: Sequence[str], *, timeout_s: float) -> list[tuple[str, ...] | StageFailure]:
-        """For each question one text for each kind (`""` for none), or why it failed.  Raises nothing."""
         ...
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
-from chorale_client.documents import MAX_DOCUMENT_BYTES, document_bytes
+from chorale_client.documents import why_not_sendable
 
 from ingest.collection_rows import given_id, record_of
 from ingest.document_ids import checked_id, checked_source
@@ -22,7 +22,10 @@ def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Ski
     checked_source(source)
     for number, row in enumerate(rows, start=1):
         where = f"document {number}"
-        if (why := _no_row(row)) is not None:
+        why = (
+            f"{type(row).__name__}, not an object" if not isinstance(row, Mapping) else why_not_sendable(row)
+        )
+        if why is not None:
             yield Skipped(where, why, spares="")
             continue
         row = dict(row)
@@ -35,20 +38,6 @@ def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Ski
             else:
                 record = found if markup is None else replace(found, markup=markup)
                 yield document_of(record, where, source, source, own_ids=True, collection=True)
-
-
-def _no_row(row: object) -> str | None:
-    if not isinstance(row, Mapping):
-        return f"{type(row).__name__}, not an object"
-    try:
-        size = document_bytes(row)
-    except (RecursionError, TypeError, ValueError) as error:
-        return f"not JSON: {error}"
-    if size > MAX_DOCUMENT_BYTES:
-        return (
-            f"{size:,} bytes; at most {MAX_DOCUMENT_BYTES:,} are allowed, so hand it in as several documents"
-        )
-    return None
 
 
 def last_of_each(items: Iterable[RawDocument | Skipped]) -> list[RawDocument | Skipped]:

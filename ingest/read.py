@@ -13,7 +13,7 @@ from ingest.collection_rows import check_fields
 from ingest.document_ids import checked_id, checked_source, default_source, file_id, record_id
 from ingest.formats import csv_rows, html, json_lines, markdown, pdf, restructured_text, text
 from ingest.raw_documents import Fault, RawDocument, ReadOptions, Record, Skipped, Unreadable
-from ingest.walk import FoundFile, walk
+from ingest.walk import walk
 
 Reader = Callable[[Path, ReadOptions], Iterator[Record | Fault]]
 Ids = Literal["path", "given"]
@@ -86,7 +86,7 @@ def estimated_documents(paths: Sequence[Path | str]) -> int:
 
 def _estimated(path: Path) -> int:
     if path.is_dir():
-        return sum(_estimated(found.path) for found in walk(path) if isinstance(found, FoundFile))
+        return sum(_estimated(found.path) for found in walk(path) if found.why_not is None)
     reader = FORMATS.get(path.suffix.lower())
     if reader not in COLLECTIONS or not path.is_file():
         return int(reader is not None)
@@ -111,11 +111,11 @@ def _read_all(
                 )
             continue
         for found in walk(path):
-            if isinstance(found, FoundFile):
+            if found.why_not is None:
                 yield from _read_file(found.path, source, found.inside, ids, options, named=False)
             else:
                 spared = _spared(source, found.inside, ids)
-                yield Skipped(_shown(found.path), found.why, spares=spared)
+                yield Skipped(_shown(found.path), found.why_not, spares=spared)
 
 
 def _read_file(

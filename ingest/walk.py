@@ -10,22 +10,17 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFile:
+class Found:
+    """A file, or a folder or file that cannot be opened."""
+
     path: Path
     inside: str
     """Path inside the folder, with forward slashes."""
+    why_not: str | None = None
+    """Why it cannot be opened; None for a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
-    """A folder or file that cannot be opened."""
-
-    path: Path
-    inside: str
-    why: str
-
-
-def walk(root: Path) -> Iterator[FoundFile | Obstacle]:
+def walk(root: Path) -> Iterator[Found]:
     """Files sorted by name, folder by folder; names that begin with a dot are left out.
 
     A symbolic link to a file is read.  A link to a folder is followed unless the folder contains the link or was
@@ -34,14 +29,12 @@ def walk(root: Path) -> Iterator[FoundFile | Obstacle]:
     yield from _walk(root, "", (os.path.realpath(root),), set())
 
 
-def _walk(
-    folder: Path, inside: str, above: tuple[str, ...], followed: set[str]
-) -> Iterator[FoundFile | Obstacle]:
+def _walk(folder: Path, inside: str, above: tuple[str, ...], followed: set[str]) -> Iterator[Found]:
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries)
     except OSError as error:
-        yield Obstacle(folder, inside, f"cannot be opened: {error.strerror or error}")
+        yield Found(folder, inside, f"cannot be opened: {error.strerror or error}")
         return
     for name in names:
         if name.startswith("."):
@@ -51,10 +44,10 @@ def _walk(
             mode = path.stat().st_mode
         except OSError as error:
             # For example a link to itself, or to nothing.
-            yield Obstacle(path, below, f"cannot be opened: {error.strerror or error}")
+            yield Found(path, below, f"cannot be opened: {error.strerror or error}")
             continue
         if stat.S_ISREG(mode):
-            yield FoundFile(path, below)
+            yield Found(path, below)
         elif stat.S_ISDIR(mode):
             real = os.path.realpath(path)
             if path.is_symlink():
@@ -63,4 +56,4 @@ def _walk(
                 followed.add(real)
             yield from _walk(path, below, (*above, real), followed)
         else:
-            yield Obstacle(path, below, "neither a file nor a folder")
+            yield Found(path, below, "neither a file nor a folder")

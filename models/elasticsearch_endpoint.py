@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
+
+from models.declared import Declared, Variable
 
 
 def _address(value: str) -> str:
@@ -20,13 +22,12 @@ def _address(value: str) -> str:
 
 
 Address: TypeAlias = Annotated[str, AfterValidator(_address)]
-Variable: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
-class ElasticsearchEndpoint(BaseModel):
+class ElasticsearchEndpoint(Declared):
     """The options of a store of kind `elasticsearch`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     url: Address | Annotated[list[Address], Field(min_length=1)] = "http://127.0.0.1:9200"
     """One address, or several of one cluster."""

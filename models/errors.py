@@ -1,24 +1,5 @@
 """What can go wrong inside the service.
 
-* ServiceError
-  x StageFailure          a stage failed; carries the reason for the answer
-    + StoreUnavailable      unavailable
-    + StoreTimeout          timeout
-    + BadIndex              bad_index
-    + Unauthorised          unauthorised
-    + InvalidAnswer         invalid_answer
-      . Declined              the language model refused this question
-    + ModelMissing          model_missing
-    + NotConfigured         not_configured
-  x WrongDeclaration      a pipeline file or setting is wrong; the process does not start
-  x WrongHome             the installation's folder has another version's format; the process does not start
-  x ManifestMismatch      a namespace was built with other settings
-  x WriterBusy            another process is writing this namespace
-  x PartlyWritten         some documents of a batch were not written; the others were
-    + NotEverywhere         they are in the table of documents, but some store does not show them yet
-  x SchemaTooNew          a newer version made the tables of audit or documents (models.schema)
-  x SchemaBusy            another process is changing the audit database's schema (audit.schema)
-
 A StageFailure of a branch never leaves its task as an exception: it becomes an envelope.
 """
 

@@ -6,7 +6,9 @@ import re
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
+
+from models.declared import Declared, Variable
 
 PLACES = ("question", "depth", "namespace", "key")
 """Placeholders, in braces, of the address, the parameters and the body; other braces stay as they are."""
@@ -18,20 +20,18 @@ JsonPath: TypeAlias = Annotated[str, Field(min_length=1)] | Annotated[list[str |
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
-class HttpEndpoint(BaseModel):
+class HttpEndpoint(Declared):
     """The options of a store of kind `http`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     url: str
     """Address, `http://` or `https://`, without a password; redirects are not followed."""
     method: Literal["GET", "POST"] = "GET"
-    params: dict[str, str | int | float | bool] = {}
+    params: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """Parameters that are added to those of the address."""
     body: dict[str, Any] | None = None
     """JSON body of a POST; a text that is only `{depth}` becomes a number."""
-    headers: dict[str, str] = {}
-    api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    headers: dict[str, str] = Field(default_factory=dict)
+    api_key_env: Variable | None = None
     """The environment variable with the key; the file never contains the key itself."""
     key_header: str = "Authorization"
     """The header with the key, unless `params` or `body` contain `{key}`."""
@@ -51,7 +51,7 @@ class HttpEndpoint(BaseModel):
     published_at: JsonPath | None = None
     """ISO 8601."""
     source_type: JsonPath | None = None
-    metadata: dict[str, JsonPath] = {}
+    metadata: dict[str, JsonPath] = Field(default_factory=dict)
     """Paths of further fields, by the name that filters and answers use (`url`, `language`, …)."""
     total: JsonPath | None = None
     """Path, from the answer, of the number of matches."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from models.declared import Declared, Variable
 
 
-class WeaviateEndpoint(BaseModel):
+class WeaviateEndpoint(Declared):
     """The options of a store of kind `weaviate`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     url: str = Field("http://127.0.0.1:8080", pattern=r"^https?://[^/@\s]+/?$")
     """Address of the REST interface; with `https`, gRPC uses TLS too. SSL_CERT_FILE may name the certificates."""
     grpc_host: str | None = None
     """Host of the gRPC interface; None: the host of `url`."""
     grpc_port: int = Field(50051, ge=1, le=65_535)
-    api_key_env: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    api_key_env: Variable | None = None
     """The environment variable with the key; the file never contains the key itself."""
     collection: str = Field("Chorale", pattern=r"^[A-Z][A-Za-z0-9]{0,63}$")
     """Prefix of the names of the two collections."""

@@ -17,6 +17,19 @@ def document_bytes(document: object) -> int:
     return len(json.dumps(document, ensure_ascii=False, default=str).encode("utf-8", "surrogatepass"))
 
 
+def why_not_sendable(document: object) -> str | None:
+    """Why a document cannot be handed in: it is no JSON, or it is too large.  None if it can."""
+    try:
+        size = document_bytes(document)
+    except (RecursionError, TypeError, ValueError) as error:
+        return f"not JSON: {error}"
+    if size > MAX_DOCUMENT_BYTES:
+        return (
+            f"{size:,} bytes; at most {MAX_DOCUMENT_BYTES:,} are allowed, so hand it in as several documents"
+        )
+    return None
+
+
 def checked_list(name: str, given: Any) -> list[Any]:
     """The items as a list.  Raises InvalidRequest for a single text or object, which Python could iterate too."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
@@ -28,13 +41,6 @@ def checked_documents(given: Any) -> list[Any]:
     """The documents as a list.  Raises InvalidRequest with the number of a document that is no JSON or too large."""
     documents = checked_list("documents", given)
     for number, document in enumerate(documents, start=1):
-        try:
-            size = document_bytes(document)
-        except (RecursionError, TypeError, ValueError) as error:
-            raise InvalidRequest(f"documents: number {number} is no JSON: {error}") from None
-        if size > MAX_DOCUMENT_BYTES:
-            raise InvalidRequest(
-                f"documents: number {number} has {size:,} bytes; at most {MAX_DOCUMENT_BYTES:,} are allowed, so hand "
-                "it in as several documents"
-            )
+        if (why := why_not_sendable(document)) is not None:
+            raise InvalidRequest(f"documents: number {number}: {why}")
     return documents

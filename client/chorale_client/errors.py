@@ -1,13 +1,4 @@
-"""The errors that the client raises.
-
-* ChoraleError
-  x InvalidRequest        a field is wrong; nothing was enqueued
-  x RequestIdConflict     this id was already used for a different request
-  x NotEnded              the request had not ended after `wait_s`
-  x UnknownRequest        the id is unknown
-  * ServiceUnavailable    Redis or the broker cannot be reached
-    x NoRoom              too many documents wait for the index workers
-"""
+"""The errors that the client raises."""
 
 from __future__ import annotations
 

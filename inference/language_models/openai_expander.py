@@ -14,13 +14,14 @@ MAX_VARIANT_CHARS = 1_000
 
 
 class OpenAiExpander:
-    """Implements `QueryExpander`; one prompt for a question asks for all `kinds`."""
+    """Rewrites questions; one prompt for a question asks for all `kinds`: some of `keyword`, `semantic`, `entity`."""
 
     def __init__(self, chat: ChatModel, *, kinds: Sequence[str]) -> None:
         self.kinds = tuple(kinds)
         self._chat = chat
 
     def expand(self, texts: Sequence[str], *, timeout_s: float) -> list[tuple[str, ...] | StageFailure]:
+        """For each question one text for each kind (`""` for none), or why it failed.  Raises nothing."""
         written = self._chat.complete([filled(EXPANSION_PROMPT, text) for text in texts], timeout_s=timeout_s)
         return [one if isinstance(one, StageFailure) else self._read(one) for one in written]
 

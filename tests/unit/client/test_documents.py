@@ -34,7 +34,7 @@ def test_a_single_document_instead_of_a_list_is_refused(client: Chorale, documen
 def test_the_error_for_a_too_large_document_gives_its_number(client: Chorale) -> None:
     large = {"id": "book", "text": "é" * (MAX_DOCUMENT_BYTES // 2)}
     with pytest.raises(
-        InvalidRequest, match=r"^documents: number 2 has 16,777,\d+ bytes; at most 16,777,216 are"
+        InvalidRequest, match=r"^documents: number 2: 16,777,\d+ bytes; at most 16,777,216 are"
     ):
         client.upsert("docs", [TEA, large, TEA])
 
@@ -42,5 +42,5 @@ def test_the_error_for_a_too_large_document_gives_its_number(client: Chorale) ->
 def test_the_error_for_a_recursive_document_gives_its_number(client: Chorale) -> None:
     endless: dict[str, Any] = {"id": "endless"}
     endless["metadata"] = {"again": endless}
-    with pytest.raises(InvalidRequest, match=r"^documents: number 2 is no JSON: "):
+    with pytest.raises(InvalidRequest, match=r"^documents: number 2: not JSON: "):
         client.upsert("docs", [TEA, endless])
