@@ -24,11 +24,6 @@ ROLES = (*IDLE_BESIDE, "fusion")
 PLAIN_WORKERS = tuple(f"plain-{name}" for name in ROLES)
 Layout = Mapping[str, Sequence[str]]
 """Worker processes by name, each with the branches (or `fusion`) whose queues it serves."""
-LAYOUTS: Mapping[str, Layout] = {
-    "queues": {f"{name}-1": (name,) for name in ROLES},
-    "dense": {"bm25-1": ("bm25",), "vector-hyde-1": ("vector", "hyde"), "fusion-1": ("fusion",)},
-    "replicas": {f"all-{number}": ROLES for number in (1, 2)},
-}
 
 
 def make_variants(resources: Resources, options: Mapping[str, Any], layout: Layout) -> list[Variant]:

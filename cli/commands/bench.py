@@ -52,23 +52,20 @@ def latency(
     in_flight: Annotated[
         list[int], typer.Option(min=1, help="Numbers in flight; the option may come several times.")
     ] = IN_FLIGHT,
-    layout: Annotated[
-        str,
-        typer.Option(help="Worker processes: `queues` (one each), `dense` (vector with hyde), `replicas`."),
-    ] = "queues",
     as_json: AsJson = False,
 ) -> None:
     """Measure the chord path beside one process without Celery, a plain Celery chord, and the cache.
 
     A temporary installation is started, the demo's corpus is indexed, and all variants answer the same
     questions in turns: one after another, then with 16 and 64 in flight. A request that never ends is counted as hung.
+    Our workers are in the layout that `chorale up` would choose (CHORALE_LAYOUT).
     Nothing else should run on the machine.
 
     Examples:
 
         chorale bench latency
 
-        chorale bench latency --questions 60 --documents 500 --layout replicas --json
+        chorale bench latency --questions 60 --documents 500 --json
 
         chorale bench latency --pipeline bench/latency_clustered.toml
     """
@@ -83,7 +80,7 @@ def latency(
 
     with LastLines() as lines, tempfile.TemporaryDirectory(prefix="chorale-bench-") as home:
         found = _measure(
-            Path(home), pipeline or PIPELINE_FILE, questions, documents, lines, sorted(set(in_flight)), layout
+            Path(home), pipeline or PIPELINE_FILE, questions, documents, lines, sorted(set(in_flight))
         )
     if as_json:
         print_json(found.to_wire())
@@ -98,30 +95,26 @@ def _measure(
     documents: int | None,
     output: Output,
     in_flight: Sequence[int],
-    layout: str,
 ) -> Latency:
     from bench.corpus_questions import questions_about
     from bench.latency import COUNTED_REQUESTS, ROUNDS
-    from bench.variants import LAYOUTS
     from cli.demo.python_docs import SOURCE, python_docs
-    from cli.local.bench_installation import bench_installation
+    from cli.local.bench_installation import bench_installation, chosen_layout
     from cli.terminal import stderr
     from cli.views.indexing_bar import note
-    from models.errors import WrongDeclaration
     from tasks.indexing.indexing_run import SourceDocuments
     from tasks.indexing.namespace_writer import index_corpus
 
     corpus = list(islice(python_docs(), documents))
     counted, shown = min(COUNTED_REQUESTS, questions), min(WATERFALL_REQUESTS, questions)
-    if layout not in LAYOUTS:
-        raise WrongDeclaration(f"no layout {layout!r}; there are: {', '.join(LAYOUTS)}")
+    layout = chosen_layout(pipeline_file)
     # Each thread has two questions in each round.
     asked = {number: max(questions, 2 * ROUNDS * number) for number in in_flight}
     # No question comes twice: a worker would know its vector.
     texts = iter(questions_about(corpus, sum(asked.values()) + counted + shown))
     with (
         stderr().status("starting") as status,
-        bench_installation(home, pipeline_file, output, LAYOUTS[layout]) as found,
+        bench_installation(home, pipeline_file, output, layout) as found,
     ):
         index_corpus(
             found.resources,
@@ -133,7 +126,7 @@ def _measure(
         )
         try:
             given = {number: list(islice(texts, count)) for number, count in asked.items()}
-            return _compare(found, given, texts, counted, LAYOUTS[layout], progress=status.update)
+            return _compare(found, given, texts, counted, layout, progress=status.update)
         finally:
             # Elasticsearch and Weaviate outlive the installation.
             found.resources.writing_store.drop(NAMESPACE)
@@ -227,7 +220,7 @@ def _growth(
     from cli.local.bench_installation import bench_installation
     from cli.terminal import stderr
 
-    os.environ["CHORALE_EMBEDDER_BACKEND"] = given_vectors.BACKEND
+    os.environ |= {"CHORALE_EMBEDDER_BACKEND": given_vectors.BACKEND, "CHORALE_LAYOUT": "queues"}
     with stderr().status("starting") as status:
         for held, size in pairwise([0, *sizes]):
             for number in processes:

@@ -13,13 +13,13 @@ from pathlib import Path
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from bench.no_op import KINDS
-from bench.variants import IDLE_BESIDE, PLAIN_WORKERS, SWEEPER, Layout
+from bench.variants import IDLE_BESIDE, PLAIN_WORKERS, ROLES, SWEEPER, Layout
 from cli.local.child_process import Child, Output
-from cli.local.processes import REDIS, worker_environment
+from cli.local.processes import REDIS, worker_children, worker_environment
 from cli.local.redis_server import prepare_redis
 from cli.local.supervisor import Supervisor
 from cli.monitoring.heartbeats import RedisHeartbeats
-from config.settings import Settings
+from config.settings import Settings, load_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,16 @@ class BenchInstallation:
         for name in pids:
             (self.supervisor.resume if name in running else self.supervisor.pause)(name)
         return {name: pid for name, pid in pids.items() if name in running}
+
+
+def chosen_layout(pipeline_file: Path) -> Layout:
+    """The layout that `chorale up` would choose, for the branches and the fusion; CHORALE_LAYOUT then names it."""
+    children = worker_children(load_settings(), load_pipeline(pipeline_file, KINDS), {})
+    os.environ["CHORALE_LAYOUT"] = children[0].env["CHORALE_LAYOUT"]
+    served = {
+        child.name: tuple(role for role in ROLES if f"chorale.{role}" in child.argv) for child in children
+    }
+    return {name: roles for name, roles in served.items() if roles}
 
 
 @contextmanager
