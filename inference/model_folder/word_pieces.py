@@ -17,14 +17,7 @@ class WordPieces:
 
     def __init__(self, model: SentenceModel, *, max_pieces: int | None = None) -> None:
         """Raises ModelMissing (no readable tokenizer.json), WrongDeclaration (`max_pieces` above the model's limit)."""
-        path = model.transformer / "tokenizer.json"
-        try:
-            source = path.read_text("utf-8")
-            self.whole = plain_tokenizer(source, lower_case=model.lower_case)
-            self._cut = plain_tokenizer(source, lower_case=model.lower_case)
-        # The tokenizers library raises a plain Exception for a file that it cannot read.
-        except Exception as error:
-            raise ModelMissing(f"{path} cannot be read: {error}") from error
+        self.whole, self._cut = plain_tokenizer(model), plain_tokenizer(model)
         # Questions and passages both reserve room for the longer prompt, so a passage within the limit is never cut.
         taken = self.whole.num_special_tokens_to_add(False) + max(map(self.count, model.prompts))
         largest = (model.positions or model.max_length) - taken
@@ -47,12 +40,17 @@ class WordPieces:
         return [self._cut.encode_batch_fast([text])[0].ids for text in texts]
 
 
-def plain_tokenizer(source: str, *, lower_case: bool) -> Tokenizer:
-    """The tokenizer of a tokenizer.json, without the truncation and padding that the file declares."""
-    tokenizer = Tokenizer.from_str(source)
+def plain_tokenizer(model: SentenceModel) -> Tokenizer:
+    """The model's tokenizer, without the truncation and padding that its file declares.  Raises ModelMissing."""
+    path = model.transformer / "tokenizer.json"
+    try:
+        tokenizer = Tokenizer.from_str(path.read_text("utf-8"))
+    # The tokenizers library raises a plain Exception for a file that it cannot read.
+    except Exception as error:
+        raise ModelMissing(f"{path} cannot be read: {error}") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    if lower_case:
+    if model.lower_case:
         steps = [normalizers.Lowercase()] + ([tokenizer.normalizer] if tokenizer.normalizer else [])
         tokenizer.normalizer = normalizers.Sequence(steps)
     return tokenizer

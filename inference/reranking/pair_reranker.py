@@ -223,7 +223,7 @@ class PairReranker(ABC):
 
     @abstractmethod
     def _load(self) -> Logits:
-        """Raises ModelMissing, NotConfigured."""
+        """Raises NotConfigured; any other exception becomes ModelMissing."""
 
 
 @contextmanager

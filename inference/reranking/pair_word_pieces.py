@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from inference.model_folder.sentence_model import SentenceModel
 from inference.model_folder.word_pieces import plain_tokenizer, whole_characters
-from models.errors import ModelMissing, NotConfigured
+from models.errors import NotConfigured
 
 Pair = tuple[str, str]
 """A question and a passage."""
@@ -25,12 +25,7 @@ class PairPieces:
 
     def __init__(self, model: SentenceModel, *, max_pieces: int | None = None) -> None:
         """Raises ModelMissing (no readable tokenizer.json), NotConfigured (`max_pieces` above the model's limit)."""
-        path = model.transformer / "tokenizer.json"
-        try:
-            self._tokenizer = plain_tokenizer(path.read_text("utf-8"), lower_case=model.lower_case)
-        # The tokenizers library raises a plain Exception for a file that it cannot read.
-        except Exception as error:
-            raise ModelMissing(f"{path} cannot be read: {error}") from error
+        self._tokenizer = plain_tokenizer(model)
         largest = model.positions or model.max_length
         if max_pieces is not None and max_pieces > largest:
             raise NotConfigured(

@@ -34,16 +34,9 @@ class CrossEncoderReranker(PairReranker):
                 f"device {self.device!r}: PyTorch finds {torch.cuda.device_count()} CUDA devices on this machine"
             )
         torch.set_num_threads(self.threads)
-        try:
-            model, info = transformers.AutoModelForSequenceClassification.from_pretrained(
-                str(self.model.transformer),
-                local_files_only=True,
-                dtype=torch.float32,
-                output_loading_info=True,
-            )
-        # The architectures raise different exceptions for files that do not fit.
-        except Exception as error:
-            raise ModelMissing(f"{self.model.transformer} cannot be loaded: {error}") from error
+        model, info = transformers.AutoModelForSequenceClassification.from_pretrained(
+            str(self.model.transformer), local_files_only=True, dtype=torch.float32, output_loading_info=True
+        )
         if missing := sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}):
             raise NotConfigured(
                 f"{self.model.transformer} lacks {', '.join(missing[:5])}: a model without all its weights ranks at random"
