@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from docs.drawings import chord, flow
+from docs.drawings import chord, flow, growth
 
 FOLDER = Path(__file__).parent
-DRAWINGS = {"chord": chord.drawing, "flow": flow.drawing}
+DRAWINGS = {"chord": chord.drawing, "flow": flow.drawing, "growth": growth.drawing}
 """Those that are the same each time."""

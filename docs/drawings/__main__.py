@@ -1,4 +1,4 @@
-"""`python -m docs.drawings`: chord.svg and flow.svg.  `python -m docs.drawings demo` also starts the demo for demo.svg."""
+"""`python -m docs.drawings`: chord.svg, flow.svg and growth.svg.  `python -m docs.drawings demo` also starts the demo for demo.svg."""
 
 from __future__ import annotations
 
