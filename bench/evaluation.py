@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from chorale_client.answer import Answer, QuestionAnswer
@@ -15,6 +14,7 @@ from chorale_client.words import Status
 from bench.collection import Collection
 from bench.metrics import measure
 from config.declarations import Pipeline
+from models.batching import in_batches
 
 DEPTH = 100
 QUESTIONS_A_REQUEST = 16
@@ -98,7 +98,7 @@ def evaluate(
     for run in runs:
         rankings: dict[str, list[str]] = {}
         # The questions of a request share the time budget of its reranker.
-        for ids in _batches(collection.questions, 1 if run.is_reranked else QUESTIONS_A_REQUEST):
+        for ids in in_batches(collection.questions, 1 if run.is_reranked else QUESTIONS_A_REQUEST):
             answer = ask(request_of(run, collection.namespace, [collection.questions[id_] for id_ in ids]))
             for question_id, question in zip(ids, answer.questions, strict=True):
                 rankings[question_id] = ranked_documents(question)
@@ -137,9 +137,3 @@ def request_of(run: Run, namespace: str, texts: Sequence[str]) -> Request:
         cache="bypass",
         timeout_s=TIMEOUT_S,
     )
-
-
-def _batches(question_ids: Iterable[str], size: int) -> Iterator[list[str]]:
-    ids = iter(question_ids)
-    while batch := list(islice(ids, size)):
-        yield batch

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
-from itertools import islice
 from typing import Protocol
 
 from ingest.minhash import MIN_WORDS, PERMUTATIONS, SHINGLE_WORDS, signature, similarity
+from models.batching import in_batches
 from models.near_duplicates import Group, Signature
 
 _FORMAT = 2
@@ -71,7 +71,7 @@ class NearDuplicates:
         signed = [(document_id, signature(text)) for document_id, text in texts.items()]
         found: dict[str, str | None] = {}
         with self._rows() as rows:
-            for part in _parts(signed):
+            for part in in_batches(signed, _AT_ONCE):
                 batch = _Batch(rows, part, self._threshold, self._bands_of)
                 found |= {document_id: batch.assign(document_id, own) for document_id, own in part}
                 batch.write()
@@ -80,9 +80,9 @@ class NearDuplicates:
     def forget(self, document_ids: Iterable[str]) -> None:
         """Take documents out of their groups; a group ends with its last member."""
         with self._rows() as rows:
-            for part in _parts([(document_id, None) for document_id in document_ids]):
-                batch = _Batch(rows, part, self._threshold, self._bands_of)
-                for document_id, _ in part:
+            for part in in_batches(document_ids, _AT_ONCE):
+                batch = _Batch(rows, [(name, None) for name in part], self._threshold, self._bands_of)
+                for document_id in part:
                     batch.forget(document_id)
                 batch.write()
 
@@ -185,14 +185,6 @@ class _Batch:
 
     def _is_taken(self, name: str) -> bool:
         return name in self._named or (name not in self._looked_for and self._rows.has(name))
-
-
-def _parts(
-    signed: Sequence[tuple[str, Signature | None]],
-) -> Iterator[list[tuple[str, Signature | None]]]:
-    waiting = iter(signed)
-    while part := list(islice(waiting, _AT_ONCE)):
-        yield part
 
 
 def _rows_per_band(threshold: float) -> int:

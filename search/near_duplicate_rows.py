@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
 
+from models.batching import in_batches
 from models.near_duplicate_tables import (
     band_table,
     group_table,
@@ -16,7 +17,6 @@ from models.near_duplicate_tables import (
     settings_table,
 )
 from models.near_duplicates import Group, Signature
-from search.batching import in_batches
 
 _AT_ONCE = 1_000
 """Values in one statement; databases limit their number."""

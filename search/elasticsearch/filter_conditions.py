@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from search.batching import in_batches
+from models.batching import in_batches
 from search.elasticsearch.filter_terms import (
     LONGEST_PART,
     has_field,

@@ -9,8 +9,8 @@ from typing import Any
 
 from elasticsearch import Elasticsearch
 
+from models.batching import distinct_in_batches
 from models.documents import PassageText, Vector
-from search.batching import distinct_in_batches
 from search.deadline import Deadline
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.failures import failure, readable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from models.batching import in_batches
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure
-from search.batching import in_batches
 from search.checks import built_differently, check_manifest, checked_documents, same_manifest
 from search.elasticsearch.bulk import Action
 from search.elasticsearch.document_writer import DocumentWriter

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from models.batching import distinct_in_batches
 from models.documents import Manifest, NamespaceState, PassageText, Vector
-from search.batching import distinct_in_batches
 from search.deadline import Deadline
 from search.embedded.vector_search import STORED
 

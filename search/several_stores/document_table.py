@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
+from models.batching import in_batches
 from models.document_tables import (
     document_table,
     generation_table,
@@ -19,7 +20,6 @@ from models.document_tables import (
 )
 from models.documents import Document, Manifest, NamespaceState
 from models.near_duplicate_tables import near_duplicates_metadata
-from search.batching import in_batches
 from search.near_duplicate_rows import NearDuplicateRows
 from search.several_stores.database import Database
 from search.several_stores.document_rows import row_of, unpacked

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from structlog import get_logger
 
+from models.batching import in_batches
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, ServiceError
-from search.batching import in_batches
 from search.checks import checked_documents, refusal_reason
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Rebuilds

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
+from models.batching import in_batches
 from models.documents import Document, Manifest, NamespaceState
 from models.errors import BadIndex, ManifestMismatch, NotEverywhere, ServiceError, WrongDeclaration
-from search.batching import in_batches
 from search.checks import check_manifest, checked_documents, same_manifest
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Store

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from models.batching import in_batches
 from models.errors import BadIndex, NotConfigured, ServiceError
-from search.batching import in_batches
 from search.protocol import Store
 from search.several_stores.document_table import Build, DocumentTable
 

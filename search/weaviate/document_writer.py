@@ -16,9 +16,9 @@ from weaviate.classes.query import Filter
 from weaviate.collections.classes.filters import FilterReturn
 from weaviate.exceptions import WeaviateInsertManyAllFailedError, WeaviateQueryError
 
+from models.batching import in_batches
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten, StageFailure, StoreUnavailable
-from search.batching import in_batches
 from search.checks import checked_documents, refusal_reason
 from search.weaviate import namespace_records as records
 from search.weaviate import schema

@@ -12,8 +12,8 @@ import numpy as np
 from weaviate.classes.query import Filter
 from weaviate.collections.classes.filters import FilterReturn
 
+from models.batching import distinct_in_batches
 from models.documents import NamespaceState, PassageText, Vector
-from search.batching import distinct_in_batches
 from search.weaviate.document_objects import BUCKETS, passage_uuid, source_uuid
 from search.weaviate.namespace_records import Namespace
 from search.weaviate.schema import Objects

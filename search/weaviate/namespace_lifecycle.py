@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from weaviate.classes.tenants import Tenant
 
+from models.batching import in_batches
 from models.documents import Document, Manifest
 from models.errors import PartlyWritten
-from search.batching import in_batches
 from search.checks import check_manifest, checked_documents, same_manifest
 from search.weaviate import namespace_records as records
 from search.weaviate import schema

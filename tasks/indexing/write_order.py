@@ -10,7 +10,6 @@ bytes a document, for thirty days at most.  If two workers have the same message
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
 
 from chorale_client.handed_in import NOT_DONE_FOR_S
 from chorale_client.keys import INDEXED, NOT_DONE, WRITTEN
@@ -18,6 +17,7 @@ from pydantic_core import from_json
 from redis import Redis
 
 from ledger.lua import ledger_scripts
+from models.batching import in_batches
 
 IDS_A_TRIP = 1_000
 TOLD_FOR_S = 3_600
@@ -75,8 +75,7 @@ class WriteOrder:
         """Note that this message has written or deleted these ids."""
         scripts = ledger_scripts(self._client)
         given_up = self._handed_in - NOT_DONE_FOR_S * 1_000_000
-        ids = iter(document_ids)
-        while part := list(islice(ids, IDS_A_TRIP)):
+        for part in in_batches(document_ids, IDS_A_TRIP):
             args = [self._handed_in, given_up, NOT_DONE_FOR_S, *part]
             if not scripts.run("keep_written", self._keys, args):
                 # No older message waits, and every new one is later.
