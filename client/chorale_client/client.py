@@ -27,6 +27,7 @@ from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, status_in_fl
 from chorale_client.publisher import Publisher
 from chorale_client.request import Question, Request, check_namespace, refuse_unfinished
 from chorale_client.request_options import RequestOptions
+from chorale_client.scripts import own_connection
 from chorale_client.time_limit import TimeLimit, keep_to
 from chorale_client.words import TASK_DELETE, TASK_INDEX, WIRE_VERSION
 
@@ -278,8 +279,8 @@ class Chorale:
         try:
             channel.subscribe(result_key(request_id))
             if is_new:
-                # Connects for commands too, so that this time is spent before the request is accepted.
-                self._redis.ping()
+                # Connects for scripts too, so that this time is spent before the request is accepted.
+                own_connection(self._redis)
             yield channel
         except RedisError:
             self._local.__dict__.clear()

@@ -35,7 +35,7 @@ PRELUDE = prelude()
 _CALLS = re.compile(r"^-- calls  (.+)$", re.MULTILINE)
 
 
-def _own_connection(client: Redis) -> Any:
+def own_connection(client: Redis) -> Any:
     """A connection of this thread: redis-py's pool, retries and counters cost as much time as the call of a script."""
     own = vars(client).setdefault("connections_of_threads", threading.local())
     if getattr(own, "pid", None) != os.getpid():
@@ -49,7 +49,8 @@ class Scripts:
     """Runs the `*.lua` files of a folder by name; the caller's own folder by default.
 
     A script whose comment says `-- calls  start, join` can call these scripts, of its folder or of this one, as functions
-    of KEYS and ARGV.  Each text is sent to the server once.  Tests give another `prelude` to bring another clock or other constants.
+    of KEYS and ARGV.  Each text is sent to the server once.  Tests give another `prelude` to bring another clock or other
+    constants.
     """
 
     def __init__(self, client: Redis, folder: Traversable = _HERE, *, prelude: str = PRELUDE) -> None:
@@ -68,11 +69,16 @@ class Scripts:
             script = self._registered[name] = self._client.register_script(text)
         if client is not None:
             return script(keys=list(keys), args=list(args), client=client)
-        own = _own_connection(self._client)
+        own = own_connection(self._client)
+        given = (len(keys), *keys, *args)
         try:
-            own.send_command("EVALSHA", script.sha, len(keys), *keys, *args)
-            return own.read_response()
-        except (NoScriptError, ConnectionError, TimeoutError):
+            try:
+                own.send_command("EVALSHA", script.sha, *given)
+                return own.read_response()
+            except NoScriptError:
+                own.send_command("EVAL", script.script, *given)
+                return own.read_response()
+        except (ConnectionError, TimeoutError):
             own.disconnect()
             return script(keys=list(keys), args=list(args))
         except BaseException:
