@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chorale_client.protocol_constants import PROTOCOL
-from chorale_client.words import QUEUE_BRANCH, QUEUE_INDEX
+from chorale_client.words import QUEUE_BRANCH, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from config.addresses import check_broker, check_database, check_redis
@@ -151,13 +151,14 @@ class Settings(BaseModel):
     Must be less than the ten seconds after which `chorale up` and Docker kill a process."""
     worker_processes: dict[str, int] = Field(default_factory=dict)
     """Number of processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`. Default: one; use
-    0 for a queue that other machines serve. With the layout `replicas` only `index` can be counted."""
+    0 for a queue that other machines serve. With the layout `replicas` only `retrieve` and
+    `index` can be counted."""
     layout: Literal["auto", "replicas", "shared", "queues"] = "auto"
     """What each process that `chorale up` starts works on. `queues`: one queue. `shared`: one queue, but the branches that
     embed questions share a process, which embeds each question once; branches that are counted in
-    `CHORALE_WORKER_PROCESSES` or ask a language model or server stay apart. `replicas`: every queue except `index`, in as
-    many processes as cores, at least two. `auto`: `replicas` on two cores or fewer, if no branch asks a language model or
-    server, nothing reranks and only `index` is counted; otherwise `shared`."""
+    `CHORALE_WORKER_PROCESSES` or ask a language model or server stay apart. `replicas`: every queue except `retrieve`
+    and `index`, in as many processes as cores, at least two. `auto`: `replicas` on two cores or fewer, if no branch asks a language model or
+    server, nothing reranks and no other queue is counted; otherwise `shared`."""
 
     # Redis
     redis_socket_timeout_s: float = Field(5, gt=0, le=60)
@@ -227,10 +228,10 @@ class Settings(BaseModel):
     @field_validator("layout")
     @classmethod
     def _counts_no_queue_of_replicas(cls, value: str, info: ValidationInfo) -> str:
-        counted = info.data.get("worker_processes", {}).keys() - {QUEUE_INDEX}
+        counted = info.data.get("worker_processes", {}).keys() - {QUEUE_RETRIEVE, QUEUE_INDEX}
         if value == "replicas" and counted:
             names = ", ".join(sorted(queue.removeprefix("chorale.") for queue in counted))
-            raise ValueError(f"a replica serves all queues, and CHORALE_WORKER_PROCESSES counts {names}")
+            raise ValueError(f"a replica serves every queue, and CHORALE_WORKER_PROCESSES counts {names}")
         return value
 
     @property
@@ -259,7 +260,7 @@ class Settings(BaseModel):
 
     @property
     def replicas(self) -> int:
-        """How many processes of the layout `replicas` serve the queues of requests."""
+        """How many processes of the layout `replicas` serve the branches and the fusion."""
         return max(2, cores())
 
 

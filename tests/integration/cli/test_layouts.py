@@ -11,10 +11,12 @@ from chorale_client import Chorale
 from config.local_redis import find_redis_url
 from tests.integration.cli.test_up import command, said_until
 
-REQUESTS = ["chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
+SERVED = ["chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
 
 
-def test_replicas_answer_and_status_shows_that_each_serves_all_queues_of_requests(tmp_path: Path) -> None:
+def test_replicas_answer_and_status_shows_that_each_serves_all_branches_and_the_fusion(
+    tmp_path: Path,
+) -> None:
     around = {"CHORALE_HOME": str(tmp_path / "home"), "CHORALE_LAYOUT": "replicas"}
     (tmp_path / "repairs.txt").write_text("The landlord pays for repairs.")
     started = subprocess.Popen(
@@ -35,6 +37,6 @@ def test_replicas_answer_and_status_shows_that_each_serves_all_queues_of_request
             said = subprocess.run(**command("status", "--json", **around), capture_output=True, check=True)
             found = {worker["name"]: worker["queues"] for worker in json.loads(said.stdout)["workers"]}
             # A machine with more cores has further replicas.
-            assert [found[name] for name in ("replica-1", "replica-2", "sweeper")] == [REQUESTS, REQUESTS, []]
+            assert [found[name] for name in ("replica-1", "replica-2", "sweeper")] == [SERVED, SERVED, []]
         finally:
             up.kill()

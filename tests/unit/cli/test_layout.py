@@ -14,7 +14,7 @@ from config.settings import Settings, load_settings
 from models.errors import WrongDeclaration
 
 Cores = Callable[[int], None]
-REPLICAS = ["replica-1", "replica-2"]
+REPLICAS = ["retrieve-1", "replica-1", "replica-2"]
 
 
 def names(settings: Settings, file: Path | None = None) -> list[str]:
@@ -32,11 +32,12 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> Cores:
     return have
 
 
-def test_on_two_cores_two_replicas_serve_all_queues_of_requests(cores: Cores) -> None:
+def test_on_two_cores_two_replicas_serve_all_branches_and_the_fusion(cores: Cores) -> None:
     cores(2)
     children = worker_children(Settings(), load_pipeline(), {"A": "b"})
-    served = [f"chorale.{queue}" for queue in ("retrieve", "bm25", "vector", "hyde", "fusion")]
+    served = [f"chorale.{queue}" for queue in ("bm25", "vector", "hyde", "fusion")]
     assert [child.argv[4:] for child in children] == [
+        ("chorale.retrieve", "--name", "retrieve-1"),
         (*served, "--name", "replica-1"),
         (*served, "--name", "replica-2"),
         ("chorale.index", "--name", "index-1"),
@@ -63,7 +64,7 @@ def test_on_more_than_two_cores_the_branches_that_embed_questions_share_a_proces
 
 def test_the_setting_chooses_the_layout_on_any_number_of_cores(cores: Cores) -> None:
     cores(4)
-    assert names(Settings(layout="replicas"))[:5] == [*REPLICAS, "replica-3", "replica-4", "index-1"]
+    assert names(Settings(layout="replicas"))[:6] == [*REPLICAS, "replica-3", "replica-4", "index-1"]
     cores(2)
     assert "vector-1" in names(Settings(layout="queues"))
 
@@ -88,7 +89,7 @@ def test_a_pipeline_that_waits_or_reranks_has_a_process_for_each_queue(
         '[branches.bm25]\nkind = "bm25"\ngroup = "lexical"\nstore = "local"\n'
     )
     file.write_text(declared)
-    assert names(Settings(), file)[:2] == REPLICAS
+    assert names(Settings(), file)[:3] == REPLICAS
     file.write_text(declared + more)
     assert "bm25-1" in names(Settings(), file)
     assert not [name for name in names(Settings(), file) if "+" in name]
@@ -106,7 +107,7 @@ def test_replicas_and_a_count_for_a_queue_contradict_each_other(monkeypatch: pyt
     with pytest.raises(WrongDeclaration) as raised:
         load_settings()
     assert str(raised.value) == (
-        "CHORALE_LAYOUT='replicas': a replica serves all queues, and CHORALE_WORKER_PROCESSES counts vector"
+        "CHORALE_LAYOUT='replicas': a replica serves every queue, and CHORALE_WORKER_PROCESSES counts vector"
     )
 
 
