@@ -13,7 +13,7 @@ from chorale_client.answer import Answer
 from redis import Redis
 
 from bench.redis_cost import audit_rows, bytes_held, count_commands, operations_and_bytes, wait_for_audit
-from bench.timing import Ask, Timing, drive
+from bench.timing import Ask, Timing, cpu_measured, drive
 
 ROUNDS = 3
 COUNTED_REQUESTS = 100
@@ -89,14 +89,9 @@ def compare(
                 progress(f"{variant.name}, {in_flight} in flight, round {number + 1} of {rounds}")
                 if variant.prepare is not None:
                     drive(variant.prepare, mine, in_flight=in_flight, timing=Timing())
-                drive(
-                    variant.ask,
-                    mine,
-                    in_flight=in_flight,
-                    timing=timings[variant.name, in_flight],
-                    processes=pids,
-                    settle=variant.settle,
-                )
+                timing = timings[variant.name, in_flight]
+                meter = cpu_measured(timing, pids or {}, variant.settle)
+                drive(variant.ask, mine, in_flight=in_flight, timing=timing, meter=meter)
     return [timing.to_wire(name, in_flight) for (name, in_flight), timing in timings.items()]
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
@@ -76,68 +75,69 @@ def cpu_ms(processes: Mapping[str, int]) -> Counter[str]:
     return Counter({name: 1_000 * (times.user + times.system) for name, times in spent.items()})
 
 
+@contextmanager
+def cpu_measured(
+    timing: Timing, processes: Mapping[str, int], settle: Callable[[], object]
+) -> Iterator[None]:
+    """Adds the processor time of the block.  `settle` waits for the work that answered requests leave behind; it counts."""
+    before = cpu_ms(processes)
+    yield
+    settle()
+    spent = cpu_ms(processes)
+    spent.subtract(before)
+    timing.cpu_ms.update(spent)
+
+
 def drive(
     ask: Ask,
     texts: Sequence[str],
     *,
     in_flight: int,
     timing: Timing,
-    processes: Mapping[str, int] | None = None,
-    settle: Callable[[], object] = lambda: None,
+    meter: AbstractContextManager[object] | None = None,
 ) -> None:
     """Ask every text, `in_flight` at a time from as many threads.
 
     Each thread asks once before the clock starts: connections are a thread's own.  A request that hangs is counted,
-    and any other error of `ask` ends the measurement and is raised.  `settle` waits for the work that answered requests
-    leave behind: its processor time counts, the time that passes does not.
+    and any other error of `ask` ends the measurement and is raised.  `meter` is entered for the timed requests only.
     """
-    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-    for text in texts:
-        waiting.put(text)
+    waiting = iter(list(texts))  # threads may share a list's iterator
     latencies_ms: list[float] = []
     hung: list[Hung] = []
     errors: list[Exception] = []
     ready = threading.Barrier(in_flight + 1)
 
-    def ask_timed(text: str) -> float | None:
+    def ask_timed(text: str, times_ms: list[float]) -> None:
         begun_s = time.perf_counter()
         try:
             ask(text)
-            return (time.perf_counter() - begun_s) * 1_000
+            times_ms.append((time.perf_counter() - begun_s) * 1_000)
         except Hung as error:
             hung.append(error)
         except Exception as error:
             errors.append(error)
-        return None
 
     def work() -> None:
-        ask_timed(WARMING)
+        ask_timed(WARMING, [])
         ready.wait()
-        while not errors:
-            try:
-                text = waiting.get_nowait()
-            except queue.Empty:
+        for text in waiting:
+            if errors:
                 return
-            if (ms := ask_timed(text)) is not None:
-                latencies_ms.append(ms)
+            ask_timed(text, latencies_ms)
 
     threads = [threading.Thread(target=work) for _ in range(in_flight)]
     for thread in threads:
         thread.start()
     ready.wait()
-    before = cpu_ms(processes or {})
-    begun_s = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    timing.wall_s += time.perf_counter() - begun_s
+    with meter or nullcontext():
+        begun_s = time.perf_counter()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        timing.wall_s += time.perf_counter() - begun_s
     timing.latencies_ms += latencies_ms
     timing.hung += len(hung)
-    settle()
-    spent = cpu_ms(processes or {})
-    spent.subtract(before)
-    timing.cpu_ms.update(spent)
 
 
 def ask_all(ask: Ask, texts: Sequence[str]) -> int:
