@@ -32,6 +32,9 @@ class ProtocolConstants:
     """A follower with less than this share of its time left takes an incomplete answer instead of a new plan."""
     shortest_fusion_ms: int = 20
     """Time that even a late fusion has before the sweeper ends the request."""
+    longest_fusion_lease_ms: int = 500
+    """How long a fusion worker may keep the requests that it has joined: half of the time that is left, at most this, and
+    at least the fusion reserve.  After that another worker fuses them."""
     longest_finish_reserve_ms: int = 60
     finish_reserve_percent: int = 20
     """Share of `timeout_s` that is kept for the terminal write; at most `longest_finish_reserve_ms`."""

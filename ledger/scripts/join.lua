@@ -17,7 +17,12 @@ if ARGV[2] ~= 'force' then
 end
 -- A request that was joined without a plan has no fusion reserve, and perhaps no finish reserve.
 local end_at = e[5] - (e[6] or finish_reserve(e[5] - e[8]))
-local fusing_until = math.max(math.min(end_at, now + (e[7] or SWEEPER_LEASE_MS)), now + SHORTEST_FUSION_MS)
+local lease = tonumber(e[7] or SWEEPER_LEASE_MS)
+-- A fusion worker may have joined several requests: with time left, it has longer than one of them needs.
+if e[7] and ARGV[2] ~= 'force' then
+  lease = math.max(lease, math.min(LONGEST_FUSION_LEASE_MS, math.floor((end_at - now) / 2)))
+end
+local fusing_until = math.max(math.min(end_at, now + lease), now + SHORTEST_FUSION_MS)
 -- A deletion stands first, so that a full Redis can still join (see write_end).
 redis.call('ZREM', KEYS[2], id)
 redis.call('HSET', KEYS[1], 'state', 'fusing', 'fusing_until', fusing_until)

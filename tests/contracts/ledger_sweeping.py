@@ -83,16 +83,24 @@ class SweepingContract(LedgerContract):
         ledger.report(request.request_id, "bm25", ok("bm25"))
         assert ledger.join(request.request_id) is not None
         again, end = Action("fuse", request.request_id), Action("end", request.request_id)
-        # The fusion's own 160 ms, 250 ms for the second, 250 ms for the third; 660 + 160 is before 940.
-        assert actions_within(stepped, 940) == {
-            160: (again,),
-            410: (again,),
+        # Half of the 940 ms until the end for the first fusion, 250 ms for the second; 720 + 160 is before 940.
+        assert actions_within(stepped, 940) == {470: (again,), 720: (again,), 940: (end,)}
+
+    def test_a_fusion_with_much_time_left_keeps_a_request_for_half_a_second(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        request = a_request(timeout_s=10)
+        stepped.callers.accept(request)
+        plan(ledger, request, "bm25", finish_ms=60, fusion_ms=160)
+        ledger.report(request.request_id, "bm25", ok("bm25"))
+        assert ledger.join(request.request_id) is not None
+        again, end = Action("fuse", request.request_id), Action("end", request.request_id)
+        assert actions_within(stepped, 1_080) == {
+            500: (again,),
+            750: (again,),
             # Again whenever the lease of the sweeper that should end the request is over.
-            660: (end,),
-            740: (end,),
-            820: (end,),
-            900: (end,),
-            940: (end,),
+            1_000: (end,),
+            1_080: (end,),
         }
 
     def test_every_request_is_ended_before_its_deadline(self, stepped: SteppedLedger, ledger: Ledger) -> None:

@@ -63,6 +63,7 @@ OTHER = ProtocolConstants(
     follower_every_ms=40,
     replan_share=0.25,
     shortest_fusion_ms=15,
+    longest_fusion_lease_ms=400,
     longest_finish_reserve_ms=50,
     finish_reserve_percent=15,
     default_outbox_limit=12,

@@ -270,9 +270,11 @@ class MemoryLedger:
         snapshot = one.entry(request_id).at(now)
         one.state = "fusing"
         reserve_ms = one.fusion_reserve_ms
-        until = min(
-            one.end_at_ms, now + (self._constants.sweeper_lease_ms if reserve_ms is None else reserve_ms)
-        )
+        lease_ms = self._constants.sweeper_lease_ms if reserve_ms is None else reserve_ms
+        if reserve_ms is not None and not force:
+            half_ms = (one.end_at_ms - now) // 2
+            lease_ms = max(lease_ms, min(self._constants.longest_fusion_lease_ms, half_ms))
+        until = min(one.end_at_ms, now + lease_ms)
         one.fusing_until_ms = max(until, now + self._constants.shortest_fusion_ms)
         self._moments[request_id] = one.fusing_until_ms
         return snapshot
