@@ -25,6 +25,16 @@ from tasks.request.search_together import answer_parts
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NAMESPACE = "together"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def corpus(pipeline: RunningPipeline) -> None:
+    pipeline.index(namespace=NAMESPACE)
+
+
+def question(text: str, **options: Any) -> Request:
+    return make_request(text, **{"namespace": NAMESPACE, **options})
 
 
 def started(pipeline: RunningPipeline, request: Request, *, left_ms: int = 20_000) -> Started:
@@ -67,7 +77,7 @@ def searches(pipeline: RunningPipeline, monkeypatch: pytest.MonkeyPatch) -> list
 
 
 def ask(pipeline: RunningPipeline, *texts: str, branch: str = "bm25", **options: Any) -> list[Envelope]:
-    parts = [(branch, started(pipeline, make_request(text, **options))) for text in texts]
+    parts = [(branch, started(pipeline, question(text, **options))) for text in texts]
     return answer_parts(pipeline.resources, parts)
 
 
@@ -76,7 +86,7 @@ def test_a_question_has_the_same_ranking_alone_and_in_any_company(pipeline: Runn
     chance = random.Random(12)
     texts = [" ".join(chance.sample(words, chance.randint(1, 8))) for _ in range(200)]
     for branch in ("bm25", "vector", "hyde"):
-        requests = [started(pipeline, make_request(text)) for text in texts]
+        requests = [started(pipeline, question(text)) for text in texts]
         forget_vectors(pipeline)
         alone = [answer_part(pipeline.resources, branch, one) for one in requests]
         forget_vectors(pipeline)
@@ -114,8 +124,8 @@ def test_parts_that_differ_are_searched_apart(
     pipeline: RunningPipeline, searches: list[list[str]], other: dict[str, Any]
 ) -> None:
     parts = [
-        ("bm25", started(pipeline, make_request("bread"))),
-        ("bm25", started(pipeline, make_request("repairs", **other))),
+        ("bm25", started(pipeline, question("bread"))),
+        ("bm25", started(pipeline, question("repairs", **other))),
     ]
     answer_parts(pipeline.resources, parts)
     # A namespace that does not exist fails before it is searched.
@@ -141,8 +151,8 @@ def test_a_part_after_its_limit_leaves_the_batch(
     pipeline: RunningPipeline, searches: list[list[str]]
 ) -> None:
     parts = [
-        ("bm25", started(pipeline, make_request("bread"))),
-        ("bm25", started(pipeline, make_request("repairs"), left_ms=-3)),
+        ("bm25", started(pipeline, question("bread"))),
+        ("bm25", started(pipeline, question("repairs"), left_ms=-3)),
     ]
     envelopes = answer_parts(pipeline.resources, parts)
     assert [(one.status, one.reason) for one in envelopes] == [("ok", None), ("failed", "late")]
@@ -153,9 +163,9 @@ def test_a_part_with_little_time_left_is_searched_first_and_alone(
     pipeline: RunningPipeline, searches: list[list[str]]
 ) -> None:
     parts = [
-        ("bm25", started(pipeline, make_request("bread"))),
-        ("bm25", started(pipeline, make_request("repairs"), left_ms=90)),
-        ("bm25", started(pipeline, make_request("ERR-4711"))),
+        ("bm25", started(pipeline, question("bread"))),
+        ("bm25", started(pipeline, question("repairs"), left_ms=90)),
+        ("bm25", started(pipeline, question("ERR-4711"))),
     ]
     envelopes = answer_parts(pipeline.resources, parts)
     assert {one.status for one in envelopes} == {"ok"}
@@ -188,7 +198,7 @@ def test_the_questions_of_two_dense_branches_are_embedded_once(
     forget_vectors(pipeline)
     monkeypatch.setattr(questions, "_embedder", Counting())
     both = [
-        (branch, started(pipeline, make_request(text)))
+        (branch, started(pipeline, question(text)))
         for text in ("flour and salt", "a full disk")
         for branch in ("vector", "hyde")
     ]
