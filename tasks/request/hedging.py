@@ -17,7 +17,7 @@ LEASE_FACTOR = 2
 
 
 def with_second_messages(resources: Resources, plan: Plan, *, hedge: bool) -> Plan:
-    """The plan with `lease_ms`, and with `hedge` also `hedge_after_ms`, of each branch; both are half the branch's limit if
+    """The plan with `lease_ms`, or with `hedge` with `hedge_after_ms`, of each branch; both are half the branch's limit if
     too few answers are known."""
     try:
         p95_ms = resources.breakers.p95_ms([branch.name for branch in plan.branches])
@@ -26,7 +26,8 @@ def with_second_messages(resources: Resources, plan: Plan, *, hedge: bool) -> Pl
 
     def timed(branch: BranchPlan) -> BranchPlan:
         known_ms, half_ms = p95_ms.get(branch.name), branch.limit_ms // 2
-        lease_ms = max(SHORTEST_LEASE_MS, LEASE_FACTOR * known_ms if known_ms else half_ms)
+        # With a hedge a second attempt is out before a lease would end.
+        lease_ms = 0 if hedge else max(SHORTEST_LEASE_MS, LEASE_FACTOR * known_ms if known_ms else half_ms)
         after_ms = min(known_ms or half_ms, half_ms) if hedge else None
         return branch.model_copy(update={"lease_ms": lease_ms, "hedge_after_ms": after_ms})
 

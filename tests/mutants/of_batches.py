@@ -40,8 +40,8 @@ PROMISES = (
     Mutant(
         "A part that was sent again runs alone, so that a question that kills its worker costs no other request its branch",
         "ledger/scripts/take.lua",
-        "    if runs_alone(one) then",
-        "    if false then",
+        "  return one and one.branch and redis.call('HEXISTS', ENTRY .. one.id, 'resent:' .. one.branch) == 1",
+        "  return false",
         f"{_TESTS}::test_a_part_that_kills_its_worker_costs_no_other_part",
     ),
     Mutant(

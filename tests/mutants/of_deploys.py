@@ -12,11 +12,9 @@ PROMISES = (
         "            signal.signal(number, _interrupt)",
         "tests/faults/test_deploys.py::test_a_worker_told_to_stop_finishes_the_part_that_runs",
     ),
-    Mutant(
+    # No single line breaks it: a message that is not put back is sent again when the lease of its part is over.
+    Promise(
         "The next worker does the task that a stopping worker may not finish, and the request is complete",
-        "config/celery.py",
-        '        "task_acks_late": True,',
-        '        "task_acks_late": acknowledged,',
         "tests/faults/test_deploys.py::test_the_next_worker_does_the_task_that_a_stopping_worker_does_not_finish",
     ),
     Mutant(

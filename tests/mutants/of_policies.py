@@ -84,8 +84,8 @@ PROMISES = (
     ),
     Mutant(
         "A hedged branch can be answered by its second attempt",
-        "tasks/request/search.py",
-        "    envelope = replace(envelope, attempt=attempt)",
+        "tasks/request/batch.py",
+        '        envelope = replace(envelope, attempt=one.arguments.get("attempt", 1))',
         "",
         "tests/integration/tasks/test_policies.py::test_a_hedged_branch_is_answered_by_its_second_attempt",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 
 import pytest
@@ -15,9 +16,10 @@ from chorale_client import (
     make_request,
 )
 from chorale_client.keys import MOMENTS, SWEEPER, entry_key
+from chorale_client.scripts import PRELUDE
 
 from tasks.request.retrieve import submit
-from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 
 
 @pytest.fixture
@@ -175,6 +177,8 @@ def test_for_a_hundred_healthy_requests_the_chord_itself_called_the_callback(
     client = pipeline.client()
     client.retrieve("warm", cache="bypass")
     pipeline.redis.config_resetstat()
+    text = (ROOT / "ledger/scripts/call_fusion.lua").read_text(encoding="utf-8")
+    call_fusion = hashlib.sha1(f"{PRELUDE}\n{text}".encode()).hexdigest()
     with pipeline.redis.monitor() as monitor:
         answers = [client.retrieve(f"bread {number}", cache="bypass") for number in range(100)]
         pipeline.redis.echo("end of the measurement")
@@ -184,7 +188,8 @@ def test_for_a_hundred_healthy_requests_the_chord_itself_called_the_callback(
                 break
             # What a script does shows as `lua`, after its call.
             if seen["client_type"] != "lua":
-                script = "sweep" if SWEEPER in seen["command"] else "report"
+                is_sweepers = SWEEPER in seen["command"] or call_fusion in seen["command"]
+                script = "sweep" if is_sweepers else "report"
             elif seen["command"].startswith("LPUSH chorale.fusion"):
                 pushed[script] += 1
     assert [answer.status for answer in answers] == ["complete"] * 100

@@ -113,10 +113,14 @@ def test_without_a_worker_it_says_which_one_to_start(alone: Run, tmp_path: Path)
     assert "no worker of chorale.index is alive: start one with `chorale worker index`" in called.stderr
 
 
-def test_workers_of_another_broker_are_not_waited_for(chorale: Run, tmp_path: Path) -> None:
+def test_workers_of_another_broker_are_not_waited_for(
+    chorale: Run, pipeline: RunningPipeline, tmp_path: Path
+) -> None:
     url = need("rabbitmq", "what becomes of documents that nobody takes from it is not tested")
     (tmp_path / "a.txt").write_text("Roses.")
     note = ("index", str(tmp_path / "a.txt"), "--where", "workers", "-n", "elsewhere")
+    # A heartbeat names what its worker had in hand up to a second ago.
+    until(lambda: not any(worker.tasks for worker in read_heartbeats(pipeline.redis)))
     with own_queues(url, ["chorale.index"]) as broker:
         never_declared = chorale(*note, CHORALE_BROKER_URL=url)
         Queue("chorale.index", channel=broker.channel()).declare()
