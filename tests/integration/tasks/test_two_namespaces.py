@@ -175,7 +175,8 @@ def test_the_audit_trail_of_a_namespace_has_no_word_of_the_other(
     for line in lines:
         found = queries.show(engine, line.request_id)
         assert found is not None
-        said = to_json([line, found], inf_nan_mode="null").decode().lower()
+        envelopes = [str(branch.envelope()) for branch in found.branches]
+        said = to_json([queries.listed(line), found.shown(), envelopes], inf_nan_mode="null").decode().lower()
         assert OTHER[line.namespace] not in said, line.request_id
         ended_by[line.namespace, found.ended_by] += 1
     engine.dispose()
