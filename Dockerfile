@@ -1,7 +1,10 @@
 # One image for every service.  GROUPS are the files of requirements/ beside base and model; PyTorch is not among them.
 # docker compose takes them from IMAGE_GROUPS in .env.
 
-FROM python:3.12-slim AS packages
+# With `@sha256:…` it is one image for ever: docs/operate.md has the command that finds it.
+ARG PYTHON_IMAGE=python:3.12.14-slim-bookworm
+
+FROM $PYTHON_IMAGE AS packages
 ARG GROUPS="elasticsearch weaviate postgresql llm"
 RUN python -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -14,11 +17,11 @@ RUN for group in base model $GROUPS; do \
 COPY client client
 RUN pip install --no-deps --no-build-isolation ./client
 
-FROM python:3.12-slim
+FROM $PYTHON_IMAGE
 # Unbuffered logs; our root on the path and never the working directory (docs/adr/0001-program-and-client.md).
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/app PYTHONSAFEPATH=1 \
     CHORALE_HOME=/var/lib/chorale HF_HOME=/var/lib/chorale/models HOME=/tmp
-RUN install -d -o 10001 -g 10001 /var/lib/chorale /acl
+RUN install -d -o 10001 -g 10001 -m 0700 /var/lib/chorale && install -d -o 999 -g 1000 -m 0700 /acl
 COPY --from=packages /opt/venv /opt/venv
 WORKDIR /app
 COPY . .

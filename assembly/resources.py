@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from chorale_client.client import MOST_CONNECTIONS
 from chorale_client.ledger import CallersLedger
-from chorale_client.words import QUEUE_FUSION
+from chorale_client.words import QUEUE_BULK, QUEUE_FUSION
 from redis import Redis
 
+from assembly.confidence_file import read_fitted
 from assembly.generations import Generations
 from assembly.kinds import BUILT_IN
 from assembly.pipeline import load_pipeline
@@ -25,15 +26,24 @@ from config.local_redis import find_redis_url
 from config.settings import Settings, load_settings
 from inference.backends import load_embedder, load_reranker
 from inference.embedding.two_precisions import TwoPrecisions
+from inference.model_folder.model_trust import ModelTrust
+from inference.model_folder.weight_files import file_sha256
+from inference.token_count import TokenizerFile
 from ledger.breakers import Breakers
 from ledger.redis import RedisLedger
+from ledger.signing import Signer
 from models.errors import BadIndex, NotConfigured, ServiceError, WrongDeclaration
+from rules.in_redis import PublishedRules
 
 if TYPE_CHECKING:
     from cache.protocol import Cache
+    from fusion.confidence import Fitted
     from inference.protocol import Embedder, Reranker
+    from ingest.raw_documents import ReadLimits
+    from jobs.store import Jobs
     from models.extensions import Kinds, Need
     from search.protocol import Searches, Store, WritingStore
+    from search.several_stores.document_table import DocumentTable
     from search.several_stores.store import ClusteredStore
 
 
@@ -46,6 +56,10 @@ class Resources:
         self.redis_url = redis_url
         self.answered_kinds: Collection[str] = {branch.kind for branch in pipeline.branches}
         """The kinds of the branches that this process answers; a worker sets them to those of its queues."""
+        self.answers_jobs = False
+        """Whether this process answers bulk jobs, which have all cores while nobody asks."""
+        self.serve_others: Callable[[], None] = lambda: None
+        """Works on messages that wait, while a costly part pauses; a worker sets it (`tasks.celery_surface.message_intake`)."""
         self._stores: dict[str, Searches] = {}
         self._rerankers: dict[str, Reranker] = {}
         self._lock = threading.Lock()
@@ -60,7 +74,9 @@ class Resources:
             raise WrongDeclaration(
                 "no Redis is known: start `chorale up` in another terminal, or set CHORALE_REDIS_URL"
             )
-        return cls(settings, load_pipeline(settings.pipeline_file, kinds), redis_url)
+        resources = cls(settings, load_pipeline(settings.pipeline_file, kinds), redis_url)
+        _ = resources.fitted  # a wrong file is refused now, not at the first answer
+        return resources
 
     @cached_property
     def redis(self) -> Redis:
@@ -73,7 +89,12 @@ class Resources:
 
     @cached_property
     def ledger(self) -> RedisLedger:
-        return RedisLedger(self.redis)
+        queues = {branch.name: branch.queue for branch in self.pipeline.branches}
+        return RedisLedger(self.redis, signer=self.signer, queues=queues)
+
+    @cached_property
+    def signer(self) -> Signer:
+        return Signer(self.redis, self.settings.signing_keys)
 
     @cached_property
     def callers_ledger(self) -> CallersLedger:
@@ -85,13 +106,18 @@ class Resources:
         return Breakers(self.redis, failures=settings.breaker_failures, open_s=settings.breaker_open_s)
 
     @cached_property
+    def jobs(self) -> Jobs:
+        """The bulk jobs; their database is the audit trail's."""
+        from jobs.store import Jobs  # SQLAlchemy takes .8 s to import
+
+        return Jobs(self.settings.audit_database_url)
+
+    @cached_property
     def answers(self) -> Cache:
-        """Answers of single questions."""
         return RedisCache(self.redis) if self.settings.cache_ttl_s else NullCache()
 
     @cached_property
     def embedder(self) -> TwoPrecisions:
-        """The models for questions and for passages."""
         settings, threads = self.settings, self.threads_for_a_model
         return TwoPrecisions.of(
             lambda precision: self._embedder(precision, threads),
@@ -114,7 +140,12 @@ class Resources:
             device=settings.embedder_device,
             max_pieces=settings.passage_pieces,
             precision=precision,
+            trust=self._trust(settings.embedder_revision),
         )
+
+    def _trust(self, revision: str | None) -> ModelTrust:
+        settings = self.settings
+        return ModelTrust(revision, settings.home / "model_hashes", settings.pickled_weights)
 
     @cached_property
     def questions(self) -> CachedQuestions:
@@ -122,8 +153,18 @@ class Resources:
         return CachedQuestions(self.embedder.questions)
 
     @cached_property
+    def count_tokens(self) -> Callable[[str], int]:
+        """The number of tokens of a text for a language model.  A call raises ModelMissing."""
+        file = self._context_tokenizer
+        return file.count if file else self.embedder.count_pieces
+
+    @property
+    def _context_tokenizer(self) -> TokenizerFile | None:
+        path = self.settings.context_tokenizer
+        return TokenizerFile(path) if path else None
+
+    @cached_property
     def generators(self) -> Generators:
-        """The language models that branches ask."""
         return Generators(self.pipeline, language=self.settings.language, shared=RedisCache(self.redis))
 
     @property
@@ -136,11 +177,14 @@ class Resources:
 
     @property
     def threads_for_a_model(self) -> int:
-        """Threads of each model: all models on a machine together have at most as many threads as it has cores."""
+        """Threads of each model: all models on a machine together have at most as many threads as it has cores, and so
+        have those of its bulk workers."""
         embed = {"questions", "passages"}
         dense = [branch for branch in self.pipeline.branches if embed & self._needs_of([branch.kind])]
         queues = [branch.queue for branch in dense] + ([QUEUE_FUSION] if self.pipeline.rerankers else [])
         settings = self.settings
+        if self.answers_jobs:
+            return max(1, settings.model_threads // max(1, settings.processes(QUEUE_BULK)))
         processes = (
             settings.replicas if settings.layout == "replicas" else sum(map(settings.processes, queues))
         )
@@ -161,6 +205,7 @@ class Resources:
                     threads=self.threads_for_a_model,
                     device=declared.device,
                     max_pieces=declared.max_pieces,
+                    trust=self._trust(declared.revision),
                 )
             return self._rerankers[name]
 
@@ -184,6 +229,13 @@ class Resources:
         except Exception as error:  # foreign code may raise anything
             said = f"the store {declared.name!r} cannot be opened: {type(error).__name__}: {error}"
             raise NotConfigured(said) from error
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        from ingest.raw_documents import ReadLimits
+
+        settings = self.settings
+        return ReadLimits(settings.read_time_s, settings.read_memory_mb, settings.read_output_mb)
 
     @property
     def written_stores(self) -> list[str]:
@@ -216,18 +268,38 @@ class Resources:
     def clustered(self) -> ClusteredStore:
         """All stores that documents are indexed into, with the table of documents."""
         # SQLAlchemy takes .8 s to import.
-        from search.several_stores.database import Database
-        from search.several_stores.document_table import DocumentTable
         from search.several_stores.store import ClusteredStore
 
         stores = {name: cast("Store", self.store(name)) for name in self.written_stores}
-        return ClusteredStore(stores, DocumentTable(Database(self.settings.documents_database_url)))
+        return ClusteredStore(stores, self._document_table)
+
+    @cached_property
+    def catalogue(self) -> WritingStore:
+        """The namespaces and their generations.  It opens no server, so a process that only plans needs no store's password."""
+        from search.several_stores.store import ClusteredStore
+
+        return ClusteredStore({}, self._document_table) if self.has_document_table else self.writing_store
+
+    @cached_property
+    def _document_table(self) -> DocumentTable:
+        from search.several_stores.database import Database
+        from search.several_stores.document_table import DocumentTable
+
+        return DocumentTable(Database(self.settings.documents_database_url))
+
+    @cached_property
+    def rules(self) -> PublishedRules:
+        return PublishedRules(self.redis)
 
     @cached_property
     def generations(self) -> Generations:
-        """The corpus generation of each namespace."""
         is_in_file = bool(self.written_stores) and not self.has_document_table
-        return Generations(self.redis, lambda: self.writing_store, is_in_file=is_in_file)
+        return Generations(self.redis, lambda: self.catalogue, is_in_file=is_in_file)
+
+    @cached_property
+    def fitted(self) -> tuple[Fitted, ...]:
+        """What tells the confidence of an answer.  Raises WrongDeclaration."""
+        return read_fitted(self.settings.confidence_file)
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
@@ -236,6 +308,10 @@ class Resources:
         found = {"embedder": embedder.fingerprint}
         if embedder.question_fingerprint != embedder.fingerprint:
             found["questions"] = embedder.question_fingerprint
+        if file := self.settings.confidence_file:
+            found["confidence"] = file_sha256(file)
+        if tokenizer := self._context_tokenizer:
+            found["tokenizer"] = tokenizer.fingerprint
         if stores := self.generators.feedback_stores:
             settings = self.settings
             said = (settings.feedback_alpha, settings.feedback_passages, *stores)

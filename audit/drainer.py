@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 import random
+import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
 import redis
-from chorale_client.keys import OUTBOX
+from chorale_client.keys import OUTBOX, TO_TELL
 from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
 
-from audit.outbox import KEPT_ASIDE, UNREADABLE, Unreadable, audit_scripts, parse
+from audit.outbox import KEPT_ASIDE, UNREADABLE, Ended, Unreadable, audit_scripts, parse
 from audit.rows import Rows, rows_of
 from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
 from models.errors import ServiceError
@@ -30,6 +31,9 @@ GATHER_S = 0.2
 """The pause after a batch that was not full, so that one transaction serves many requests."""
 BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 10.0
 
+TOLD_KEPT = 10_000
+"""Maximum number of ends that wait to be told while the broker is away."""
+
 FIELDS_KEPT = 1_000
 """Maximum fields of an entry that is set aside; Lua passes on only a few thousand values at once."""
 
@@ -41,9 +45,10 @@ Fields = Mapping[bytes | str, bytes | str]
 class Drainer:
     """Moves ended requests from the outbox to SQL; any number of drainers may run at once.
 
-    `engine` comes from `audit.database.open_database`, its schema from `audit.schema.upgrade`.  Texts of questions are
-    written only with `keep_texts`.  `batch` entries are read and written together; an entry of a large bulk request can
-    have megabytes.  `run` first calls `prepare`, and calls it again after a failure.
+    `engine` comes from `audit.database.open_database`, its schema from `audit.schema.upgrade`.  Texts of questions,
+    filters and tags are written only with `keep_texts`; without, questions are hashed under `hash_key` (None: a key of this
+    drainer alone).  `batch` entries are read and written together; an entry of a large bulk request can have megabytes.
+    `run` calls `prepare` before each batch.  `on_written` gets the requests that this drainer has written.
     """
 
     def __init__(
@@ -52,27 +57,28 @@ class Drainer:
         engine: Engine,
         *,
         keep_texts: bool,
+        hash_key: bytes | None = None,
         batch: int = 64,
         prepare: Callable[[], None] = lambda: None,
+        on_written: Callable[[Sequence[Ended]], None] = lambda ended: None,
     ) -> None:
         self._redis = redis_client
         self._scripts = audit_scripts(redis_client)
         self._engine = engine
-        self._keep_texts = keep_texts
+        self._hash_key = None if keep_texts else hash_key or secrets.token_bytes(32)
         self._batch = batch
         self._prepare = prepare
+        self._on_written = on_written
 
     def run(self, stop: threading.Event) -> None:
         """Drain until `stop` is set, then return within a few seconds.
 
         Failures are retried at growing intervals; only the first of a series is logged.
         """
-        failures, is_prepared = 0, False
+        failures = 0
         while not stop.is_set():
             try:
-                if not is_prepared:
-                    self._prepare()
-                    is_prepared = True
+                self._prepare()
                 drained = self.drain_once(BLOCK_MS)
             except Exception as error:
                 failures += 1
@@ -97,16 +103,19 @@ class Drainer:
         Raises the errors of SQLAlchemy and redis when the database or Redis is not available; nothing is lost then.
         """
         batch: dict[bytes | str, Rows] = {}
+        ended: dict[bytes | str, Ended] = {}
         wrong: dict[bytes | str, tuple[Fields, str]] = {}
         entries = self._read(timeout_ms)
         for entry, fields in entries:
             try:
-                batch[entry] = rows_of(parse(fields), keep_texts=self._keep_texts)
+                ended[entry] = parse(fields)
+                batch[entry] = rows_of(ended[entry], hash_key=self._hash_key)
             except Unreadable as error:
                 wrong[entry] = fields, str(error)
         if batch:
-            refused = self._store(batch)
+            written, refused = self._store(batch)
             wrong |= {entry: (fields, refused[entry]) for entry, fields in entries if entry in refused}
+            self._on_written([ended[entry] for entry in written])
         if wrong:
             self._set_aside(wrong)
         return len(entries)
@@ -128,30 +137,35 @@ class Drainer:
         longest = timeout_ms if socket_timeout_s is None else int(socket_timeout_s * 500)
         return max(1, min(timeout_ms, longest))
 
-    def _store(self, batch: Mapping[bytes | str, Rows]) -> dict[bytes | str, str]:
-        """Write entries and delete them from the outbox; returns those that the database refuses for good, with reasons."""
+    def _store(
+        self, batch: Mapping[bytes | str, Rows]
+    ) -> tuple[Sequence[bytes | str], dict[bytes | str, str]]:
+        """Write entries and delete them from the outbox.
+
+        Returns the entries that this drainer wrote, and those that the database refuses for good, with reasons.
+        """
         try:
-            self._write(batch)
+            written = self._write(batch)
         except Exception as error:
             if not is_about_values(error):
                 raise
-        else:
-            self._redis.xdel(OUTBOX, *batch)
-            return {}
-        refused = {}
-        for entry, rows in batch.items():
-            try:
-                self._write({entry: rows})
-            except Exception as error:
-                if not is_about_values(error):
-                    raise
-                refused[entry] = cause(error)
-            else:
-                self._redis.xdel(OUTBOX, entry)
-        return refused
+            if len(batch) == 1:
+                return [], dict.fromkeys(batch, cause(error))
+            written = []
+            refused: dict[bytes | str, str] = {}
+            for entry, rows in batch.items():
+                newly, wrong = self._store({entry: rows})
+                written += newly
+                refused |= wrong
+            return written, refused
+        if told := [entry for entry, rows in batch.items() if rows.is_told]:
+            self._scripts.run("pass_on", [OUTBOX, TO_TELL], [TOLD_KEPT, *told])
+        self._redis.xdel(OUTBOX, *batch)
+        return written, {}
 
-    def _write(self, batch: Mapping[bytes | str, Rows]) -> None:
-        """Write the entries that are still in the outbox; the others were written by another drainer, or deleted.
+    def _write(self, batch: Mapping[bytes | str, Rows]) -> list[bytes | str]:
+        """Write the entries that are still in the outbox, and return them; the others were written by another drainer, or
+        deleted.
 
         The check takes place between INSERT and COMMIT.  Whoever deletes a request from the outbox waits for the commit
         (`table_deletion.wait_for_drainers`) and then deletes its rows.
@@ -162,9 +176,10 @@ class Drainer:
                 insert_new(connection, list(left.values()))
                 newly: Any = self._scripts.run("gone", [OUTBOX], list(left))
                 if not newly:
-                    return
+                    return list(left)
                 connection.rollback()
             gone.update(newly)
+        return []
 
     def _set_aside(self, wrong: Mapping[bytes | str, tuple[Fields, str]]) -> None:
         for entry, (fields, error) in wrong.items():

@@ -102,9 +102,9 @@ def audit_scripts(client: redis.Redis) -> Scripts:
     return Scripts(client, Path(__file__).parent / "scripts")
 
 
-def outbox_state(client: redis.Redis) -> tuple[int, float]:
-    """Number of ended requests that wait for the audit tables, and the age of the oldest in seconds."""
-    entries, age_ms = audit_scripts(client).run("outbox_state", [OUTBOX])
+def outbox_state(client: redis.Redis, stream: str = OUTBOX) -> tuple[int, float]:
+    """Number of ended requests that wait for the audit tables (or in another stream), and the age of the oldest in seconds."""
+    entries, age_ms = audit_scripts(client).run("outbox_state", [stream])
     return entries, age_ms / 1000
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import redis
-from chorale_client.keys import OUTBOX
+from chorale_client.keys import OUTBOX, TO_TELL
 from pydantic_core import to_json
 
 from audit.outbox import UNREADABLE, RawFields, named, request_of
@@ -29,7 +29,9 @@ def waiting(client: redis.Redis, column: str, value: str) -> int:
 
 
 def erase(client: redis.Redis, column: str, value: str) -> int:
-    """Delete these entries; returns how many there were."""
+    """Delete these entries, so that nobody is told of these ends any more; returns how many entries there were."""
+    for stream, entry in _entries(client, column, value, TO_TELL):
+        client.xdel(stream, entry)
     return sum(client.xdel(stream, entry) for stream, entry in _entries(client, column, value))
 
 
@@ -45,8 +47,8 @@ def is_of(fields: RawFields, column: str, value: str) -> bool:
         return any(one in _bytes(raw) for raw in fields.values() for one in spellings)
 
 
-def _entries(client: redis.Redis, column: str, value: str) -> Iterator[tuple[str, Any]]:
-    for stream in STREAMS:
+def _entries(client: redis.Redis, column: str, value: str, *streams: str) -> Iterator[tuple[str, Any]]:
+    for stream in streams or STREAMS:
         after = "-"
         while page := _page(client, stream, after):
             for entry, fields in page:

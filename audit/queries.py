@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import ColumnElement, Engine, and_, or_, select
 from sqlalchemy.orm import Session, selectinload
 
 from models.audit_tables import QuestionRow, RequestRow
@@ -14,18 +15,41 @@ LISTED = (
     *("request_id", "accepted_at_ms", "status", "took_ms", "namespace", "correlation_id", "configuration"),
     *("ended_by", "degraded"),
 )
-"""The columns of a request in a list."""
 
 
-def count(engine: Engine) -> int:
-    """Number of requests in the trail."""
-    with Session(engine) as session:
-        return session.scalar(select(func.count()).select_from(RequestRow)) or 0
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Requests that meet all of these conditions."""
+
+    owner: str = ""
+    """The beginning of the ids of these requests."""
+    namespaces: Collection[str] | None = None
+    correlation_id: str | None = None
+    status: str | None = None
+
+    def conditions(self) -> Iterator[ColumnElement[bool]]:
+        if self.owner:
+            yield RequestRow.request_id.startswith(self.owner, autoescape=True)
+        if self.namespaces is not None:
+            yield RequestRow.namespace.in_(self.namespaces)
+        if self.correlation_id is not None:
+            yield RequestRow.correlation_id == self.correlation_id
+        if self.status is not None:
+            yield RequestRow.status == self.status
 
 
-def last(engine: Engine, n: int) -> Sequence[RequestRow]:
-    """The `n` latest requests by acceptance, newest first, with their questions and without hits and branches."""
-    newest = select(RequestRow).order_by(RequestRow.accepted_at_ms.desc(), RequestRow.request_id).limit(n)
+def last(
+    engine: Engine, n: int, which: Which | None = None, *, after: tuple[int, str] | None = None
+) -> Sequence[RequestRow]:
+    """The `n` latest requests by acceptance, newest first, with their questions and without hits and branches.
+
+    `after` is `accepted_at_ms` and id of the last request that is known.
+    """
+    accepted, request_id = RequestRow.accepted_at_ms, RequestRow.request_id
+    newest = select(RequestRow).order_by(accepted.desc(), request_id).limit(n)
+    newest = newest.where(*(which or Which()).conditions())
+    if after is not None:
+        newest = newest.where(or_(accepted < after[0], and_(accepted == after[0], request_id > after[1])))
     with Session(engine) as session:
         return session.scalars(newest.options(selectinload(RequestRow.questions))).all()
 

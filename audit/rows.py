@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hmac
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from chorale_client.request import Request
+from chorale_client.request import RELAXABLE_FILTER, Request
 from chorale_client.words import EnvelopeStatus
 from pydantic_core import to_json
 
@@ -19,7 +20,16 @@ Row = dict[str, Any]
 # Half of a hit is hashes, which do not compress; level 1 is 7 % larger than level 6 and takes half the time.
 COMPRESSION = 1
 
-EXPLANATION = ("score_kind", "source_type", "published_at", "branches", "boosts", "rerank", "folded")
+EXPLANATION = (
+    "score_kind",
+    "source_type",
+    "published_at",
+    "branches",
+    "boosts",
+    "rerank",
+    "pinned",
+    "folded",
+)
 """The fields of a hit that are kept beside its columns.  Text and snippet are not: they belong to the documents, and
 highlight the question's words."""
 
@@ -32,30 +42,33 @@ class Rows:
     questions: list[Row]
     branches: list[Row]
     hits: list[Row]
+    is_told: bool = False
+    """Whether somebody is to be told of the end."""
 
     @property
     def identity(self) -> tuple[str, int]:
         return self.request["request_id"], self.request["accepted_at_ms"]
 
 
-def rows_of(ended: Ended, *, keep_texts: bool) -> Rows:
-    """The rows of `ended`; without `keep_texts` they contain no text of a question.
+def rows_of(ended: Ended, *, hash_key: bytes | None) -> Rows:
+    """The rows of `ended`; with a `hash_key` they have keyed hashes in place of questions, and no filters and tags.
 
     Raises Unreadable if the JSON is not that of a request and its answer.
     """
     try:
         identity = {"request_id": ended.request_id, "accepted_at_ms": ended.accepted_at_ms}
         return Rows(
-            request={**identity, **_request(ended)},
-            questions=[{**identity, **row} for row in _questions(ended, keep_texts)],
-            branches=[{**identity, **row} for row in _branches(ended)],
+            request={**identity, **_request(ended, keep_texts=hash_key is None)},
+            questions=[{**identity, **row} for row in _questions(ended, hash_key)],
+            branches=[{**identity, **row} for row in _branches(ended, keep_texts=hash_key is None)],
             hits=[{**identity, **row} for row in _hits(ended)],
+            is_told=bool(ended.request.get("on_end") or ended.request.get("linked")),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
 
 
-def _request(ended: Ended) -> Row:
+def _request(ended: Ended, *, keep_texts: bool) -> Row:
     request, answer = ended.request, ended.answer
     plan = ended.plan or {}
     return {
@@ -65,22 +78,24 @@ def _request(ended: Ended) -> Row:
         "took_ms": answer.get("took_ms", ended.ended_at_ms - ended.accepted_at_ms),
         "namespace": column_of(request, "namespace"),
         "correlation_id": column_of(request, "correlation_id"),
-        "tags": request.get("tags") or {},
+        "tags": (request.get("tags") or {}) if keep_texts else {},
         "top_k": _option(request, "top_k"),
         "configuration": _plain(plan.get("configuration", request.get("configuration"))),
         "method": plan.get("method"),
         "generation": plan.get("generation"),
         "now": plan.get("now", request.get("now")),
         "models": plan.get("models") or {},
-        "options": {name: value for name, value in request.items() if name != "questions"},
+        "options": _options(request, keep_texts=keep_texts),
         "plan": {name: value for name, value in plan.items() if name != "cached"} or None,
         "degraded": answer.get("degraded") or [],
         "stages": answer.get("stages") or [],
-        "warnings": answer.get("warnings") or [],
+        "warnings": [
+            said for said in answer.get("warnings") or [] if keep_texts or not said.startswith("filter ")
+        ],
     }
 
 
-def _questions(ended: Ended, keep_texts: bool) -> Iterator[Row]:
+def _questions(ended: Ended, hash_key: bytes | None) -> Iterator[Row]:
     answered = ended.answer.get("questions") or []
     cached = (ended.plan or {}).get("cached") or {}
     for position, question in enumerate(ended.request.get("questions") or []):
@@ -88,9 +103,9 @@ def _questions(ended: Ended, keep_texts: bool) -> Iterator[Row]:
         rewrites = {name: given for name, given in question.items() if name != "text" and given}
         yield {
             "position": position,
-            "text": _plain(question["text"]) if keep_texts else None,
-            "rewrites": (rewrites or None) if keep_texts else None,
-            "text_hash": sha256(question["text"].encode()).hexdigest(),
+            "text": _plain(question["text"]) if hash_key is None else None,
+            "rewrites": (rewrites or None) if hash_key is None else None,
+            "text_hash": _hash(question["text"].encode(), hash_key),
             "status": answer.get("status", ended.answer["status"]),
             "cached": str(position) in cached,
             "ordered_by": answer.get("ordered_by"),
@@ -98,7 +113,23 @@ def _questions(ended: Ended, keep_texts: bool) -> Iterator[Row]:
         }
 
 
-def _branches(ended: Ended) -> Iterator[Row]:
+def _hash(text: bytes, key: bytes | None) -> str:
+    """With a key, whoever has only the tables cannot find the text by hashing guesses."""
+    return (sha256(text) if key is None else hmac.new(key, text, sha256)).hexdigest()
+
+
+def _options(request: Row, *, keep_texts: bool) -> Row:
+    # The arguments of linked tasks are the user's.
+    left_out = ("questions", "linked", *(() if keep_texts else ("filters", "tags")))
+    options = {name: value for name, value in request.items() if name not in left_out}
+    if not keep_texts and isinstance(relax := options.get("relax"), list):
+        options["relax"] = [name for name in relax if not str(name).startswith(RELAXABLE_FILTER)]
+    return options
+
+
+def _branches(ended: Ended, *, keep_texts: bool) -> Iterator[Row]:
+    # The warnings of a ranking name the filters, and the answer repeats them.
+    left_out = ("texts", "asked") if keep_texts else ("texts", "asked", "warnings")
     plan = ended.plan or {}
     planned = {branch["name"]: branch for branch in plan.get("branches", ())} if plan.get("asked") else {}
     missing = {note["where"].removeprefix("search."): note for note in ended.answer.get("degraded") or ()}
@@ -107,7 +138,9 @@ def _branches(ended: Ended) -> Iterator[Row]:
         silent = {**missing.get(name, {}), "status": str(EnvelopeStatus.FAILED)}
         envelope, branch = ended.envelopes.get(name, silent), planned.get(name, {})
         has_candidates = envelope["status"] != EnvelopeStatus.FAILED and not envelope.get("left_out")
-        candidates = zlib.compress(to_json(_without_texts(envelope)), COMPRESSION) if has_candidates else None
+        candidates = (
+            zlib.compress(to_json(_rankings(envelope, left_out)), COMPRESSION) if has_candidates else None
+        )
         yield {
             "branch": name,
             "status": envelope["status"],
@@ -122,10 +155,10 @@ def _branches(ended: Ended) -> Iterator[Row]:
         }
 
 
-def _without_texts(envelope: Row) -> list[Row]:
-    """The rankings without texts, which belong to the source even if they came with the hits."""
+def _rankings(envelope: Row, left_out: Collection[str]) -> list[Row]:
+    """Always without `texts`, which belong to the source even if they came with the hits, and without `asked`."""
     return [
-        {name: value for name, value in ranking.items() if name != "texts"}
+        {name: value for name, value in ranking.items() if name not in left_out}
         for ranking in envelope["rankings"]
     ]
 

@@ -17,7 +17,7 @@ from models.schema import Schema
 
 SCHEMA = Schema(
     name="the audit database",
-    newest="0001",
+    newest="0004",
     revisions=Path(__file__).parent / "revisions",
     version_table="chorale_audit_version",
 )
@@ -25,15 +25,11 @@ SCHEMA = Schema(
 _ADVISORY_LOCK = 0x63686F72616C65  # "chorale"
 
 
-class SchemaBusy(ServiceError):
-    """Another process has been changing the schema for too long; check it, then start again."""
-
-
 def upgrade(url: str | URL, *, wait_s: float = 60.0) -> None:
     """Bring the database at `url` to its newest schema; creates the database if it is missing.
 
     Any number of processes may call this at once: one works, the others wait up to `wait_s`.  A kill leaves the old
-    schema.  Raises SchemaTooNew and SchemaBusy.
+    schema.  Raises SchemaTooNew, and ServiceError after `wait_s`.
     """
     engine = open_database(url)
     try:
@@ -55,7 +51,7 @@ def _alone_on_sqlite(engine: Engine, wait_s: float) -> Iterator[Connection]:
                 break
             except BlockingIOError:
                 if time.monotonic() > give_up:
-                    raise SchemaBusy(_busy(engine, wait_s)) from None
+                    raise ServiceError(_busy(engine, wait_s)) from None
                 time.sleep(0.02)
         with engine.connect() as connection:
             # Two processes that set this at once would fail with "locked" despite the busy timeout: hence the lock file.
@@ -76,7 +72,7 @@ def _alone_on_postgresql(engine: Engine, wait_s: float) -> Iterator[Connection]:
         try:
             connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         except OperationalError as error:
-            raise SchemaBusy(_busy(engine, wait_s)) from error
+            raise ServiceError(_busy(engine, wait_s)) from error
         yield connection
 
 

@@ -12,10 +12,6 @@ from audit.database import database_url
 from models.errors import ServiceError
 
 
-class TrailUnreadable(ServiceError):
-    """The audit database is damaged or stays locked; move it away, and the next `chorale up` creates a new one."""
-
-
 def trail_file(url: str | URL) -> Path | None:
     """The file of an SQLite audit database, else None."""
     parsed = database_url(url)
@@ -23,7 +19,7 @@ def trail_file(url: str | URL) -> Path | None:
 
 
 def copy_trail(file: Path, to: Path) -> None:
-    """Write a consistent copy of the whole database to `to`; raises TrailUnreadable."""
+    """Write a consistent copy of the whole database to `to`; raises ServiceError."""
     try:
         with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(to)) as target:
             source.backup(target)
@@ -31,4 +27,4 @@ def copy_trail(file: Path, to: Path) -> None:
     except sqlite3.Error as error:
         said = str(error)
     if said != "ok":
-        raise TrailUnreadable(f"the audit database {file} cannot be copied: {said}")
+        raise ServiceError(f"the audit database {file} cannot be copied: {said}")

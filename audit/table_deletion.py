@@ -39,12 +39,17 @@ def remove(engine: Engine, which: ColumnElement[bool]) -> int:
 
     If the process is killed, only whole requests have been deleted; call again to continue.
     """
-    key = (RequestRow.request_id, RequestRow.accepted_at_ms)
     removed = 0
-    while True:
-        with engine.begin() as connection:
-            found = [tuple(row) for row in connection.execute(select(*key).where(which).limit(AT_ONCE))]
-            if not found:
-                return removed
+    while some := remove_some(engine, which):
+        removed += some
+    return removed
+
+
+def remove_some(engine: Engine, which: ColumnElement[bool]) -> int:
+    """Delete at most AT_ONCE of these requests in one transaction; returns how many there were."""
+    key = (RequestRow.request_id, RequestRow.accepted_at_ms)
+    with engine.begin() as connection:
+        found = [tuple(row) for row in connection.execute(select(*key).where(which).limit(AT_ONCE))]
+        if found:
             connection.execute(delete(RequestRow).where(tuple_(*key).in_(found)))
-        removed += len(found)
+    return len(found)

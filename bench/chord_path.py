@@ -8,19 +8,15 @@ from typing import Any
 
 from celery import Celery
 from chorale_client.answer import Answer
-from chorale_client.client import make_request, read_answer
+from chorale_client.checked_request import make_request
 from chorale_client.keys import result_key
-from chorale_client.words import Status
+from chorale_client.replies import read_answer
 from redis.client import PubSub
 
 from assembly.resources import Resources
-from models.errors import ServiceError
+from bench.timing import complete
 from tasks.request.fanout import Fanout
 from tasks.request.retrieve import submit
-
-
-class NotWhole(ServiceError):
-    """An answer was not complete, or none came: its time must not be measured."""
 
 
 class ChordPath:
@@ -34,7 +30,7 @@ class ChordPath:
         self._local = threading.local()
 
     def ask(self, text: str) -> Answer:
-        """Raises NotWhole."""
+        """Raises Hung if the answer is not complete, or none came: its time must not be measured."""
         request = make_request(text, **self._options)
         channel, name = self._channel(), result_key(request.request_id)
         channel.subscribe(name)
@@ -45,10 +41,7 @@ class ChordPath:
             result = result or ledger.result(request.request_id)
         finally:
             channel.unsubscribe(name)
-        answer = read_answer(result) if result else None
-        if answer is None or answer.status != Status.COMPLETE:
-            raise NotWhole(f"{text!r}: {answer.degraded if answer else 'no answer came'}")
-        return answer
+        return complete(text, read_answer(result) if result else None)
 
     def _channel(self) -> PubSub:
         if not hasattr(self._local, "channel"):

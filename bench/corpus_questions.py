@@ -15,19 +15,16 @@ MOST_OF_A_DOCUMENT = 8
 _WORD = re.compile(r"[^\W_]+")
 
 
-class TooFewQuestions(ServiceError):
-    """The corpus does not have enough distinct questions."""
-
-
 def questions_about(documents: Iterable[RawDocument], count: int) -> list[str]:
-    """`count` questions, spread over the corpus and always the same for it; raises TooFewQuestions."""
+    """`count` questions, spread over the corpus and always the same for it; raises ServiceError
+    if there are too few."""
     texts: set[str] = set()
     for document in documents:
         words = _WORD.findall(document.text)[: WORDS * MOST_OF_A_DOCUMENT]
         texts |= {" ".join(words[at : at + WORDS]) for at in range(0, len(words) - WORDS + 1, WORDS)}
     shuffled = sorted(texts, key=lambda text: hashlib.sha256(text.encode()).digest())
     if len(shuffled) < count:
-        raise TooFewQuestions(
+        raise ServiceError(
             f"{count} distinct questions wanted, but the corpus has {len(shuffled)}: "
             "measure with fewer, or with more documents"
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -12,9 +11,8 @@ import psutil
 
 from assembly.resources import Resources
 from bench import given_vectors
-from bench.chord_path import NotWhole
-from bench.latency import Variant, compare
-from bench.timing import Hung, ask_all
+from bench.latency import compare
+from bench.timing import ask_all
 from bench.variants import ROLES, Layout, make_variants
 from tasks.indexing.namespace_writer import manifest_for
 
@@ -40,37 +38,23 @@ def fill(resources: Resources, held: int, size: int, progress: Callable[[int], o
     resources.generations.publish(NAMESPACE, store.generation(NAMESPACE))
 
 
-def _counting(chord: Variant) -> Variant:
-    """The same, but an answer that is not complete counts as hung: a crowded machine gives some."""
-
-    def ask(text: str) -> None:
-        try:
-            chord.ask(text)
-        except NotWhole as error:
-            raise Hung(str(error)) from error
-
-    return replace(chord, ask=ask)
-
-
 def measure(
     resources: Resources,
-    pids: Callable[[Sequence[str]], dict[str, int]],
-    *,
+    run_only: Callable[[Sequence[str]], dict[str, int]],
     size: int,
     processes: int,
     in_flight: Sequence[int],
     questions: int,
 ) -> Iterator[dict[str, Any]]:
     """A row for each number in flight; the processor time is summed over the processes of a role."""
-    layout = layout_of(processes)
-    chord = _counting(make_variants(resources, {"namespace": NAMESPACE}, layout)[0])
+    chord = make_variants(resources, {"namespace": NAMESPACE}, layout_of(processes))[0]
     ask_all(chord.ask, given_vectors.questions(20, size, seed=next(_SEEDS)))
     asked = {
         number: given_vectors.questions(max(questions, 4 * number), size, seed=next(_SEEDS))
         for number in in_flight
     }
-    vector_mib = psutil.Process(pids(["vector-1"])["vector-1"]).memory_info().rss // 2**20
-    for row in compare([chord], asked, run_only=pids, rounds=1):
+    vector_mib = psutil.Process(run_only(["vector-1"])["vector-1"]).memory_info().rss // 2**20
+    for row in compare([chord], asked, run_only=run_only, rounds=1):
         roles: Counter[str] = Counter()
         for name, ms in row["cpu_ms"].items():
             roles[name.partition("-")[0]] += ms

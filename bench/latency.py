@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -13,9 +13,8 @@ from chorale_client.answer import Answer
 from redis import Redis
 
 from bench.redis_cost import audit_rows, bytes_held, count_commands, operations_and_bytes, wait_for_audit
-from bench.timing import Ask, Timing, cpu_measured, drive
+from bench.timing import ROUNDS, Ask, Timing, cpu_measured, drive
 
-ROUNDS = 3
 COUNTED_REQUESTS = 100
 COUNTED_IN_FLIGHT = (1, 16)
 SETTLED_S = 5.0
@@ -29,41 +28,10 @@ class Variant:
     name: str
     ask: Ask
     processes: tuple[str, ...] = ()
-    """The processes that have to run for it."""
     prepare: Ask | None = None
     """Called with every question before its round; not timed."""
     settle: Callable[[], object] = lambda: None
     """Waits for the work that answered requests leave behind."""
-
-
-@dataclass(frozen=True, slots=True)
-class RedisCost:
-    """What one request costs Redis, on average."""
-
-    redis_commands_per_request: float
-    redis_commands_by_verb: Mapping[str, float]
-    redis_bytes_left_per_request: int
-    audit_rows_per_request: float
-    redis_at: list[dict[str, float]]
-    """For each number in flight: the commands of clients, all operations with those inside scripts, and bytes moved."""
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """What `chorale bench latency --json` prints."""
-
-    runs: list[dict[str, Any]]
-    no_op_runs: list[dict[str, Any]]
-    """The same figures for branches that do no work."""
-    cost: RedisCost
-    cpu_ms_per_request: Mapping[str, Mapping[str, float]]
-    """Processor time of one request by variant and process, at the smallest number in flight."""
-    waterfall: list[dict[str, Any]]
-
-    def to_wire(self) -> dict[str, Any]:
-        fields = asdict(self)
-        cost = fields.pop("cost")
-        return {**fields, **cost}
 
 
 def compare(
@@ -95,8 +63,12 @@ def compare(
     return [timing.to_wire(name, in_flight) for (name, in_flight), timing in timings.items()]
 
 
-def redis_cost(client: Redis, ask: Ask, questions: Sequence[str], *, audit_url: str) -> RedisCost:
-    """Commands, bytes and audit rows of the requests that `ask` makes with several in flight; raises NotAudited."""
+def redis_cost(client: Redis, ask: Ask, questions: Sequence[str], *, audit_url: str) -> dict[str, Any]:
+    """What one request that `ask` makes costs Redis and the audit trail, on average; raises ServiceError if no drainer runs.
+
+    `redis_at` has for each number in flight the commands of clients, all operations with those inside scripts, and bytes
+    moved.
+    """
     by_verb: dict[str, float] = {}
     left, seen, number = 0, [], itertools.count()
     wait_for_audit(client)
@@ -132,7 +104,13 @@ def redis_cost(client: Redis, ask: Ask, questions: Sequence[str], *, audit_url: 
         )
     more_requests, more_rows = audit_rows(audit_url)
     each = round((more_rows - rows) / (more_requests - requests), 1)
-    return RedisCost(seen[0]["commands"], by_verb, left, each, seen)
+    return {
+        "redis_commands_per_request": seen[0]["commands"],
+        "redis_commands_by_verb": by_verb,
+        "redis_bytes_left_per_request": left,
+        "audit_rows_per_request": each,
+        "redis_at": seen,
+    }
 
 
 def _settled_bytes(client: Redis) -> int:

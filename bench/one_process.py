@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,13 +17,11 @@ from fusion.answer import Pages, build_answer_tail
 from fusion.answered import BranchAnswers
 from fusion.collapse import collapse_ranking
 from fusion.fuse import fuse_question
-from fusion.fused_hits import FusedHit, FusedQuestion
-from fusion.texts_to_fetch import texts_to_fetch
+from fusion.fused_hits import texts_to_fetch
 from models.documents import PassageText
 from models.envelope import Envelope
-from models.plan import BranchPlan, Plan, RerankPlan
+from models.plan import BranchPlan, Plan
 from tasks.request.planning import resolve
-from tasks.request.reranking import Reranking
 
 _TURN = threading.Lock()
 
@@ -39,7 +37,6 @@ def plan_of(resources: Resources, request: Request) -> Plan:
 
 
 def search(resources: Resources, request: Request, branch: BranchPlan) -> Envelope:
-    """One branch, as its task would search it."""
     part = Part(
         resources,
         resources.store(branch.store),
@@ -60,38 +57,12 @@ def fuse(
     """The answer's fields, with the texts of its hits where the request includes them."""
     method = resources.pipeline.kinds.method(plan.method)
     fused = {index: fuse_question(plan, envelopes, index, request, method) for index in plan.asked}
-    if plan.rerank is not None:
-        fused = rerank(resources, request, plan, plan.rerank, fused)
-    texts: dict[str, PassageText] | None = None
-    if "snippets" in request.include:
-        texts = fetch(resources, plan, [hit for one in fused.values() for hit in one.hits])
-    return build_answer_tail(BranchAnswers(request, plan, envelopes), Pages(fused, texts))
-
-
-def fetch(resources: Resources, plan: Plan, hits: Sequence[FusedHit]) -> dict[str, PassageText]:
-    """The texts of the hits, each from the store that found it."""
     texts: dict[str, PassageText] = {}
-    for store, passage_ids in texts_to_fetch(plan, hits, ()).items():
-        texts |= resources.store(store).texts(plan.namespace, passage_ids)
-    return texts
-
-
-def rerank(
-    resources: Resources,
-    request: Request,
-    plan: Plan,
-    declared: RerankPlan,
-    fused: Mapping[int, FusedQuestion],
-) -> dict[int, FusedQuestion]:
-    """Rerank as the fusion worker does, within the same budget."""
-    reranker = resources.reranker(declared.name)
-    reranker.fetch()
-    reranker.warm()
-    reranking = Reranking(resources, request, plan, declared, fused)
-    limit_s = declared.budget_ms / 1000
-    wanted = reranking.wanted(limit_s)
-    texts = fetch(resources, plan, [hit for _, hit in wanted])
-    return reranking.ended(wanted, texts, limit_s=limit_s).pages
+    if "snippets" in request.include:
+        hits = [hit for one in fused.values() for hit in one.hits]
+        for store, passage_ids in texts_to_fetch(plan, hits, ()).items():
+            texts |= resources.store(store).texts(plan.namespace, passage_ids)
+    return build_answer_tail(BranchAnswers(request, plan, envelopes), Pages(fused, texts or None))
 
 
 def answer(resources: Resources, request: Request) -> dict[str, Any]:

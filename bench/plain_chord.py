@@ -13,7 +13,7 @@ from typing import Any, cast
 from celery import Celery, chord
 from celery.exceptions import TimeoutError
 from celery.platforms import SecurityWarning
-from chorale_client.client import make_request
+from chorale_client.checked_request import make_request
 from chorale_client.redis_urls import celery_url
 from chorale_client.request import Request
 from kombu import Queue

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from chorale_client.keys import HEARTBEAT, OUTBOX, SWEEPER
+from chorale_client.keys import HEARTBEAT, OUTBOX, SWEEPER, TELLER
 from redis import Redis
 from sqlalchemy import func, select
 
@@ -24,15 +24,12 @@ _NOT_COUNTED = frozenset(
 )
 
 
-class NotAudited(ServiceError):
-    """Ended requests stay in the outbox: no drainer runs."""
-
-
 def is_counted(seen: Mapping[str, Any]) -> bool:
     """Whether a line of MONITOR is a command that a client sent for a request (see docs/evidence/measurements.md).
 
-    Commands inside a script are the script's: EVALSHA is one.  Left out is what processes send by the clock:
-    heartbeats, the sweeper's look, and the look at the queues, of which a slow machine sees more during a request.
+    A script counts as one command, EVALSHA; the commands inside it do not count.  What processes send at fixed intervals does
+    not count either, since a slow machine sees more of it for each request: heartbeats, the sweeper's looks at the ledger and
+    at the queues, and the lease of the process that tells of ends.
     """
     if seen["client_type"] == "lua":
         return False
@@ -40,16 +37,16 @@ def is_counted(seen: Mapping[str, Any]) -> bool:
     verb, *words = command.split(" ")
     if verb.upper() in _NOT_COUNTED or (verb.upper() == "EVALSHA" and _is_look_at_queues(words)):
         return False
-    return HEARTBEAT not in command and f" {SWEEPER} " not in command
+    return not any(by_the_clock in command for by_the_clock in (HEARTBEAT, f" {SWEEPER} ", TELLER))
 
 
 def _is_look_at_queues(words: Sequence[str]) -> bool:
-    """Whether a script's keys are queues and it has no other arguments: `take.lua` has some."""
+    """Whether a script has queues as its keys and no other arguments; `take.lua` has other arguments."""
     return words[2:3] != [] and words[2].startswith("chorale.") and len(words) == 2 + int(words[1])
 
 
 def count_commands(client: Redis, work: Callable[[], object]) -> Counter[str]:
-    """The number of counted commands by verb, while `work` runs, which waits until its audit is written."""
+    """The number of counted commands by verb while `work` runs.  `work` returns when its audit rows are written."""
     found: Counter[str] = Counter()
     listening = threading.Event()
 
@@ -72,7 +69,7 @@ def count_commands(client: Redis, work: Callable[[], object]) -> Counter[str]:
 
 
 def operations_and_bytes(client: Redis) -> tuple[int, int]:
-    """Commands that the server has run, those inside scripts too, and bytes that it has received and sent."""
+    """Commands that the server has run, including those inside scripts, and bytes that it has received and sent."""
     found: dict[str, Any] = client.info("all")
     operations = sum(one["calls"] for name, one in found.items() if name.startswith("cmdstat_"))
     return operations, found["total_net_input_bytes"] + found["total_net_output_bytes"]
@@ -96,11 +93,11 @@ def bytes_held(client: Redis) -> int:
 
 
 def wait_for_audit(client: Redis) -> None:
-    """Wait until every ended request is in the audit tables; raises NotAudited."""
+    """Wait until every ended request is in the audit tables; raises ServiceError if no drainer runs."""
     until = time.monotonic() + AUDIT_LIMIT_S
     while client.xlen(OUTBOX):
         if time.monotonic() > until:
-            raise NotAudited(
+            raise ServiceError(
                 f"the outbox was not empty after {AUDIT_LIMIT_S:.0f} s: does a sweeper drain it?"
             )
         time.sleep(0.02)

@@ -5,23 +5,29 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
 import psutil
+from chorale_client.answer import Answer
+from chorale_client.words import Status
+
+from models.errors import ServiceError
 
 Ask = Callable[[str], Any]
 """Answers one question, or raises; called by several threads."""
+ROUNDS = 3
 CALLER = "caller"
 WARMING = "a question before the others"
 
 
-class Hung(Exception):
-    """A request has no answer within its time: it is counted, and the measurement goes on."""
+class Hung(ServiceError):
+    """A request has no complete answer within its time: it is counted, and the measurement goes on."""
 
 
 @dataclass(slots=True)
@@ -49,9 +55,9 @@ class Timing:
         return {
             "name": name,
             "in_flight": in_flight,
-            "p50_ms": _rounded(self.percentile_ms(0.50)),
-            "p95_ms": _rounded(self.percentile_ms(0.95)),
-            "p99_ms": _rounded(self.percentile_ms(0.99)),
+            "p50_ms": rounded(self.percentile_ms(0.50)),
+            "p95_ms": rounded(self.percentile_ms(0.95)),
+            "p99_ms": rounded(self.percentile_ms(0.99)),
             "requests_per_s": round(len(self.latencies_ms) / self.wall_s, 1),
             "hung": self.hung,
             "cpu_ms": {
@@ -60,7 +66,7 @@ class Timing:
         }
 
 
-def _rounded(ms: float | None) -> float | None:
+def rounded(ms: float | None) -> float | None:
     return None if ms is None else round(ms, 2)
 
 
@@ -98,46 +104,73 @@ def drive(
 ) -> None:
     """Ask every text, `in_flight` at a time from as many threads.
 
-    Each thread asks once before the clock starts: connections are a thread's own.  A request that hangs is counted,
-    and any other error of `ask` ends the measurement and is raised.  `meter` is entered for the timed requests only.
+    Each thread asks once before `meter` and the clock start: connections are a thread's own.  A request that hangs is
+    counted, and any other error of `ask` ends the measurement and is raised.
     """
     waiting = iter(list(texts))  # threads may share a list's iterator
-    latencies_ms: list[float] = []
     hung: list[Hung] = []
-    errors: list[Exception] = []
-    ready = threading.Barrier(in_flight + 1)
+    warm = threading.Barrier(in_flight)
 
-    def ask_timed(text: str, times_ms: list[float]) -> None:
-        begun_s = time.perf_counter()
+    def ask_first(_: int) -> None:
         try:
-            ask(text)
-            times_ms.append((time.perf_counter() - begun_s) * 1_000)
+            ask(WARMING)
         except Hung as error:
             hung.append(error)
-        except Exception as error:
-            errors.append(error)
+        finally:
+            warm.wait()  # so that no thread asks twice
 
-    def work() -> None:
-        ask_timed(WARMING, [])
-        ready.wait()
+    def work(_: int) -> None:
         for text in waiting:
-            if errors:
-                return
-            ask_timed(text, latencies_ms)
+            begun_s = time.perf_counter()
+            try:
+                ask(text)
+                timing.latencies_ms.append((time.perf_counter() - begun_s) * 1_000)
+            except Hung as error:
+                hung.append(error)
+            except Exception:
+                deque(waiting, maxlen=0)  # the other threads stop
+                raise
 
-    threads = [threading.Thread(target=work) for _ in range(in_flight)]
-    for thread in threads:
-        thread.start()
-    ready.wait()
-    with meter or nullcontext():
-        begun_s = time.perf_counter()
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
-        timing.wall_s += time.perf_counter() - begun_s
-    timing.latencies_ms += latencies_ms
+    with ThreadPoolExecutor(in_flight) as threads:
+        list(threads.map(ask_first, range(in_flight)))
+        with meter or nullcontext():
+            begun_s = time.perf_counter()
+            list(threads.map(work, range(in_flight)))
+            timing.wall_s += time.perf_counter() - begun_s
     timing.hung += len(hung)
+
+
+def complete(text: str, answer: Answer | None) -> Answer:
+    """Raises Hung if the answer is not complete, or none came: its time must not be measured."""
+    if answer is None or answer.status != Status.COMPLETE:
+        raise Hung(f"{text!r}: {answer.degraded if answer else 'no answer came'}")
+    return answer
+
+
+def alone_and_beside(
+    ask: Ask,
+    texts: Sequence[str],
+    others: Callable[[], AbstractContextManager[object]],
+    shares: Mapping[str, float],
+    *,
+    in_flight: int,
+    progress: Callable[[str], object],
+) -> dict[str, Any]:
+    """These shares of the times of requests, alone and while `others` run, in turns.  `hung` counts those without a complete
+    answer."""
+    timings = {"alone": Timing(), "beside": Timing()}
+    for number in range(ROUNDS):
+        mine = texts[number::ROUNDS]
+        for half, (name, timing) in enumerate(timings.items()):
+            progress(f"{len(mine) // 2} requests {name}, round {number + 1} of {ROUNDS}")
+            with others() if half else nullcontext():
+                drive(ask, mine[half::2], in_flight=in_flight, timing=timing)
+    found: dict[str, Any] = {
+        f"{name}_{figure}_ms": rounded(timing.percentile_ms(share))
+        for name, timing in timings.items()
+        for figure, share in shares.items()
+    }
+    return {**found, "hung": sum(timing.hung for timing in timings.values())}
 
 
 def ask_all(ask: Ask, texts: Sequence[str]) -> int:

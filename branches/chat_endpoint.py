@@ -117,7 +117,9 @@ class Endpoint(Declared):
         """Raises NotConfigured if the key or the `openai` package is missing."""
         key = self.api_key()
         if importlib.util.find_spec("openai") is None:
-            raise NotConfigured("the openai package is not installed; `make llm` installs it")
+            raise NotConfigured(
+                "the openai package is not installed; `make llm` or `pip install chorale[llm]` installs it"
+            )
         from inference.language_models.chat_model import ChatModel
 
         return ChatModel(

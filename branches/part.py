@@ -12,10 +12,11 @@ from chorale_client.request import Question, Request, Variant
 from chorale_client.words import Stage, StageStatus
 
 from fusion.question_variants import LEXICAL, branch_texts, merged_dense, merged_lexical
+from models.asked import Asked
 from models.documents import Matrix
 from models.envelope import Degradation, StageNote
 from models.hits import Ranking
-from models.plan import BranchPlan
+from models.plan import BranchPlan, Plan
 from search.protocol import Search
 
 if TYPE_CHECKING:
@@ -28,6 +29,22 @@ if TYPE_CHECKING:
 
 Texts = Sequence[Mapping[str, float]]
 """For each question, the texts to search with their weights; empty for a question that is left out."""
+
+
+class QuestionWithSynonyms(Question):
+    """A question, and the words that BM25 searches too."""
+
+    also: tuple[str, ...] = ()
+
+
+def asked_questions(request: Request, plan: Plan) -> list[Question]:
+    """The questions that the branches search."""
+    return [
+        QuestionWithSynonyms.model_construct(**dict(request.questions[index]), also=plan.rules[index].also)
+        if index in plan.rules and plan.rules[index].also
+        else request.questions[index]
+        for index in plan.asked
+    ]
 
 
 class PartResources(Protocol):
@@ -82,7 +99,9 @@ class Part:
     def texts_of(self, kinds: frozenset[str], more: Sequence[Sequence[Variant]] = ()) -> Texts:
         """Each question's text and its variants of these kinds; `more` adds variants to each question."""
         return [
-            branch_texts(question.text, [*question.variants, *(more[index] if more else ())], kinds)
+            branch_texts(
+                _searched_text(question, kinds), [*question.variants, *(more[index] if more else ())], kinds
+            )
             for index, question in enumerate(self.questions)
         ]
 
@@ -112,7 +131,12 @@ class Part:
         started = self.clock()
         found = self.found_by_text(texts, depth)
         self.timed(Stage.SEARCH, started)
-        return found
+        if not self.branch.tells_asked:
+            return found
+        return [
+            replace(ranking, asked=Asked(one)) if len(one) == 1 else ranking
+            for ranking, one in zip(found, texts, strict=True)
+        ]
 
     def found_by_text(self, texts: Texts, depth: int, *, store: Searches | None = None) -> list[Ranking]:
         """Like `search_text`, without a note; `store` is searched in place of the branch's own."""
@@ -135,13 +159,22 @@ class Part:
             if len(vectors)
             else ()
         )
+        counts = list(counts)
         found = [merged_dense(list(islice(rankings, count))) if count else Ranking() for count in counts]
         self.timed(Stage.SEARCH, started)
+        if self.branch.tells_asked:
+            rows = iter(vectors)
+            found = [
+                replace(ranking, asked=Asked.by_vectors(list(islice(rows, count)))) if count else ranking
+                for ranking, count in zip(found, counts, strict=True)
+            ]
         return found
 
-    @property
-    def lexical_texts(self) -> Texts:
-        return self.texts_of(LEXICAL)
+
+def _searched_text(question: Question, kinds: frozenset[str]) -> str:
+    if kinds != LEXICAL or not isinstance(question, QuestionWithSynonyms):
+        return question.text
+    return " ".join((question.text, *question.also))
 
 
 def _flat(texts: Texts) -> list[str]:

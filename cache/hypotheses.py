@@ -37,17 +37,15 @@ class CachedTexts:
         fingerprint: str,
         caches: Sequence[Cache],
         is_whole: Callable[[tuple[str, ...]], bool],
-        ttl_s: float = TTL_S,
     ) -> None:
         self._write = write
         self._fingerprint = fingerprint
         self._caches = tuple(caches)
         self._is_whole = is_whole
-        self._ttl_s = ttl_s
 
-    def known(self, texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Cached results by text."""
-        key_of = {text: self._key(text) for text in texts}
+    def known(self, texts: Sequence[str], owner: str | None = None) -> dict[str, tuple[str, ...]]:
+        """Cached results by text.  Each owner has its own, since a quick answer would tell what others have asked."""
+        key_of = {text: self._key(text, owner) for text in texts}
         found: dict[str, tuple[str, ...]] = {}
         for at, cache in enumerate(self._caches):
             if not (wanted := [text for text in key_of if text not in found]):
@@ -56,30 +54,37 @@ class CachedTexts:
                 values = cache.get_many([key_of[text] for text in wanted])
                 read = {text: _read(values.get(key_of[text])) for text in wanted}
                 whole = {text: one for text, one in read.items() if one is not None and self._is_whole(one)}
-                self._store(whole, self._caches[:at])
+                self._store({key_of[text]: one for text, one in whole.items()}, self._caches[:at])
                 found.update(whole)
         return found
 
-    def write(self, texts: Sequence[str], *, timeout_s: float, keep: bool = True) -> list[Written]:
+    def write(
+        self, texts: Sequence[str], *, timeout_s: float, keep: bool = True, owner: str | None = None
+    ) -> list[Written]:
         """Write new texts in one call; returns one result for each text, and caches whole results."""
         written = list(self._write(texts, timeout_s=timeout_s))
         if keep:
             fresh = zip(texts, written, strict=True)
             self._store(
-                {text: one for text, one in fresh if isinstance(one, tuple) and self._is_whole(one)},
+                {
+                    self._key(text, owner): one
+                    for text, one in fresh
+                    if isinstance(one, tuple) and self._is_whole(one)
+                },
                 self._caches,
             )
         return written
 
-    def _key(self, text: str) -> str:
+    def _key(self, text: str, owner: str | None) -> str:
         hashed = hashlib.sha256(normalised_text(text).encode("utf-8", "surrogatepass")).hexdigest()
-        return f"hypothesis:{self._fingerprint}:{hashed}"
+        return f"hypothesis:{self._fingerprint}:{hashed}{'' if owner is None else f':{owner}'}"
 
     def _store(self, written: dict[str, tuple[str, ...]], caches: Sequence[Cache]) -> None:
-        values = {self._key(text): to_json(one) for text, one in written.items()}
+        """`written` is by key."""
+        values = {key: to_json(one) for key, one in written.items()}
         for cache in caches:
             with suppress(CacheUnavailable):
-                cache.put_many(values, ttl_s=self._ttl_s)
+                cache.put_many(values, ttl_s=TTL_S)
 
 
 def _read(value: bytes | None) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 
@@ -31,6 +32,8 @@ def run() -> None:
 
     An error of the service, the request or this machine is printed as a sentence, never as a traceback.
     """
+    # What is made here is this user's alone: documents, questions, keys, logs.  The processes that it starts inherit this.
+    os.umask(0o077)
     # A character that the terminal's encoding lacks is printed as a question mark.
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="replace")

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from config.visible_text import visible
+
 PANELS: Mapping[str, Mapping[str, str]] = {
     "Run": {
         "demo": "Take a tour of the whole pipeline, in about a minute.",
         "up": "Start the server and the workers, and look after them until Ctrl-C.",
         "worker": "Work on one or more queues until stopped; `chorale up` starts them by itself.",
+        "serve": "Serve the HTTP API until stopped; `chorale up --http` starts it by itself.",
         "sweeper": "Join and end requests from the ledger, and drain the outbox; `chorale up` starts one by itself.",
     },
     "Ask": {
         "search": "Ask a running installation and show the fused answer.",
+        "jobs": "Submit files of questions, watch and steer the jobs, and read their results.",
+        "mcp": "Offer the tools `search`, `fetch` and `chorale_search` to an MCP client.",
         "cancel": "End a request: whoever waits for it gets an answer without hits, whose status is `cancelled`.",
     },
     "Documents": {
@@ -25,6 +31,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "delete": "Delete documents from a namespace; ids that are not there do no harm and are counted.",
         "verify": "Compare what every store shows with the table of documents, and mend what differs.",
         "namespaces": "List, show, create, deactivate and delete namespaces.",
+        "rules": "Pin and block documents, name synonyms, and show every change.",
     },
     "Look after": {
         "status": "Show workers, queues, namespaces and what is on its way to the audit tables.",
@@ -32,9 +39,15 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "backup": "Copy documents, vectors and audit trail into a folder; searches and indexing go on meanwhile.",
         "restore": "Put a backup into CHORALE_HOME, where nothing may run meanwhile.",
         "audit": "Show and delete past requests and answers: the audit trail.",
+        "replay": "Fuse a past request again from its audit rows: as it was, or under another configuration.",
+        "keys": "Create, list and revoke the keys of callers of the HTTP API.",
     },
     "Measure": {
         "eval": "Index a judged collection and measure every branch and configuration on its questions.",
+        "golden": "Ask questions whose answers are known, and show where an expected document is missing.",
+        "compare": "Compare two configurations, or recorded answers, on the judged questions of a collection.",
+        "train": "Fine-tune a model on judged questions.",
+        "tune": "Choose method, weights, k, depth and boosts by judged questions, and say whether that is better.",
         "bench": "Measure the speed of this machine's pipeline.",
     },
 }
@@ -55,6 +68,17 @@ def load_command(name: str) -> Any:
     return typer.main.get_command(alone)
 
 
+@contextmanager
+def _visible_complaints() -> Iterator[None]:
+    """An error of Typer quotes the argument, which may be a file's name that the shell has put there."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):
+            error.message = visible(message)  # type: ignore[attr-defined]
+        raise
+
+
 class CommandList(TyperGroup):
     """Lists every command of PANELS, and imports the one that is called."""
 
@@ -63,6 +87,14 @@ class CommandList(TyperGroup):
         for panel, commands in PANELS.items():
             for name, summary in commands.items():
                 self.add_command(TyperCommand(name, help=summary, rich_help_panel=panel))
+
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        with _visible_complaints():
+            return super().make_context(*given, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _visible_complaints():
+            return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, listed, rest = super().resolve_command(ctx, args)

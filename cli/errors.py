@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
 
 from chorale_client.errors import ChoraleError, InvalidRequest
 from redis.exceptions import RedisError
 
 from cli.exit_codes import OTHER, WRONG_USAGE
 from config.redis_failures import explained
+from config.visible_text import visible
 from models.errors import ServiceError, WrongDeclaration
 
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -18,7 +20,7 @@ _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def exit_with(error: Exception) -> None:
-    """Print one sentence and exit; raises an unexpected `error` again, with its traceback."""
+    """Print one sentence, or the traceback of an unexpected error, and exit."""
     if isinstance(error, ServiceError | ChoraleError):
         sentence = str(error)
     elif isinstance(error, RedisError):
@@ -26,8 +28,10 @@ def exit_with(error: Exception) -> None:
     elif isinstance(error, OSError):
         sentence = _of_this_machine(error)
     else:
-        raise error
-    print(f"chorale: {sentence}", file=sys.stderr)
+        # Python would print the message of the error as it is.
+        sys.stderr.write(visible("".join(traceback.format_exception(error))))
+        sys.exit(OTHER)
+    print(f"chorale: {visible(sentence)}", file=sys.stderr)
     sys.exit(WRONG_USAGE if isinstance(error, WrongDeclaration | InvalidRequest) else OTHER)
 
 

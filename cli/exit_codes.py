@@ -12,6 +12,8 @@ OTHER: Final = 1
 WRONG_USAGE: Final = 2
 PART_DONE: Final = 8
 """Part of the work was done, such as some of the documents to index."""
+GOLDEN_FAILED: Final = 9
+"""More golden questions failed than may fail."""
 
 BY_STATUS: Mapping[str, int] = {
     Status.COMPLETE: 0,
@@ -22,3 +24,14 @@ BY_STATUS: Mapping[str, int] = {
     Status.REFUSED: 7,
 }
 """Exit code of a command that asked, by the status of the answer; read it with `.get(status, OTHER)`."""
+
+
+def of_job(outcome: str | None, counts: Mapping[str, int]) -> int:
+    """Exit code of a command that waited for a job."""
+    if outcome == "cancelled":
+        return BY_STATUS[Status.CANCELLED]
+    if outcome == "failed":
+        return BY_STATUS[Status.FAILED]
+    if outcome == "expired" or any(counts[name] for name in ("failed", "refused", "expired", "cancelled")):
+        return PART_DONE
+    return BY_STATUS[Status.DEGRADED] if counts["degraded"] else 0

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from config.redis_client import open_redis
+from config.visible_text import visible
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -26,6 +29,11 @@ class NotRunning(ServiceError):
     def __init__(self, what: str, mend: str = "") -> None:
         super().__init__(f"{what}: {mend}" if mend else what)
         self.what, self.mend = what, mend
+
+
+class _VisibleLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
 
 
 @dataclass(frozen=True)
@@ -91,13 +99,6 @@ class Installation:
         return client
 
 
-def open_redis(url: str, *, limit_s: float = 2.0) -> Redis:
-    """A client whose calls fail after `limit_s`."""
-    from redis import Redis
-
-    return Redis.from_url(url, socket_timeout=limit_s, socket_connect_timeout=limit_s)
-
-
 def find_installation(*, is_client: bool = False) -> Installation:
     """Read the environment; raises WrongDeclaration, WrongHome.
 
@@ -114,4 +115,6 @@ def find_installation(*, is_client: bool = False) -> Installation:
         from config.logging import set_up_logging
 
         set_up_logging(level="WARNING", log_format=settings.log_format, texts=settings.log_texts)
+    elif logging.lastResort is not None:
+        logging.lastResort.setFormatter(_VisibleLines())
     return Installation(settings, settings.redis_url or find_redis_url(settings.home))

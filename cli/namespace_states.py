@@ -33,16 +33,19 @@ def known(store: Writes, namespace: str) -> NamespaceState | None:
     return next((state for state in store.namespaces() if state.name == namespace), None)
 
 
+def existing(installation: Installation, namespace: str) -> NamespaceState:
+    """Raises UnknownNamespace, which says where it was looked for and which namespaces are there."""
+    from models.errors import UnknownNamespace
+
+    states = {state.name: state for state in installation.resources.writing_store.namespaces()}
+    if namespace not in states:
+        raise UnknownNamespace(namespace, str(installation.settings.home), states)
+    return states[namespace]
+
+
 def namespace_fields(state: NamespaceState, published: int | None) -> dict[str, Any]:
     """`published` is the generation in Redis; None if Redis has none."""
-    return {
-        "name": state.name,
-        "documents": state.documents,
-        "passages": state.passages,
-        "generation": state.generation,
-        "published_generation": published,
-        "manifest": asdict(state.manifest) if state.manifest else None,
-    }
+    return {**asdict(state), "published_generation": published}
 
 
 def publish(resources: Resources, namespace: str) -> None:

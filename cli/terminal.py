@@ -1,15 +1,53 @@
-"""What a command prints: its result goes to stdout, remarks about it to stderr."""
+"""What a command prints: its result goes to stdout, remarks about it to stderr.
+
+Whatever is printed may contain texts of strangers: everything goes through `config.visible_text` here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO, cast
 
-from rich.console import Console, JustifyMethod, RenderableType
+from rich import text as rich_text
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
+from rich.segment import Segment
+from rich.style import StyleType
 from rich.table import Table
+
+from config.visible_text import visible, visible_json
 
 PIPED_WIDTH = 100
 """Width in columns of output that goes to no terminal."""
+
+
+class Text(rich_text.Text):
+    """Rich's text with control characters made visible, before Rich measures and wraps it."""
+
+    def __init__(self, text: str = "", style: StyleType = "", **options: Any) -> None:
+        super().__init__(visible(text), style, **options)
+
+    def append(self, text: rich_text.Text | str, style: StyleType | None = None) -> Text:
+        super().append(visible(text) if isinstance(text, str) else text, style)
+        return self
+
+    @classmethod
+    def assemble(cls, *parts: Any, **options: Any) -> Text:
+        return cast(Text, super().assemble(*parts, **options))
+
+    def join(self, lines: Iterable[rich_text.Text]) -> Text:
+        return cast(Text, super().join(lines))
+
+
+class _VisibleConsole(Console):
+    """Makes control characters visible in all that it renders, including texts that Rich's own views have made."""
+
+    def render_str(self, text: str, **options: Any) -> rich_text.Text:
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for part in super().render(renderable, options):
+            yield part if part.control else part._replace(text=visible(part.text))
 
 
 def stdout() -> Console:
@@ -21,10 +59,15 @@ def stderr() -> Console:
 
 
 def _console(*, stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
+    console = _VisibleConsole(stderr=stderr, highlight=False, emoji=False, markup=False)
     if not console.is_terminal:
         console.width = PIPED_WIDTH
     return console
+
+
+def print_line(text: str, to: TextIO | None = None) -> None:
+    """Print a text as it is, without wrapping it; to stdout by default."""
+    print(visible(text), file=to or sys.stdout, flush=True)
 
 
 def plain_table(*columns: str) -> Table:
@@ -57,4 +100,4 @@ def print_json(fields: Mapping[str, Any]) -> None:
     from chorale_client.words import WIRE_VERSION
     from pydantic_core import to_json
 
-    print(to_json({"v": WIRE_VERSION, **fields}, inf_nan_mode="null").decode())
+    print(visible_json(to_json({"v": WIRE_VERSION, **fields}, inf_nan_mode="null").decode()))

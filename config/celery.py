@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from chorale_client.redis_urls import broker_tls, celery_url
-from chorale_client.words import QUEUE_INDEX
+from chorale_client.words import QUEUE_BULK, QUEUE_INDEX
 from kombu import Exchange, Queue
 
 BACKEND = "tasks.celery_surface.result_backend:LedgerBackend"
@@ -22,8 +22,8 @@ def is_redis(broker_url: str) -> bool:
 
 
 def needs_acknowledgement(queues: Iterable[str]) -> bool:
-    """Messages of indexing return to their queue when a worker dies; for lean chords the ledger sends them again."""
-    return any(queue == QUEUE_INDEX or queue.endswith(".bulk") for queue in queues)
+    """Messages of indexing and bulk jobs return to their queue when a worker dies; for lean chords the ledger sends them again."""
+    return not {QUEUE_INDEX, QUEUE_BULK}.isdisjoint(queues)
 
 
 def celery_settings(
@@ -33,6 +33,7 @@ def celery_settings(
     queues: Iterable[str],
     acknowledged: bool,
     task_events: bool,
+    remote_control: bool,
     soft_shutdown_s: float,
     redis_socket_timeout_s: float,
     redis_connect_timeout_s: float,
@@ -106,9 +107,10 @@ def celery_settings(
         "broker_pool_acquire_timeout": 1.0,
         # The sweeper retries publishing; a caller's thread must not wait for the broker.
         "task_publish_retry": False,
-        # Flower needs these; they cost a quarter of the throughput.
+        # For Flower.  The tasks of a request send none; `tasks.sweeping.request_events` tells of the whole request.
         "worker_send_task_events": task_events,
-        "task_send_sent_event": task_events,
+        # A command can stop a worker, or name any queue for its reply.
+        "worker_enable_remote_control": remote_control,
         "timezone": "UTC",
         "enable_utc": True,
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
-from chorale_client.words import QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
+from chorale_client.words import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import Field, model_validator
 
 from models.declared import Declared
@@ -14,6 +14,8 @@ from models.extensions import Kinds
 from models.plan import BoostPlan
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+QuestionType = Literal["identifier", "keyword", "sentence", "long"]
+"""`fusion.question_types` tells them apart."""
 
 
 class StoreDeclaration(Declared):
@@ -50,6 +52,8 @@ class RerankerDeclaration(Declared):
     name: str
     model: str = Field(min_length=1)
     """A sentence-transformers CrossEncoder: a name on the Hugging Face hub, or a folder."""
+    revision: str | None = Field(None, pattern=r"^\w[\w./-]{0,127}$")
+    """Commit, tag or branch of a model on the hub; None: `main`."""
     backend: Literal["onnx", "sentence_transformers"] = "onnx"
     """`onnx`: the BERT family, without PyTorch; `sentence_transformers`: any (needs `make torch`)."""
     device: str | None = Field(None, pattern=r"^(cpu|mps|cuda(:\d{1,2})?)$")
@@ -85,6 +89,16 @@ class Choices(Declared):
     """The branches to ask; None: all."""
     weights: dict[str, Weight] | None = None
     """Weights by branch; they replace the branches' own weights."""
+    weights_by_type: dict[QuestionType, dict[str, Weight]] | None = None
+    """Weights by branch for each type of question that they suit better than `weights`; a request's weights count first."""
+    rank_window_size: int | None = Field(None, ge=1, le=1_000)
+    """Fuse at most this many documents of each branch, as Elasticsearch's option of this name; None: as many as the request asks."""
+    halves: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] | None = None
+    """By branch, the score that the method `bounded` gives .5; best the median of the best scores of a namespace."""
+    complete_scores: bool = False
+    """Let each branch also score what only other branches found; for methods that use scores."""
+    trust_vectors: bool = False
+    """Keep the weights of dense branches also where the encoder knows few of a namespace's words."""
     fold: bool = True
     """Fold exact copies and near-duplicates into the best one."""
     timeout_s: float | None = Field(None, ge=0.05, le=60)
@@ -113,7 +127,7 @@ class Pipeline:
         """The branches that `configuration` asks, with its weights, in declared order."""
         weights = configuration.weights or {}
         return tuple(
-            branch.model_copy(update={"weight": weights.get(branch.name, branch.weight)})
+            branch.model_copy(update={"weight": weights[branch.name]}) if branch.name in weights else branch
             for branch in self.branches
             if configuration.branches is None or branch.name in configuration.branches
         )
@@ -143,5 +157,10 @@ class Pipeline:
     @property
     def queues(self) -> tuple[str, ...]:
         """The queues that need a worker, each once."""
+        return (*self.request_queues, QUEUE_INDEX, QUEUE_BULK)
+
+    @property
+    def request_queues(self) -> tuple[str, ...]:
+        """The queues for whose messages a caller waits."""
         own = (branch.queue for branch in self.branches)
-        return tuple(dict.fromkeys((QUEUE_RETRIEVE, *own, QUEUE_FUSION, QUEUE_INDEX)))
+        return tuple(dict.fromkeys((QUEUE_RETRIEVE, *own, QUEUE_FUSION)))

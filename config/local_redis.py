@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from redis import Redis, RedisError
 
 ANSWER_LIMIT_S = 1.0
@@ -38,7 +38,7 @@ def read_running(home: Path) -> RunningRedis | None:
 
 def answers(running: RunningRedis) -> bool:
     """Whether this very process answers; its pid may have been reused by another program."""
-    if not is_alive(running.pid):
+    if not psutil.pid_exists(running.pid):
         return False
     try:
         with Redis.from_url(
@@ -47,13 +47,3 @@ def answers(running: RunningRedis) -> bool:
             return int(client.info("server")["process_id"]) == running.pid
     except (RedisError, ValueError, KeyError):
         return False
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True

@@ -1,13 +1,20 @@
-"""Structured logs: one line with fixed fields for each stage, as JSON or for people."""
+"""Structured logs, as JSON or for people: at DEBUG one line with fixed fields for each stage of a request.
+
+The line of the whole request is that of `monitoring.request_log`.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
 from collections.abc import Mapping
+from io import StringIO
+from textwrap import indent
 from typing import Any, Literal, TextIO
 
 import structlog
+
+from config.visible_text import visible, visible_line
 
 LogFormat = Literal["json", "console"]
 
@@ -17,7 +24,7 @@ TEXT_FIELDS = frozenset({"text", "texts", "question", "questions"})
 """Fields with texts of questions; removed from every line unless the installation wants texts."""
 
 _LEVELS = {"failed": logging.WARNING, "partial": logging.WARNING}
-"""Level by the status of a stage; INFO for the others."""
+"""Level by the status of a stage; DEBUG for the others."""
 
 
 def log_stage(
@@ -38,7 +45,7 @@ def log_stage(
     `StageStatus`.  `reason`: a `Reason` unless the status is `ok`.  `texts` (names of TEXT_FIELDS) are written only if the
     installation wants them.
     """
-    level = _LEVELS.get(status, logging.INFO)
+    level = _LEVELS.get(status, logging.DEBUG)
     if not logging.getLogger(_LOGGER).isEnabledFor(level):
         return
     structlog.get_logger(_LOGGER).log(
@@ -90,7 +97,7 @@ def set_up_logging(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # At INFO Celery writes two lines for each task, which add nothing to the stages' lines.
+    # At INFO Celery writes two lines for each task, which add nothing to the line of a request.
     logging.getLogger("celery").setLevel(max(logging.WARNING, root.level))
     # It writes a line for each attempt to reach a node; the final error has the address and the reason.
     logging.getLogger("elastic_transport.node_pool").setLevel(max(logging.ERROR, root.level))
@@ -110,8 +117,31 @@ def _renderers(log_format: LogFormat, *, colors: bool) -> list[structlog.typing.
     if log_format == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     # Plain tracebacks: rich ones print local variables, which may be texts and addresses.
-    plain = structlog.dev.plain_traceback
-    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
+    renderer = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=_visible_traceback)
+    (fields,) = [column.formatter for column in renderer.columns if not column.key]
+    assert isinstance(fields, structlog.dev.KeyValueColumnFormatter)
+    fields.value_repr = _visible_value
+    return [_visible_event, renderer]
+
+
+def _visible_event(_: Any, __: str, line: Mapping[str, Any]) -> dict[str, Any]:
+    return {**line, "event": visible_line(str(line["event"]))}
+
+
+def _visible_value(value: Any) -> str:
+    """In quotes if it could be taken for several fields."""
+    if not isinstance(value, str):
+        return visible_line(repr(value))
+    if not value or set(value) & set(" \t\r\n=\"'"):
+        value = "'" + value.replace("\\", r"\\").replace("'", r"\'") + "'"
+    return visible_line(value)
+
+
+def _visible_traceback(out: TextIO, error: structlog.typing.ExcInfo) -> None:
+    """Indented, since the message of an error can have lines that look like ours."""
+    plain = StringIO()
+    structlog.dev.plain_traceback(plain, error)
+    out.write(indent(visible(plain.getvalue()), "  "))
 
 
 def _without_texts(_: Any, __: str, line: Mapping[str, Any]) -> dict[str, Any]:

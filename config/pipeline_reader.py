@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 from chorale_client.words import (
     QUEUE_BRANCH,
+    QUEUE_BULK,
     QUEUE_FUSION,
     QUEUE_INDEX,
     QUEUE_RETRIEVE,
@@ -41,7 +42,7 @@ DEFAULT_FILE = Path(__file__).with_name("pipeline.toml")
 
 _BRANCH_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _QUEUE_NAME = re.compile(r"chorale\.[a-z][a-z0-9_]{0,31}")
-_RESERVED_QUEUES = frozenset({QUEUE_RETRIEVE, QUEUE_FUSION, QUEUE_INDEX})
+_RESERVED_QUEUES = frozenset({QUEUE_RETRIEVE, QUEUE_FUSION, QUEUE_INDEX, QUEUE_BULK})
 _OTHER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
@@ -221,6 +222,12 @@ class PipelineReader:
             self._one_of(branch, "branch", branches, (*path, "branches"))
         for branch in read.weights or {}:
             self._one_of(branch, "branch", read.branches or branches, (*path, "weights", branch))
+        for kind, weights in (read.weights_by_type or {}).items():
+            for branch in weights:
+                where = (*path, "weights_by_type", kind, branch)
+                self._one_of(branch, "branch", read.branches or branches, where)
+        for branch in read.halves or {}:
+            self._one_of(branch, "branch", read.branches or branches, (*path, "halves", branch))
         preset = None
         if read.boosts is not None:
             self._one_of(read.boosts, "boosts", boosts, (*path, "boosts"))
@@ -233,8 +240,12 @@ class PipelineReader:
 
     def _check_weights(self, configuration: Configuration, branches: tuple[BranchDeclaration, ...]) -> None:
         asked = Pipeline({}, branches, {}, "", self._kinds).branches_of(configuration)
+        path = ("configurations", configuration.name)
         if asked and not any(branch.weight for branch in asked):
-            self._complain(("configurations", configuration.name), "every weight is 0; one must be above")
+            self._complain(path, "every weight is 0; one must be above")
+        for kind, weights in (configuration.weights_by_type or {}).items():
+            if asked and not any(weights.get(branch.name, branch.weight) for branch in asked):
+                self._complain((*path, "weights_by_type", kind), "every weight is 0; one must be above")
 
     def _check_kind(self, what: str, kind: str, options: Mapping[str, Any], path: tuple[str, ...]) -> None:
         found = self._found(what, kind, (*path, "kind"))
@@ -284,6 +295,18 @@ class PipelineReader:
 
 def _listed(choices: Collection[str]) -> str:
     return ", ".join(sorted(choices)) or "none"
+
+
+def declared_queues(file: Path | None) -> list[str]:
+    """The queues of the branches that a file declares, for a process that checks nothing else.  Raises WrongDeclaration."""
+    try:
+        branches = tomllib.loads((file or DEFAULT_FILE).read_text(encoding="utf-8-sig"))["branches"]
+        named = {
+            name: table.get("queue", QUEUE_BRANCH.format(branch=name)) for name, table in branches.items()
+        }
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise WrongDeclaration(f"{file}: the pipeline file cannot be read: {error}") from error
+    return list(dict.fromkeys(named.values()))
 
 
 def read_pipeline(file: Path, kinds: Kinds) -> Pipeline:

@@ -7,24 +7,36 @@ from __future__ import annotations
 
 import os
 import re
+from base64 import b64decode
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 from chorale_client.protocol_constants import PROTOCOL
-from chorale_client.words import QUEUE_BRANCH, QUEUE_INDEX, QUEUE_RETRIEVE
+from chorale_client.words import QUEUE_BRANCH, QUEUE_BULK, QUEUE_INDEX, QUEUE_RETRIEVE
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from config.addresses import check_broker, check_database, check_redis
+from config.durations import seconds_in
 from models.errors import WrongDeclaration
 
 PREFIX = "CHORALE_"
 _NOT_SETTINGS = ("CHORALE_TEST_", "CHORALE_SERVICES")
 """Prefixes of variables that are not settings, such as the addresses of the test servers."""
 
-_SECRET = frozenset({"redis_url", "broker_url", "audit_url", "documents_url"})
-"""Settings that may contain a password; errors do not quote them."""
+_SECRET = frozenset(
+    {
+        "redis_url",
+        "broker_url",
+        "audit_url",
+        "documents_url",
+        "webhook_secret",
+        "audit_hash_key",
+        "signing_key",
+    }
+)
+"""Settings that are or contain secrets; errors do not quote them."""
 
 
 def _default_home() -> Path:
@@ -76,6 +88,13 @@ class Settings(BaseModel):
     embedder: str = Field("sentence-transformers/all-MiniLM-L6-v2", min_length=1)
     """The model that turns texts into vectors: a name on the Hugging Face hub, or a folder. A namespace keeps the model
     that it was built with; another model is refused until the namespace is rebuilt."""
+    embedder_revision: str | None = Field(None, pattern=r"^\w[\w./-]{0,127}$")
+    """Commit, tag or branch of an embedder on the hub; a commit is safest. Not set: `main`, or for the default embedder
+    its installed package. The first process that reads a model keeps the hashes of its files in `home/model_hashes`;
+    files with other hashes are refused from then on."""
+    pickled_weights: bool = False
+    """Load weights in Python's pickle format (`pytorch_model.bin`, `.pt`, `.pkl`) where a model has no safetensors.
+    Off: they are refused, because a pickle can run code when it is loaded. Code that comes with a model is never run."""
     embedder_backend: str = Field("onnx", min_length=1)
     """The library that runs the model: `onnx` (the BERT family, and models with an ONNX file; no PyTorch) or
     `sentence_transformers` (any model; needs `make torch`)."""
@@ -95,8 +114,24 @@ class Settings(BaseModel):
     language: str = Field("en", pattern=r"^([a-z]{2}|none)$")
     """Language of the lexical analyser for new namespaces, as ISO 639-1 (`en`, `it`, …); `none` means no stemming and no
     stop words."""
-    near_duplicate_threshold: float = Field(0.85, ge=0.5, le=1)
-    """Two documents are near-duplicates if the Jaccard similarity of their word shingles is at least this."""
+    near_duplicate_threshold: float = Field(0.6, ge=0.5, le=1)
+    """Two documents are near-duplicates if the Jaccard similarity of their shingles of three words is at least this; documents
+    of fewer than 80 words, if it is at least .85 too."""
+    read_time_s: float = Field(60, ge=0.1, le=86_400)
+    """Maximum seconds to read a file, or one record of a file that has several (CSV, JSON lines). A file that takes longer is
+    left out, and the next one is read."""
+    read_memory_mb: float = Field(1_000, ge=50, le=1_000_000)
+    """Memory in MB (1,000,000 bytes) that reading a file may take, on Linux. A file that takes more is left out."""
+    read_output_mb: float = Field(100, ge=1, le=10_000)
+    """Largest text in MB of a file, or of a record in it. A file with a larger one is left out."""
+
+    context_tokenizer: Path | None = None
+    """The `tokenizer.json` of the language model that reads contexts: it counts the tokens for `context_tokens`. Not set:
+    the embedder's tokenizer."""
+
+    confidence_file: Path | None = None
+    """Factors for the confidence of answers with your own models, written by `chorale train confidence`. Not set: those
+    for the default embedder alone."""
 
     # Feedback: the hypothesis without a language model
     feedback_alpha: float = Field(0.6, ge=0.5, le=1)
@@ -146,19 +181,36 @@ class Settings(BaseModel):
     batch: int = Field(8, ge=1, le=64)
     """Maximum number of waiting messages that a worker takes at once from each of its queues, to embed, search and report
     them together. 1: one at a time. A branch that asks a language model, and a fusion that reranks, always take one."""
+    costly_s: float = Field(0.25, ge=0.01, le=60)
+    """A request is costly if one of its steps takes more than this, in estimated seconds of one core: many long texts,
+    thousands of candidates or hits, or dozens of conditions in filters. A costly request runs on the workers of
+    `chorale.bulk`, so that no other request waits for it. Without such workers it runs where other requests do, in slices
+    of about this length, between which others are served."""
+    job_retention_days: float = Field(30, ge=0, le=36_500)
+    """Days for which a bulk job and its results are kept after its end; 0: until `chorale jobs prune`."""
+    on_end_queues: tuple[str, ...] = ()
+    """Queues of other applications on the same broker, such as `app,reports`. Chorale sends tasks to no other queue of
+    yours: neither at the end of a request or a bulk job (`on_end`) nor after a request (`link`, `chain`)."""
+    signing_key: str | None = None
+    """Signs plans and answers of branches between workers, so that a caller's Redis login cannot forge them: one text of at
+    least 32 characters, or two, separated by a comma; the first one signs, both verify. The same in every worker and sweeper.
+    Not set: a random key in Redis, which callers' logins cannot read."""
+    webhook_secret: str | None = Field(None, min_length=16)
+    """Signs webhooks that tell of the end of bulk jobs: any text, or `whsec_` and the base64 of the key. Not set: jobs with
+    a webhook are refused."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
     """Seconds in which a worker that must stop may finish its current task; after that the task goes back to its queue.
     Must be less than the ten seconds after which `chorale up` and Docker kill a process."""
     worker_processes: dict[str, int] = Field(default_factory=dict)
-    """Number of processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`. Default: one; use
-    0 for a queue that other machines serve. With the layout `replicas` only `retrieve` and
-    `index` can be counted."""
+    """Number of processes that `chorale up` starts for each queue, such as `bm25=2,chorale.fusion=2`. Default: one, and for
+    `bulk` one for each core, at most four; use 0 for a queue that other machines serve. With the layout `replicas` only
+    `retrieve`, `index` and `bulk` can be counted."""
     layout: Literal["auto", "replicas", "shared", "queues"] = "auto"
     """What each process that `chorale up` starts works on. `queues`: one queue. `shared`: one queue, but the branches that
     embed questions share a process, which embeds each question once; branches that are counted in
-    `CHORALE_WORKER_PROCESSES` or ask a language model or server stay apart. `replicas`: every queue except `retrieve`
-    and `index`, in as many processes as cores, at least two. `auto`: `replicas` on two cores or fewer, if no branch asks a language model or
-    server, nothing reranks and no other queue is counted; otherwise `shared`."""
+    `CHORALE_WORKER_PROCESSES` or ask a language model or server stay apart. `replicas`: every queue except `retrieve`,
+    `index` and `bulk`, in as many processes as cores, at least two. `auto`: `replicas` on two cores or fewer, if no branch
+    asks a language model or server, nothing reranks and no other queue is counted; otherwise `shared`."""
 
     # Redis
     redis_socket_timeout_s: float = Field(5, gt=0, le=60)
@@ -168,18 +220,30 @@ class Settings(BaseModel):
 
     # What is kept and shown
     audit_texts: bool = True
-    """Store the texts of questions in the audit tables. Off: only their hashes."""
+    """Store the texts of questions, filters and tags in the audit tables. Off: only hashes of the questions, under
+    `CHORALE_AUDIT_HASH_KEY`."""
+    audit_hash_key: str | None = Field(None, min_length=32)
+    """Secret key (HMAC-SHA-256) of the hashes of questions in the audit tables: without it nobody can find a question by
+    hashing guesses. Not set: a key that the first process makes in `home/audit_key`. Set it if several machines write the
+    tables."""
+    audit_keep: str | None = None
+    """Time such as `90d` or `12h`, after which the process that writes the audit tables deletes requests from them. Not set:
+    requests stay until `chorale audit prune`."""
     log_texts: bool = False
-    """Write the texts of questions to the log. Off by default: logs are copied to more places than databases."""
+    """Write the texts of questions to the log and to traces, and show them in Flower. Off by default: logs are copied to
+    more places than databases."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
-    """Least severe level that is written. `INFO` writes a line for each stage of each request, which slows down busy
-    workers."""
+    """Least severe level that is written. `INFO` writes a line for each request, in the process that writes the audit
+    trail; `DEBUG` also one for each stage, which slows down busy workers."""
     log_format: Literal["json", "console"] = "console"
     """`json`: one object on each line, for machines; `console`: for people."""
     task_events: bool = False
-    """Send Celery's task events, which Flower shows. They cost a quarter of the throughput."""
+    """Show requests, jobs and messages of documents in Flower. Off: Flower shows only workers and queues."""
+    remote_control: bool = False
+    """Let workers obey Celery's remote control: Flower's buttons, `celery control` and `celery inspect`. Every login that may
+    publish on the broker's control channel can then also stop workers, and make their replies go to any queue."""
 
-    @field_validator("home", "pipeline_file", mode="after")
+    @field_validator("home", "pipeline_file", "context_tokenizer", "confidence_file", mode="after")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         # Workers may be started in other folders.
@@ -205,6 +269,39 @@ class Settings(BaseModel):
     def _upper(cls, value: Any) -> Any:
         return value.upper() if isinstance(value, str) else value
 
+    @field_validator("on_end_queues", mode="before")
+    @classmethod
+    def _queues_of_others(cls, value: Any) -> Any:
+        names = [one.strip() for one in value.split(",") if one.strip()] if isinstance(value, str) else value
+        if any(str(one).startswith("chorale.") for one in names):
+            raise ValueError("a queue of the pipeline; only queues of other applications are allowed")
+        return names
+
+    @field_validator("signing_key")
+    @classmethod
+    def _are_keys(cls, value: str | None) -> str | None:
+        keys = [] if value is None else [key.strip() for key in value.split(",")]
+        if len(keys) > 2 or any(len(key) < 32 for key in keys):
+            raise ValueError("one or two texts of at least 32 characters, separated by a comma")
+        return value
+
+    @field_validator("audit_keep")
+    @classmethod
+    def _is_time(cls, value: str | None) -> str | None:
+        if value and not seconds_in(value):
+            raise ValueError("a time is a whole number and one of m, h, d, as in 90d")
+        return value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _is_key(cls, value: str | None) -> str | None:
+        if value and value.startswith("whsec_"):
+            try:
+                b64decode(value.removeprefix("whsec_"), validate=True)
+            except ValueError:
+                raise ValueError("base64 comes after whsec_") from None
+        return value
+
     @field_validator("worker_processes", mode="before")
     @classmethod
     def _counts_by_queue(cls, value: Any) -> Any:
@@ -228,7 +325,7 @@ class Settings(BaseModel):
     @field_validator("layout")
     @classmethod
     def _counts_no_queue_of_replicas(cls, value: str, info: ValidationInfo) -> str:
-        counted = info.data.get("worker_processes", {}).keys() - {QUEUE_RETRIEVE, QUEUE_INDEX}
+        counted = info.data.get("worker_processes", {}).keys() - {QUEUE_RETRIEVE, QUEUE_INDEX, QUEUE_BULK}
         if value == "replicas" and counted:
             names = ", ".join(sorted(queue.removeprefix("chorale.") for queue in counted))
             raise ValueError(f"a replica serves every queue, and CHORALE_WORKER_PROCESSES counts {names}")
@@ -245,10 +342,18 @@ class Settings(BaseModel):
         return self.audit_url or f"sqlite:///{self.home / 'audit.db'}"
 
     @property
+    def audit_keep_s(self) -> int | None:
+        return seconds_in(self.audit_keep) if self.audit_keep else None
+
+    @property
     def documents_database_url(self) -> str:
         """SQLAlchemy address of the table of documents."""
         shared = self.audit_url if (self.audit_url or "").startswith("postgresql") else None
         return self.documents_url or shared or f"sqlite:///{self.home / 'documents.db'}"
+
+    @property
+    def signing_keys(self) -> tuple[bytes, ...]:
+        return tuple(key.strip().encode() for key in (self.signing_key or "").split(",") if key.strip())
 
     @property
     def answer_limit_bytes(self) -> int:
@@ -256,7 +361,7 @@ class Settings(BaseModel):
 
     def processes(self, queue: str) -> int:
         """How many worker processes `chorale up` starts for `queue` (its full name, `chorale.bm25`) in the layout `queues`."""
-        return self.worker_processes.get(queue, 1)
+        return self.worker_processes.get(queue, min(4, cores()) if queue == QUEUE_BULK else 1)
 
     @property
     def replicas(self) -> int:

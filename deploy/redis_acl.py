@@ -1,12 +1,12 @@
 """Writes Redis' ACL file, which allows each role of an installation only what it needs.  For Redis 7 or newer.
 
-    REDIS_WORKER_PASSWORD=… REDIS_CALLER_PASSWORD=… python -m deploy.redis_acl > users.acl
+    REDIS_WORKER_PASSWORD=… REDIS_CALLER_PASSWORD=… python -m deploy.redis_acl users.acl
     redis-server --aclfile users.acl
 
 The file contains SHA-256 hashes of the passwords; a role without a password in the environment is off.  The rules also
 apply to each command inside a script.  A caller's login can read and write the requests whose ids it knows.  It can add
 to the moments, the outbox and its queue, but cannot read, replace or delete these three, apart from the length of the
-outbox, and cannot list keys.
+outbox, and cannot list keys.  It can submit bulk jobs, and see and steer all of them.
 
 These rules do not stop a stolen caller's login from entering unchecked requests, answers and outbox entries, from XADD
 with a MAXLEN (Redis has no rules for options), and from filling the memory or blocking the server with a script.
@@ -17,12 +17,12 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from chorale_client import keys
 from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE
+from pydantic import TypeAdapter, ValidationError
 
 from models.errors import WrongDeclaration
 from tasks.celery_surface.kombu_keys import BINDINGS, KOMBU, UNACKED
@@ -41,7 +41,7 @@ _PUBLISHING = ("lpush", "llen", "sadd", "smembers", "multi", "exec")
 """Commands of kombu's publishing; kombu stores a queue's bindings in a set."""
 _WORKING = (
     *("zadd", "zrem"),
-    *("mget", "hexists", "zcard", "zscore", "zrange", "zrangebyscore", "zrevrangebyscore"),
+    *("mget", "hexists", "hlen", "zcard", "zscore", "zrange", "zrangebyscore", "zrevrangebyscore"),
     *("zremrangebyscore", "unlink"),
     *("brpop", "rpop", "rpush", "llen", "lindex", "lrange", "ltrim", "lrem"),
     *("srem", "expire", "watch", "unwatch", "psubscribe", "punsubscribe"),
@@ -52,22 +52,34 @@ _LOOKING = ("scan", "info")
 _ROOM = "info|memory"
 """Documents are accepted only if Redis has room for them."""
 
-_REQUESTS = (keys.ENTRY + "*", keys.RESULT + "*", keys.FLIGHT + "*")
+_REQUESTS = (keys.ENTRY + "*", keys.RESULT + "*")
 _STATE = (
     keys.MOMENTS,
     keys.GENERATION + "*",
+    keys.RULES,
     keys.HEARTBEAT + "*",
+    keys.SERVED + "*",
     keys.SWEEPER,
+    keys.FEEDER,
+    keys.REVOKED,
     keys.OVERLOAD,
     keys.BREAKER + "*",
     keys.DURATIONS + "*",
     keys.TIMEOUTS,
     keys.CACHE + "*",
+    # A caller could make another one's request wait for its own, or answer it.
+    keys.FLIGHT + "*",
+    keys.FOLLOWERS + "*",
+    keys.SIGNING,
+    keys.QUARANTINE,
 )
 _INDEXING = (keys.INDEXED + "*", keys.SENT + "*", keys.HANDED_IN, keys.NOT_DONE + "*", keys.WRITTEN + "*")
+_JOBS = (keys.FEEDER, keys.JOB_COMMANDS, keys.JOB_REPLY + "*")
 _QUEUES = ("chorale.*", f"{KOMBU}*", f"{UNACKED}*")
-_REMOTE_CONTROL = ("*.celery.pidbox", f"{BINDINGS}*.celeryev", f"{BINDINGS}*celery.pidbox")
-_EVENTS = ("/0.celeryev/*", "/0.celeryev", "/0.celery.pidbox")
+_BOUND = (f"{BINDINGS}*.celeryev",)
+_REMOTE_CONTROL = ("*.celery.pidbox", f"{BINDINGS}*celery.pidbox")
+_EVENTS = ("/0.celeryev/*", "/0.celeryev")
+_COMMANDS = ("/0.celery.pidbox",)
 """Channels.  kombu's channel names start with the number of the database, and Redis requires the exact pattern that is
 subscribed to, so the file is for database 0."""
 
@@ -98,13 +110,13 @@ class Role:
     def variable(self) -> str:
         return f"REDIS_{self.name.upper()}_PASSWORD"
 
-    def rule(self, password: str | None) -> str:
-        """The role's line of the file; the role is off without a password."""
+    def rule(self, password: str | None, more: Grant | None = None, channels: Iterable[str] = ()) -> str:
+        """The role's line of the file, with one grant and some channels more; the role is off without a password."""
         state = ["on", f"#{hashlib.sha256(password.encode()).hexdigest()}"] if password else ["off"]
-        channels = [f"&{channel}" for channel in self.channels]
-        first, *others = (grant.rules() for grant in self.grants)
+        first, *others = (grant.rules() for grant in (*self.grants, *([more] if more else ())))
         selectors = [f"({rules})" for rules in others]
-        return " ".join(["user", self.name, "reset", *state, "resetchannels", *channels, first, *selectors])
+        named = [f"&{channel}" for channel in (*self.channels, *channels)]
+        return " ".join(["user", self.name, "reset", *state, "resetchannels", *named, first, *selectors])
 
 
 _CALLING = Grant(("*",), ("eval", "evalsha"))
@@ -112,8 +124,26 @@ _CALLING = Grant(("*",), ("eval", "evalsha"))
 _AUDITING = Grant((keys.OUTBOX, keys.OUTBOX_REFUSED), ("xadd", "xlen", "incr"))
 
 
+_READ_BY_THE_EXPORTER = (
+    *(keys.METRICS, keys.MOMENTS, keys.OUTBOX, keys.OUTBOX_LIMIT, keys.OUTBOX_REFUSED, keys.OVERLOAD),
+    *(keys.SWEEPER, keys.BREAKER + "*", keys.QUARANTINE),
+)
+_HEARTBEATS = Grant((f"%R~{keys.HEARTBEAT}*",), ("mget", "scan"))
+"""`/readyz`.  Nobody knows the names of all workers, so it lists keys."""
+_SEEING = Grant(
+    tuple(f"%R~{key}" for key in _READ_BY_THE_EXPORTER),
+    ("mget", "exists", "hget", "hgetall", "hlen", "hmget", "zrange", "zcard", "xlen", "time"),
+)
+"""`monitoring.exporter`."""
+
+
 def _sending_to(queue: str) -> tuple[Grant, ...]:
-    return Grant((queue,), ("lpush", "llen")), Grant((f"{BINDINGS}*.{queue}",), ("sadd", "smembers"))
+    return (
+        Grant((queue,), ("lpush", "llen")),
+        # An application with Celery's own settings also asks for the lists of other priorities: "\x06\x16" and a digit.
+        Grant((f"%R~{queue}??[369]",), ("llen",)),
+        Grant((f"{BINDINGS}*.{queue}",), ("sadd", "smembers")),
+    )
 
 
 def _asking(*also_read: str) -> tuple[Grant, ...]:
@@ -127,14 +157,30 @@ def _asking(*also_read: str) -> tuple[Grant, ...]:
         _CALLING,
         _AUDITING,
         Grant((keys.MOMENTS,), ("zadd", "zrem")),
+        Grant((keys.JOB_COMMANDS,), ("lpush", "llen", "pexpire", _ROOM)),
+        Grant((keys.JOB_REPLY + "*",), ("blpop",)),
         *_sending_to(QUEUE_RETRIEVE),
     )
 
 
-_WORKERS = (*_REQUESTS, *_STATE, *_QUEUES, *_REMOTE_CONTROL)
-_OUTBOXES = (keys.OUTBOX, keys.OUTBOX + ":*")
+_WRITING = (
+    *_asking(keys.INDEXED + "*"),
+    *_sending_to(QUEUE_INDEX),
+    Grant((keys.HANDED_IN,), ("get", "set", _ROOM)),
+    Grant((keys.NOT_DONE + "*",), ("zadd", "zincrby", "zrem", "zscore", "expire")),
+)
+
+_WORKERS = (*_REQUESTS, *_STATE, *_QUEUES, *_BOUND, *_REMOTE_CONTROL)
+_OUTBOXES = (keys.OUTBOX, keys.OUTBOX + ":*", keys.METRICS)
 _WORK = (*_CONNECTION, *_SCRIPTS, *_ENDING, *_PUBLISHING, *_WORKING)
-_EVERYWHERE = (keys.RESULT + "*", *_EVENTS)
+_EVERYWHERE = (keys.RESULT + "*", *_EVENTS, *_COMMANDS)
+
+_WATCHING = (
+    *(*_CONNECTION, *_SCRIPTS, *_CALLING.commands, *_PUBLISHING),
+    *("time", "del", "exists", "publish", "info", "brpop", "rpop", "srem"),
+    *("zadd", "zrem", "zrangebyscore"),
+    *("subscribe", "unsubscribe", "psubscribe", "punsubscribe"),
+)
 
 ROLES: Mapping[str, Role] = {
     role.name: role
@@ -142,13 +188,16 @@ ROLES: Mapping[str, Role] = {
         # chorale_client: applications that send requests
         Role("caller", _asking(), channels=(keys.RESULT + "*",)),
         # a caller that also hands in documents
+        Role("writer", _WRITING, channels=(keys.RESULT + "*",)),
+        # the HTTP API: a writer that counts the calls of each key, and copies rules
         Role(
-            "writer",
+            "http",
             (
-                *_asking(keys.INDEXED + "*"),
-                *_sending_to(QUEUE_INDEX),
-                Grant((keys.HANDED_IN,), ("get", "set", _ROOM)),
-                Grant((keys.NOT_DONE + "*",), ("zadd", "zincrby", "zrem", "zscore", "expire")),
+                *_WRITING,
+                Grant((keys.RATE + "*",), ("set", "incrby", "pttl")),
+                Grant((keys.RULES,), ("hget", "hset", "hdel", "watch", "unwatch")),
+                _SEEING,
+                _HEARTBEATS,
             ),
             channels=(keys.RESULT + "*",),
         ),
@@ -158,23 +207,13 @@ ROLES: Mapping[str, Role] = {
             channels=_EVERYWHERE,
         ),
         Role(
-            "sweeper",  # ends requests, and moves them to the audit tables
-            (Grant((*_WORKERS, *_OUTBOXES), (*_WORK, *_DRAINING)), _CALLING),
+            "sweeper",  # ends requests, moves them to the audit tables, and feeds bulk jobs
+            (Grant((*_WORKERS, *_OUTBOXES, *_JOBS), (*_WORK, *_DRAINING)), _CALLING),
             channels=_EVERYWHERE,
         ),
         Role(
-            "flower",  # sees events and lengths of queues, and asks workers for their state
-            (
-                Grant(
-                    ("%R~chorale.*", *_REMOTE_CONTROL, f"{BINDINGS}_deadlines", "celeryev*"),
-                    (
-                        *(*_CONNECTION, *_SCRIPTS, *_CALLING.commands, *_PUBLISHING),
-                        *("time", "del", "exists", "publish", "info", "brpop", "rpop", "srem"),
-                        *("zadd", "zrem", "zrangebyscore"),
-                        *("subscribe", "unsubscribe", "psubscribe", "punsubscribe"),
-                    ),
-                ),
-            ),
+            "flower",  # sees events and lengths of queues
+            (Grant(("%R~chorale.*", *_BOUND, f"{BINDINGS}_deadlines", "celeryev*"), _WATCHING),),
             channels=_EVENTS,
         ),
         Role(
@@ -191,7 +230,8 @@ ROLES: Mapping[str, Role] = {
 def acl_file(environ: Mapping[str, str]) -> str:
     """The whole file; raises WrongDeclaration if a password is too short, or if there is no password at all.
 
-    Without a login only PING is allowed, for health checks.
+    Without a login only PING is allowed, for health checks.  The sweeper may send tasks to CHORALE_ON_END_QUEUES.  Flower
+    may command workers if CHORALE_REMOTE_CONTROL is true.
     """
     given = {name: environ.get(role.variable, "") for name, role in ROLES.items()}
     if not any(given.values()):
@@ -203,19 +243,38 @@ def acl_file(environ: Mapping[str, str]) -> str:
             raise WrongDeclaration(
                 f"{ROLES[name].variable} has {len(password)} characters; at least {SHORTEST_PASSWORD} are needed"
             )
+    told = [name.strip() for name in environ.get("CHORALE_ON_END_QUEUES", "").split(",") if name.strip()]
+    more = {"sweeper": Grant(tuple(told), ("lpush",))} if told else {}
+    channels: dict[str, tuple[str, ...]] = {}
+    if _is_on(environ.get("CHORALE_REMOTE_CONTROL", "")):
+        more["flower"] = Grant((*_REMOTE_CONTROL, f"{BINDINGS}_deadlines"), _WATCHING)
+        channels["flower"] = _COMMANDS
     lines = ["user default reset on nopass resetchannels -@all +ping"]
-    lines += [role.rule(given[name] or None) for name, role in ROLES.items()]
+    lines += [
+        role.rule(given[name] or None, more.get(name), channels.get(name, ())) for name, role in ROLES.items()
+    ]
     return "\n".join(lines) + "\n"
 
 
+def _is_on(value: str) -> bool:
+    """Reads a value as the settings do; raises WrongDeclaration."""
+    try:
+        return bool(value) and TypeAdapter(bool).validate_python(value)
+    except ValidationError:
+        raise WrongDeclaration(f"CHORALE_REMOTE_CONTROL={value[:20]!r}: true or false") from None
+
+
 def main(arguments: list[str]) -> int | str:
-    """Write to the named file, or to standard output."""
+    """Write to the named file, which only its owner may read, or to standard output."""
     try:
         text = acl_file(os.environ)
     except WrongDeclaration as error:
         return str(error)
     if arguments:
-        Path(arguments[0]).write_text(text, encoding="utf-8")
+        descriptor = os.open(arguments[0], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.fchmod(descriptor, 0o600)  # a file that was there keeps its own
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            out.write(text)
     else:
         sys.stdout.write(text)
     return 0

@@ -7,7 +7,7 @@ in front, as '{' + head + ',' + `answer_tail(fields)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from chorale_client.request import Request
@@ -23,7 +23,9 @@ from chorale_client.words import (
 from pydantic_core import to_json
 
 from fusion.answered import BranchAnswers, missing_branches
-from fusion.fused_hits import FusedQuestion
+from fusion.confidence import UNKNOWN
+from fusion.context import Context, passages_of
+from fusion.fused_hits import FusedHit, FusedQuestion
 from fusion.hit_wire import hit_to_wire
 from fusion.question_terms import QuestionTerms
 from fusion.waterfall import waterfall
@@ -32,11 +34,6 @@ from models.envelope import Degradation, Envelope, StageNote
 from models.plan import Plan
 
 _NAMED_PASSAGES = 10
-
-
-def is_skipped(request: Request, index: int) -> bool:
-    """Whether the question is answered without a search: its text is empty, or the request wants no retrieval."""
-    return not (request.needs_retrieval and request.questions[index].text.strip())
 
 
 def required_branches(request: Request, plan: Plan) -> tuple[str, ...]:
@@ -74,6 +71,8 @@ def build_question(
     texts: Mapping[str, PassageText] | None,
     status: Status,
     *,
+    context: Context | None = None,
+    confidence: float | None = None,
     took_ms: float = 0.0,
 ) -> dict[str, Any]:
     """One question of the answer; `index` is its place in the request.
@@ -83,14 +82,16 @@ def build_question(
     """
     if fused is None or status in (Status.FAILED, Status.SKIPPED):
         fused = FusedQuestion()
-    terms = QuestionTerms(request.questions[index].text if "snippets" in request.include else "")
+    needs_terms = {"snippets", "texts"} & set(request.include)
+    also = plan.rules[index].also if index in plan.rules else ()
+    terms = QuestionTerms(" ".join((request.questions[index].text, *also)) if needs_terms else "")
     hits = [
         hit_to_wire(
             hit,
             rank,
             score_kind=fused.score_kind or plan.method,
             include=request.include,
-            passage=texts.get(hit.passage_id) if texts else None,
+            passages=_passages(hit, texts) if texts else (),
             terms=terms,
             snippet_chars=request.snippet_chars,
         )
@@ -101,9 +102,38 @@ def build_question(
         "hits": hits,
         "total_matches": fused.total_matches,
         "ordered_by": fused.ordered_by,
+        **({"removed": dict(fused.removed)} if fused.removed else {}),
+        **({"rules": list(fused.rules)} if fused.rules else {}),
+        **({"also_searched": list(also)} if also and fused.rules else {}),
+        **({"relaxed": list(fused.relaxed)} if fused.relaxed else {}),
+        **({"context": asdict(context)} if context else {}),
+        **_trust(request, fused, confidence),
         "coverage": round(fused.coverage, 6),
         "took_ms": round(took_ms, 3),
     }
+
+
+def _trust(request: Request, fused: FusedQuestion, confidence: float | None) -> dict[str, Any]:
+    trust: dict[str, Any] = {}
+    if confidence is not None:
+        trust["confidence"] = confidence
+    if request.abstain is not None:
+        trust["abstained"] = confidence is not None and confidence < request.abstain
+    if fused.signals and "explanation" in request.include:
+        trust["signals"] = {name: round(value, 6) for name, value in fused.signals.items()}
+    return trust
+
+
+def _unknown_confidence(request: Request, pages: Pages) -> tuple[str, ...]:
+    if request.abstain is None or not any(pages.confidences.get(index) is None for index in pages.fused):
+        return ()
+    return (f"abstain: {UNKNOWN}",)
+
+
+def _passages(hit: FusedHit, texts: Mapping[str, PassageText]) -> list[PassageText]:
+    """The texts to choose a snippet from; without the text of the passage that stands for the hit, none."""
+    ids = passages_of(hit) if hit.rerank is None and hit.passage_id in texts else [hit.passage_id]
+    return [texts[id_] for id_ in ids if id_ in texts]
 
 
 def _missing_texts(
@@ -131,6 +161,10 @@ class Pages:
     """Key: passage id.  None if no texts were fetched; `degraded` then has the reason."""
     stages: Sequence[StageNote] = ()
     degraded: Sequence[Degradation] = ()
+    contexts: Mapping[int, Context] = field(default_factory=dict)
+    """Key: the question's place in the request."""
+    confidences: Mapping[int, float | None] = field(default_factory=dict)
+    """Key: the question's place in the request."""
 
 
 def build_answer_tail(
@@ -179,26 +213,34 @@ def _question_at(
 ) -> dict[str, Any]:
     if (known := plan.cached.get(index)) is not None:
         return known
-    if is_skipped(request, index):
+    if index not in plan.asked:
         return build_question(request, plan, index, None, None, Status.SKIPPED)
     one = pages.fused.get(index)
     status = searched_status if one is not None else Status.FAILED
     if status == Status.DEGRADED and request.on_missing == "empty":
         one = FusedQuestion()
-    return build_question(request, plan, index, one, pages.texts, status, took_ms=took_ms)
+    context = pages.contexts.get(index) if one and one.hits else None
+    is_shown = one is pages.fused.get(index) and status != Status.FAILED
+    confidence = pages.confidences.get(index) if is_shown else None
+    return build_question(
+        request,
+        plan,
+        index,
+        one,
+        pages.texts,
+        status,
+        context=context,
+        confidence=confidence,
+        took_ms=took_ms,
+    )
 
 
 def _warnings(found: BranchAnswers, pages: Pages) -> list[str]:
     said = (
         *found.plan.warnings,
-        *(
-            line
-            for branch in found.plan.branches
-            if (e := found.envelopes.get(branch.name))
-            for line in e.warnings
-        ),
         *(line for one in pages.fused.values() for line in one.warnings),
         *_missing_texts(pages.fused.values(), pages.texts),
+        *_unknown_confidence(found.request, pages),
     )
     return list(dict.fromkeys(said))
 

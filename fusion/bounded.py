@@ -24,7 +24,7 @@ def bounded_tail(fields: Mapping[str, Any], limit_bytes: int) -> tuple[Mapping[s
         Stage.FETCH,
         Reason.BUDGET,
         f"{hits:,} hits as asked for have {size / 1e6:,.1f} MB; an answer may have {limit_bytes / 1e6:g} MB, so these "
-        "have ids and scores alone: lower top_k or snippet_chars, or include less",
+        "have ids and scores alone: lower top_k, snippet_chars or context_tokens, or include less",
     )
     questions = [_reduced(question) for question in fields["questions"]]
     fields = {
@@ -39,4 +39,5 @@ def bounded_tail(fields: Mapping[str, Any], limit_bytes: int) -> tuple[Mapping[s
 def _reduced(question: Mapping[str, Any]) -> dict[str, Any]:
     hits = [{name: hit[name] for name in _KEPT if name in hit} for hit in question["hits"]]
     status = Status.DEGRADED if question["status"] == Status.COMPLETE and hits else question["status"]
-    return {**question, "status": str(status), "hits": hits}
+    kept = {name: value for name, value in question.items() if name != "context"}
+    return {**kept, "status": str(status), "hits": hits}

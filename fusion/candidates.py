@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import count, repeat
 from math import fsum
 from typing import NamedTuple
 
@@ -43,16 +44,16 @@ def fuse_rankings(rankings: Sequence[BranchRanking], method: Method, k: float) -
     rankings = sorted(rankings, key=lambda ranking: ranking.name)
     found: dict[str, list[tuple[BranchRanking, int, Worth]]] = {}
     for ranking, row in zip(rankings, method.worths(rankings, k), strict=True):
-        for place, (id_, worth) in enumerate(zip(ranking.ids, row, strict=True)):
+        for id_, entry in zip(ranking.ids, zip(repeat(ranking), count(), row), strict=False):
             if id_ in found:
-                found[id_].append((ranking, place, worth))
+                found[id_].append(entry)
             else:
-                found[id_] = [(ranking, place, worth)]
+                found[id_] = [entry]
     scores = {
         # A sum is never minus zero, and neither is `x + 0.0`.
         id_: fsum([weight * normalised for _, _, (weight, normalised) in entries])
         if len(entries) > 1
-        else entries[0][2].weight * entries[0][2].normalised + 0.0
+        else entries[0][2][0] * entries[0][2][1] + 0.0
         for id_, entries in found.items()
     }
     candidates = []

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from math import prod
+from types import MappingProxyType
 
-from chorale_client.request import Request
+from chorale_client.request import Request, Thresholds
 from chorale_client.words import Reason, Stage, StageStatus
 
 from fusion.answered import ranking_of
 from fusion.boosts import BOUND, boost_factors, bounded_order, read_moment
 from fusion.candidates import Candidate, fuse_rankings
 from fusion.collapse import collapse_ranking, unit_ids
+from fusion.completion import Scores, completed
+from fusion.confidence import signals_of
 from fusion.fold import Folded, fold
 from fusion.fused_hits import BranchScore, FusedHit, FusedQuestion, coverage
 from fusion.order import significant
+from fusion.pins import NO_RULES, NOT_LOOKED, Looked, Ruled, pinned_first, rules_at
+from fusion.question_types import question_type
+from fusion.relaxation import FUSED_THRESHOLDS, dropped_filters, relaxable_thresholds, without_threshold
+from fusion.reliability import reliability
 from fusion.rerank import shown_range
+from fusion.thresholds import above_branch_scores, above_fused_score, attainable
 from models.envelope import Envelope, StageNote
 from models.fusion_method import BranchRanking, Method
 from models.hits import Ranking
@@ -30,11 +39,17 @@ class _Notes:
         self._clock = clock
         self._last_s = clock() if clock else 0.0
         self.notes: list[StageNote] = []
+        self.removed: dict[str, int] = {}
+        """Number of hits that an option of the request removed, by the option."""
 
     def add(self, stage: str, n_in: int, n_out: int) -> None:
         now_s = self._clock() if self._clock else 0.0
         self.notes.append(StageNote(stage, StageStatus.OK, 1_000 * (now_s - self._last_s), n_in, n_out))
         self._last_s = now_s
+
+    def remove(self, stage: str, option: str, n_in: int, n_out: int) -> None:
+        self.removed[option] = n_in - n_out
+        self.add(stage, n_in, n_out)
 
     def skip(self, stage: str) -> None:
         self.notes.append(StageNote(stage, StageStatus.SKIPPED, detail=Reason.NOT_DECLARED))
@@ -65,6 +80,18 @@ def _boosted_order(
     return order
 
 
+def _folded(
+    ordered: Sequence[Candidate], plan: Plan, notes: _Notes
+) -> Sequence[tuple[int, Sequence[Folded]]]:
+    """The place of each candidate that is kept, with the copies that it stands for."""
+    if not plan.fold:
+        notes.skip(Stage.FOLD)
+        return [(place, ()) for place in range(len(ordered))]
+    kept = fold([candidate.hit for candidate in ordered])
+    notes.add(Stage.FOLD, len(ordered), len(kept))
+    return kept
+
+
 def _factors(
     candidate: Candidate, boosts: BoostPlan | None, now: datetime | None, bound: float
 ) -> dict[str, float]:
@@ -81,13 +108,18 @@ def _fused_hit(
     for ranking, place, (weight, normalised) in candidate.found:
         hit = ranking.hits[place]
         contribution = weight * normalised
+        is_found = ranking.found is None or place < ranking.found
         branches[ranking.name] = BranchScore(
-            place + 1, hit.score, normalised, weight, contribution, hit.passage_id
+            place + 1 if is_found else 0, hit.score, normalised, weight, contribution, hit.passage_id
         )
         earned[hit.passage_id] = earned.get(hit.passage_id, 0.0) + contribution
     return FusedHit(
         document_id=candidate.hit.document_id,
-        passage_id=min(earned, key=lambda passage_id: (-significant(earned[passage_id]), passage_id)),
+        passage_id=min(
+            earned,
+            key=lambda passage_id: (-significant(earned[passage_id]), passage_id),
+            default=candidate.hit.passage_id,
+        ),
         score=significant(score),
         branches=branches,
         boosts=boosts,
@@ -97,16 +129,96 @@ def _fused_hit(
     )
 
 
-def _collapsed(plan: Plan, answered: Mapping[str, Ranking | None], request: Request) -> list[BranchRanking]:
-    """A ranking for each branch of the plan, empty where it did not answer."""
-    excluded = frozenset(request.exclude_ids)
+def collapsed(
+    plan: Plan, envelopes: Mapping[str, Envelope], position: int, request: Request, method: Method
+) -> list[BranchRanking]:
+    """A ranking for each branch of the plan, empty where it did not answer this question."""
+    excluded = frozenset((*request.exclude_ids, *rules_at(plan, position).blocked))
+    weights: Mapping[str, float] = {}
+    if plan.weights_by_type:
+        kind = question_type(request.questions[plan.asked[position]].text)
+        weights = plan.weights_by_type.get(kind, {})
     rankings = []
     for branch in plan.branches:
-        given = answered[branch.name] or Ranking()
-        hits = collapse_ranking(given, branch.depth, fuse_by=request.fuse_by, exclude_ids=excluded).hits
+        given = ranking_of(envelopes.get(branch.name), position) or Ranking()
+        depth = branch.depth - plan.spare
+        hits = collapse_ranking(given, depth, fuse_by=request.fuse_by, exclude_ids=excluded).hits
         ids = unit_ids(hits, request.fuse_by)
-        rankings.append(BranchRanking(branch.name, branch.group, branch.weight, ids, hits))
+        weight = weights.get(branch.name, branch.weight)
+        if method.uses_scores and not plan.trust_vectors:
+            weight *= reliability(given.known_words)
+        one = BranchRanking(branch.name, branch.group, weight, ids, hits, branch.floor)
+        rankings.append(replace(one, kind=branch.kind, half=branch.half))
     return rankings
+
+
+def _fused(
+    rankings: Sequence[BranchRanking],
+    answered: Collection[str],
+    plan: Plan,
+    request: Request,
+    method: Method,
+    scores: Scores,
+    notes: _Notes,
+) -> tuple[list[Candidate], int]:
+    """The candidates above the thresholds, and how many there were before `min_fused_score`."""
+    thresholds, n_ranked = request.thresholds or Thresholds(), sum(len(one.ids) for one in rankings)
+    if thresholds.min_branch_score:
+        rankings = above_branch_scores(rankings, thresholds)
+        n_given, n_ranked = n_ranked, sum(len(one.ids) for one in rankings)
+        notes.remove(Stage.THRESHOLD, "min_branch_score", n_given, n_ranked)
+    if plan.complete_scores:
+        rankings = completed(rankings, scores)
+    candidates = fuse_rankings(rankings, method, plan.k)
+    n_fused = len(candidates)
+    notes.add(Stage.FUSE, n_ranked, n_fused)
+    if (lowest := thresholds.min_fused_score) is not None:
+        of = attainable(rankings, answered, method, plan.k, candidates)
+        candidates = above_fused_score(candidates, lowest, of)
+        notes.remove(Stage.THRESHOLD, "min_fused_score", n_fused, len(candidates))
+    return candidates, n_fused
+
+
+def _fused_hits(
+    kept: Sequence[tuple[int, Sequence[Folded]]],
+    ruled: Ruled,
+    boosts: BoostPlan | None,
+    now: datetime | None,
+) -> list[FusedHit]:
+    hits = []
+    for place, folded in kept:
+        candidate, score, bound = ruled.placed[place]
+        hit = _fused_hit(candidate, score, _factors(candidate, boosts, now, bound), folded)
+        hits.append(ruled.marked(hit, place))
+    return hits
+
+
+def _note_rules(ruled: Ruled, notes: _Notes) -> None:
+    rules = ruled.rules
+    if ruled.blocked:
+        notes.removed["blocked"] = len(ruled.blocked)
+    if rules is not NO_RULES:
+        acted = len(ruled.pinned) + len(ruled.blocked) + len(rules.also)
+        notes.add(Stage.RULES, len(rules.pinned) + len(rules.blocked) + len(rules.also), acted)
+
+
+def _fused_relaxed(
+    request: Request, fused: Callable[[Request], tuple[list[Candidate], int]], notes: _Notes
+) -> tuple[list[Candidate], int, tuple[str, ...]]:
+    """As `_fused`, and the thresholds of `relax` that were dropped because nothing was above them."""
+    before, relaxed = len(notes.notes), tuple[str, ...]()
+    candidates, n_fused = fused(request)
+    for name in relaxable_thresholds(request, FUSED_THRESHOLDS):
+        if candidates:
+            break
+        del notes.notes[before:], notes.removed[name]
+        request, relaxed = without_threshold(request, name), (*relaxed, f"thresholds.{name}")
+        candidates, n_fused = fused(request)
+    return candidates, n_fused, relaxed if candidates else ()
+
+
+def _total_matches(given: Sequence[Ranking], n_fused: int, blocked: int) -> int:
+    return max([n_fused, *(one.total_matches - blocked for one in given if one.total_matches is not None)])
 
 
 def fuse_question(
@@ -116,45 +228,45 @@ def fuse_question(
     request: Request,
     method: Method,
     *,
+    scores: Scores = MappingProxyType({}),
+    looked: Looked = NOT_LOOKED,
     clock: Callable[[], float] | None = None,
 ) -> FusedQuestion:
     """Fuse the branches' answers to one question into its page, or into the hits that a reranker makes the page from.
 
     `method` is the one that `plan.method` names.  `position` is the question's place in `plan.asked`, and therefore in
     each envelope's rankings.  `envelopes` are by branch name; a branch that failed or has none contributes nothing.
-    `clock` gives seconds and is read only for the milliseconds of the stages.
+    `scores`, for a plan with `complete_scores`, are those of passages that only other branches found.  `looked` are the
+    pinned documents that no branch found.  `clock` gives seconds, and is read only for the milliseconds of the stages.
     """
     notes = _Notes(clock)
-    answered = {branch.name: ranking_of(envelopes.get(branch.name), position) for branch in plan.branches}
-    given = [ranking for ranking in answered.values() if ranking]
-    rankings = _collapsed(plan, answered, request)
+    names = [branch.name for branch in plan.branches]
+    answered = {name: one for name in names if (one := ranking_of(envelopes.get(name), position)) is not None}
+    given = list(answered.values())
+    rankings = collapsed(plan, envelopes, position, request, method)
     n_given, n_ranked = sum(len(one.hits) for one in given), sum(len(one.ids) for one in rankings)
     notes.add(Stage.COLLAPSE, n_given, n_ranked)
-
-    candidates = fuse_rankings(rankings, method, plan.k)
-    notes.add(Stage.FUSE, n_ranked, len(candidates))
+    candidates, n_fused, relaxed = _fused_relaxed(
+        request, lambda asked: _fused(rankings, answered, plan, asked, method, scores, notes), notes
+    )
 
     boosts, now = None if request.boosts == "off" else plan.boosts, read_moment(plan.now)
     order = _boosted_order(candidates, boosts, now, notes)
-    ordered = [candidates[before] for before, _, _ in order]
-    if plan.fold:
-        kept = fold([candidate.hit for candidate in ordered])
-        notes.add(Stage.FOLD, len(candidates), len(kept))
-    else:
-        kept = [(place, []) for place in range(len(ordered))]
-        notes.skip(Stage.FOLD)
+    ranked = [(candidates[before], score, bound) for before, score, bound in order]
+    ruled = pinned_first(ranked, plan, position, answered, looked, frozenset(request.exclude_ids))
+    _note_rules(ruled, notes)
+    kept = _folded([candidate for candidate, _, _ in ruled.placed], plan, notes)
 
-    first, last = shown_range(request, plan)
-    hits = []
-    for place, folded in kept[first:last]:
-        _, score, bound = order[place]
-        factors = _factors(ordered[place], boosts, now, bound)
-        hits.append(_fused_hit(ordered[place], score, factors, folded))
-    known_totals = [ranking.total_matches for ranking in given if ranking.total_matches is not None]
+    hits = _fused_hits(kept[slice(*shown_range(request, plan))], ruled, boosts, now)
     return FusedQuestion(
         hits=tuple(hits),
         stages=tuple(notes.notes),
-        total_matches=max([len(candidates), *known_totals]),
+        total_matches=_total_matches(given, n_fused, notes.removed.get("blocked", 0)),
+        ordered_by="pinned" if ruled.pinned else "score",
+        removed=notes.removed,
+        relaxed=(*dropped_filters(request, given), *relaxed),
+        rules=ruled.acted,
+        signals=signals_of(rankings, answered),
         coverage=coverage(hits, {branch.name: branch.group for branch in plan.branches}),
         warnings=tuple(dict.fromkeys(line for ranking in given for line in ranking.warnings)),
         texts={name: text for ranking in given for name, text in ranking.texts.items()},

@@ -15,11 +15,29 @@ from operator import itemgetter
 
 from fusion.stop_words import STOP_WORDS
 
+
+def _plain(char: str) -> str:
+    """The letter without accents, or a space for what is no part of a word; the character itself if neither holds."""
+    kind = unicodedata.category(char)[0]
+    if kind in "PSZ":
+        return " "
+    bare = "".join(one for one in unicodedata.normalize("NFKD", char) if not "\u0300" <= one <= "\u036f")
+    return bare if kind == "L" and bare.isalpha() else char
+
+
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 # Python's \w lacks combining marks and would split a Hindi word at each vowel.
 _MARKS = "".join(chr(code) for code in range(0x300, 0x1E00) if unicodedata.category(chr(code))[0] == "M")
 _TOKEN = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}][^\W_{_CJK}{_MARKS}]*(?:[{_MARKS}]+[^\W_{_CJK}{_MARKS}]*)*")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
+_PLAIN = {
+    chr(code): base
+    for first, last in ((0x80, 0x250), (0x1E00, 0x1F00), (0x2000, 0x2070), (0x20A0, 0x20C0))
+    for code in range(first, last)
+    if len(base := _plain(chr(code))) == 1 and base.isascii()
+}
+"""ASCII for letters with accents and for punctuation, without a change of length."""
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _ENDING = re.compile(r"(?:ings?|ed|[aeiouy]*s?)$")
 
 MAX_WORD_CHARS = 64
@@ -54,6 +72,10 @@ def tokens(text: str) -> Iterator[tuple[str, int, int]]:
                 yield text[at : at + 2], at, at + 2
 
 
+def _plain_of(char: re.Match[str]) -> str:
+    return _PLAIN.get(char[0], char[0])
+
+
 class QuestionTerms:
     """The terms of a question; stop words are terms only if there are no other words."""
 
@@ -83,7 +105,8 @@ class QuestionTerms:
 
     def matches(self, text: str) -> list[tuple[str, int, int]]:
         """(term, start, end) of every word of the text that matches a term, in order."""
-        words = self._likely_words(text) if text.isascii() else tokens(text)
+        plain = text if text.isascii() else _NOT_ASCII.sub(_plain_of, text)
+        words = self._likely_words(plain) if plain.isascii() else tokens(text)
         known, found = self._known, []
         for stem, start, end in words:
             if stem not in known:

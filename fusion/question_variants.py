@@ -69,4 +69,5 @@ def _ranked(rankings: Sequence[Ranking], scores: Mapping[str, float]) -> Ranking
         tuple(hits[passage]._replace(score=scores[passage]) for passage in order),
         warnings=warnings,
         texts={name: text for ranking in rankings for name, text in ranking.texts.items()},
+        known_words=rankings[0].known_words if rankings else None,
     )

@@ -15,8 +15,12 @@ from math import exp
 from chorale_client.request import Request
 from chorale_client.words import RerankStage
 
-from fusion.fused_hits import FusedHit, FusedQuestion, Reranked, coverage
+from fusion.fused_hits import FusedHit, FusedQuestion, Reranked
 from fusion.order import significant
+from fusion.page import is_chosen_late, page_of
+from fusion.pins import apart
+from fusion.relaxation import relaxable_thresholds
+from fusion.thresholds import above_rerank_score
 from models.plan import Plan, RerankPlan
 
 SCORE_KIND = "rerank"
@@ -32,8 +36,10 @@ class Reached:
     """Logits of the reranked passages by passage id."""
 
 
-def shown_range(request: Request, plan: Plan) -> tuple[int, int]:
-    """The range [first, last) of folded hits that matter: the page, or all hits that reranking may move onto it."""
+def shown_range(request: Request, plan: Plan) -> tuple[int, int | None]:
+    """The range [first, last) of folded hits that matter: the page, or all hits that a later stage may move onto it."""
+    if is_chosen_late(request):
+        return 0, None
     last = request.offset + request.top_k
     return (request.offset, last) if plan.rerank is None else (0, max(plan.rerank.coarse, last))
 
@@ -64,20 +70,42 @@ def min_max(scores: Sequence[float], coarse: int) -> list[float]:
     return [max(0.0, (score - lowest) / (highest - lowest)) for score in scores]
 
 
+def _signals(logits: Mapping[str, float]) -> dict[str, float]:
+    """For `fusion.confidence`: the highest logit, and how far it is above the next one."""
+    best = sorted(logits.values(), reverse=True)[:2]
+    return {"rerank": best[0], "rerank_gap": best[0] - best[-1]} if best else {}
+
+
+def _above_lowest(
+    one: FusedQuestion, hits: list[FusedHit], request: Request
+) -> tuple[FusedQuestion, list[FusedHit]]:
+    """The hits above `min_rerank_score`, and `one` with what it says of the others."""
+    if request.thresholds is None or (lowest := request.thresholds.min_rerank_score) is None:
+        return one, hits
+    above = {hit.passage_id for hit in above_rerank_score(hits, lowest)}
+    kept = [hit for hit in hits if hit.pinned or hit.passage_id in above]
+    if hits and not kept and relaxable_thresholds(request, ("min_rerank_score",)):
+        return replace(one, relaxed=(*one.relaxed, "thresholds.min_rerank_score")), hits
+    return replace(one, removed={**one.removed, "min_rerank_score": len(hits) - len(kept)}), kept
+
+
 def rerank_question(
     one: FusedQuestion, rerank: RerankPlan, reached: Reached, request: Request, plan: Plan
 ) -> FusedQuestion:
-    """The page of `one` after reranking; the hits of `one` are those of `shown_range`.
+    """The page of `one` after reranking, or all its hits if the page is chosen later; the hits of `one` are those of
+    `shown_range`.
 
     If no hit was reached, the fused order and scores stay.
     """
     logits = reached.logits or {}
+    pinned = {hit.document_id: place for place, hit in enumerate(one.hits) if hit.pinned}
+    fused = sorted(one.hits, key=lambda hit: -hit.score) if pinned else one.hits
     shares = [
-        (1 - rerank.weight) * value for value in min_max([hit.score for hit in one.hits], rerank.coarse)
+        (1 - rerank.weight) * value for value in min_max([hit.score for hit in fused], rerank.coarse)
     ]
     above: list[tuple[float, int, FusedHit]] = []
     below: list[tuple[int, FusedHit]] = []
-    for at, hit in enumerate(one.hits):
+    for at, hit in enumerate(fused):
         if (logit := logits.get(hit.passage_id)) is None:
             stage = (
                 RerankStage.COARSE_FALLBACK if hit.passage_id in reached.chosen else RerankStage.COARSE_ONLY
@@ -92,10 +120,14 @@ def rerank_question(
         # Reranked scores have another scale than fused ones.
         score = min(significant(shares[at]), hits[-1].score) if above else hit.score
         hits.append(replace(hit, score=score))
-    page = tuple(hits[request.offset : request.offset + request.top_k])
-    return replace(
+    one, hits = _above_lowest(one, hits, request)
+    if pinned:
+        first, others = apart(hits)
+        hits = [*sorted(first, key=lambda hit: pinned[hit.document_id]), *others]
+    one = replace(
         one,
-        hits=page,
+        hits=tuple(hits),
         score_kind=SCORE_KIND if above else one.score_kind,
-        coverage=coverage(page, {branch.name: branch.group for branch in plan.branches}),
+        signals={**one.signals, **_signals(logits)},
     )
+    return one if is_chosen_late(request) else page_of(one, request, plan)

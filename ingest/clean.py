@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
+from ingest.raw_documents import Record
 from models.documents import MAX_METADATA_DEPTH
+
+MAX_TITLE_CHARACTERS = 300
 
 _NEWLINES = re.compile(r"\r\n?|\x85|\u2028|\u2029")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
+
+
+def cleaned(record: Record) -> Record:
+    """The record with clean title and text.  A long title is also put into the text, so that all of it can be found.
+
+    A row without a text has its title as text.
+    """
+    title, text = clean_line(record.title), clean_text(record.text)
+    if not text.strip():
+        text = "" if record.line is None else title
+    if len(title) > MAX_TITLE_CHARACTERS:
+        if text and not text.startswith(title):
+            text = f"{title}\n\n{text}"
+        title = title[: MAX_TITLE_CHARACTERS - 1].rstrip() + "…"
+    return replace(record, title=title, text=text)
 
 
 def clean_text(text: str) -> str:

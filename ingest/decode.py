@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from pathlib import Path
 
-from ingest.raw_documents import Unreadable
+from ingest.raw_documents import OpenFile, Unreadable
 
 _OTHER_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
@@ -15,10 +14,9 @@ _OTHER_MARKS = {
 }
 
 
-def read_bytes(path: Path, *, max_bytes: int) -> bytes:
+def read_bytes(file: OpenFile, *, max_bytes: int) -> bytes:
     """The whole file; raises Unreadable if it is larger than `max_bytes`, without reading the rest."""
-    with path.open("rb") as file:
-        raw = file.read(max_bytes + 1)
+    raw = file.stream.read(max_bytes + 1)
     if len(raw) > max_bytes:
         raise Unreadable(f"larger than {max_bytes:,} bytes")
     return raw
@@ -45,5 +43,5 @@ def refuse_binary(raw: bytes) -> None:
         raise Unreadable("binary: it holds NUL bytes")
 
 
-def read_text(path: Path, *, max_bytes: int) -> str:
-    return decode(read_bytes(path, max_bytes=max_bytes))
+def read_text(file: OpenFile, *, max_bytes: int) -> str:
+    return decode(read_bytes(file, max_bytes=max_bytes))

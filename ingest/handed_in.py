@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
-from chorale_client.documents import why_not_sendable
+from chorale_client.documents import checked_list, faults_of
+from chorale_client.limits import MAX_DELETED
 
+from ingest.clean import cleaned
 from ingest.collection_rows import given_id, record_of
 from ingest.document_ids import checked_id, checked_source
 from ingest.raw_documents import Fault, Markup, RawDocument, Skipped
@@ -17,14 +19,13 @@ from ingest.read import document_of
 def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Skipped]:
     """The documents in rows of `{id, title, text, metadata}`; a row that is wrong or too large is skipped.
 
-    A row's `markup` is `plain` or `markdown`; without it, a text with headings is Markdown.
+    A row's `markup` is `plain` or `markdown`; without it, a text with headings is Markdown.  Raises ValueError if the rows
+    are too much for one message.
     """
     checked_source(source)
-    for number, row in enumerate(rows, start=1):
+    for number, (row, fault) in enumerate(faults_of(rows), start=1):
         where = f"document {number}"
-        why = (
-            f"{type(row).__name__}, not an object" if not isinstance(row, Mapping) else why_not_sendable(row)
-        )
+        why = fault if isinstance(row, Mapping) else f"{type(row).__name__}, not an object"
         if why is not None:
             yield Skipped(where, why, spares="")
             continue
@@ -37,7 +38,7 @@ def read_rows(rows: Iterable[Any], *, source: str) -> Iterator[RawDocument | Ski
                 yield Skipped(where, "it has no id", spares="")
             else:
                 record = found if markup is None else replace(found, markup=markup)
-                yield document_of(record, where, source, source, own_ids=True, collection=True)
+                yield document_of(cleaned(record), where, source, source, own_ids=True, collection=True)
 
 
 def last_of_each(items: Iterable[RawDocument | Skipped]) -> list[RawDocument | Skipped]:
@@ -53,11 +54,9 @@ def last_of_each(items: Iterable[RawDocument | Skipped]) -> list[RawDocument | S
 
 
 def read_ids(given: Iterable[Any]) -> tuple[list[str], list[Skipped]]:
-    """Document ids, and what is not an id.  Raises ValueError if `given` is a text and not a list."""
-    if isinstance(given, str):
-        raise ValueError("ids must be a list of texts")
+    """Document ids, and what is not an id.  Raises ValueError if `given` is no list, or too long for one message."""
     ids, skipped = [], []
-    for number, one in enumerate(given, start=1):
+    for number, one in enumerate(checked_list("ids", given, most=MAX_DELETED), start=1):
         try:
             ids.append(checked_id(given_id(one) or ""))
         except ValueError as error:

@@ -1,29 +1,20 @@
-"""The headings of a Markdown text, with their offsets."""
+"""The headings of a Markdown text, with their offsets, and its sections as a tree."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
 from markdown_it import MarkdownIt
+
+from ingest.clean import clean_line
+from ingest.raw_documents import Heading, RawDocument, Record
 
 MAX_HEADING_CHARACTERS = 120
 
 # Inline parsing is slow, and only the headings need it.
 _BLOCKS = MarkdownIt("commonmark").disable("inline")
 _INLINE = MarkdownIt("commonmark")
-
-
-@dataclass(frozen=True, slots=True)
-class Heading:
-    level: int
-    """1 to 6."""
-    text: str
-    """The heading's text without markup, at most MAX_HEADING_CHARACTERS."""
-    start: int
-    """Offset of the first line, in characters."""
-    end: int
-    """Offset of the line after the heading."""
 
 
 def headings_of(text: str) -> list[Heading]:
@@ -45,6 +36,15 @@ def headings_of(text: str) -> list[Heading]:
     return found
 
 
+def with_headings(record: Record, stem: str) -> Record:
+    """A cleaned record with its headings.  A file without a title has that of its first heading of level 1, else its `stem`."""
+    headings = headings_of(record.text) if record.markup == "markdown" else []
+    title = record.title
+    if not title and record.line is None:
+        title = next((heading.text for heading in headings if heading.level == 1), clean_line(stem))
+    return replace(record, title=title, headings=headings)
+
+
 def _shown(markdown: str) -> str:
     parts = [
         child.content or " "
@@ -56,3 +56,37 @@ def _shown(markdown: str) -> str:
     if len(plain) > MAX_HEADING_CHARACTERS:
         return plain[: MAX_HEADING_CHARACTERS - 1].rstrip() + "…"
     return plain
+
+
+@dataclass(slots=True)
+class Outline:
+    """A heading with its text and the sections below it; the root has no heading and spans the whole text."""
+
+    level: int
+    path: tuple[str, ...]
+    """The headings from the root to this one, without a first heading that repeats the document's title."""
+    start: int
+    """Offset of the heading's line, in characters."""
+    body: int
+    """Offset of the text after the heading."""
+    end: int
+    """Offset of the end of the last section below it."""
+    children: list[Outline] = field(default_factory=list)
+
+
+def outline_of(document: RawDocument) -> Outline:
+    """The root of the tree; plain text has no sections."""
+    end, headings = len(document.text), document.headings
+    if headings is None:
+        headings = headings_of(document.text) if document.markup == "markdown" else ()
+    root = Outline(0, (), 0, 0, end)
+    open_sections = [root]
+    for heading in headings:
+        while open_sections[-1].level >= heading.level:
+            open_sections.pop().end = heading.start
+        parent = open_sections[-1]
+        own = () if parent is root and heading.text == document.title else (heading.text,)
+        section = Outline(heading.level, parent.path + own, heading.start, heading.end, end)
+        parent.children.append(section)
+        open_sections.append(section)
+    return root

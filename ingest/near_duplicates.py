@@ -9,12 +9,22 @@ from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from typing import Protocol
 
-from ingest.minhash import MIN_WORDS, PERMUTATIONS, SHINGLE_WORDS, signature, similarity
+from ingest.minhash import (
+    LONG_WORDS,
+    MIN_WORDS,
+    PERMUTATIONS,
+    SHINGLE_WORDS,
+    is_short,
+    signature,
+    similarity,
+)
 from models.batching import in_batches
 from models.near_duplicates import Group, Signature
 
-_FORMAT = 2
+_FORMAT = 3
 _WANTED_RECALL = 0.98
+_SHORT_THRESHOLD = 0.85
+"""The least threshold for short texts."""
 _AT_ONCE = 64
 """Documents whose groups are read and written together; databases limit the values in a statement."""
 
@@ -54,7 +64,7 @@ class NearDuplicates:
     Each call is one transaction; nothing stays in memory between two calls.
     """
 
-    def __init__(self, notes: Notes, *, threshold: float = 0.85) -> None:
+    def __init__(self, notes: Notes, *, threshold: float = 0.6) -> None:
         """Groups made with another threshold are deleted at the first call."""
         if not 0.5 <= threshold <= 1:
             raise ValueError(f"threshold: {threshold}; allowed: 0.5 to 1")
@@ -72,8 +82,9 @@ class NearDuplicates:
         found: dict[str, str | None] = {}
         with self._rows() as rows:
             for part in in_batches(signed, _AT_ONCE):
-                batch = _Batch(rows, part, self._threshold, self._bands_of)
-                found |= {document_id: batch.assign(document_id, own) for document_id, own in part}
+                batch = _Batch(rows, part, self._bands_of)
+                for document_id, own in part:
+                    found[document_id] = batch.assign(document_id, own, self._least(texts[document_id]))
                 batch.write()
         return found
 
@@ -81,17 +92,22 @@ class NearDuplicates:
         """Take documents out of their groups; a group ends with its last member."""
         with self._rows() as rows:
             for part in in_batches(document_ids, _AT_ONCE):
-                batch = _Batch(rows, [(name, None) for name in part], self._threshold, self._bands_of)
+                batch = _Batch(rows, [(name, None) for name in part], self._bands_of)
                 for document_id in part:
                     batch.forget(document_id)
                 batch.write()
 
     @contextmanager
     def _rows(self) -> Iterator[KeptGroups]:
-        settings = json.dumps([_FORMAT, self._threshold, PERMUTATIONS, SHINGLE_WORDS, MIN_WORDS])
+        how = [_FORMAT, self._threshold, PERMUTATIONS, SHINGLE_WORDS, MIN_WORDS, LONG_WORDS, _SHORT_THRESHOLD]
+        settings = json.dumps(how)
         with self._notes() as rows:
             rows.forget_other_settings(settings)
             yield rows
+
+    def _least(self, text: str) -> float:
+        """The similarity with which a text joins a group."""
+        return max(self._threshold, _SHORT_THRESHOLD) if is_short(text) else self._threshold
 
     def _bands_of(self, own: Signature) -> list[int]:
         raw, size = own.astype("<u4").tobytes(), 4 * self._rows_per_band
@@ -112,11 +128,9 @@ class _Batch:
         self,
         rows: KeptGroups,
         signed: Sequence[tuple[str, Signature | None]],
-        threshold: float,
         bands_of: Callable[[Signature], list[int]],
     ) -> None:
         self._rows = rows
-        self._threshold = threshold
         self._own_bands = {document_id: bands_of(own) for document_id, own in signed if own is not None}
         wanted = {band for bands in self._own_bands.values() for band in bands}
         names = [document_id for document_id, _ in signed]
@@ -133,14 +147,14 @@ class _Batch:
         for group in loaded:
             self._add(group)
 
-    def assign(self, document_id: str, own: Signature | None) -> str | None:
+    def assign(self, document_id: str, own: Signature | None, least: float) -> str | None:
         self.forget(document_id)
         if own is None:
             return None
         sharing = (self._sharing.get(band, ()) for band in self._own_bands[document_id])
         candidates = set[str]().union(*sharing)
         ranked = sorted((-similarity(own, self._named[name].signature), name) for name in candidates)
-        if ranked and -ranked[0][0] >= self._threshold:
+        if ranked and -ranked[0][0] >= least:
             group = self._named[ranked[0][1]]
         else:
             bands = self._own_bands[document_id]
@@ -178,13 +192,10 @@ class _Batch:
     def _free_name(self, document_id: str) -> str:
         """The document's own id, or a numbered one while a group of that name still has members."""
         name, number = document_id, 1
-        while self._is_taken(name):
+        while name in self._named or (name not in self._looked_for and self._rows.has(name)):
             number += 1
             name = f"{document_id}~{number}"
         return name
-
-    def _is_taken(self, name: str) -> bool:
-        return name in self._named or (name not in self._looked_for and self._rows.has(name))
 
 
 def _rows_per_band(threshold: float) -> int:

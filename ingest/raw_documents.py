@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Markup = Literal["plain", "markdown"]
+
+
+class Heading(NamedTuple):
+    """A heading of a Markdown text."""
+
+    level: int
+    """1 to 6."""
+    text: str
+    """The heading's text without markup, at most `ingest.headings.MAX_HEADING_CHARACTERS`."""
+    start: int
+    """Offset of the first line, in characters."""
+    end: int
+    """Offset of the line after the heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +39,8 @@ class RawDocument:
     """The path it was read from, for reports."""
     line: int | None = None
     """Line of the record in its file, from 1."""
+    headings: Sequence[Heading] | None = field(default=None, compare=False, repr=False)
+    """The headings of a Markdown text, if they are known; the process that parses a file finds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +73,7 @@ class Record:
     markup: Markup = "plain"
     given_id: str | None = None
     line: int | None = None
+    headings: Sequence[Heading] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +84,15 @@ class Fault:
     line: int | None = None
     loses_document: bool = True
     """False: the document was read, without the wrong part."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file while a format reader reads it."""
+
+    stream: io.BufferedReader[Any]
+    stem: str
+    """The file's name without its suffix."""
 
 
 class Unreadable(Exception):
@@ -83,3 +109,15 @@ class ReadOptions:
     """Maximum size of a file that is one document; files of records may have any size."""
     max_line_bytes: int
     """Maximum size of one record."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """What the process that parses files may use; a file that exceeds a limit is not read, or not further."""
+
+    time_s: float = 60
+    """Seconds for a file that is one document, and for each record of a collection."""
+    memory_mb: float = 1_000
+    """Memory of the process, in MB (1,000,000 bytes), besides what an idle one has."""
+    output_mb: float = 100
+    """What is read of a file that is one document, or of a record, as JSON, in MB."""

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-from ingest.heading_tree import Outline, outline_of
-from ingest.raw_documents import Markup, RawDocument
+from ingest.headings import Outline, outline_of
+from ingest.raw_documents import RawDocument
 from models.documents import Passage
 
 PASSAGE_PIECES = 256
@@ -70,7 +70,7 @@ class Splitter:
         """Passages in order, each with `document.text[start:end]`; a document that fits is one passage."""
         text = document.text
         passages: list[Passage] = []
-        outline = outline_of(text, document.markup, document.title)
+        outline = outline_of(document)
         for section in self._pack(document, outline, outline.start):
             heading = PATH_SEPARATOR.join(section.path)
             for span in self._cut(document, section):
@@ -132,12 +132,13 @@ class Splitter:
         if self._size(text[start:body]) > self.max_pieces // 4:
             body = start
         room = max(1, self._room(document, path) - self._size(text[start:body]))
+        kind = MarkdownSplitter if document.markup == "markdown" else TextSplitter
         for block_start, block_end in _blocks(text, body, section.end):
             block, capacity = text[block_start:block_end], room
             while True:
                 spans = [
                     (block_start + offset, block_start + offset + len(chunk))
-                    for offset, chunk in self._library(document.markup, capacity).chunk_indices(block)
+                    for offset, chunk in kind.from_callback(self._size, capacity).chunk_indices(block)
                 ]
                 if spans and start < body:
                     spans[0] = (start, spans[0][1])
@@ -149,10 +150,6 @@ class Splitter:
             if spans:
                 start = body = spans[-1][1]
             yield from spans
-
-    def _library(self, markup: Markup, capacity: int) -> MarkdownSplitter | TextSplitter:
-        kind = MarkdownSplitter if markup == "markdown" else TextSplitter
-        return kind.from_callback(self._size, capacity)
 
     def _excess(self, document: RawDocument, path: tuple[str, ...], start: int, end: int) -> int:
         """Number of pieces by which the embedder's input for this passage exceeds the limit."""

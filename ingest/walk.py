@@ -1,59 +1,90 @@
-"""The files below a folder, in an order that depends only on their names."""
+"""The files that a path stands for, in an order that depends only on their names."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from ingest.document_ids import MAX_ID_BYTES
+from ingest.raw_documents import Unreadable
+from ingest.root_folder import RootFolder
+
+MAX_PATH_BYTES = 3 * MAX_ID_BYTES
+"""A folder with a longer path is left out: in every form of Unicode its files' ids would be too long."""
+
+_A_LINK = "a link, which is followed only with --follow-links"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file, or a folder or file that cannot be opened."""
+    """A file, or a folder or file that is not opened."""
 
     path: Path
+    """For reports."""
     inside: str
-    """Path inside the folder, with forward slashes."""
-    why_not: str | None = None
-    """Why it cannot be opened; None for a file."""
+    """Path inside the given folder, with forward slashes; the name of a given file."""
+    open: Callable[[], int] | None = None
+    """Returns a descriptor of the file, for the caller to close; raises OSError, Unreadable.  None for what is not opened."""
+    why_not: str = ""
+    is_fault: bool = True
+    """False for a link that nobody asked to follow."""
 
 
-def walk(root: Path) -> Iterator[Found]:
-    """Files sorted by name, folder by folder; names that begin with a dot are left out.
+def find(given: Path, *, follows_links: bool = False) -> Iterator[Found]:
+    """The given file, or the files below the given folder: sorted by name, folder by folder, then links; without hidden ones.
 
-    A symbolic link to a file is read.  A link to a folder is followed unless the folder contains the link or was
-    already reached through another link.
+    A link is followed only with `follows_links`, and only if it leads to what lies in the given folder.  A given path
+    that is a link itself must stay in the folder that contains it: a shell's `*` gives the links that others have made.
+    Folders are not opened twice through links.
     """
-    yield from _walk(root, "", (os.path.realpath(root),), set())
-
-
-def _walk(folder: Path, inside: str, above: tuple[str, ...], followed: set[str]) -> Iterator[Found]:
+    path = given if given.name not in ("", "..") else given.resolve()
     try:
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries)
-    except OSError as error:
-        yield Found(folder, inside, f"cannot be opened: {error.strerror or error}")
-        return
-    for name in names:
-        if name.startswith("."):
-            continue
-        path, below = folder / name, f"{inside}/{name}" if inside else name
+        if path.is_symlink() and not follows_links:
+            raise Unreadable(f"{_A_LINK}; give the path that it leads to")
+        with RootFolder(path.parent, follows_links=follows_links) as above:
+            if path.is_dir():
+                with above.folder(path.name) as root:
+                    yield from _walk(root, given, follows_links=follows_links)
+            else:
+                yield Found(given, path.name, partial(above.file, path.name))
+    except (OSError, Unreadable) as error:
+        yield Found(given, "" if path.is_dir() else path.name, why_not=_why_not(error))
+
+
+def _walk(root: RootFolder, given: Path, *, follows_links: bool) -> Iterator[Found]:
+    # Links come last, so that each folder is read under its own name where it has one.
+    waiting, links, walked = [("", stat.S_IFDIR)], deque[tuple[str, int]](), set[str]()
+    while waiting or links:
+        inside, kind = waiting.pop() if waiting else links.popleft()
+        path, target = given / inside, inside
         try:
-            mode = path.stat().st_mode
-        except OSError as error:
-            # For example a link to itself, or to nothing.
-            yield Found(path, below, f"cannot be opened: {error.strerror or error}")
-            continue
-        if stat.S_ISREG(mode):
-            yield Found(path, below)
-        elif stat.S_ISDIR(mode):
-            real = os.path.realpath(path)
-            if path.is_symlink():
-                if real in above or real in followed:
+            if kind == stat.S_IFLNK and not follows_links:
+                yield Found(path, inside, why_not=_A_LINK, is_fault=False)
+                continue
+            if follows_links:
+                target, kind = root.target(inside)
+                if target in walked:
                     continue
-                followed.add(real)
-            yield from _walk(path, below, (*above, real), followed)
-        else:
-            yield Found(path, below, "neither a file nor a folder")
+            if kind == stat.S_IFDIR:
+                if len(os.fsencode(inside)) > MAX_PATH_BYTES:
+                    raise Unreadable(f"its path has more than {MAX_PATH_BYTES:,} bytes")
+                walked.add(target)
+                names = [(name, kind) for name, kind in root.names(inside) if not name.startswith(".")]
+                below = [(f"{inside}/{name}" if inside else name, kind) for name, kind in names]
+                waiting += [one for one in reversed(below) if one[1] != stat.S_IFLNK]
+                links += [one for one in below if one[1] == stat.S_IFLNK]
+            elif kind == stat.S_IFREG:
+                yield Found(path, inside, partial(root.file, inside))
+            else:
+                raise Unreadable("neither a file nor a folder")
+        except (OSError, Unreadable) as error:
+            yield Found(path, inside, why_not=_why_not(error))
+
+
+def _why_not(error: OSError | Unreadable) -> str:
+    return str(error) if isinstance(error, Unreadable) else f"cannot be opened: {error.strerror or error}"

@@ -46,7 +46,6 @@ class Breaker:
     is_probed: bool
     """A request is probing it at present."""
     failures: int
-    """Failures in a row."""
     reason: str
     """The reason of the last failure."""
 

@@ -46,6 +46,7 @@ COUNTS: Mapping[Reason, Counts] = {
     Reason.BUDGET: Counts(why="the request's own limit"),
     Reason.BREAKER_OPEN: Counts(why="not asked"),
     Reason.OVERLOAD: Counts(why="not asked"),
+    Reason.FORGED: Counts(why="the branch did not say it"),
 }
 """An unknown reason counts as `error`.  The reasons of skipped stages never reach a branch."""
 
@@ -77,11 +78,12 @@ def outcomes(
         if envelope is not None and ended_before_its_store(envelope):
             one = store = Outcome(branch.name, "says_nothing", envelope.reason or "")
         elif envelope is not None and envelope.answered:
-            one = store = Outcome(branch.name, "answered", answered_after_ms=_answered_after_ms(envelope))
+            after_ms = None if branch.is_costly else _answered_after_ms(envelope)
+            one = store = Outcome(branch.name, "answered", answered_after_ms=after_ms)
         else:
             missing = envelope or absent.get(branch.name)
             reason = (missing and missing.reason) or Reason.NOT_STARTED
-            counts = counts_of(reason)
+            counts = Counts() if branch.is_costly else counts_of(reason)
             fails = counts.branch and (not counts.by_the_clock or _was_fair(branch, timeout_s))
             one = Outcome(branch.name, "failed" if fails else "says_nothing", str(reason))
             store = Outcome(branch.name, "failed" if counts.store else "says_nothing", str(reason))

@@ -17,8 +17,6 @@ EXPIRES_MS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of one queue."""
-
     length: int
     age_ms: int | None = None
     """How long its oldest message has waited; None: the queue is empty, or the age is unknown."""

@@ -6,7 +6,7 @@ The ledger owns the join: who is expected, who has answered, and the first termi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 
@@ -37,6 +37,8 @@ class Chord:
     fusion_reserve_ms: int
     flight: str | None = None
     """The key that equal requests in flight share."""
+    request: bytes = b""
+    """The request as it stands in the ledger; the plan's signature covers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,13 @@ class Started:
     since_accepted_ms: int
     accepted_at_ms: int
     """Tells this request from a later one with the same id."""
+    mac: bytes = field(default=b"", compare=False)
+    """The signature of the plan, which the signature of the answer covers."""
+    is_signed: bool = field(default=True, compare=False)
+    """False: no worker of this installation has made this plan for this request."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A request in flight."""
 
@@ -68,16 +74,22 @@ class Entry:
     """The branch whose failure ended the wait for the others."""
     accepted_at_ms: int
     deadline_ms: int
+    flight: str | None = None
+    """The flight that this request leads."""
 
-    def at(self, now_ms: int) -> Snapshot:
-        return Snapshot(**{one.name: getattr(self, one.name) for one in fields(self)}, now_ms=now_ms)
+    def at(self, now_ms: int, **found: Any) -> Snapshot:
+        return Snapshot(**{one.name: getattr(self, one.name) for one in fields(self)}, now_ms=now_ms, **found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot(Entry):
     """An entry as the join froze it."""
 
     now_ms: int
+    is_signed: bool = field(default=True, compare=False)
+    """False: no worker of this installation has made this plan for this request."""
+    forged: frozenset[str] = field(default=frozenset(), compare=False)
+    """The branches whose envelopes no worker of this installation has made for this plan."""
 
     @property
     def left_ms(self) -> int:
@@ -112,15 +124,18 @@ class End:
     is_complete: bool
     outcomes: Sequence[Any] = ()
     """`Breakers.arguments`."""
+    flight: str | None = None
+    """The followers of this flight may have the answer; None: they are planned anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that is due."""
+    """Something that is due; or a malformed entry that was deleted (`quarantine`), or that could not be read (`error`)."""
 
-    do: Literal["retrieve", "plan", "part", "hedge", "fuse", "end"]
+    do: Literal["retrieve", "plan", "part", "hedge", "fuse", "end", "quarantine", "error"]
     request_id: str
     branch: str | None = None
+    """What is wrong with a malformed entry."""
 
 
 @dataclass(frozen=True, slots=True)

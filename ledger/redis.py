@@ -6,9 +6,10 @@ One Lua script for each step (`scripts/*.lua`).  `chorale_client.keys` lists eve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
-from chorale_client.keys import GENERATION, MOMENTS, SWEEPER, entry_key
+from chorale_client.keys import GENERATION, MOMENTS, QUARANTINE, SWEEPER, entry_key
 from chorale_client.ledger import Accepted, CallersLedger
 from chorale_client.request import Request
 from chorale_client.scripts import PRELUDE
@@ -27,27 +28,45 @@ from ledger.protocol import (
     Sweep,
     Taken,
 )
-from models.envelope import Envelope
+from ledger.signing import Signer
+from models.envelope import Envelope, sent
 
 
 class RedisLedger:
     """Each method is one round trip, may be called twice without harm, and raises RedisError.
 
-    The Redis client must not decode responses.  Tests give another `prelude` to bring another clock.
+    The Redis client must not decode responses.  `queues` are the queues of the pipeline's branches by branch: the sweeper
+    sends parts of these branches again.  Tests give another `prelude` to bring another clock.
     """
 
-    def __init__(self, client: Redis, *, prelude: str = PRELUDE) -> None:
+    def __init__(
+        self,
+        client: Redis,
+        *,
+        signer: Signer | None = None,
+        queues: Mapping[str, str] | None = None,
+        prelude: str = PRELUDE,
+    ) -> None:
         self._client = client
+        self._signer = signer or Signer(client)
+        self._queues = queues or {}
         self._run = ledger_scripts(client, prelude=prelude).run
 
     def load(self, request_id: str) -> Entry | None:
-        """The entry of a request in flight; None if there is none."""
+        """The entry of a request in flight; None if there is none, or if it is malformed."""
         fields = cast("dict[bytes, bytes]", self._client.hgetall(entry_key(request_id)))
-        return _entry(request_id, fields) if fields else None
+        try:
+            return _entry(request_id, fields)
+        except (KeyError, ValueError):
+            return None  # nothing; or a malformed entry, which the sweeper sets aside
+
+    def planned(self, request_id: str) -> bytes | None:
+        """The plan of a request in flight; None if there is none."""
+        return cast("bytes | None", self._client.hget(entry_key(request_id), "plan"))
 
     def plan(self, request_id: str, chord: Chord) -> PlanOutcome:
         """Write the plan, and push the messages that the parts carry.  A second planner gets `known`."""
-        answer = self._run("plan", [entry_key(request_id), MOMENTS], _plan_args(request_id, chord))
+        answer = self._run("plan", [entry_key(request_id), MOMENTS], self._plan_args(request_id, chord))
         return cast(PlanOutcome, answer[0].decode())
 
     def submit(
@@ -59,7 +78,8 @@ class RedisLedger:
 
         def run(keys: Sequence[Any], args: Sequence[Any]) -> Any:
             all_keys = [*keys, GENERATION + request.namespace, *cached]
-            all_args = [*args, generation, *_plan_args(request.request_id, chord)]
+            signed = replace(chord, request=args[1].encode())
+            all_args = [*args, generation, *self._plan_args(request.request_id, signed)]
             accepted, *planned[:] = self._run("submit", all_keys, all_args)
             return accepted
 
@@ -69,7 +89,7 @@ class RedisLedger:
 
     def start(self, request_id: str, branch: str) -> Started | None:
         """None if nobody waits for this branch any more."""
-        return _started(self._run("start", [entry_key(request_id)], [branch]))
+        return self._started(self._run("start_one", [entry_key(request_id)], [branch]))
 
     def take(self, *, first: tuple[str, str, str], most: Mapping[str, int]) -> list[Taken]:
         """Start or join `first` (queue, task and task id of a message in hand), then pop up to `most` messages of each queue
@@ -78,49 +98,48 @@ class RedisLedger:
         A part that was sent again is taken alone, because it may be the one that ended its worker.
         """
         flat = self._run("take", list(most), [*first, *most.values()])
-        return [_taken(*one) for one in flat]
+        return [self._taken(*one) for one in flat]
 
-    def report(
-        self,
-        request_id: str,
-        branch: str,
-        envelope: Envelope,
-        *,
-        accepted_at_ms: int | None = None,
-        callback: bytes = b"",
-    ) -> ReportOutcome:
-        """Take an answer or a failure.  The first answer wins, and it replaces a failure.  The last report pushes the
-        callback, or returns `due` if there is none.
+    def report_all(
+        self, reports: Sequence[tuple[str, Envelope, Started | None, bytes]]
+    ) -> list[ReportOutcome]:
+        """Take the answers and failures of branches, each with its request id, what it was started with, and callback.
 
-        `accepted_at_ms` belongs to the request that the branch worked for, where that is known: a report for an earlier
-        request with the same id returns `closed`.
+        The first answer of a branch wins, and it replaces a failure.  The last report of a request pushes the callback, or
+        returns `due` if there is none.  What a branch was started with is not known of a failure that Celery reports by
+        itself, and of tasks of other programs; where it is, a report for an earlier request with the same id returns `closed`.
         """
-        args = _report_args(request_id, branch, envelope, accepted_at_ms, callback)
-        answer = self._run("report", [entry_key(request_id), MOMENTS], args)
-        return cast(ReportOutcome, answer.decode())
+        outcomes, _ = self._report(reports, joins=False)
+        return [cast(ReportOutcome, outcome.decode()) for outcome in outcomes]
 
-    def report_all(self, reports: Sequence[tuple[str, Envelope, int, bytes]]) -> list[ReportOutcome]:
-        """`report` for each request id, envelope, `accepted_at_ms` and callback."""
-        args = [arg for id_, one, at, call in reports for arg in _report_args(id_, one.branch, one, at, call)]
-        return [cast(ReportOutcome, outcome.decode()) for outcome in self._run("report_all", args=args)]
+    def report_and_join(self, reports: Sequence[tuple[str, Envelope, Started | None]]) -> list[Snapshot]:
+        """`report_all` without callbacks, and `join` in the same step for the requests that are complete with it."""
+        _, joined = self._report([(*report, b"") for report in reports], joins=True)
+        return [one for one in map(self._joined, joined) if one is not None]
+
+    def _report(self, reports: Sequence[tuple[str, Envelope, Started | None, bytes]], *, joins: bool) -> Any:
+        args: list[Any] = ["1" if joins else ""]
+        plans = self._plans_of([request_id for request_id, _, started, _ in reports if started is None])
+        for request_id, one, started, callback in reports:
+            one, wire = sent(one)
+            plan = plans[request_id] if started is None else started.mac
+            mac = self._signer.sign(*_of_envelope(request_id, plan, one.branch, wire))
+            args += [request_id, one.branch, str(one.status), wire, one.attempt]
+            args += ["" if started is None else started.accepted_at_ms, callback, mac]
+        return self._run("report_all", args=args)
 
     def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:
         """A frozen snapshot; None if it is too early, another fusion took the request, or the request has ended."""
         keys = [entry_key(request_id), MOMENTS]
-        return _joined(self._run("join", keys, [request_id, "force" if force else ""]))
-
-    def finish(self, request_id: str, *, by: str, tail: str, is_complete: bool) -> int | None:
-        """The terminal write.  Milliseconds since acceptance for the call that wins, None for all others."""
-        args = [request_id, by, tail, "1" if is_complete else "0"]
-        answer = self._run("finish", [entry_key(request_id)], args)
-        return None if answer is None else int(answer)
+        return self._joined(self._run("join_one", keys, [request_id, "force" if force else ""]))
 
     def finish_all(self, ends: Sequence[End], *, by: str) -> list[tuple[int | None, Any]]:
-        """`finish` for each request; where its write wins, its outcomes are counted (`ledger.breakers.turned` reads the second value)."""
+        """The terminal writes.  For each: milliseconds since acceptance if it was its request's first, otherwise None; and
+        what its outcomes, which are counted for the first, did to breakers (`ledger.breakers.turned` reads it)."""
         args: list[Any] = []
         for end in ends:
-            args += [end.request_id, by, end.tail, "1" if end.is_complete else "0", len(end.outcomes)]
-            args += end.outcomes
+            args += [end.request_id, by, end.tail, "1" if end.is_complete else "0", end.flight or ""]
+            args += [len(end.outcomes), *end.outcomes]
         answers = self._run("finish_all", args=args)
         return [(None if took_ms is None else int(took_ms), turned) for took_ms, turned in answers]
 
@@ -134,72 +153,116 @@ class RedisLedger:
 
     def sweep(self, sweeper: str, *, most: int = 64) -> Sweep:
         """The actions that are due in at most `most` requests, which are leased to this sweeper."""
-        first, *actions = self._run("sweep", [MOMENTS, SWEEPER], [sweeper, most])
+        queues = [word for pair in self._queues.items() for word in pair]
+        first, *actions = self._run("sweep", [MOMENTS, SWEEPER, QUARANTINE], [sweeper, most, *queues])
         if int(first) == -2:
             return Sweep((), None, is_acting=False)
         return Sweep(
-            tuple(Action(*(word.decode() for word in action)) for action in actions),
+            tuple(Action(*(word.decode(errors="replace") for word in action)) for action in actions),
             None if int(first) < 0 else int(first),
             is_acting=True,
         )
 
+    def _plan_args(self, request_id: str, chord: Chord) -> list[Any]:
+        latest_ms = max((part.limit_ms for part in chord.parts), default=0)
+        flight = chord.flight or ""
+        args: list[Any] = [
+            request_id,
+            chord.plan,
+            latest_ms,
+            chord.finish_reserve_ms,
+            chord.fusion_reserve_ms,
+        ]
+        args += [flight, self._signer.sign(*_of_plan(request_id, chord.request, flight.encode(), chord.plan))]
+        for part in chord.parts:
+            hedge: int | str = "" if part.hedge_after_ms is None else part.hedge_after_ms
+            args += [part.branch, part.queue, part.limit_ms, part.resend_after_ms, hedge]
+            args += [part.lease_ms, "1" if part.is_decisive else "", part.message]
+        return args
 
-def _plan_args(request_id: str, chord: Chord) -> list[Any]:
-    latest_ms = max((part.limit_ms for part in chord.parts), default=0)
-    args: list[Any] = [request_id, chord.plan, latest_ms, chord.finish_reserve_ms, chord.fusion_reserve_ms]
-    args.append(chord.flight or "")
-    for part in chord.parts:
-        hedge: int | str = "" if part.hedge_after_ms is None else part.hedge_after_ms
-        args += [part.branch, part.queue, part.limit_ms, part.resend_after_ms, hedge]
-        args += [part.lease_ms, "1" if part.is_decisive else "", part.message]
-    return args
+    def _plans_of(self, request_ids: Sequence[str]) -> dict[str, bytes]:
+        """The signatures of the plans of requests in flight."""
+        trip = self._client.pipeline(transaction=False)
+        for request_id in request_ids:
+            trip.hget(entry_key(request_id), "mac")
+        found = trip.execute(raise_on_error=False) if request_ids else []
+        return {
+            request_id: mac if isinstance(mac, bytes) else b""
+            for request_id, mac in zip(request_ids, found, strict=True)
+        }
+
+    def _taken(self, queue: bytes, message: bytes, answer: Any) -> Taken:
+        name = queue.decode(errors="replace")
+        if answer and isinstance(answer[0], bytes):
+            return Taken(name, message, True, joined=self._joined(answer))
+        return Taken(name, message, answer is not None, started=self._started(answer))
+
+    def _started(self, answer: Any) -> Started | None:
+        if not answer:
+            return None
+        left_ms, request, plan, since_accepted_ms, accepted_at_ms, flight, mac, request_id = answer
+        request, plan, mac = request or b"", plan or b"", mac or b""
+        is_signed = self._signer.verifies(mac, *_of_plan(request_id.decode(), request, flight or b"", plan))
+        try:
+            times = int(left_ms), int(since_accepted_ms), int(accepted_at_ms)
+        except ValueError:
+            return None  # a malformed entry, which the sweeper sets aside
+        return Started(times[0], request, plan, *times[1:], mac, is_signed)
+
+    def _joined(self, answer: Any) -> Snapshot | None:
+        if not answer or answer[0] != b"joined":
+            return None
+        _, now_ms, state_before, raw_id, flat = answer
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        request_id, mac = raw_id.decode(), fields.get(b"mac", b"")
+        try:
+            entry = _entry(request_id, fields | {b"state": state_before})
+        except (KeyError, ValueError):
+            return None  # a malformed entry, which the sweeper sets aside
+        planned = _of_plan(request_id, entry.request, fields.get(b"flight", b""), entry.plan or b"")
+        forged = {
+            branch
+            for branch, wire in entry.envelopes.items()
+            if not self._signer.verifies(
+                fields.get(b"mac:" + branch.encode()), *_of_envelope(request_id, mac, branch, wire)
+            )
+        }
+        is_signed = entry.plan is None or self._signer.verifies(mac, *planned)
+        return entry.at(int(now_ms), is_signed=is_signed, forged=frozenset(forged))
 
 
-def _report_args(
-    request_id: str, branch: str, envelope: Envelope, accepted_at_ms: int | None, callback: bytes
-) -> list[Any]:
-    at_ms = "" if accepted_at_ms is None else accepted_at_ms
-    return [request_id, branch, str(envelope.status), envelope.to_wire(), envelope.attempt, at_ms, callback]
+def _of_plan(request_id: str, request: bytes, flight: bytes, plan: bytes) -> tuple[bytes, ...]:
+    """What the signature of a plan covers."""
+    return b"plan", request_id.encode(), request, flight, plan
 
 
-def _taken(queue: bytes, message: bytes, answer: Any) -> Taken:
-    if answer and isinstance(answer[0], bytes):
-        return Taken(queue.decode(), message, True, joined=_joined(answer))
-    return Taken(queue.decode(), message, answer is not None, started=_started(answer))
-
-
-def _started(answer: Any) -> Started | None:
-    if not answer:
-        return None
-    left_ms, request, plan, since_accepted_ms, accepted_at_ms = answer
-    return Started(int(left_ms), request, plan, int(since_accepted_ms), int(accepted_at_ms))
-
-
-def _joined(answer: Any) -> Snapshot | None:
-    if answer[0] != b"joined":
-        return None
-    _, now_ms, state_before, request_id, flat = answer
-    fields = dict(zip(flat[::2], flat[1::2], strict=True))
-    return _entry(request_id.decode(), fields | {b"state": state_before}).at(int(now_ms))
+def _of_envelope(request_id: str, plan: bytes, branch: str, wire: bytes) -> tuple[bytes, ...]:
+    """What the signature of an envelope covers; `plan` is the signature of the plan."""
+    return b"envelope", request_id.encode(), plan, branch.encode(), wire
 
 
 def _entry(request_id: str, fields: Mapping[bytes, bytes]) -> Entry:
     envelopes = {}
     started = set()
     for field, value in fields.items():
-        name, _, branch = field.decode().partition(":")
+        name, _, branch = field.decode(errors="replace").partition(":")
         if name == "envelope":
             envelopes[branch] = value
         elif name == "started":
             started.add(branch)
     return Entry(
         request_id=request_id,
-        state=fields[b"state"].decode(),
+        state=fields[b"state"].decode(errors="replace"),
         request=fields[b"request"],
         plan=fields.get(b"plan"),
         envelopes=envelopes,
         started=frozenset(started),
-        decided_by=fields[b"decided"].decode() if b"decided" in fields else None,
+        decided_by=_text(fields.get(b"decided")),
         accepted_at_ms=int(fields[b"accepted_at"]),
         deadline_ms=int(fields[b"deadline"]),
+        flight=_text(fields.get(b"flight")),
     )
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode(errors="replace")

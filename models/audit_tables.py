@@ -13,12 +13,11 @@ from pydantic_core import from_json
 from sqlalchemy import JSON, BigInteger, Double, ForeignKeyConstraint, Index, LargeBinary, MetaData
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-from models.envelope import Envelope
 from models.hits import Ranking
 
 
 class AuditTable(DeclarativeBase):
-    """The base of the audit tables; the migrations lead to `AuditTable.metadata`."""
+    """The base of the audit tables; the migrations lead to `AuditTable.metadata` and the tables of jobs."""
 
     metadata = MetaData(
         naming_convention={
@@ -113,7 +112,7 @@ class QuestionRow(AuditTable):
     rewrites: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     """`variants` and `hypothetical_documents`; None if there are none, or if texts are not kept."""
     text_hash: Mapped[str]
-    """SHA-256 (hex) of the text in UTF-8."""
+    """SHA-256 (hex) of the text in UTF-8; HMAC-SHA-256 under a secret key if texts are not kept."""
     status: Mapped[str]
     cached: Mapped[bool]
     """True if the hits came from the cache and no branch searched."""
@@ -156,19 +155,6 @@ class BranchRow(AuditTable):
         """The `candidates`; empty if there are none (the `status` is `ok` if they were left out)."""
         wires = from_json(zlib.decompress(self.candidates)) if self.candidates else ()
         return tuple(map(Ranking.from_wire, wires))
-
-    def envelope(self) -> Envelope:
-        """The branch's envelope, for fusing again."""
-        return Envelope(
-            self.branch,
-            self.status,
-            self.reason,
-            self.detail,
-            self.rankings,
-            ms=self.ms or 0.0,
-            generation=self.generation,
-            attempt=self.attempt or 1,
-        )
 
 
 class HitRow(AuditTable):

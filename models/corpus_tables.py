@@ -8,82 +8,71 @@ once, or not at all.
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Column,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-)
+import sqlalchemy as sa
 
-corpus_metadata = MetaData()
+corpus_metadata = sa.MetaData()
 
-_Key = BigInteger().with_variant(Integer, "sqlite")
+_Key = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
-generation_table = Table(
+generation_table = sa.Table(
     "chorale_generation",
     corpus_metadata,
-    Column("name", Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
     # The row outlives the namespace: a namespace that is dropped and created again must not repeat a generation, or a
     # cache would return answers from the old documents.
-    Column("generation", BigInteger, nullable=False),
+    sa.Column("generation", sa.BigInteger, nullable=False),
 )
 
-namespace_table = Table(
+namespace_table = sa.Table(
     "chorale_namespace",
     corpus_metadata,
-    Column("namespace_id", _Key, primary_key=True, autoincrement=True),
-    Column("name", Text, nullable=False, unique=True),
-    Column("manifest", JSON, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    Column("visible", BigInteger, nullable=False),
-    Column("lexical", Text, nullable=False),  # the folder of its lexical index
+    sa.Column("namespace_id", _Key, primary_key=True, autoincrement=True),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("manifest", sa.JSON, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("visible", sa.BigInteger, nullable=False),
+    sa.Column("lexical", sa.Text, nullable=False),  # the folder of its lexical index
     sqlite_autoincrement=True,
 )
 
-document_table = Table(
+document_table = sa.Table(
     "chorale_document",
     corpus_metadata,
-    Column("namespace_id", _Key, nullable=False),
-    Column("document_id", Text, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    Column("ended", BigInteger),
-    Column("source", Text, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("metadata", JSON, nullable=False),
-    Column("content_hash", Text, nullable=False),
-    Column("near_duplicate_group", Text),
-    Column("revision", Text, nullable=False),
-    PrimaryKeyConstraint("namespace_id", "document_id", "sequence"),
-    Index("chorale_document_sequence", "namespace_id", "sequence", "ended"),
-    Index("chorale_document_ended", "namespace_id", "ended"),
-    Index("chorale_document_source", "namespace_id", "source"),
+    sa.Column("namespace_id", _Key, nullable=False),
+    sa.Column("document_id", sa.Text, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("ended", sa.BigInteger),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    sa.Column("content_hash", sa.Text, nullable=False),
+    sa.Column("near_duplicate_group", sa.Text),
+    sa.Column("revision", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("namespace_id", "document_id", "sequence"),
+    sa.Index("chorale_document_sequence", "namespace_id", "sequence", "ended"),
+    sa.Index("chorale_document_ended", "namespace_id", "ended"),
+    sa.Index("chorale_document_source", "namespace_id", "source"),
 )
 
-passage_table = Table(
+passage_table = sa.Table(
     "chorale_passage",
     corpus_metadata,
     # Never reused, and rising with the sequence within a namespace: matrices are ordered by it.
-    Column("rid", _Key, primary_key=True, autoincrement=True),
-    Column("namespace_id", _Key, nullable=False),
-    Column("passage_id", Text, nullable=False),
-    Column("document_id", Text, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    Column("ended", BigInteger),
-    Column("position", Integer, nullable=False),
-    Column("heading", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("start", Integer, nullable=False),
-    Column("end", Integer, nullable=False),
-    Column("vector", LargeBinary),  # float32, little-endian; empty once ended
-    Index("chorale_passage_sequence", "namespace_id", "sequence", "ended"),
-    Index("chorale_passage_ended", "namespace_id", "ended"),
-    Index("chorale_passage_name", "namespace_id", "passage_id"),
-    Index("chorale_passage_document", "namespace_id", "document_id"),
+    sa.Column("rid", _Key, primary_key=True, autoincrement=True),
+    sa.Column("namespace_id", _Key, nullable=False),
+    sa.Column("passage_id", sa.Text, nullable=False),
+    sa.Column("document_id", sa.Text, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("ended", sa.BigInteger),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("heading", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("start", sa.Integer, nullable=False),
+    sa.Column("end", sa.Integer, nullable=False),
+    sa.Column("vector", sa.LargeBinary),  # float32, little-endian; empty once ended
+    sa.Index("chorale_passage_sequence", "namespace_id", "sequence", "ended"),
+    sa.Index("chorale_passage_ended", "namespace_id", "ended"),
+    sa.Index("chorale_passage_name", "namespace_id", "passage_id"),
+    sa.Index("chorale_passage_document", "namespace_id", "document_id"),
     sqlite_autoincrement=True,
 )

@@ -30,7 +30,6 @@ class Passage:
     """`<document_id>#<position>`."""
     position: int
     text: str
-    """The text as in the document."""
     heading: str = ""
     """The path of headings above it: "Install > On Linux"."""
     start: int = 0
@@ -97,6 +96,9 @@ class Manifest:
     dimension: int
     title_repeats: str = "auto"
     format_version: int = 1
+    known_words: float | None = None
+    """The share of the first documents' words that the embedder knows (`ingest.language_fit`); None if it was not measured.  It
+    describes the documents, so it may differ between builds."""
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> Manifest:

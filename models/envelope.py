@@ -65,7 +65,6 @@ class Envelope:
     generation: int | None = None
     """The corpus generation that was searched."""
     attempt: int = 1
-    warnings: tuple[str, ...] = ()
     degraded: tuple[Degradation, ...] = ()
     """Parts that were missing although the branch answered, such as a language model with a fallback."""
 
@@ -75,7 +74,9 @@ class Envelope:
 
     @classmethod
     def failed(cls, branch: str, reason: str, detail: str = "", **rest: Any) -> Envelope:
-        return cls(branch, EnvelopeStatus.FAILED, str(reason), detail[:500], **rest)
+        # An error may quote half a character, which JSON cannot hold.
+        detail = detail[:500].encode(errors="backslashreplace").decode()
+        return cls(branch, EnvelopeStatus.FAILED, str(reason), detail, **rest)
 
     def to_wire(self) -> bytes:
         missing = {"degraded": [one.to_wire() for one in self.degraded]} if self.degraded else {}
@@ -91,7 +92,6 @@ class Envelope:
                 "stages": [note.to_wire() for note in self.stages],
                 "generation": self.generation,
                 "attempt": self.attempt,
-                "warnings": list(self.warnings),
                 **missing,
             }
         )
@@ -112,7 +112,6 @@ class Envelope:
                 stages=tuple(StageNote.from_wire(note) for note in wire.get("stages", ())),
                 generation=wire.get("generation"),
                 attempt=wire.get("attempt", 1),
-                warnings=tuple(wire.get("warnings", ())),
                 degraded=tuple(
                     Degradation(one["where"], one["reason"], one.get("detail", ""))
                     for one in wire.get("degraded", ())
@@ -120,3 +119,13 @@ class Envelope:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return cls.failed(branch, Reason.INVALID_ANSWER, f"unreadable envelope: {error}")
+
+
+def sent(envelope: Envelope) -> tuple[Envelope, bytes]:
+    """The envelope with its JSON; a failure in its place if a kind of branch of a package found what JSON cannot hold."""
+    try:
+        return envelope, envelope.to_wire()
+    except ValueError as error:
+        why = f"not JSON: {error}"
+        failure = Envelope.failed(envelope.branch, Reason.INVALID_ANSWER, why, attempt=envelope.attempt)
+        return failure, failure.to_wire()

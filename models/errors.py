@@ -5,8 +5,9 @@ A StageFailure of a branch never leaves its task as an exception: it becomes an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from chorale_client.shown import shown
 from chorale_client.words import Reason
 
 
@@ -37,9 +38,24 @@ class StoreTimeout(StageFailure):
 
 
 class BadIndex(StageFailure):
-    """Missing or damaged index, wrong mapping, unknown namespace."""
+    """Missing or damaged index, wrong mapping."""
 
     reason = Reason.BAD_INDEX
+
+
+class UnknownNamespace(BadIndex):
+    """`detail`, which callers read, names the namespace alone.  The text of the exception, which logs and commands show to
+    operators, also says where it was looked for, and which namespaces are there."""
+
+    def __init__(self, namespace: str, place: str, there: Iterable[str] | None = None) -> None:
+        super().__init__(f"there is no namespace {shown(namespace)}")
+        known = None if there is None else f"there are: {', '.join(there) or 'none yet'}"
+        self._said = (
+            f"{self.detail} in {place}; {known or '`chorale namespaces list` shows the existing ones'}"
+        )
+
+    def __str__(self) -> str:
+        return self._said
 
 
 class Unauthorised(StageFailure):

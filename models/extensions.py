@@ -62,6 +62,9 @@ class BranchKind:
     asks_http: bool | None = None
     """True: it asks stores of kind `http`.  False: it asks stores of other kinds.  None: it asks stores of any kind."""
 
+    floor: float | None = None
+    """The lowest score that any document can have, such as 0 for BM25; None if there is none."""
+
     merges: bool = False
     """True: parts of several requests may be searched as one part.  Of a request the kind then reads only the namespace, the
     filters and the exclusions."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from models.hits import Hit
 
@@ -24,6 +24,14 @@ class BranchRanking:
     """What is ranked (document ids, or passage ids), best first, each once; the rank of `ids[0]` is 1."""
     hits: tuple[Hit, ...] = ()
     """The hit of each of `ids`, for methods that use scores."""
+    floor: float | None = None
+    """The lowest score that any document can have; None if there is none, or if it is not known."""
+    found: int | None = None
+    """The branch found the first `found` of `ids`, and only scored the others (`fusion.completion`); None: it found all."""
+    kind: str | None = None
+    """`bm25`, `vector`, …; None: the same as `name`."""
+    half: float | None = None
+    """The score that the method `bounded` gives .5; None if none is declared."""
 
 
 class Worth(NamedTuple):
@@ -33,21 +41,31 @@ class Worth(NamedTuple):
     normalised: float
 
 
+Worths: TypeAlias = Callable[[Sequence[BranchRanking], float], list[Sequence[Worth]]]
+"""Rankings in name order and `k` -> for each ranking the worth of each of its ids, in order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """A fusion method and what it declares about its normalised values, all at a given `k`."""
 
     name: str
     """What a pipeline or a request calls it."""
-    worths: Callable[[Sequence[BranchRanking], float], list[Sequence[Worth]]]
-    """Rankings in name order and `k` -> for each ranking the worth of each of its ids, in order."""
+    worths: Worths
     best: Callable[[float], float]
     """The highest possible normalised value; the lowest is 0."""
     single_hit: Callable[[float], float]
-    """The value of the only hit of a list."""
+    """The value of the only hit of a list, at weight 1 and score 1."""
     all_equal: Callable[[float, int], float]
-    """The value at a rank (the second argument) of a list whose scores are all equal."""
+    """The value at a rank (the second argument) of a list whose scores are all 1, at weight 1."""
     absent: float = 0.0
     """The value of a document that the branch did not find."""
     better_rank_never_lowers: bool = True
     """Whether a document that rises in one branch never gets a lower place."""
+    uses_scores: bool = False
+    """Whether scores are completed where the configuration wants that, and a branch's weight is multiplied by its ranking's
+    reliability.  False for methods that use ranks, and for those that rank as another system does."""
+    is_scale_free: bool = True
+    """Whether the order stays when all weights are multiplied by the same number."""
+    undeclared_weight: float = 1.0
+    """The weight of a branch for which neither pipeline nor request declares one."""

@@ -9,6 +9,7 @@ from math import isfinite
 from types import NoneType
 from typing import Any, NamedTuple
 
+from models.asked import Asked
 from models.documents import PassageText
 
 
@@ -60,6 +61,12 @@ class Ranking:
     warnings: tuple[str, ...] = ()
     texts: Mapping[str, PassageText] = field(default_factory=dict)
     """Texts by passage id, from a source that cannot return texts by id later."""
+    known_words: float | None = None
+    """The namespace's figure in `Manifest`, for a ranking by vectors."""
+    asked: Asked | None = None
+    """What was searched with, where the plan wants complete scores."""
+    relaxed: int = 0
+    """How many filters of the request's `relax` were dropped to find these hits."""
 
     def complaint(self) -> str | None:
         """The first value with a wrong type, which foreign code may return; None if all are right."""
@@ -74,6 +81,8 @@ class Ranking:
                     return f"hit {place}: {name} is {value!r}, which is neither text nor None"
         if not isinstance(self.total_matches, int | None):
             return f"total_matches is {self.total_matches!r}, which is not a whole number"
+        if not isinstance(self.known_words, float | int | None):
+            return f"known_words is {self.known_words!r}, which is not a number"
         return None if all(isinstance(one, str) for one in self.warnings) else "a warning is not text"
 
     def to_wire(self) -> dict[str, Any]:
@@ -85,6 +94,12 @@ class Ranking:
             wire["warnings"] = list(self.warnings)
         if self.texts:
             wire["texts"] = [asdict(text) for text in self.texts.values()]
+        if self.known_words is not None:
+            wire["known_words"] = self.known_words
+        if self.asked is not None:
+            wire["asked"] = self.asked.to_wire()
+        if self.relaxed:
+            wire["relaxed"] = self.relaxed
         return wire
 
     @classmethod
@@ -96,4 +111,7 @@ class Ranking:
             total_matches=wire.get("total_matches"),
             warnings=tuple(wire.get("warnings", ())),
             texts={text.passage_id: text for text in map(PassageText.from_wire, wire.get("texts", ()))},
+            known_words=wire.get("known_words"),
+            asked=Asked.from_wire(wire["asked"]) if "asked" in wire else None,
+            relaxed=wire.get("relaxed", 0),
         )

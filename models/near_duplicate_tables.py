@@ -5,60 +5,49 @@
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    UniqueConstraint,
-)
+import sqlalchemy as sa
 
-near_duplicates_metadata = MetaData()
+near_duplicates_metadata = sa.MetaData()
 
-_Key = BigInteger().with_variant(Integer, "sqlite")
+_Key = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
-settings_table = Table(
+settings_table = sa.Table(
     "chorale_near_duplicates",
     near_duplicates_metadata,
-    Column("namespace_id", _Key, primary_key=True, autoincrement=False),
-    Column(
-        "settings", Text, nullable=False
-    ),  # the settings that the groups were made with; groups of other settings are deleted
+    sa.Column("namespace_id", _Key, primary_key=True, autoincrement=False),
+    # Groups that were made with other settings are deleted.
+    sa.Column("settings", sa.Text, nullable=False),
 )
 
-group_table = Table(
+group_table = sa.Table(
     "chorale_near_duplicate_group",
     near_duplicates_metadata,
-    Column("namespace_id", _Key, nullable=False),
-    Column("group_id", _Key, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("signature", LargeBinary, nullable=False),  # of its first text: uint32, little-endian
-    Column("members", Integer, nullable=False),
-    PrimaryKeyConstraint("namespace_id", "group_id"),
-    UniqueConstraint("namespace_id", "name"),
+    sa.Column("namespace_id", _Key, nullable=False),
+    sa.Column("group_id", _Key, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("signature", sa.LargeBinary, nullable=False),  # of its first text: uint32, little-endian
+    sa.Column("members", sa.Integer, nullable=False),
+    sa.PrimaryKeyConstraint("namespace_id", "group_id"),
+    sa.UniqueConstraint("namespace_id", "name"),
 )
 
-band_table = Table(
+band_table = sa.Table(
     "chorale_near_duplicate_band",
     near_duplicates_metadata,
     # A hash of each part of a group's signature; near-duplicates have at least one in common.
-    Column("namespace_id", _Key, nullable=False),
-    Column("band", BigInteger, nullable=False),
-    Column("group_id", _Key, nullable=False),
-    PrimaryKeyConstraint("namespace_id", "band", "group_id"),
+    sa.Column("namespace_id", _Key, nullable=False),
+    sa.Column("band", sa.BigInteger, nullable=False),
+    sa.Column("group_id", _Key, nullable=False),
+    sa.PrimaryKeyConstraint("namespace_id", "band", "group_id"),
     sqlite_with_rowid=False,
 )
 
-member_table = Table(
+member_table = sa.Table(
     "chorale_near_duplicate_member",
     near_duplicates_metadata,
-    Column("namespace_id", _Key, nullable=False),
-    Column("document_id", Text, nullable=False),
-    Column("group_id", _Key, nullable=False),
-    PrimaryKeyConstraint("namespace_id", "document_id"),
+    sa.Column("namespace_id", _Key, nullable=False),
+    sa.Column("document_id", sa.Text, nullable=False),
+    sa.Column("group_id", _Key, nullable=False),
+    sa.PrimaryKeyConstraint("namespace_id", "document_id"),
     sqlite_with_rowid=False,
 )

@@ -26,6 +26,12 @@ class BranchPlan(_Resolved):
     weight: float
     depth: int
     """Documents for each question."""
+    floor: float | None = None
+    """The lowest score that any document can have, for methods that use scores; None if there is none."""
+    half: float | None = None
+    """The score that the method `bounded` gives .5."""
+    tells_asked: bool = False
+    """Its rankings say what was searched with, so that the fusion can complete them."""
     limit_ms: int
     """Time limit, counted from publication; never beyond `join_at`."""
     options: dict[str, Any] = {}
@@ -36,6 +42,9 @@ class BranchPlan(_Resolved):
     """Time from publication after which a branch without an answer gets a second message; None: never."""
     lease_ms: int = 0
     """Time from its start after which a part without an answer is sent again, since its worker may have died; 0: never."""
+    is_costly: bool = False
+    """The request would keep others waiting (`tasks.request.cost`): the part is sent once, and counts for no breaker and no
+    duration."""
 
 
 class BoostPlan(_Resolved):
@@ -65,6 +74,27 @@ class RerankPlan(_Resolved):
     """Share of the reranked score; the fused score has the rest."""
 
 
+class QuestionRules(_Resolved):
+    """What the rules of the namespace do to one question."""
+
+    pinned: dict[str, str] = {}
+    """The rule by document id, in the order in which the documents come first."""
+    blocked: dict[str, str] = {}
+    """The rule by document id."""
+    also: tuple[str, ...] = ()
+    """Words that BM25 searches too."""
+    synonyms: tuple[str, ...] = ()
+    """The rules that `also` comes from."""
+
+
+_IS_COSTLY = b'"is_costly":true'
+
+
+def is_costly(plan: bytes | None) -> bool:
+    """Whether this is the plan of a costly request.  It is not read: no text of JSON contains this."""
+    return plan is not None and _IS_COSTLY in plan
+
+
 class Plan(_Resolved):
     """Written once, together with the publication of the chord."""
 
@@ -75,10 +105,21 @@ class Plan(_Resolved):
     method: str
     """The name of a fusion method."""
     k: float
+    complete_scores: bool = False
+    """Each branch also scores what only other branches found, before scores are fused."""
+    trust_vectors: bool = False
+    """Weights stay as declared in any language (`fusion.reliability`)."""
+    weights_by_type: dict[str, dict[str, float]] = {}
+    """By type of question, the weights of branches that differ from those of `branches`."""
     boosts: BoostPlan | None = None
     fold: bool = True
     rerank: RerankPlan | None = None
     """None: the fused order stays, because the configuration or the request says so."""
+    rules: dict[int, QuestionRules] = {}
+    """By index; only the questions that a rule of the namespace concerns."""
+    rules_version: int | None = None
+    spare: int = 0
+    """Documents of each branch's depth that take the places of blocked ones."""
     generation: int | None
     """The corpus generation when the plan was made."""
     models: dict[str, str] = {}

@@ -1,10 +1,12 @@
-"""Filters, compiled once: `{field: value | [values] | {gt, gte, lt, lte, exists, not, contains}}`.
+"""Filters, compiled once: `{field: value | [values] | {gt, gte, lt, lte, exists, not, contains, all}}`.
 
 A list, in the filter or in the document, means any of its elements.  Ranges compare numbers with numbers and ISO
 8601 dates with dates.  A date without a zone is in UTC.  A bare date is its whole day: `lte: 2024-05-01` includes
 all of that day and `gt: 2024-05-01` starts with the next.  A moment equals the bare date of its day.  `contains`
-looks for a part of a text, ignoring case, or for one element of a list.  `not` takes a value, values or operators.
-A field that is missing, null or an empty list fails every condition except `not` and `exists: false`.
+looks for a part of a text, ignoring case, or for one element of a list.  `not` takes a value, values or operators, `all` a
+list of conditions.  A field that is missing, null or an empty list fails every condition except `not` and `exists:
+false`.  A field that no document has is taken for a mistake: nothing matches, with a warning, unless the condition is an
+`all`.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeGuard
 
 Fields = Mapping[str, Any]
 """The fields of a document that filters see: JSON values by field name."""
-_Test = Callable[[list[Any]], bool]
-_Match = Callable[[object], bool]
+_Test = Callable[["Values"], bool]
+_Span = tuple[Any, Any]
+"""First and last value, inclusive; equal for a number and a moment."""
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DAY = timedelta(days=1) - timedelta(microseconds=1)
@@ -35,19 +38,94 @@ class CompiledFilters:
     warnings: tuple[str, ...] = ()
     """Reasons why conditions are invalid; with any warning nothing matches."""
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        return tuple(field for field, _ in self.tests)
+    fields: tuple[str, ...] = ()
+    """Nothing matches, with a warning, unless some document has each of these fields."""
 
     def matches(self, fields: Fields) -> bool:
-        return not self.warnings and all(test(elements(fields, field)) for field, test in self.tests)
+        return self.judged(fields)[0]
+
+    def judged(self, fields: Fields) -> tuple[bool, list[bool]]:
+        """Whether a document matches, and which of `self.fields` it has."""
+        matches, has = not self.warnings, {}
+        for field, test in self.tests:
+            listed = elements(fields, field)
+            has[field] = bool(listed)
+            values = Values(listed) if listed else _NOTHING
+            matches = matches and test(values)
+        return matches, [has[field] for field in self.fields]
+
+
+class Values:
+    """The values of one document's field.  Each form of them is made once, whatever the number of conditions."""
+
+    __slots__ = ("dates", "folded", "listed", "moments", "numbers", "plain", "spans")
+    plain: frozenset[object]
+    spans: list[_Span]
+    """Of all dates."""
+    dates: frozenset[date]
+    """Each moment, and each day of a moment or a bare date."""
+    numbers: _Span | None
+    moments: _Span | None
+    folded: str | None
+    """All texts, with NUL between them: no text of a document and no part that is looked for has one."""
+
+    def __init__(self, listed: list[Any]) -> None:
+        self.listed = listed
+
+    def __getattr__(self, form: str) -> Any:
+        made = _FORMS[form](self)
+        setattr(self, form, made)
+        return made
+
+
+def _dates(values: Values) -> frozenset[date]:
+    moments = (first for first, last in values.spans if first == last)
+    return frozenset([*moments, *(first.date() for first, _ in values.spans)])
+
+
+def _folded(values: Values) -> str | None:
+    texts = [value.casefold() for value in values.listed if isinstance(value, str)]
+    return "\0".join(texts) if texts else None
+
+
+def _extent(spans: list[_Span]) -> _Span | None:
+    """Has the relations of RANGES to a bound that any of these has."""
+    return (max(first for first, _ in spans), min(last for _, last in spans)) if spans else None
+
+
+_FORMS: dict[str, Callable[[Values], Any]] = {
+    "plain": lambda values: frozenset([_plain(value) for value in values.listed]),
+    "spans": lambda values: [span for value in values.listed if (span := date_span(value)) is not None],
+    "dates": _dates,
+    "numbers": lambda values: _extent([(one, one) for one in values.listed if is_number(one)]),
+    "moments": lambda values: _extent(values.spans),
+    "folded": _folded,
+}
+
+
+_NOTHING = Values([])
+
+
+def _plain(value: object) -> object:
+    """Equal for equal values; None if it is no value of a condition."""
+    if isinstance(value, bool):
+        return (value,)
+    return value if isinstance(value, str | int | float) else None
 
 
 def compile_filters(filters: Mapping[str, Any]) -> CompiledFilters:
     """Never raises: an invalid condition matches nothing and is named in `warnings`."""
     warnings: list[str] = []
     tests = tuple((field, _condition(field, wanted, warnings)) for field, wanted in filters.items())
-    return CompiledFilters(json.dumps(filters, sort_keys=True, default=repr), tests, tuple(warnings))
+    return CompiledFilters(
+        json.dumps(filters, sort_keys=True, default=repr), tests, tuple(warnings), _expected(filters)
+    )
+
+
+def _expected(filters: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(
+        field for field, wanted in filters.items() if not (isinstance(wanted, Mapping) and "all" in wanted)
+    )
 
 
 def unknown_field_warning(field: str) -> str:
@@ -70,6 +148,9 @@ def operands(filters: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
         for operator, operand in wanted.items() if isinstance(wanted, Mapping) else ():
             if operator == "not":
                 yield from operands({field: operand})
+            elif operator == "all":
+                for one in operand if isinstance(operand, list | tuple) else ():
+                    yield from operands({field: one})
             else:
                 for one in operand if isinstance(operand, list | tuple) else [operand]:
                     yield field, operator, one
@@ -82,6 +163,8 @@ def elements(fields: Fields, field: str) -> list[Any]:
         value = fields
         for part in field.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
+            if value is None:
+                break
     if value is None:
         return []
     return [element for element in value if element is not None] if isinstance(value, list) else [value]
@@ -108,7 +191,7 @@ def all_terms(
 
 def _condition(field: str, wanted: object, warnings: list[str]) -> _Test:
     if not isinstance(wanted, Mapping):
-        return _any_of(_equals, wanted)
+        return _equals(_choices(wanted))
     tests = [_operator(field, operator, operand, warnings) for operator, operand in wanted.items()]
     return lambda values: all(test(values) for test in tests)
 
@@ -117,56 +200,55 @@ def _operator(field: str, operator: str, operand: object, warnings: list[str]) -
     if operator in RANGES:
         return _range(field, operator, operand, warnings)
     if operator == "contains":
-        return _any_of(_contains, operand)
+        return _contains(_choices(operand))
     if operator == "not":
         negated = _condition(field, operand, warnings)
         return lambda values: not negated(values)
+    if operator == "all":
+        if not isinstance(operand, list | tuple):
+            warnings.append(f"filter {field!r}: all takes a list of conditions, not {operand!r:.40}")
+            return _never
+        tests = [_condition(field, one, warnings) for one in operand]
+        return lambda values: all(test(values) for test in tests)
     if operator == "exists":
         if not isinstance(operand, bool):
             warnings.append(f"filter {field!r}: exists takes true or false, not {operand!r:.40}")
-        return lambda values: bool(values) is (operand is not False)
-    choices = ", ".join((*RANGES, "exists", "not", "contains"))
+        return lambda values: bool(values.listed) is (operand is not False)
+    choices = ", ".join((*RANGES, "exists", "not", "contains", "all"))
     warnings.append(f"filter {field!r}: no operator {operator!r}; there are: {choices}")
     return _never
 
 
-def _never(_values: list[Any]) -> bool:
+def _never(_values: Values) -> bool:
     return False
 
 
-def _any_of(compiler: Callable[[object], _Match], wanted: object) -> _Test:
-    choices = [compiler(choice) for choice in (wanted if isinstance(wanted, list | tuple) else [wanted])]
-    return lambda values: any(choice(value) for value in values for choice in choices)
+def _choices(wanted: object) -> list[Any]:
+    return list(wanted) if isinstance(wanted, list | tuple) else [wanted]
+
+
+def _equals(wanted: list[Any]) -> _Test:
+    plain = frozenset(map(_plain, wanted)) - {None}
+    spans = [span for one in wanted if (span := date_span(one)) is not None]
+    dates = frozenset(first if first == last else first.date() for first, last in spans)
+    if not dates:
+        return lambda values: not plain.isdisjoint(values.plain)
+    return lambda values: not (plain.isdisjoint(values.plain) and dates.isdisjoint(values.dates))
+
+
+def _contains(wanted: list[Any]) -> _Test:
+    parts = [one.casefold() for one in wanted if isinstance(one, str) and "\0" not in one]
+    equals = _equals([one for one in wanted if not isinstance(one, str)])
+
+    def contains(values: Values) -> bool:
+        folded = values.folded
+        return (folded is not None and any(part in folded for part in parts)) or equals(values)
+
+    return contains
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _equals(wanted: object) -> _Match:
-    if isinstance(wanted, bool):
-        return lambda value: value is wanted
-    if is_number(wanted):
-        return lambda value: is_number(value) and bool(value == wanted)
-    span = date_span(wanted)
-    if span is None:
-        return lambda value: bool(value == wanted)
-    first, last = span
-
-    def same_moment(value: object) -> bool:
-        if value == wanted:
-            return True
-        found = date_span(value)
-        return found is not None and first <= found[0] and found[1] <= last
-
-    return same_moment
-
-
-def _contains(wanted: object) -> _Match:
-    if not isinstance(wanted, str):
-        return _equals(wanted)
-    part = wanted.casefold()
-    return lambda value: isinstance(value, str) and part in value.casefold()
 
 
 RANGES: dict[str, Callable[[Any, Any], bool]] = {
@@ -179,22 +261,18 @@ RANGES: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _range(field: str, operator: str, operand: object, warnings: list[str]) -> _Test:
-    to_span: Callable[[object], Any] = _number_span if is_number(operand) else date_span
-    bound = to_span(operand)
+    numbers = is_number(operand)
+    bound = (operand, operand) if numbers else date_span(operand)
     if bound is None:
         warnings.append(f"filter {field!r}: {operator} takes a number or an ISO 8601 date, not {operand!r}")
         return _never
     holds = RANGES[operator]
 
-    def within(value: object) -> bool:
-        found = to_span(value)
+    def within(values: Values) -> bool:
+        found = values.numbers if numbers else values.moments
         return found is not None and holds(found, bound)
 
-    return lambda values: any(within(value) for value in values)
-
-
-def _number_span(value: object) -> tuple[float, float] | None:
-    return (value, value) if is_number(value) else None
+    return within
 
 
 def date_span(value: object) -> tuple[datetime, datetime] | None:

@@ -77,7 +77,6 @@ class NearDuplicateRows:
         return self._highest
 
     def insert(self, begun: Sequence[Group]) -> None:
-        """Insert new groups and their bands."""
         self._insert(
             group_table,
             [
@@ -100,7 +99,6 @@ class NearDuplicateRows:
         )
 
     def delete(self, ended: Sequence[Group]) -> None:
-        """Delete groups and their bands."""
         if not ended:
             return
         of_groups = and_(self._mine(group_table), _G.group_id.in_([group.group_id for group in ended]))
@@ -112,7 +110,6 @@ class NearDuplicateRows:
         self._connection.execute(delete(band_table).where(of_band), pairs)
 
     def count(self, changed: Sequence[Group]) -> None:
-        """Write the groups' numbers of members."""
         if changed:
             of_group = and_(self._mine(group_table), _G.group_id == bindparam("its_group"))
             statement = update(group_table).where(of_group).values(members=bindparam("now"))

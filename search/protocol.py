@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from search.near_duplicate_rows import NearDuplicateRows
 
 Filters = Mapping[str, Any]
-"""`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains}}`, as on the wire; all must hold."""
+"""`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains, all}}`, as on the wire; all must hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Search:
     timeout_s: float = 2.0
     generation: int | None = None
     """What the store's `generation` told the caller a moment ago: a store that has it loaded need not look again."""
+    only_ids: Sequence[str] = ()
+    """Ids of the documents that alone may be hits; empty: all may."""
 
 
 class Searches(Protocol):
@@ -111,6 +113,22 @@ class Fuses(Protocol):
         fusion: Literal["relative", "ranked"],
     ) -> list[Ranking]:
         """A ranking for each text and its vector; the vectors have the weight `alpha`, BM25 has 1 - alpha."""
+        ...
+
+
+@runtime_checkable
+class ScoresText(Protocol):
+    """Stores that can compute the BM25 score of given passages."""
+
+    def score_text(
+        self,
+        namespace: str,
+        texts: Sequence[str],
+        passage_ids: Sequence[Sequence[str]],
+        *,
+        timeout_s: float = 1.0,
+    ) -> list[dict[str, float]]:
+        """For each text the scores that `search_text` would give its `passage_ids`, without those that match no term."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Any
 
@@ -9,6 +10,7 @@ from celery import Celery, signals
 
 from assembly.resources import Resources
 from config.logging import set_up_logging
+from tasks.celery_surface.flower_start import prepare_flower
 from tasks.registration import make_app
 from tasks.worker.heartbeat import Heartbeat
 from tasks.worker.self_report import self_report
@@ -17,13 +19,17 @@ from tasks.worker.warming import warm
 
 @cache
 def process_app() -> Celery:
-    """The one app of this process."""
+    os.umask(0o077)  # as in cli/app.py
     app = make_app(Resources.from_environment())
+
+    def log(**_: object) -> None:
+        # Instead of Celery's own logging, which would write texts of strangers as they are.
+        settings = app.resources.settings
+        set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
 
     def warm_up(**_: object) -> None:
         # In the process that runs the tasks, since models do not survive a fork, and before the first task.
-        settings = app.resources.settings
-        set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
+        log()
         warm(app, tuple(app.amqp.queues.consume_from))
 
     def ready(sender: Any, **_: object) -> None:
@@ -34,6 +40,11 @@ def process_app() -> Celery:
         heartbeat.start()
         signals.worker_shutdown.connect(lambda **_: heartbeat.stop(), weak=False)
 
+    def imported(**_: object) -> None:
+        prepare_flower(app, remote_control=app.resources.settings.remote_control)
+
+    signals.setup_logging.connect(log, weak=False)
+    signals.import_modules.connect(imported, weak=False)
     signals.worker_process_init.connect(warm_up, weak=False)
     signals.worker_ready.connect(ready, weak=False)
     return app

@@ -8,7 +8,8 @@ from assembly.resources import Resources
 from config.celery import celery_settings, needs_acknowledgement
 from tasks.celery_surface.consuming import AMQP
 from tasks.indexing import index_tasks
-from tasks.request import fuse, retrieve, search
+from tasks.jobs import answering
+from tasks.request import batch, fuse, retrieve
 from tasks.request.fanout import Fanout
 
 
@@ -26,6 +27,7 @@ def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
             queues=resources.pipeline.queues,
             acknowledged=needs_acknowledgement(queues) or not settings.lean,
             task_events=settings.task_events,
+            remote_control=settings.remote_control,
             soft_shutdown_s=settings.soft_shutdown_s,
             redis_socket_timeout_s=settings.redis_socket_timeout_s,
             redis_connect_timeout_s=settings.redis_connect_timeout_s,
@@ -33,6 +35,6 @@ def make_app(resources: Resources, *, queues: tuple[str, ...] = ()) -> Celery:
     )
     app.resources = resources
     app.fanout = Fanout(app, resources.ledger, resend_after_s=settings.resend_after_s, lean=settings.lean)
-    for module in (retrieve, search, fuse, index_tasks):
+    for module in (retrieve, batch, fuse, index_tasks, answering):
         module.register(app)
     return app

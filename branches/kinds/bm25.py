@@ -20,5 +20,6 @@ KIND = BranchKind(
     variants=LEXICAL,
     options_in_plan=False,
     asks_http=False,
+    floor=0.0,
     merges=True,
 )

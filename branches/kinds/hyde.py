@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, model_validator
 from branches.chat_endpoint import Endpoint, Writer
 from branches.part import Part, Texts
 from config import extensions
-from fusion.question_variants import DENSE
+from fusion.question_variants import DENSE, LEXICAL
 from inference.language_models.prompts import HYPOTHESIS_PROMPTS, prompt_of
 from inference.protocol import HypothesisGenerator
 from models.documents import Matrix, Vector
@@ -43,7 +43,6 @@ class HydeOptions(Endpoint):
     generator: str = "feedback"
     """`feedback`: the best BM25 passages, no language model; `openai`: a chat endpoint; or the name of a package's."""
     generator_options: dict[str, Any] = Field(default_factory=dict)
-    """Options of a package's generator."""
     prompt: Annotated[str, AfterValidator(_prompt)] | None = Field(None, max_length=8_192)
     """A name in the table, or a text with `{question}`.  Not declared: the prompt of the installation's language."""
     documents: int = Field(4, ge=1, le=16)
@@ -103,15 +102,9 @@ def open_generator(options: HydeOptions) -> HypothesisGenerator:
     return cast("HypothesisGenerator", opened)
 
 
-class NotEmbedded(StageFailure):
-    """There are documents, and no time to embed them."""
-
-    reason = Reason.BUDGET
-
-
 def search_hyde(part: Part) -> list[Ranking]:
     """If no question has a vector, raises feedback's failure, or the model's if `fallback` is `none`."""
-    from branches.language_model import note_failures, worst
+    from branches.language_model import NotAsked, note_failures, worst
 
     started = part.clock()
     documents: dict[int, Sequence[str]] = {
@@ -133,7 +126,7 @@ def search_hyde(part: Part) -> list[Ranking]:
     imagined = _embedded(part, documents)
     if late := len(documents) - len(imagined):
         said = f"no time to embed the documents of {late} of {len(documents)} questions"
-        failures.append(NotEmbedded(said))
+        failures.append(NotAsked(Reason.BUDGET, said))
     open_ = [index for index in range(len(part.questions)) if index not in imagined]
     passages: dict[int, Passages] = {}
     unfed: list[StageFailure] = []
@@ -217,7 +210,7 @@ def _feedback(part: Part, indices: Iterable[int]) -> dict[int, Passages]:
 
     count = part.resources.settings.feedback_passages
     wanted = set(indices)
-    texts: Texts = [one if index in wanted else {} for index, one in enumerate(part.lexical_texts)]
+    texts: Texts = [one if index in wanted else {} for index, one in enumerate(part.texts_of(LEXICAL))]
     options = part.resources.generators.options(part.branch.name)
     name = options.feedback_store if isinstance(options, HydeOptions) else None
     store = part.resources.store(name) if name else None

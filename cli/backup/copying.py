@@ -13,25 +13,21 @@ from pathlib import Path
 
 from chorale_client.keys import GENERATION
 from redis import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 
+from audit.database import open_database
+from audit.schema import upgrade
 from audit.snapshot import copy_trail
-from cli.backup.folder import (
-    CORPUS,
-    DOCUMENTS,
-    MANIFEST,
-    TRAIL,
-    Backup,
-    NoBackup,
-    digests,
-    read_backup,
-)
+from cli.backup.folder import CORPUS, DOCUMENTS, MANIFEST, TRAIL, Backup, digests, read_backup
 from cli.backup.kept_files import KeptFiles, kept_files
 from cli.installation import Installation
-from cli.local.home_lock import AlreadyRunning, hold_home
-from cli.monitoring.heartbeats import read_heartbeats
+from cli.local.home_lock import hold_home
 from config.home_format import HOME_FORMAT, check_home, mark_home
 from models.documents import NamespaceState
 from models.errors import BadIndex, ServiceError, StoreUnavailable
+from monitoring.heartbeats import read_heartbeats
+from rules.copying import copy_rules
+from rules.store import RuleStore
 from search.embedded.snapshot import copy_corpus, corpus_from, generations, still_corpus
 from search.embedded.store import EmbeddedStore
 from search.several_stores.database import Database
@@ -39,18 +35,10 @@ from search.several_stores.document_table import DocumentTable
 from search.several_stores.snapshot import copy_table, still, table_from, table_generations
 
 
-class NotWritten(ServiceError):
-    """The backup's folder cannot be written."""
-
-
-class DataIsThere(ServiceError):
-    """Data would be overwritten, and `--force` was not given."""
-
-
 def back_up(installation: Installation, target: Path, *, force: bool) -> Backup:
     """Write a whole backup into `target`, or nothing; everything may run meanwhile.
 
-    Raises DataIsThere, NotWritten, BadIndex where a database is damaged, StoreUnavailable, WrongDeclaration.
+    Raises ServiceError, with BadIndex where a database is damaged.
     """
     kept = kept_files(installation)
     _check_target(target, force=force)
@@ -75,7 +63,7 @@ def back_up(installation: Installation, target: Path, *, force: bool) -> Backup:
             shutil.rmtree(target)
         draft.replace(target)
     except OSError as error:
-        raise NotWritten(f"no backup was written to {target}: {error.strerror or error}") from error
+        raise ServiceError(f"no backup was written to {target}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return made
@@ -104,19 +92,19 @@ def _check_target(target: Path, *, force: bool) -> None:
     if not target.exists():
         return
     if not force:
-        raise DataIsThere(f"{target} is there already: name another folder, or add --force to replace it")
+        raise ServiceError(f"{target} is there already: name another folder, or add --force to replace it")
     if not (target / MANIFEST).is_file():
-        raise DataIsThere(f"{target} is no backup, and only a backup is replaced: name another folder")
+        raise ServiceError(f"{target} is no backup, and only a backup is replaced: name another folder")
 
 
 def put_back(installation: Installation, folder: Path, *, force: bool) -> Backup:
     """Put a backup in place of the data in the home, once all of it is ready.
 
-    Raises NoBackup, DataIsThere, AlreadyRunning, WriterBusy, BadIndex.
+    Raises ServiceError, with WriterBusy and BadIndex.
     """
     backup, kept, home = read_backup(folder), kept_files(installation), installation.settings.home
     if backup.databases != kept.databases:
-        raise NoBackup(
+        raise ServiceError(
             f"{folder} has {_named(backup.databases)}, and the pipeline here keeps {_named(kept.databases)}: set "
             "CHORALE_PIPELINE_FILE (and CHORALE_DOCUMENTS_URL) to what was backed up"
         )
@@ -126,7 +114,7 @@ def put_back(installation: Installation, folder: Path, *, force: bool) -> Backup
         targets = [*(path / CORPUS for path in kept.corpora.values()), kept.table, trail]
         there = [str(path) for path in targets if path is not None and path.exists()]
         if there and not force:
-            raise DataIsThere(f"{', '.join(there)} would be replaced: add --force, or set CHORALE_HOME")
+            raise ServiceError(f"{', '.join(there)} would be replaced: add --force, or set CHORALE_HOME")
         replacement = _Replacement()
         try:
             made = _prepare(replacement, kept, folder, known)
@@ -138,6 +126,8 @@ def put_back(installation: Installation, folder: Path, *, force: bool) -> Backup
         mark_home(home, backup.format)
         check_home(home)
         _tell(installation, made, gone=known.keys() - made.keys())
+        if trail is not None:
+            _tell_rules(installation)
     return backup
 
 
@@ -201,9 +191,9 @@ def _beside(target: Path, what: str) -> Path:
 
 @contextmanager
 def _alone(installation: Installation, kept: KeptFiles) -> Iterator[None]:
-    """Hold every namespace, so that nobody indexes; raises AlreadyRunning where workers run, WriterBusy."""
+    """Hold every namespace, so that nobody indexes; raises ServiceError where workers run or one is held."""
     if installation.redis is not None and (workers := read_heartbeats(installation.redis)):
-        raise AlreadyRunning(
+        raise ServiceError(
             f"{len(workers)} processes work here ({', '.join(worker.name for worker in workers)}): stop them first"
         )
     written: list[EmbeddedStore | DocumentTable] = [
@@ -251,3 +241,17 @@ def _tell(installation: Installation, made: dict[str, int], *, gone: set[str]) -
                 installation.redis.delete(GENERATION + name)
             for name, generation in made.items():
                 installation.redis.set(GENERATION + name, generation)
+
+
+def _tell_rules(installation: Installation) -> None:
+    """Copy the rules to Redis; if that fails, the sweeper does so when it starts."""
+    if installation.redis is None:
+        return
+    url = installation.settings.audit_database_url
+    with suppress(RedisError, ServiceError, SQLAlchemyError):
+        upgrade(url)
+        engine = open_database(url, must_exist=True)
+        try:
+            copy_rules(installation.redis, RuleStore(engine))
+        finally:
+            engine.dispose()

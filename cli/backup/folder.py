@@ -15,13 +15,8 @@ from models.errors import ServiceError
 MANIFEST = "manifest.json"
 CORPUS, TRAIL = "corpus.db", "audit.db"
 DOCUMENTS = "documents.db"
-"""The table of documents."""
 STORES = "stores"
 """Folder of the embedded stores beside the one in CORPUS."""
-
-
-class NoBackup(ServiceError):
-    """The folder is no backup, or a damaged one, or one of a newer program; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +54,24 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def read_backup(folder: Path) -> Backup:
-    """The manifest, once the checksum of every file is compared; raises NoBackup."""
+    """The manifest, once the checksum of every file is compared; raises ServiceError."""
     try:
         said = json.loads((folder / MANIFEST).read_text())
         backup = Backup(**{name: said[name] for name in Backup.__dataclass_fields__})
         newest = int(backup.format)
     except FileNotFoundError:
-        raise NoBackup(f"{folder} is no backup: it has no {MANIFEST}") from None
+        raise ServiceError(f"{folder} is no backup: it has no {MANIFEST}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise NoBackup(f"{folder / MANIFEST} cannot be read: {type(error).__name__}: {error}") from None
+        raise ServiceError(f"{folder / MANIFEST} cannot be read: {type(error).__name__}: {error}") from None
     if newest > HOME_FORMAT:
-        raise NoBackup(
+        raise ServiceError(
             f"{folder} has format {newest}, but the newest that this program knows is {HOME_FORMAT}: restore it with "
             f"version {backup.program} or newer"
         )
     found = digests(folder)
     wrong = sorted(name for name, digest in backup.files.items() if found.get(name) != digest)
     if wrong:
-        raise NoBackup(
+        raise ServiceError(
             f"{folder} is damaged: {', '.join(wrong)} is missing or was changed; use another backup"
         )
     return backup

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import AsJson, Yes, confirm_deletion
+from cli.options import AsJson, Yes, confirm_deletion, seconds_of
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -23,12 +23,6 @@ audit = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
-
-UNITS_S = {"m": 60, "h": 3_600, "d": 86_400}
-
-
-class NoTrail(ServiceError):
-    """There is no audit trail, or it has the schema of another version."""
 
 
 @audit.command()
@@ -79,9 +73,9 @@ def show(
         whole = matching(engine, request_id)
         found = None if whole is None else queries.show(engine, whole)
     if found is None:
-        raise NoTrail(
+        raise ServiceError(
             f"the trail has no request {request_id!r}; `chorale audit last` lists the newest "
-            "(one that has just ended comes within a second)"
+            "(a request that has just ended is there within a second)"
         )
     if as_json:
         print_json({"request": found.shown()})
@@ -111,7 +105,7 @@ def prune(
     from cli.terminal import counted, print_json, stdout
 
     # No request is older than 1970, and a longer time may exceed the numbers of a database.
-    before_ms = max(0, time.time_ns() // 1_000_000 - age_s(older_than) * 1000)
+    before_ms = max(0, time.time_ns() // 1_000_000 - seconds_of(older_than, "--older-than") * 1000)
     which, said = table_deletion.older_than(before_ms), f"older than {older_than}"
     with trail() as engine:
         if not yes:
@@ -152,7 +146,7 @@ def erase(
     """
     from audit import outbox_deletion, table_deletion
     from cli.exit_codes import PART_DONE
-    from cli.terminal import counted, print_json, stdout
+    from cli.terminal import counted, print_json, print_line, stdout
 
     given = {"request_id": request, "correlation_id": correlation, "namespace": namespace}
     ((column, value), *others) = [(name, value) for name, value in given.items() if value] or [("", "")]
@@ -167,7 +161,7 @@ def erase(
         said = f"of {column.removesuffix('_id')} {value}"
         count = table_deletion.count_matching(engine, which) + in_outbox
         if not count and not isinstance(waiting, str):
-            raise NoTrail(f"nothing in the trail or on its way there is {said}")
+            raise ServiceError(f"nothing in the trail or on its way there is {said}")
         if not yes:
             there = counted(count, "request")
             confirm_deletion(there, f"Delete {there} {said}?", as_json=as_json)
@@ -182,9 +176,9 @@ def erase(
         too = f", {from_outbox:,} from the outbox" if is_reached else ""
         stdout().print(f"{counted(removed, 'request')} {said}: deleted from the trail{too}")
     if not is_reached:
-        print(
+        print_line(
             f"chorale: the outbox was not reached, and requests that wait in it still enter the trail; {from_outbox}",
-            file=sys.stderr,
+            sys.stderr,
         )
         raise typer.Exit(PART_DONE)
 
@@ -204,19 +198,8 @@ def _ask_outbox(do: Callable[[Redis], int]) -> int | str:
         return str(explained(error))
 
 
-def age_s(text: str) -> int:
-    """Seconds of a time such as `90d`; raises BadParameter, which names the units."""
-    number, unit = text[:-1], text[-1:]
-    if unit not in UNITS_S or not (number.isascii() and number.isdigit() and len(number) <= 18):
-        units = ", ".join(f"{unit} ({seconds:,} s)" for unit, seconds in UNITS_S.items())
-        raise typer.BadParameter(
-            f"{text!r} is no time: a whole number and one of {units}", param_hint="--older-than"
-        )
-    return int(number) * UNITS_S[unit]
-
-
 def matching(engine: Engine, begins: str) -> str | None:
-    """The id that is `begins` or starts with it; None if there is none.  Raises NoTrail if there are several."""
+    """The id that is `begins` or starts with it; None if there is none.  Raises ServiceError if there are several."""
     from sqlalchemy import select
 
     from models.audit_tables import RequestRow
@@ -229,13 +212,13 @@ def matching(engine: Engine, begins: str) -> str | None:
         ids = list(connection.scalars(alike))
     # The shortest id comes first: an id that another one starts with is found too.
     if len(ids) > 1 and ids[0] != begins:
-        raise NoTrail(f"several ids begin with {begins!r}: {', '.join(ids)}; give more of the id")
+        raise ServiceError(f"several ids begin with {begins!r}: {', '.join(ids)}; give more of the id")
     return ids[0] if ids else None
 
 
 @contextmanager
 def trail() -> Iterator[Engine]:
-    """The audit database; raises NoTrail if there is none with this version's schema."""
+    """The audit database; raises ServiceError if there is none with this version's schema."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from audit.database import database_url, open_database
@@ -247,18 +230,18 @@ def trail() -> Iterator[Engine]:
     shown = url.render_as_string()
     # Opening a missing file would create it.
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
-        raise NoTrail(f"there is no audit trail {shown} yet: `chorale up` makes and fills it")
+        raise ServiceError(f"there is no audit trail {shown} yet: `chorale up` makes and fills it")
     engine = open_database(url)
     try:
         with engine.connect() as connection:
             found = SCHEMA.revision(connection)
         if found != SCHEMA.newest:
-            raise NoTrail(
+            raise ServiceError(
                 f"the audit database {shown} has schema {found or 'none'} instead of {SCHEMA.newest}: "
                 "`chorale sweeper` of this version brings an older one up to date"
             )
         yield engine
     except SQLAlchemyError as error:
-        raise NoTrail(f"the audit database {shown} cannot be read: {cause(error)}") from error
+        raise ServiceError(f"the audit database {shown} cannot be read: {cause(error)}") from error
     finally:
         engine.dispose()

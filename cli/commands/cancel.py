@@ -34,10 +34,11 @@ def cancel(
     from cli.exit_codes import BY_STATUS, OTHER
     from cli.installation import find_installation
     from cli.terminal import stdout
+    from config.visible_text import visible_json
 
     answer = find_installation(is_client=True).client().cancel(request_id)
     if as_json:
-        sys.stdout.write(answer.model_dump_json(exclude_unset=True) + "\n")
+        sys.stdout.write(visible_json(answer.model_dump_json(exclude_unset=True)) + "\n")
     elif answer.status == Status.CANCELLED:
         stdout().print(f"{request_id}: cancelled, {answer.took_ms:,.0f} ms after it was accepted")
     else:

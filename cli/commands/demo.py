@@ -25,10 +25,6 @@ INTERRUPTED = 130
 _CLIENT = Path(__file__).resolve().parents[2] / "examples" / "client.py"
 
 
-class NotShown(ServiceError):
-    """A screen did not show what it claims."""
-
-
 def demo() -> None:
     """Take a tour of the whole pipeline, in about a minute.
 
@@ -102,7 +98,7 @@ def _prepare(console: Console, installation: DemoInstallation) -> None:
 
 
 def _tour(screens: Screens) -> None:
-    """Show all screens; raises NotShown with the claims that did not hold."""
+    """Show all screens; raises ServiceError with the claims that did not hold."""
     from cli.demo.questions import QUESTIONS
 
     broken = [screens.question(question) for question in QUESTIONS]
@@ -110,14 +106,15 @@ def _tour(screens: Screens) -> None:
     whole, complaint = screens.resumed()
     broken += [complaint, screens.cached(whole)]
     if complaints := [f"screen {number}: {one}" for number, one in enumerate(broken, 1) if one is not None]:
-        raise NotShown("the demo does not show what it claims: " + "; ".join(complaints))
+        raise ServiceError("the demo does not show what it claims: " + "; ".join(complaints))
 
 
 def _farewell(console: Console) -> None:
     from rich.padding import Padding
     from rich.rule import Rule
     from rich.syntax import Syntax
-    from rich.text import Text
+
+    from cli.terminal import Text
 
     console.print()
     console.print(Rule(Text(" Now with yours ", "bold cyan"), align="left", style="cyan dim"))

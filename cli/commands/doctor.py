@@ -32,9 +32,13 @@ class Examined:
     skipped: str | None = None
     """Why the check could not be made; None if it was made."""
 
+    @property
+    def wrong(self) -> tuple[Finding, ...]:
+        """The findings without the remarks."""
+        return tuple(one for one in self.findings if not one.is_remark)
+
 
 def checks() -> Mapping[str, Check]:
-    """All checks, by subject."""
     from cli.doctor import (
         addresses,
         audit_trail,
@@ -42,8 +46,10 @@ def checks() -> Mapping[str, Check]:
         celery_settings,
         corpus,
         environment,
+        file_modes,
         language_models,
         redis_server,
+        redis_weaknesses,
         reports,
         stores,
         workers,
@@ -51,13 +57,16 @@ def checks() -> Mapping[str, Check]:
 
     return {
         "settings": environment.variables,
+        "file modes": file_modes.private,
         "redis answers": redis_server.reachable,
         "redis version": redis_server.version,
+        "redis weaknesses": redis_weaknesses.known,
         "redis memory": redis_server.memory,
         "redis evictions": redis_server.evictions,
         "redis durability": redis_server.durability,
         "redis clock": redis_server.clock,
         "redis keys": redis_server.strangers,
+        "quarantine": redis_server.quarantine,
         "broker": broker.reachable,
         "broker's consumers": broker.consumers,
         "workers": workers.queues_are_served,
@@ -111,7 +120,7 @@ def doctor(
         print_json({"checks": [_fields(one) for one in found], "capabilities": may})
     else:
         show(stdout(), found, may)
-    if any(one.findings or one.skipped for one in found):
+    if any(one.wrong or one.skipped for one in found):
         raise typer.Exit(FINDINGS)
 
 
@@ -146,9 +155,8 @@ def examine(installation: Installation, given: Mapping[str, Check]) -> list[Exam
 def show(console: Console, found: list[Examined], capabilities: Sequence[str]) -> None:
     """Print the findings and the capabilities of the stores; a single line for a healthy installation."""
     from rich.padding import Padding
-    from rich.text import Text
 
-    from cli.terminal import plain_table
+    from cli.terminal import Text, plain_table
 
     table = plain_table("check", "what is wrong, and how to mend it")
     for one in found:
@@ -164,16 +172,16 @@ def show(console: Console, found: list[Examined], capabilities: Sequence[str]) -
         console.print(Text(f"not looked at: {names}", "dim"))
         console.print(Padding(Text(str(why), "dim"), (0, 0, 0, 2)))
     may = f" · {' '.join(capabilities)}"
-    findings = sum(len(one.findings) for one in found)
-    healthy = sum(not one.findings and not one.skipped for one in found)
-    if findings or skipped:
-        console.print(Text(f"{findings:,} to mend · {healthy} of {len(found)} checks are well{may}", "dim"))
+    wrong = sum(len(one.wrong) for one in found)
+    healthy = sum(not one.wrong and not one.skipped for one in found)
+    if wrong or skipped:
+        console.print(Text(f"{wrong:,} to mend · {healthy} of {len(found)} checks are well{may}", "dim"))
     else:
         console.print(Text.assemble(("well", "green"), (f" · {healthy} checks, nothing to mend{may}", "dim")))
 
 
 def _fields(one: Examined) -> dict[str, Any]:
-    status = "found" if one.findings else "skipped" if one.skipped else "well"
+    status = "found" if one.wrong else "skipped" if one.skipped else "well"
     return {
         "check": one.name,
         "status": status,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from assembly.resources import Resources
-    from bench.collection import Collection
-    from bench.evaluation import Evaluation
+    from evaluation.collection import Collection
+    from evaluation.run import Evaluation
 
 
 def evaluate(
@@ -26,6 +27,13 @@ def evaluate(
     split: Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")] = "test",
     limit: Annotated[
         int | None, typer.Option(min=1, help="Ask only this many judged questions, the first ones.")
+    ] = None,
+    fusion: Annotated[
+        list[str] | None,
+        typer.Option(help="Also measure this fusion method in the default configuration; may be repeated."),
+    ] = None,
+    plot: Annotated[
+        list[Path] | None, typer.Option(help="Draw the figures to this .png or .html file; may be repeated.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,25 +49,36 @@ def evaluate(
         chorale eval ~/collections/scifact
 
         chorale eval ~/collections/scifact --split train --limit 200 --json
+
+        chorale eval ~/collections/scifact --fusion tm2c2 --fusion opensearch
+
+        chorale eval ~/collections/scifact --plot figures.html --plot figures.png
     """
     from chorale_client import Chorale
     from chorale_client.words import Status
 
     from assembly.pipeline import load_pipeline
-    from bench.collection import read_collection
     from cli.exit_codes import BY_STATUS
     from cli.local.measured_pipeline import LastLines, measured_pipeline
     from cli.terminal import print_json, stderr
     from config.settings import load_settings
+    from evaluation.collection import read_collection
+    from evaluation.pictures import check_picture_file
 
+    for file in plot or ():
+        check_picture_file(file)
     collection = read_collection(folder, split).limited(limit)
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
+    for name in fusion or ():
+        pipeline.kinds.method(name)
     console = stderr()
     with LastLines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
-        documents = _index(collection, resources, console)
+        documents = index_collection(collection, resources, console)
         client = Chorale(resources.redis_url, broker_url=settings.broker_url)
-        found = _ask(collection, resources, client, documents, console)
+        found = _ask(collection, resources, client, documents, console, fusion or ())
+    for file in plot or ():
+        _draw(found, file)
     if as_json:
         print_json(found.to_wire())
     else:
@@ -72,7 +91,7 @@ def evaluate(
         raise typer.Exit(BY_STATUS[Status.DEGRADED])
 
 
-def _index(collection: Collection, resources: Resources, console: Console) -> int:
+def index_collection(collection: Collection, resources: Resources, console: Console) -> int:
     """Index the collection; returns its number of documents."""
     from cli.views.indexing_bar import IndexingBar
     from ingest.read import read_documents
@@ -85,7 +104,9 @@ def _index(collection: Collection, resources: Resources, console: Console) -> in
         report = index_corpus(
             resources,
             SourceDocuments(
-                read_documents([collection.corpus], source=collection.name, ids="given"),
+                read_documents(
+                    [collection.corpus], source=collection.name, ids="given", limits=resources.read_limits
+                ),
                 collection.name,
                 prune=True,
                 total=total,
@@ -99,29 +120,31 @@ def _index(collection: Collection, resources: Resources, console: Console) -> in
 
 
 def _ask(
-    collection: Collection, resources: Resources, client: Chorale, documents: int, console: Console
+    collection: Collection,
+    resources: Resources,
+    client: Chorale,
+    documents: int,
+    console: Console,
+    fusions: Sequence[str],
 ) -> Evaluation:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from cli.views.asking_bar import asking_bar
+    from evaluation.run import evaluate as ask_all
+    from evaluation.run import runs_of
 
-    from bench.evaluation import evaluate as ask_all
-    from bench.evaluation import runs_of
-
-    runs, count = runs_of(resources.pipeline), len(collection.questions)
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=28), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as shown:
-        task = shown.add_task("asking", total=count * len(runs))
+    runs, count = runs_of(resources.pipeline, fusions), len(collection.questions)
+    with asking_bar(console, count * len(runs)) as progress:
         return ask_all(
             collection,
             runs=runs,
             documents=documents,
             ask=client.ask,
-            progress=lambda run, questions: shown.update(task, description=run, advance=questions),
+            progress=progress,
         )
 
 
 def _show(found: Evaluation) -> None:
-    from bench.metrics import MEASURES
     from cli.terminal import plain_table, stdout
+    from evaluation.metrics import MEASURES
 
     console, table = stdout(), plain_table("run", *(f">{name}" for name in MEASURES))
     for name, figures in found.figures.items():
@@ -130,3 +153,17 @@ def _show(found: Evaluation) -> None:
         f"{found.collection}: {found.documents:,} documents, {found.questions:,} judged questions\n"
     )
     console.print(table)
+    medians = ", ".join(f"{name} {score:.3g}" for name, score in found.best_scores.items())
+    console.print(f"\nmedian of the best scores: {medians}")
+
+
+def _draw(found: Evaluation, file: Path) -> None:
+    """nDCG and recall of each branch and configuration."""
+    from evaluation.pictures import Panel, Picture, Point, draw
+
+    panels = [
+        Panel(name, [Point(figures[name]) for figures in found.figures.values()])
+        for name in ("ndcg@10", "recall@10", "recall@100")
+    ]
+    title = f"{found.collection}: {found.documents:,} documents, {found.questions:,} judged questions"
+    draw(Picture(title, list(found.figures), panels), file)

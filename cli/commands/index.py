@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from tasks.indexing.report import IndexReport
 
 
-class OtherSources(ServiceError):
-    """A rebuild would delete documents of other sources."""
-
-
 def index(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Target namespace.")] = "default",
@@ -51,6 +47,10 @@ def index(
             "--map", metavar="OURS=THEIRS", help="Our field = its name in the files; may be repeated."
         ),
     ] = None,
+    follow_links: Annotated[
+        bool,
+        typer.Option("--follow-links", help="Follow symbolic links to what lies in the same folder PATH."),
+    ] = False,
     where: Annotated[
         Literal["workers", "here"] | None,
         typer.Option(
@@ -64,6 +64,9 @@ def index(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON document.")] = False,
 ) -> None:
     """Index text, Markdown, reStructuredText, HTML, CSV, JSON lines (and PDF, with `make pdf`).
+
+    Symbolic links are not followed. A file that takes too much time or memory is left out (settings
+    CHORALE_READ_TIME_S, CHORALE_READ_MEMORY_MB and CHORALE_READ_OUTPUT_MB).
 
     Unchanged documents are skipped, changed ones replaced whole. The command may be interrupted at any
     moment and repeated. Readers see every batch as soon as it is committed. On one machine nothing else
@@ -89,9 +92,6 @@ def index(
     from cli.terminal import print_json, stderr, stdout
     from cli.views.index_report import report_fields, show_faults, show_report
     from cli.views.indexing_bar import IndexingBar
-    from ingest.document_ids import checked_source, default_source
-    from ingest.read import estimated_documents, read_documents
-    from tasks.indexing.indexing_run import SourceDocuments
 
     check_namespace(namespace)
     fields = _fields(map_ or ())
@@ -99,16 +99,13 @@ def index(
         raise typer.BadParameter(
             "a namespace is rebuilt by one process: leave one of both out", param_hint="--where"
         )
-    try:
-        items = read_documents(paths, source=source, ids=ids, fields=fields)
-    except (ValueError, FileNotFoundError) as error:
-        raise typer.BadParameter(str(error)) from None
     installation = find_installation()
+    documents = _documents(
+        installation, paths, source, ids=ids, fields=fields, prune=prune, follows_links=follow_links
+    )
     # SIGTERM, an orderly `kill`, is reported as an interruption like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began_s = time.monotonic()
-    source = checked_source(source) if source else default_source(paths[0])
-    documents = SourceDocuments(items, source, prune=prune, total=estimated_documents(paths))
     has_table = installation.resources.has_document_table
     by_workers = where == "workers" or (where is None and not rebuild and has_table)
     try:
@@ -122,15 +119,46 @@ def index(
         raise typer.Exit(PART_DONE) from None
     took_s = time.monotonic() - began_s
     if as_json:
-        named = {"namespace": namespace, "source": source}
+        named = {"namespace": namespace, "source": documents.source}
         print_json({**named, **report_fields(report), "took_s": round(took_s, 3)})
     else:
-        show_report(report, namespace, source, took_s)
+        show_report(report, namespace, documents.source, took_s)
     if report.has_faults:
         show_faults(report)
         raise typer.Exit(PART_DONE)
     if not as_json and not report.skipped and not (report.added + report.replaced + report.unchanged):
         stdout().print("there was nothing to read")
+
+
+def _documents(
+    installation: Installation,
+    paths: Sequence[Path],
+    source: str | None,
+    *,
+    ids: Literal["path", "given"],
+    fields: Mapping[str, str],
+    prune: bool,
+    follows_links: bool,
+) -> SourceDocuments:
+    """Raises BadParameter."""
+    from ingest.document_ids import checked_source, default_source
+    from ingest.read import estimated_documents, read_documents
+    from tasks.indexing.indexing_run import SourceDocuments
+
+    try:
+        items = read_documents(
+            paths,
+            source=source,
+            ids=ids,
+            fields=fields,
+            follows_links=follows_links,
+            limits=installation.resources.read_limits,
+        )
+    except (ValueError, FileNotFoundError) as error:
+        raise typer.BadParameter(str(error)) from None
+    name = checked_source(source) if source else default_source(paths[0])
+    total = estimated_documents(paths, follows_links=follows_links)
+    return SourceDocuments(items, name, prune=prune, total=total)
 
 
 def _index_here(
@@ -142,7 +170,7 @@ def _index_here(
     rebuild: bool,
     yes: bool,
 ) -> IndexReport:
-    """Index in this process; raises OtherSources."""
+    """Index in this process; raises ServiceError where a rebuild would delete documents of other sources."""
     from cli.namespace_states import known, order_of
     from cli.terminal import counted
     from tasks.indexing.namespace_writer import index_corpus, make_room
@@ -154,7 +182,7 @@ def _index_here(
             bar.say(f"the corpus was damaged and is now {kept}: index its other namespaces again too")
         state = None if yes else known(store, namespace)
         if state and (others := state.documents - len(store.revisions(namespace, source))):
-            raise OtherSources(
+            raise ServiceError(
                 f"--rebuild drops namespace {namespace!r} with {counted(others, 'document')} of other sources than "
                 f"{source!r}: add --yes, and index them again afterwards"
             )

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
 from cli.options import AsJson, Yes, confirm_deletion
 from models.errors import ServiceError, StageFailure
-
-if TYPE_CHECKING:
-    from cli.installation import Installation
-    from models.documents import NamespaceState
 
 namespaces = typer.Typer(
     help="List, show, create, deactivate and delete namespaces.",
@@ -22,10 +17,6 @@ namespaces = typer.Typer(
 )
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME")]
-
-
-class DeletedInPart(ServiceError):
-    """A store did not delete its part of a namespace."""
 
 
 @namespaces.command("list")
@@ -46,10 +37,11 @@ def list_(as_json: AsJson = False) -> None:
     installation = find_installation()
     states = installation.resources.writing_store.namespaces()
     in_redis = published(installation, [state.name for state in states])
+    found = [namespace_fields(state, in_redis.get(state.name)) for state in states]
     if as_json:
-        print_json({"namespaces": [namespace_fields(state, in_redis.get(state.name)) for state in states]})
-    elif states:
-        stdout().print(namespaces_table(states, None if installation.redis is None else in_redis))
+        print_json({"namespaces": found})
+    elif found:
+        stdout().print(namespaces_table(found, has_redis=installation.redis is not None))
     else:
         stdout().print("there are no namespaces yet: `chorale index PATH… --namespace NAME` makes one")
 
@@ -63,11 +55,11 @@ def show(namespace: Name, as_json: AsJson = False) -> None:
         chorale namespaces show law
     """
     from cli.installation import find_installation
-    from cli.namespace_states import namespace_fields, published
+    from cli.namespace_states import existing, namespace_fields, published
     from cli.terminal import facts_table, print_json, stdout
 
     installation = find_installation()
-    state = _existing(installation, namespace)
+    state = existing(installation, namespace)
     in_redis = published(installation, [namespace]).get(namespace)
     if as_json:
         print_json(namespace_fields(state, in_redis))
@@ -123,29 +115,22 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
 
         chorale namespaces delete drafts --yes --json
     """
-    from chorale_client.keys import GENERATION
-    from redis import RedisError
-
     from cli.installation import find_installation
+    from cli.namespace_states import existing
     from cli.terminal import counted, print_json, stdout
+    from tasks.indexing.namespace_writer import drop_namespace
 
     installation = find_installation()
-    state = _existing(installation, namespace)
+    state = existing(installation, namespace)
     documents = counted(state.documents, "document")
     if not yes:
         confirm_deletion(documents, f"Delete {namespace} with {documents}?", as_json=as_json)
-    store = installation.resources.writing_store
-    with store.exclusive(namespace):
-        try:
-            store.drop(namespace)
-        except StageFailure as error:
-            raise DeletedInPart(
-                f"{error}; other stores may have deleted their part of {namespace!r}: when that is mended, run this again"
-            ) from error
-        if installation.redis is not None:
-            # Without a generation in Redis no cached answer is served, and none is stored.
-            with suppress(RedisError):
-                installation.redis.delete(GENERATION + namespace)
+    try:
+        drop_namespace(installation.resources, namespace)
+    except StageFailure as error:
+        raise ServiceError(
+            f"{error}; other stores may have deleted their part of {namespace!r}: when that is mended, run this again"
+        ) from error
     if as_json:
         print_json({"namespace": namespace, "deleted": state.documents})
     else:
@@ -161,11 +146,12 @@ def deactivate(namespace: Name, as_json: AsJson = False) -> None:
         chorale namespaces deactivate law-2019
     """
     from cli.installation import find_installation
+    from cli.namespace_states import existing
     from cli.terminal import print_json, stdout
     from models.errors import NotConfigured
 
     installation = find_installation()
-    _existing(installation, namespace)
+    existing(installation, namespace)
     stores = {name: installation.resources.store(name) for name in installation.resources.written_stores}
     closing = {name: store.deactivate for name, store in stores.items() if hasattr(store, "deactivate")}
     if not closing:
@@ -177,15 +163,3 @@ def deactivate(namespace: Name, as_json: AsJson = False) -> None:
         print_json({"namespace": namespace, "stores": list(closing)})
     else:
         stdout().print(f"{namespace}: closed in {', '.join(closing)}")
-
-
-def _existing(installation: Installation, namespace: str) -> NamespaceState:
-    """Raises BadIndex if there is no such namespace; the error lists the existing ones."""
-    from cli.namespace_states import known
-    from models.errors import BadIndex
-
-    store = installation.resources.writing_store
-    if (state := known(store, namespace)) is not None:
-        return state
-    names = ", ".join(state.name for state in store.namespaces()) or "none yet"
-    raise BadIndex(f"there is no namespace {namespace!r}; there are: {names}")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from cli.installation import Installation
 
 
 def search(
@@ -16,6 +20,9 @@ def search(
         str | None,
         typer.Option("--configuration", "-c", help="A named set of ranking choices of the pipeline."),
     ] = None,
+    fusion: Annotated[
+        str | None, typer.Option(metavar="METHOD", help="A fusion method, not the configuration's.")
+    ] = None,
     branch: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this branch; may be given again.")
     ] = None,
@@ -25,13 +32,49 @@ def search(
             "--filter", "-f", metavar="CONDITION", help="Only documents that meet it; may be given again."
         ),
     ] = None,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SCORE",
+            help="Lowest score of a branch, or share of `fused` or `rerank`, 0 to 1; may be given again.",
+        ),
+    ] = None,
+    relax: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Drop this condition if nothing is found: filters.FIELD, thresholds.NAME; may be given again, in order.",
+        ),
+    ] = None,
+    group_by: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD[=N]", help="At most N (1) hits with the same value of a metadata field."),
+    ] = None,
+    autocut: Annotated[
+        int | None, typer.Option(help="Cut the hits after this jump in their scores; 1 is the first.")
+    ] = None,
+    diversity: Annotated[
+        float | None, typer.Option(help="0 to 1: prefer hits that differ from those before; .3 is usual.")
+    ] = None,
+    abstain: Annotated[
+        float | None,
+        typer.Option(
+            help="0 to 1: the lowest confidence of an answer; below it the hits are shown as no answer."
+        ),
+    ] = None,
+    context_tokens: Annotated[
+        int | None, typer.Option(help="Also pack the passages into a text of so many tokens.")
+    ] = None,
+    context_around: Annotated[
+        str, typer.Option(help="So many passages before and after each in the context, or `document`.")
+    ] = "0",
     timeout_s: Annotated[
         float | None,
         typer.Option(
             help="Seconds within which the answer comes, 0.05 to 60; by default the configuration's time, or 2."
         ),
     ] = None,
-    snippet_chars: Annotated[int, typer.Option(help="Length of a snippet, 40 to 2,000 characters.")] = 240,
+    snippet_chars: Annotated[int, typer.Option(help="Length of a snippet, 40 to 2,000 characters.")] = 440,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Neither read the cache nor store in it.")
     ] = False,
@@ -57,32 +100,38 @@ def search(
 
         chorale search "late rent" -n law --filter 'year>=2020' --filter 'source=faq,guide' --json
     """
-    from chorale_client import make_request
+    from chorale_client import Reason, make_request
 
     from cli.exit_codes import BY_STATUS, OTHER
     from cli.filters import WrongFilter, parse_filters
     from cli.installation import NotRunning, find_installation
-    from cli.monitoring.heartbeats import read_heartbeats
+    from config.visible_text import visible_json
+    from monitoring.heartbeats import read_heartbeats
 
     try:
         filters = parse_filters(filter_ or ())
     except WrongFilter as error:
         raise typer.BadParameter(str(error), param_hint="--filter") from None
-    include = ["ids", "metadata", "snippets"]
-    if explain or not as_json:
-        include.append("explanation")
+    explained = ["explanation"] if explain or not as_json else []
     options: dict[str, Any] = {
         "namespace": namespace,
         "top_k": top_k,
         "configuration": configuration,
+        "fusion": fusion,
         "branches": branch or None,
         "filters": filters,
+        **_thresholds_and_groups(threshold or (), group_by),
+        "relax": relax or (),
+        "autocut": autocut,
+        "diversity": diversity,
+        "abstain": abstain,
+        "context_tokens": context_tokens,
+        "context_around": int(context_around) if context_around.isdecimal() else context_around,
         "snippet_chars": snippet_chars,
-        "include": include,
+        "include": ["ids", "metadata", "snippets", *explained],
         "cache": "bypass" if no_cache else "use",
+        **({} if timeout_s is None else {"timeout_s": timeout_s}),
     }
-    if timeout_s is not None:
-        options["timeout_s"] = timeout_s
     installation = find_installation(is_client=True)
     request = make_request(question, **options)
     if not read_heartbeats(installation.running_redis()):
@@ -92,10 +141,36 @@ def search(
     answer = installation.client().ask(request)
     if as_json:
         # A field that was not asked for is left out, not null.
-        sys.stdout.write(answer.model_dump_json(exclude_unset=True) + "\n")
+        sys.stdout.write(visible_json(answer.model_dump_json(exclude_unset=True)) + "\n")
     else:
         from cli.terminal import stdout
         from cli.views.answer import show_answer
 
         show_answer(stdout(), answer, explain=explain)
+    if any(one.reason == Reason.BAD_INDEX for one in answer.degraded) and installation.settings.home.is_dir():
+        _say_if_unknown(installation, namespace)
     raise typer.Exit(BY_STATUS.get(answer.status, OTHER))
+
+
+def _thresholds_and_groups(threshold: Sequence[str], group_by: str | None) -> dict[str, Any]:
+    from cli.ranking_options import parse_group, parse_thresholds
+
+    try:
+        thresholds = parse_thresholds(threshold)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--threshold") from None
+    return {"thresholds": thresholds, "group_by": parse_group(group_by) if group_by else None}
+
+
+def _say_if_unknown(installation: Installation, namespace: str) -> None:
+    """Tell the operator of this machine what an answer leaves out: where the namespace was looked for, and which exist."""
+    from cli.namespace_states import existing
+    from cli.terminal import print_line
+    from models.errors import ServiceError, UnknownNamespace
+
+    try:
+        existing(installation, namespace)
+    except UnknownNamespace as error:
+        print_line(f"chorale: {error}", sys.stderr)
+    except ServiceError as error:
+        print_line(f"chorale: the namespaces cannot be listed here: {error}", sys.stderr)

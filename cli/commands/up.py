@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from chorale_client.redis_urls import without_password
 
 from cli.local.child_output import JsonLines, PrefixedLines
+from cli.local.flower import FLOWER, VARIABLE, flower_page, login
+from cli.local.http_api import HTTP, how_to_ask, wait_until_it_listens
+from cli.local.ports import Address
 from cli.local.processes import REDIS, running, worker_children
 from cli.local.supervisor import NAME, READY_LIMIT_S, stop_on_signals
+
+if TYPE_CHECKING:
+    from config.declarations import Pipeline
+    from config.settings import Settings
 
 
 def up(
@@ -24,6 +31,22 @@ def up(
             help="Processes for a queue, in place of CHORALE_WORKER_PROCESSES; one for a queue that is not named.",
         ),
     ] = None,
+    flower: Annotated[
+        bool,
+        typer.Option(
+            "--flower", help="Start Flower too, which shows each request; sets CHORALE_TASK_EVENTS."
+        ),
+    ] = False,
+    flower_port: Annotated[
+        int, typer.Option(min=1, max=65_535, help="Flower's port on this machine's loopback address.")
+    ] = 5555,
+    http: Annotated[
+        bool,
+        typer.Option("--http", help="Serve the HTTP API too; the first start makes a key that may search."),
+    ] = False,
+    http_bind: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Address of the HTTP API, which has no TLS.")
+    ] = "127.0.0.1:8000",
     as_json: Annotated[
         bool, typer.Option("--json", help="Log as JSON lines, each with its process.")
     ] = False,
@@ -34,11 +57,18 @@ def up(
     folder, where commands in other terminals find it. A dead or hung process is started again. CHORALE_LAYOUT
     says which queues share a process; `chorale status` shows it.
 
+    Flower asks for a login: that of FLOWER_BASIC_AUTH (`user:password`), else one that is made at the first start and
+    kept in CHORALE_HOME.
+
     Examples:
 
         chorale up
 
         chorale up --processes bm25=2,vector=2
+
+        chorale up --flower
+
+        chorale up --http --http-bind 0.0.0.0:8080
 
         CHORALE_HOME=~/law CHORALE_REDIS_URL=redis://localhost:6379/0 chorale up --json
     """
@@ -49,23 +79,50 @@ def up(
         os.environ["CHORALE_WORKER_PROCESSES"] = processes
     if as_json:
         os.environ["CHORALE_LOG_FORMAT"] = "json"
+    if flower:
+        os.environ["CHORALE_TASK_EVENTS"] = "true"
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
-    names = [NAME, REDIS, *(child.name for child in worker_children(settings, pipeline, {}))]
+    names = [NAME, REDIS, FLOWER, HTTP, *(child.name for child in worker_children(settings, pipeline, {}))]
     output = JsonLines(sys.stdout) if as_json else PrefixedLines(sys.stdout, names)
 
     def say(line: str) -> None:
         output(NAME, line.encode())
 
-    with running(settings, pipeline, output) as started:
+    address = Address.parse(http_bind) if http else None
+    with running(
+        settings, pipeline, output, flower_port=flower_port if flower else None, http=address
+    ) as started:
         stop_on_signals(started.supervisor)
         say(f"starting in {settings.home}, Redis at {without_password(started.redis_url)}")
         missing = started.supervisor.wait_ready(READY_LIMIT_S)
+        if address is not None and not missing and not wait_until_it_listens(address, started.supervisor):
+            missing = (HTTP,)
         if started.supervisor.is_stopping:
             say("stopping before all were ready")
         elif missing:
             say(f"not ready yet: {', '.join(missing)}; see their lines above")
         else:
+            if flower:
+                given = f"that of {VARIABLE}" if os.environ.get(VARIABLE) else login(settings.home)
+                say(f"Flower: {flower_page(flower_port)}, login {given}")
+            if address is not None:
+                for line in how_to_ask(settings, address):
+                    say(line)
+            for line in _unknown_languages(settings, pipeline, started.redis_url):
+                say(line)
             say('ready: ask with `chorale search "…"` in another terminal; Ctrl-C stops everything')
         started.supervisor.wait()
     say("stopped")
+
+
+def _unknown_languages(settings: Settings, pipeline: Pipeline, redis_url: str) -> list[str]:
+    from assembly.resources import Resources
+    from cli.unknown_languages import ADVICE, unknown_languages
+    from models.errors import ServiceError
+
+    try:
+        states = Resources(settings, pipeline, redis_url).writing_store.namespaces()
+    except ServiceError:  # the workers say so
+        return []
+    return [f"{line}; {ADVICE}" for line in unknown_languages(pipeline, states)]

@@ -89,11 +89,14 @@ def broken_cached(answer: Answer, before: Answer) -> str | None:
 def ranks_of(document_id: str | None, answer: Answer) -> dict[str, int]:
     """The rank of a document in each branch; empty if it is not among the hits."""
     found: Hit | None = next((hit for hit in answer.hits if hit.document_id == document_id), None)
-    return {name: branch.rank for name, branch in found.branches.items()} if found else {}
+    return (
+        {name: found.branches[name].rank for name in found.found_by if name in found.branches}
+        if found
+        else {}
+    )
 
 
 def found_by(branch: str, answer: Answer) -> int:
-    """The number of documents that the branch found."""
     return next((line.n_out or 0 for line in answer.stages if line.stage == f"{Stage.SEARCH}.{branch}"), 0)
 
 

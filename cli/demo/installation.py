@@ -29,14 +29,10 @@ _OURS = {
     # A worker hangs, and the others answer.
     "CHORALE_LAYOUT": "queues",
     # The demo indexes by itself, and the fewer processes warm up the sooner it begins.
-    "CHORALE_WORKER_PROCESSES": "index=0",
+    "CHORALE_WORKER_PROCESSES": "index=0,bulk=0",
     # Twice as fast as fp32: a first look should not take two minutes on a small machine.
     "CHORALE_EMBEDDER_DOCUMENT_PRECISION": "int8",
 }
-
-
-class RedisInUse(ServiceError):
-    """The configured Redis belongs to an installation; the demo's workers would take its requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +50,7 @@ def demo_installation(output: Output) -> Iterator[DemoInstallation]:
     """An installation in a temporary folder, with the default settings; `output` takes the lines of the workers.
 
     It ends with the block, on SIGTERM, and when the terminal closes; its processes end with this one in any case.
-    Raises RedisInUse, RedisMissing, RedisUnreachable.
+    Raises ServiceError if no Redis can be used.
     """
     from assembly.pipeline import load_pipeline
     from assembly.resources import Resources
@@ -95,8 +91,8 @@ def _end(number: int, _: object) -> None:
 def _check_unused(redis_url: str) -> None:
     from redis import RedisError
 
-    from cli.installation import open_redis
-    from cli.monitoring.heartbeats import read_heartbeats
+    from config.redis_client import open_redis
+    from monitoring.heartbeats import read_heartbeats
 
     with open_redis(redis_url) as client:
         try:
@@ -104,7 +100,7 @@ def _check_unused(redis_url: str) -> None:
         except RedisError:
             return  # starting the workers reports it
     if is_used:
-        raise RedisInUse(
+        raise ServiceError(
             "the Redis of CHORALE_REDIS_URL belongs to an installation, and the demo's workers would take its "
             "requests: leave the variable out, and the demo starts a Redis of its own"
         )

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from chorale_client.request import Include
 from rich.padding import Padding
 from rich.rule import Rule
-from rich.text import Text
 
 from cli.demo import claims
 from cli.demo.questions import QUESTIONS, DemoQuestion, Shows
-from cli.terminal import plain_table
+from cli.terminal import Text, plain_table
 from cli.views.answer import hits_table, missing_lines, summary, waterfall
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from chorale_client.keys import TO_TELL
 from sqlalchemy.exc import SQLAlchemyError
 
 from audit.database import database_url, open_database
@@ -74,6 +75,12 @@ def outbox(installation: Installation) -> Iterator[Finding]:
             f"{entries:,}{most} ended requests wait for the audit tables, the oldest for {age_s:,.0f} s"
             f"{without if is_filling else ''}",
             "see the log of `chorale sweeper`: usually its database is locked or away",
+        )
+    untold, age_s = outbox_state(redis, TO_TELL)
+    if age_s > OLD_S:
+        yield Finding(
+            f"{untold:,} ended requests wait until a task is told of them (on_end, link), the oldest for {age_s:,.0f} s",
+            "see the log of `chorale sweeper`: usually the broker is away, or RabbitMQ does not have the queue yet",
         )
     if aside := int(redis.xlen(UNREADABLE)):
         yield Finding(

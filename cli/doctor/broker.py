@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from cli.monitoring.heartbeats import read_heartbeats
+from monitoring.heartbeats import read_heartbeats
 
 
 def reachable(installation: Installation) -> Iterator[Finding]:
@@ -16,7 +16,7 @@ def reachable(installation: Installation) -> Iterator[Finding]:
     from chorale_client.redis_urls import broker_tls, celery_url, without_password
     from kombu import Connection
 
-    from tasks.sweeping.queues import CONNECT_LIMIT_S
+    from monitoring.queues import CONNECT_LIMIT_S
 
     with Connection(celery_url(url), ssl=broker_tls(url), connect_timeout=CONNECT_LIMIT_S) as connection:
         try:
@@ -34,7 +34,7 @@ def consumers(installation: Installation) -> Iterator[Finding]:
     from chorale_client.redis_urls import without_password
 
     from config.celery import is_redis
-    from tasks.sweeping.queues import queue_states
+    from monitoring.queues import queue_states
 
     url, redis = installation.settings.broker_url, installation.running_redis()
     if url is None or is_redis(url):

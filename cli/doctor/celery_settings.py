@@ -9,8 +9,8 @@ from typing import Any
 from cli.doctor.finding import Finding
 from cli.doctor.reports import read_reports
 from cli.installation import Installation
-from cli.monitoring.heartbeats import Heartbeat
 from config.celery import BACKEND, is_redis, needs_acknowledgement
+from monitoring.heartbeats import Heartbeat
 from tasks.celery_surface.kombu_keys import BINDINGS
 
 

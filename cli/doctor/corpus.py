@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from cli.doctor.finding import Finding, finding_of
 from cli.installation import Installation
 from cli.namespace_states import published
+from cli.unknown_languages import ADVICE, unknown_languages
 from models.documents import NamespaceState
 from models.errors import ServiceError, StageFailure
 from search.several_stores.database import DatabaseUnavailable
@@ -57,6 +58,8 @@ def model(installation: Installation) -> Iterator[Finding]:
                 "set CHORALE_EMBEDDER (and _PRECISION) to what it was built with, or build it again: "
                 f"`chorale index PATH… --namespace {state.name} --rebuild`",
             )
+    for line in unknown_languages(installation.pipeline, _namespaces(installation)):
+        yield Finding(line, ADVICE, is_remark=True)
 
 
 def rerankers(installation: Installation) -> Iterator[Finding]:

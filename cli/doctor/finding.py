@@ -17,6 +17,8 @@ class Finding:
     what: str
     mend: str
     """What to do about it."""
+    is_remark: bool = False
+    """A remark is only shown: the check counts as well, and the exit code stays 0."""
 
 
 def finding_of(failure: StageFailure, *, where: str = "", mend: str = "see the store's log") -> Finding:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from chorale_client.keys import PREFIX, RESULT
+from chorale_client.keys import PREFIX, QUARANTINE, RESULT
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation, NotRunning
+from ledger.quarantine import read_quarantine
 from tasks.celery_surface.kombu_keys import KOMBU, UNACKED
 
 OLDEST_VERSION = (6, 2)
@@ -82,6 +83,17 @@ def strangers(installation: Installation) -> Iterator[Finding]:
         yield Finding(
             f"another program keeps its data in this Redis database ({len(foreign):,} keys, such as {foreign[0]!r})",
             "give Chorale its own database: the other program may flush or fill this one, or cause evictions",
+        )
+
+
+def quarantine(installation: Installation) -> Iterator[Finding]:
+    found = read_quarantine(installation.running_redis())
+    if found.entries:
+        reasons = "; ".join(f"{request_id} ({why})" for request_id, why in found.first.items())
+        yield Finding(
+            f"{found.entries:,} malformed entries of requests were found in Redis and deleted, such as {reasons}",
+            "a login writes what `chorale_client` does not: find its owner, and change the password of `caller`; then "
+            f"`redis-cli DEL {QUARANTINE}` ends this finding, as does a day without another one",
         )
 
 

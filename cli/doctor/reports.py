@@ -9,7 +9,7 @@ from redis import Redis
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from cli.monitoring.heartbeats import Heartbeat, read_heartbeats
+from monitoring.heartbeats import Heartbeat, read_heartbeats
 
 
 def read_reports(redis: Redis) -> list[Heartbeat]:

@@ -10,8 +10,8 @@ from chorale_client.words import WIRE_VERSION
 
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from cli.monitoring.heartbeats import read_heartbeats
-from cli.monitoring.queues import read_queues
+from monitoring.heartbeats import read_heartbeats
+from monitoring.served_queues import read_queues
 
 STALE_S = 5.0
 """A worker writes its heartbeat every second; the key expires after ten."""

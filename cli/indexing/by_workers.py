@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from chorale_client.documents import MAX_DOCUMENT_BYTES, document_bytes
+from chorale_client.documents import why_not_sendable
 from chorale_client.errors import NoRoom
 from chorale_client.words import QUEUE_INDEX
 
@@ -33,10 +33,6 @@ FOR_ROOM_S = 1.0
 """Pause between attempts to send while the documents of others fill the broker."""
 
 
-class NotIndexed(ServiceError):
-    """The workers refused a message, with their reason, or it was lost."""
-
-
 def index_by_workers(
     installation: Installation,
     documents: SourceDocuments,
@@ -49,7 +45,7 @@ def index_by_workers(
 
     Sent messages stay in the queue if this process ends.  The messages of an earlier run are waited for first: this run
     compares its documents with the table that they change.  Raises NotRunning where no worker of `chorale.index` is
-    alive, NotIndexed, RedisError, and the client's errors.
+    alive, ServiceError where the workers refused a message or it was lost, RedisError, and the client's errors.
     """
     redis = installation.running_redis()
     if (trouble := index_queue(installation, redis).trouble) is not None:
@@ -84,9 +80,10 @@ class _Sending:
         rows = []
         for item in items:
             row = _row(item)
-            if len(item.text) > MAX_DOCUMENT_BYTES // 4 and document_bytes(row) > MAX_DOCUMENT_BYTES:
-                why = f"more than {MAX_DOCUMENT_BYTES:,} bytes, which is too much for a message; --where here takes it"
-                self._run.report.skipped.append(Skipped(item.path, why, item.line))
+            if (why := why_not_sendable(row)) is not None:
+                self._run.report.skipped.append(
+                    Skipped(item.path, f"{why}; --where here takes it", item.line)
+                )
             else:
                 rows.append(row)
         if rows:
@@ -125,12 +122,12 @@ class _Sending:
 
     def _add(self, told: Told | None) -> None:
         if told is None:
-            raise NotIndexed(
+            raise ServiceError(
                 f"a message was lost: it is not in {QUEUE_INDEX} any more, no worker has it in hand, and none told "
                 "its outcome; the same command sends it again"
             )
         if (error := told.get("error")) is not None:
-            raise NotIndexed(error)
+            raise ServiceError(error)
         self._run.report.add(told)
         self._run.tell()
 

@@ -15,10 +15,10 @@ from chorale_client.words import QUEUE_INDEX
 from pydantic_core import from_json
 
 from cli.installation import NotRunning
-from cli.monitoring.heartbeats import read_heartbeats
 from config.celery import is_redis
 from ledger.lua import ledger_scripts
-from tasks.sweeping.queues import queue_states
+from monitoring.heartbeats import read_heartbeats
+from monitoring.queues import queue_states
 
 if TYPE_CHECKING:
     from redis import Redis

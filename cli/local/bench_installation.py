@@ -15,11 +15,13 @@ from assembly.resources import Resources
 from bench.no_op import KINDS
 from bench.variants import IDLE_BESIDE, PLAIN_WORKERS, ROLES, SWEEPER, Layout
 from cli.local.child_process import Child, Output
+from cli.local.http_api import http_child
+from cli.local.ports import Address
 from cli.local.processes import REDIS, worker_children, worker_environment
 from cli.local.redis_server import prepare_redis
 from cli.local.supervisor import Supervisor
-from cli.monitoring.heartbeats import RedisHeartbeats
 from config.settings import Settings, load_settings
+from monitoring.heartbeats import RedisHeartbeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,15 @@ def chosen_layout(pipeline_file: Path) -> Layout:
 
 @contextmanager
 def bench_installation(
-    home: Path, pipeline_file: Path, output: Output, layout: Layout, *, plain: bool = True
+    home: Path,
+    pipeline_file: Path,
+    output: Output,
+    layout: Layout,
+    *,
+    plain: bool = True,
+    http: Address | None = None,
 ) -> Iterator[BenchInstallation]:
-    """Start everything in `home`, with or without the workers of a plain chord, and stop it with the block; raises NotReady."""
+    """Start everything in `home`, with or without the workers of a plain chord and the HTTP API, and stop it with the block."""
     # An empty setting counts as not set: the caller's own installation is left alone.
     os.environ.update(dict.fromkeys(("CHORALE_BROKER_URL", "CHORALE_AUDIT_URL", "CHORALE_DOCUMENTS_URL"), ""))
     os.environ["CHORALE_PIPELINE_FILE"] = str(pipeline_file)
@@ -59,7 +67,11 @@ def bench_installation(
     os.environ.update(environment)
     resources = Resources(Settings(), load_pipeline(pipeline_file, KINDS), redis_url)
     supervisor = Supervisor(
-        [Child(REDIS, command, level=0), *_workers(environment, layout, plain=plain)],
+        [
+            Child(REDIS, command, level=0),
+            *_workers(environment, layout, plain=plain),
+            *([http_child(http, environment)] if http else []),
+        ],
         output=output,
         heartbeats=RedisHeartbeats(redis_url, server=REDIS),
     )

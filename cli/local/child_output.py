@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TextIO
 
+from config.visible_text import visible, visible_json
+
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
 """ANSI colours: cyan, yellow, magenta, green, blue, then the bright ones; red is reserved for errors."""
 
@@ -37,7 +39,7 @@ class PrefixedLines(_Lines):
         prefix = f"{name:<{self._width}} │"
         if self._coloured:
             prefix = f"\x1b[{self._colours.get(name, 1)}m{prefix}\x1b[0m"
-        self._write(f"{prefix} {line.decode(errors='replace')}\n")
+        self._write(f"{prefix} {visible(line.decode(errors='replace'))}\n")
 
 
 class JsonLines(_Lines):
@@ -50,4 +52,4 @@ class JsonLines(_Lines):
         except (ValueError, RecursionError):
             said = None
         fields = said if isinstance(said, dict) else {"line": text}
-        self._write(json.dumps({"process": name, **fields}, ensure_ascii=False) + "\n")
+        self._write(visible_json(json.dumps({"process": name, **fields}, ensure_ascii=False)) + "\n")

@@ -12,15 +12,11 @@ from typing import TextIO
 from models.errors import ServiceError, WrongHome
 
 
-class AlreadyRunning(ServiceError):
-    """Another `chorale up` runs on this home."""
-
-
 @contextmanager
 def hold_home(home: Path) -> Iterator[None]:
     """Hold the lock of the home; the kernel releases it when the process ends.
 
-    Raises AlreadyRunning with the id of the process that holds it, WrongHome where the folder cannot be used.
+    Raises ServiceError with the id of the process that holds it, WrongHome where the folder cannot be used.
     """
     with _opened(home) as file:
         try:
@@ -28,7 +24,7 @@ def hold_home(home: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             holder = file.read().strip() or "unknown"
-            raise AlreadyRunning(
+            raise ServiceError(
                 f"chorale is already running on {home} (process {holder}); "
                 "stop it, or set CHORALE_HOME to another folder."
             ) from None

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Self
 from chorale_client.errors import ChoraleError
 from redis.exceptions import RedisError
 
-from cli.installation import open_redis
 from cli.local.child_output import PrefixedLines
 from cli.local.child_process import Output
 from cli.local.processes import running
-from cli.monitoring.heartbeats import read_heartbeats
 from config.local_redis import find_redis_url
+from config.redis_client import open_redis
 from models.errors import ServiceError
+from monitoring.heartbeats import read_heartbeats
 
 if TYPE_CHECKING:
     from assembly.resources import Resources
@@ -53,8 +53,7 @@ class LastLines:
 def measured_pipeline(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[Resources]:
     """The running installation of these settings; where none runs, one is started and stopped with the block.
 
-    `output` takes the lines of the processes that are started here.  Raises NotReady, and the errors of
-    `cli.local.processes.running`.
+    `output` takes the lines of the processes that are started here.  Raises ServiceError.
     """
     from assembly.resources import Resources
 

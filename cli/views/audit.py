@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from chorale_client.answer import Degradation
 from chorale_client.words import EnvelopeStatus
-from rich.text import Text
 
-from cli.terminal import facts_table, plain_table
+from cli.terminal import Text, facts_table, plain_table
 from cli.views.answer import STATUS_STYLES, missing_lines
 
 if TYPE_CHECKING:

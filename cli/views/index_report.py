@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from cli.terminal import counted, stderr, stdout
+from cli.terminal import Text, counted, stderr, stdout
+from config.visible_text import visible_line
 from tasks.indexing.report import skipped_to_wire
 
 if TYPE_CHECKING:
@@ -57,6 +56,6 @@ def _list(heading: str, lines: list[str]) -> None:
     console = stderr()
     console.print(Text(heading, "yellow"))
     for line in lines[:SHOWN_FAULTS]:
-        console.print(Text(f"  {line}"), soft_wrap=True)
+        console.print(Text(f"  {visible_line(line)}"), soft_wrap=True)
     if len(lines) > SHOWN_FAULTS:
         console.print(f"  … and {len(lines) - SHOWN_FAULTS:,} more; --json lists them all")

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
-from rich.text import Text
+
+from cli.terminal import Text
+from config.visible_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,10 +21,10 @@ class IndexingBar(Bar):
 
     def __init__(self, console: Console) -> None:
         super().__init__(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=28),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}", style="dim"),
+            TextColumn("{task.fields[note]}", style="dim", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -31,7 +33,7 @@ class IndexingBar(Bar):
 
     def say(self, what: str, *, total: int | None = None) -> None:
         """Show what is being done; `total` is the approximate number of documents."""
-        self.update(self._documents, description=what, total=total)
+        self.update(self._documents, description=visible(what), total=total)
 
     def tell(self, what: str) -> None:
         """Print a line that stays, also where no terminal is."""

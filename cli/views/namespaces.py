@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from cli.terminal import plain_table
+from cli.terminal import Text, plain_table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from models.documents import NamespaceState
 
-
-def namespaces_table(states: Iterable[NamespaceState], published: Mapping[str, int] | None) -> Table:
-    """`published`: the generations in Redis; None if no Redis answers."""
+def namespaces_table(namespaces: Iterable[Mapping[str, Any]], *, has_redis: bool = True) -> Table:
+    """The rows are those of `cli.namespace_states.namespace_fields`; `has_redis`: whether a Redis answers."""
     shown = plain_table("namespace", ">documents", ">passages", ">generation", "")
-    for state in states:
-        in_redis = state.generation if published is None else published.get(state.name)
-        has = "none" if in_redis is None else in_redis
-        differs = "" if in_redis == state.generation else f"Redis has {has}"
-        counts = (f"{count:,}" for count in (state.documents, state.passages, state.generation))
-        shown.add_row(Text(state.name, "bold"), *counts, Text(differs, "yellow"))
+    for one in namespaces:
+        in_redis = one["published_generation"]
+        is_same = not has_redis or in_redis == one["generation"]
+        differs = "" if is_same else f"Redis has {'none' if in_redis is None else in_redis}"
+        counts = (f"{one[name]:,}" for name in ("documents", "passages", "generation"))
+        shown.add_row(Text(one["name"], "bold"), *counts, Text(differs, "yellow"))
     return shown

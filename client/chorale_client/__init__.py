@@ -1,23 +1,36 @@
 """The thin client of Chorale: send questions, read fused answers."""
 
 from chorale_client.answer import Answer, Hit
-from chorale_client.client import Chorale, make_request
+from chorale_client.asynchronous.client import AsyncChorale
+from chorale_client.checked_request import make_request
+from chorale_client.client import Chorale
 from chorale_client.errors import (
     ChoraleError,
+    InvalidJob,
     InvalidRequest,
     NoRoom,
+    NoSuchJob,
     NotEnded,
     RequestIdConflict,
     ServiceUnavailable,
     UnknownRequest,
+    WrongJobState,
 )
+from chorale_client.events import Event
+from chorale_client.handles import AsyncHandle, Handle
 from chorale_client.indexed import Indexed
+from chorale_client.job import Job
+from chorale_client.jobs import JobHandle, Jobs
 from chorale_client.request import Question, Request, Variant
 from chorale_client.words import Reason, Status
 
 __all__ = [
     # Asking
+    "AsyncChorale",
+    "AsyncHandle",
     "Chorale",
+    "Event",
+    "Handle",
     "Question",
     "Request",
     "Variant",
@@ -29,12 +42,19 @@ __all__ = [
     "Status",
     # Documents
     "Indexed",
+    # Bulk jobs
+    "Job",
+    "JobHandle",
+    "Jobs",
     # Errors
     "ChoraleError",
+    "InvalidJob",
     "InvalidRequest",
     "NoRoom",
+    "NoSuchJob",
     "NotEnded",
     "RequestIdConflict",
     "ServiceUnavailable",
     "UnknownRequest",
+    "WrongJobState",
 ]

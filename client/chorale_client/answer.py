@@ -51,11 +51,23 @@ class Snippet(_Read):
     """Ranges [start, end) in `text`, in characters."""
 
 
+class Match(_Read):
+    """A place where a word of the question stands."""
+
+    field: str
+    """`title` or `text`."""
+    start: int
+    """The range [start, end) in the field, in characters."""
+    end: int
+    kind: str = "lexical"
+    """`lexical`: the word, or one with the same stem."""
+
+
 class BranchScore(_Read):
     """What one branch says about a hit."""
 
     rank: int
-    """Among the branch's documents, from 1."""
+    """Among the branch's documents, from 1; 0 if the branch did not find the document and only scored it."""
     score: float | None = None
     """On the branch's own scale."""
     normalised: float
@@ -97,13 +109,15 @@ class Hit(_Read):
     document_id: str
     passage_id: str
     score: float
-    """Decreases with the rank; comparable within one answer."""
+    """Decreases with the rank, unless `ordered_by` says otherwise; comparable within one answer."""
     score_kind: str = ""
     """The scale of `score`: the fusion method's name, or `rerank`."""
     title: str | None = None
     text: str | None = None
     """The whole passage."""
     snippet: Snippet | None = None
+    matches: tuple[Match, ...] = ()
+    """With `include: texts`, where the words of the question stand in title and text; at most 200 in each."""
     found_by: tuple[str, ...] = ()
     """Names of the branches that found the document."""
     source_type: str | None = None
@@ -118,8 +132,33 @@ class Hit(_Read):
     boosts: dict[str, float] = Field(default_factory=dict)
     """Factors by name, except those that are 1: `authority`, `recency`, and `bound`, which limits a hit's score."""
     rerank: Rerank | None = None
+    pinned: str | None = None
+    """The rule of the namespace that puts the hit first.  If no branch found the document, its score is 0."""
     folded: tuple[Folded, ...] = ()
     """Copies of the document that this hit stands for."""
+
+
+class Citation(_Read):
+    """A document in the context of a question."""
+
+    number: int
+    """The number in the text: `[1]`, `[2]`, …"""
+    document_id: str
+    ranks: tuple[int, ...] = ()
+    """The ranks of the hits that are this document, or passages of it."""
+    passage_ids: tuple[str, ...] = ()
+    """The passages of the document, in the order of the text."""
+
+
+class Context(_Read):
+    """The passages of the hits as a text for a language model."""
+
+    text: str = ""
+    """A block for each run of neighbouring passages, after a line such as `[1] Title > Heading`."""
+    tokens: int = 0
+    citations: tuple[Citation, ...] = ()
+    left_out: int = 0
+    """Number of passages that did not fit."""
 
 
 class QuestionAnswer(_Read):
@@ -132,6 +171,25 @@ class QuestionAnswer(_Read):
     total_matches: int | None = None
     """At least this many documents matched."""
     ordered_by: str = "score"
+    """`score`; `pinned`: pinned hits, then the others by score; `mmr` with `diversity`: pinned hits, then the others, whose
+    scores do not decrease with the rank."""
+    removed: dict[str, int] = Field(default_factory=dict)
+    """Number of hits that an option of the request removed, by the option: `min_branch_score` (a hit of several branches
+    counts once for each), `min_fused_score`, `min_rerank_score`, `group_by`, `autocut`; and by the rules of the namespace: `blocked`."""
+    rules: tuple[str, ...] = ()
+    """The rules of the namespace that have changed this answer."""
+    also_searched: tuple[str, ...] = ()
+    """Synonyms that BM25 has searched too."""
+    relaxed: tuple[str, ...] = ()
+    """The conditions of `relax` without which the hits were found; nothing was found with them."""
+    context: Context | None = None
+    """With `context_tokens`."""
+    confidence: float | None = None
+    """The probability that a relevant document is among the first `offset` + `top_k` hits, 0 to 1; None if it is not known."""
+    abstained: bool = False
+    """Whether the confidence is below `abstain`, so that the hits should not be taken for an answer.  They are all here."""
+    signals: dict[str, float] = Field(default_factory=dict)
+    """With `include: explanation`, the values from which the confidence was computed: `cosine`, `agreement`, `rerank`."""
     coverage: float = 0.0
     """Share of the hits that branches of several groups found."""
     took_ms: float = 0.0

@@ -10,24 +10,28 @@ from contextlib import contextmanager, suppress
 from typing import Any, Unpack, cast
 
 from kombu.exceptions import EncodeError, KombuError
-from pydantic import ValidationError
-from pydantic_core import from_json
 from redis import Redis
 from redis.client import PubSub
-from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
+from redis.exceptions import RedisError
 
 from chorale_client.answer import Answer
+from chorale_client.checked_request import Questions, make_request
 from chorale_client.default_time import DefaultTimes
 from chorale_client.documents import checked_documents, checked_list
-from chorale_client.errors import InvalidRequest, NoRoom, NotEnded, ServiceUnavailable, UnknownRequest
-from chorale_client.handed_in import doubt_message, forget_message, namespace_of, new_ticket, stamp_of_message
+from chorale_client.errors import InvalidRequest, NoRoom, ServiceUnavailable, UnknownRequest
+from chorale_client.events import Event, Progress
+from chorale_client.handed_in import doubt_message, forget_message, new_ticket, outcome_of, stamp_of_message
+from chorale_client.handles import Handle
 from chorale_client.indexed import Indexed
-from chorale_client.keys import INDEXED, NOT_DONE, result_key, waiting_key
-from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, status_in_flight
+from chorale_client.jobs import Jobs
+from chorale_client.keys import result_key
+from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, end_of
+from chorale_client.limits import MAX_DELETED
+from chorale_client.namespace import Namespace
 from chorale_client.publisher import Publisher
-from chorale_client.request import Question, Request, check_namespace, refuse_unfinished
+from chorale_client.replies import PASSING, read_answer, unavailable
+from chorale_client.request import Request, check_namespace
 from chorale_client.request_options import RequestOptions
-from chorale_client.scripts import own_connection
 from chorale_client.time_limit import TimeLimit, keep_to
 from chorale_client.words import TASK_DELETE, TASK_INDEX, WIRE_VERSION
 
@@ -45,26 +49,6 @@ MOST_CONNECTIONS = 2**31
 """Each thread that plans or waits has its own connections; the pool's default limit of 100 would refuse further threads."""
 LOOKUP_S = 0.3
 """Maximum time to ask for the installation's time limit, for a request that has none."""
-
-_UNKNOWN_TICKET = "it was never handed in here, was lost, or ended more than an hour ago; hand in the documents as they are now"
-
-_PASSING = (ConnectionError, TimeoutError)
-
-Questions = str | Question | Mapping[str, Any] | Sequence[str | Question | Mapping[str, Any]]
-
-
-def make_request(questions: Questions, **options: Unpack[RequestOptions]) -> Request:
-    """A checked request from one question or several.  Raises InvalidRequest, which names the field."""
-    several = questions if isinstance(questions, Sequence) and not isinstance(questions, str) else [questions]
-    try:
-        request = Request(questions=several, **options)
-        refuse_unfinished(request)
-        request.model_dump_json()  # a filter may hold what JSON cannot
-    except ValidationError as error:
-        raise InvalidRequest.from_validation(error) from None
-    except ValueError as error:
-        raise InvalidRequest(str(error)) from None
-    return request
 
 
 class Chorale:
@@ -92,9 +76,11 @@ class Chorale:
         self._limit = TimeLimit()
         keep_to(self._limit, self._redis)
         self._ledger = CallersLedger(self._redis, answer_ttl_s=answer_ttl_s)
-        self._default_times = DefaultTimes(self._redis)
-        self._publisher = Publisher(broker_url or redis_url)
+        self._default_times = DefaultTimes()
+        self.publisher = Publisher(broker_url, redis_url)
         self._local = threading.local()
+        self.jobs = Jobs(self._redis, socket_timeout_s=socket_timeout_s)
+        """Bulk jobs."""
 
     def retrieve(self, questions: Questions, **options: Unpack[RequestOptions]) -> Answer:
         """Ask and wait for the answer, at most `timeout_s`.
@@ -131,19 +117,31 @@ class Chorale:
                         or self._ledger.finish_failed(request, accepted.accepted_at_ms)
                     )
             except RedisError as error:
-                can_pass = isinstance(error, _PASSING)
+                can_pass = isinstance(error, PASSING)
                 if accepted is None and not (can_pass and attempts < ATTEMPTS_TO_ACCEPT):
-                    raise _unavailable(error) from error
+                    raise unavailable(error) from error
                 if not can_pass or time.monotonic() > ends_at_s:
-                    raise _unavailable(error, accepted=request_id if accepted else None) from error
+                    raise unavailable(error, accepted=request_id if accepted else None) from error
                 if accepted is not None:
                     time.sleep(RECONNECT_S)
 
+    def submit(self, questions: Questions, **options: Unpack[RequestOptions]) -> Handle:
+        """Enqueue, and return a handle of the request at once.  Raises as `retrieve`."""
+        return self.submit_request(make_request(questions, **options))
+
+    def submit_request(self, request: Request) -> Handle:
+        """Like `submit`, for a request of `make_request`.  The handle says whether the request is new."""
+        request = self._in_its_time(request)
+        with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
+            return Handle(self, request.request_id, self._enqueue(request))
+
+    def handle(self, request_id: str) -> Handle:
+        """The handle of a request that was sent earlier, by any client."""
+        return Handle(self, request_id)
+
     def send(self, questions: Questions, **options: Unpack[RequestOptions]) -> str:
         """Enqueue and return the request's id at once; `answer(id)` reads the answer later."""
-        request = self._in_its_time(make_request(questions, **options))
-        with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
-            return self._enqueue(request).request_id
+        return self.submit(questions, **options).id
 
     def answer(self, request_id: str, *, wait_s: float = 0) -> Answer:
         """The answer of a request that was sent.
@@ -152,26 +150,36 @@ class Chorale:
         """
         ends_at_s = time.monotonic() + wait_s
         with self._limit.until(ends_at_s + self._patience_s), _said_as_ours():
-            while True:
-                try:
-                    with self._listening(request_id) as channel:
-                        result = self._ledger.result(request_id) or self._ledger.wait(
-                            channel, request_id, ends_at_s - time.monotonic()
-                        )
-                    break
-                except _PASSING:
-                    if time.monotonic() > ends_at_s:
-                        raise
-                    time.sleep(RECONNECT_S)
-            state = None if result is not None else self._ledger.state(request_id)
-            if result is None and state is None:
-                # The request may have ended between the two reads.
-                result = self._ledger.result(request_id)
-        if result is not None:
-            return read_answer(result)
-        if state is None:
-            raise UnknownRequest(request_id)
-        raise NotEnded(f"{request_id} is {status_in_flight(state)}; ask again")
+            return read_answer(self._heard(request_id, ends_at_s) or self._ledger.drive(end_of(request_id)))
+
+    def _heard(self, request_id: str, until_s: float) -> bytes | None:
+        """The result, kept or announced; None after `until_s`.  A lost connection is bridged."""
+        while True:
+            try:
+                with self._listening(request_id) as channel:
+                    return self._ledger.result(request_id) or self._ledger.wait(
+                        channel, request_id, until_s - time.monotonic()
+                    )
+            except PASSING:
+                if time.monotonic() > until_s:
+                    raise
+                time.sleep(RECONNECT_S)
+
+    def events(self, request_id: str, *, after: str = "") -> Iterator[Event]:
+        """The events of a request until its end; `after` is the id of the last event that the caller has.
+
+        Raises UnknownRequest, ServiceUnavailable.
+        """
+        progress = Progress(request_id, after)
+        while True:
+            with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
+                events = self._ledger.drive(progress.look())
+            yield from events
+            if progress.is_over:
+                return
+            until_s = time.monotonic() + progress.pause_s()
+            with self._limit.until(until_s + self._patience_s), _said_as_ours():
+                self._heard(request_id, until_s)
 
     def cancel(self, request_id: str) -> Answer:
         """End a request: its waiting callers get an answer without hits, with status `cancelled`.
@@ -185,24 +193,43 @@ class Chorale:
             raise UnknownRequest(request_id)
         return read_answer(result)
 
-    def upsert(self, namespace: str, documents: Sequence[Mapping[str, Any]], *, source: str = "task") -> str:
+    def upsert(
+        self,
+        namespace: str,
+        documents: Sequence[Mapping[str, Any]],
+        *,
+        source: str = "task",
+        tenant: str | None = None,
+    ) -> str:
         """Hand in documents, each `{"id", "title", "text", "metadata"}`; they replace documents with the same ids.
 
         A document may have `markup`, `plain` or `markdown`; otherwise headings in its text decide.  Returns, when the
         broker has the documents, a ticket for `wait_visible`.  A few hundred documents make a good message.  The last
-        `upsert` or `delete` of a document wins.
+        `upsert` or `delete` of a document wins.  With a `tenant`, the ticket begins with `t.<tenant>.`
 
         Raises InvalidRequest; ServiceUnavailable: hand the documents in again, which does no harm if the broker took
         them; and its subclass NoRoom: too many documents wait for the index workers.
         """
-        return self._hand_in(TASK_INDEX, namespace, documents=checked_documents(documents), source=source)
+        checked = checked_documents(documents)
+        return self._hand_in(TASK_INDEX, namespace, tenant, documents=checked, source=source)
 
-    def delete(self, namespace: str, ids: Sequence[str]) -> str:
+    def delete(self, namespace: str, ids: Sequence[str], *, tenant: str | None = None) -> str:
         """Delete documents from every store.  Returns a ticket for `wait_visible`.
 
         Raises InvalidRequest, ServiceUnavailable, NoRoom.
         """
-        return self._hand_in(TASK_DELETE, namespace, ids=checked_list("ids", ids))
+        return self._hand_in(TASK_DELETE, namespace, tenant, ids=checked_list("ids", ids, most=MAX_DELETED))
+
+    def delete_namespace(self, namespace: str, *, tenant: str | None = None) -> str:
+        """Delete a namespace with everything in it.  Returns a ticket for `wait_visible`.
+
+        Raises InvalidRequest, ServiceUnavailable, NoRoom.
+        """
+        return self._hand_in(TASK_DELETE, namespace, tenant, whole_namespace=True)
+
+    def namespaces(self) -> Sequence[Namespace]:
+        """The namespaces by name.  Raises ServiceUnavailable."""
+        return self.jobs.namespaces()
 
     def wait_visible(self, ticket: str, *, wait_s: float = 30) -> Indexed:
         """Wait until every store shows the documents or has refused them, and return the outcome, which is kept for an hour.
@@ -212,39 +239,23 @@ class Chorale:
         """
         ends_at_s = time.monotonic() + wait_s
         with self._limit.until(ends_at_s + self._patience_s), _said_as_ours():
-            while (told := self._redis.get(INDEXED + ticket)) is None and time.monotonic() < ends_at_s:
+            while True:
+                is_last = time.monotonic() >= ends_at_s
+                if (outcome := self._ledger.drive(outcome_of(ticket, is_last=is_last))) is not None:
+                    return outcome
                 time.sleep(LOOK_AGAIN_S)
-            if told is None:
-                told = self._last_look(ticket)
-        return Indexed.from_wire(from_json(cast("bytes", told)))
 
-    def _last_look(self, ticket: str) -> bytes:
-        namespace = namespace_of(ticket)
-        with self._redis.pipeline(transaction=False) as trip:
-            trip.zscore(NOT_DONE + namespace, ticket)
-            trip.get(waiting_key(ticket))
-            # Read last: a message that ended meanwhile has its outcome by now.
-            trip.get(INDEXED + ticket)
-            handed_in, waiting, told = trip.execute()
-        if told is not None:
-            return cast("bytes", told)
-        # A ticket of another program names no namespace, so it cannot be looked up.
-        if namespace and handed_in is None and waiting is None:
-            raise UnknownRequest(ticket, _UNKNOWN_TICKET)
-        why = f": {from_json(waiting)['waiting']}" if waiting is not None else ""
-        raise NotEnded(f"{ticket} is not indexed yet{why}; ask again")
-
-    def _hand_in(self, task: str, namespace: str, **work: Any) -> str:
+    def _hand_in(self, task: str, namespace: str, tenant: str | None, **work: Any) -> str:
         try:
             check_namespace(namespace)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
-        ticket = new_ticket(namespace)
+        ticket = new_ticket(namespace, tenant)
         work |= {"namespace": namespace, "v": WIRE_VERSION}
         with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
             work["handed_in"] = stamp_of_message(self._redis, namespace, ticket)
         try:
-            self._publisher.hand_in(task, ticket, work)
+            self.publisher.hand_in(task, ticket, work)
         except NoRoom:
             forget_message(self._redis, namespace, ticket)
             raise
@@ -258,14 +269,21 @@ class Chorale:
 
     def _in_its_time(self, request: Request) -> Request:
         with self._limit.until(time.monotonic() + LOOKUP_S):
-            return self._default_times.applied(request)
+            return self._ledger.drive(self._default_times.apply(request))
 
     def _enqueue(self, request: Request, within_s: float | None = None) -> Accepted:
-        accepted = self._ledger.accept(request, within_s=within_s)
-        if accepted.is_new:
+        message = self.publisher.message(request.request_id)
+        accepted = self._ledger.accept(request, within_s=within_s, message=message)
+        if accepted.is_new and not message:
             # If this message cannot be published, the sweeper sends another one soon.
-            self._publisher.send(request.request_id, within_s=request.timeout_s)
+            self.publisher.send(request.request_id, within_s=request.timeout_s)
         return accepted
+
+    def close(self) -> None:
+        """Wait until the messages are sent, and close this thread's connections.  Other threads close theirs when they end."""
+        self.publisher.close()
+        self._local.__dict__.clear()
+        self._redis.close()
 
     # Each thread keeps one subscription connection: a new one for each request would cost more than the request.  A
     # child process opens its own: two processes that read one socket get parts of each other's answers.
@@ -279,8 +297,8 @@ class Chorale:
         try:
             channel.subscribe(result_key(request_id))
             if is_new:
-                # Connects for scripts too, so that this time is spent before the request is accepted.
-                own_connection(self._redis)
+                # Another connection for commands, so that this time is spent before the request is accepted.
+                self._redis.ping()
             yield channel
         except RedisError:
             self._local.__dict__.clear()
@@ -296,15 +314,4 @@ def _said_as_ours() -> Iterator[None]:
     try:
         yield
     except RedisError as error:
-        raise _unavailable(error) from error
-
-
-def _unavailable(error: RedisError, *, accepted: str | None = None) -> ServiceUnavailable:
-    what = "Redis refuses" if isinstance(error, ResponseError) else "Redis does not answer"
-    later = f"; {accepted} was accepted, its answer can be asked for later" if accepted else ""
-    return ServiceUnavailable(f"{what}: {error}{later}")
-
-
-def read_answer(result: bytes) -> Answer:
-    """The answer in a Celery result document."""
-    return Answer.model_validate(from_json(result)["result"])
+        raise unavailable(error) from error

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from redis import Redis
 from redis.exceptions import RedisError
 
 from chorale_client.keys import TIMEOUTS
 from chorale_client.request import Request
+from chorale_client.steps import Steps
 
 KNOWN_FOR_S = 5.0
 
@@ -40,28 +41,30 @@ def publish_timeouts(client: Redis, timeouts_s: Mapping[str, float]) -> None:
 
 
 class DefaultTimes:
-    """Thread-safe.  Reads Redis every KNOWN_FOR_S seconds; without an answer the last known values hold."""
+    """Thread-safe.  Looked up every KNOWN_FOR_S seconds; without an answer the last known values hold."""
 
-    def __init__(self, client: Redis) -> None:
-        self._client = client
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, float] = {}
         self._until_s = 0.0
 
-    def applied(self, request: Request) -> Request:
-        return (
-            request if "timeout_s" in request.model_fields_set else in_its_time(request, self._timeouts_s())
-        )
+    def apply(self, request: Request) -> Steps[Request]:
+        """The request with its `timeout_s`."""
+        if "timeout_s" not in request.model_fields_set and time.monotonic() >= self._until_s:
+            try:
+                (found,) = yield [("HGETALL", TIMEOUTS)]
+                known = {name.decode(): float(value) for name, value in _pairs(found)}
+            except (RedisError, ValueError):
+                known = self._known
+            with self._lock:
+                self._known, self._until_s = known, time.monotonic() + KNOWN_FOR_S
+        return self.last_known(request)
 
-    def _timeouts_s(self) -> dict[str, float]:
-        with self._lock:
-            if time.monotonic() < self._until_s:
-                return self._known
-        try:
-            found = cast("dict[bytes, bytes]", self._client.hgetall(TIMEOUTS))
-            known = {name.decode(): float(value) for name, value in found.items()}
-        except (RedisError, ValueError):
-            known = self._known
-        with self._lock:
-            self._known, self._until_s = known, time.monotonic() + KNOWN_FOR_S
-        return known
+    def last_known(self, request: Request) -> Request:
+        """As `apply`, without Redis."""
+        return in_its_time(request, self._known)
+
+
+def _pairs(found: Any) -> Iterable[tuple[bytes, bytes]]:
+    """A hash, which redis-py makes a dict, and Redis a flat list."""
+    return found.items() if isinstance(found, Mapping) else zip(found[::2], found[1::2], strict=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chorale_client.errors import InvalidRequest
+from chorale_client.limits import MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_MESSAGE_BYTES, MAX_METADATA_BYTES
 
-MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
-"""Maximum size of one document as a line of JSON; it takes an index worker a few minutes."""
+_NOT_METADATA = ("id", "title", "text", "markup")
 
 
 def document_bytes(document: object) -> int:
@@ -19,28 +19,61 @@ def document_bytes(document: object) -> int:
 
 def why_not_sendable(document: object) -> str | None:
     """Why a document cannot be handed in: it is no JSON, or it is too large.  None if it can."""
+    return _sized(document)[1]
+
+
+def _sized(document: object) -> tuple[int, str | None]:
+    """The size of the document as JSON in bytes; or 0, and why it cannot be handed in."""
     try:
         size = document_bytes(document)
+        metadata = 0
+        if size > MAX_METADATA_BYTES and isinstance(document, Mapping):
+            metadata = document_bytes(
+                {name: document[name] for name in document if name not in _NOT_METADATA}
+            )
     except (RecursionError, TypeError, ValueError) as error:
-        return f"not JSON: {error}"
+        return 0, f"not JSON: {error}"
+    if metadata > MAX_METADATA_BYTES:
+        return 0, f"metadata: {metadata:,} bytes; at most {MAX_METADATA_BYTES:,} are allowed"
     if size > MAX_DOCUMENT_BYTES:
-        return (
+        said = (
             f"{size:,} bytes; at most {MAX_DOCUMENT_BYTES:,} are allowed, so hand it in as several documents"
         )
-    return None
+        return 0, said
+    return size, None
 
 
-def checked_list(name: str, given: Any) -> list[Any]:
-    """The items as a list.  Raises InvalidRequest for a single text or object, which Python could iterate too."""
+def faults_of(given: Any) -> list[tuple[Any, str | None]]:
+    """Each document of a message with why it cannot be handed in; None if it can.
+
+    Raises InvalidRequest if `given` is no list, or too much for one message.
+    """
+    found, sum_bytes = [], 0
+    for document in checked_list("documents", given, most=MAX_DOCUMENTS):
+        size, why = _sized(document)
+        found.append((document, why))
+        sum_bytes += size
+    if sum_bytes > MAX_MESSAGE_BYTES:
+        said = f"{sum_bytes:,} bytes in one message; at most {MAX_MESSAGE_BYTES:,} are allowed"
+        raise InvalidRequest(f"documents: {said}")
+    return found
+
+
+def checked_list(name: str, given: Any, *, most: int) -> list[Any]:
+    """The items as a list.  Raises InvalidRequest for more than `most`, and for a single text or object, which Python could
+    iterate too."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise InvalidRequest(f"{name}: a list, even of one; not a {type(given).__name__}")
-    return list(given)
+    items = list(given)
+    if len(items) > most:
+        raise InvalidRequest(f"{name}: {len(items):,} in one message; at most {most:,} are allowed")
+    return items
 
 
 def checked_documents(given: Any) -> list[Any]:
     """The documents as a list.  Raises InvalidRequest with the number of a document that is no JSON or too large."""
-    documents = checked_list("documents", given)
-    for number, document in enumerate(documents, start=1):
-        if (why := why_not_sendable(document)) is not None:
+    documents = faults_of(given)
+    for number, (_, why) in enumerate(documents, start=1):
+        if why is not None:
             raise InvalidRequest(f"documents: number {number}: {why}")
-    return documents
+    return [document for document, _ in documents]

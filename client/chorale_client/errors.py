@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from pydantic import ValidationError
+
+from chorale_client.shown import named, shown
 
 
 class ChoraleError(Exception):
     """Base class of the client's errors."""
+
+
+MOST_FAULTS = 8
+"""Faults that one error names; it says how many more there are."""
+MOST_FAULT_CHARS = 400
 
 
 class InvalidRequest(ChoraleError, ValueError):
@@ -15,20 +26,37 @@ class InvalidRequest(ChoraleError, ValueError):
     @classmethod
     def from_validation(cls, error: ValidationError) -> InvalidRequest:
         """The message has for each field its path, what is wrong, and what is allowed."""
-        lines = []
-        faults = error.errors(include_url=False)
-        for found in faults:
-            loc = found["loc"]
-            # pydantic drops wrong items and then calls the list too short.
-            if found["type"] == "too_short" and any(
-                one["loc"][: len(loc)] == loc != one["loc"] for one in faults
-            ):
-                continue
-            message = found["msg"].removeprefix("Value error, ").replace("valid tuple", "valid list")
-            if found["type"] == "extra_forbidden":
-                message = "unknown field"
-            lines.append(f"{'.'.join(map(str, loc)) or 'request'}: {message.replace('Tuple', 'List', 1)}")
-        return cls("; ".join(lines))
+        return cls(
+            said_of_faults(error.errors(include_url=False, include_context=False, include_input=False))
+        )
+
+
+def said_of_faults(faults: Sequence[Mapping[str, Any]], *, place: str = "request") -> str:
+    """One sentence for each of the first faults that pydantic found; `place` is what a fault without a path is in."""
+    lines: list[str] = []
+    for found in faults:
+        loc = found["loc"]
+        # pydantic drops wrong items and then calls the list too short.
+        if found["type"] == "too_short" and any(
+            one["loc"][: len(loc)] == loc != one["loc"] for one in faults
+        ):
+            continue
+        if len(lines) == MOST_FAULTS:
+            lines.append(f"and {len(faults) - MOST_FAULTS:,} more")
+            break
+        message = _MESSAGES.get(found["type"]) or found["msg"].removeprefix("Value error, ")
+        message = message.replace("valid tuple", "valid list").replace("Tuple", "List", 1)
+        # A message about the whole request names its field itself.
+        path = "" if not loc and _FIELD.match(message) else ".".join(map(named, loc)) or place
+        lines.append(f"{path}: {message}".removeprefix(": ")[:MOST_FAULT_CHARS])
+    return "; ".join(lines)
+
+
+_FIELD = re.compile(r"[a-z_]+: ")
+_MESSAGES = {
+    "extra_forbidden": "unknown field",
+    "string_unicode": "half a character (surrogates not allowed)",
+}
 
 
 class RequestIdConflict(ChoraleError):
@@ -45,7 +73,7 @@ class UnknownRequest(ChoraleError):
     def __init__(
         self, request_id: str, why: str = "it was never sent here, or its answer is kept no longer"
     ) -> None:
-        super().__init__(f"nothing is known of {request_id!r}: {why}")
+        super().__init__(f"nothing is known of {shown(request_id)}: {why}")
 
 
 class ServiceUnavailable(ChoraleError):
@@ -53,11 +81,30 @@ class ServiceUnavailable(ChoraleError):
 
 
 class NoRoom(ServiceUnavailable):
-    """Documents were refused: the broker, a Redis, reserves the rest of its memory for requests."""
+    """Documents, or the lines of a job, were refused: Redis reserves the rest of its memory for requests."""
 
-    def __init__(self, percent: int, waiting: int) -> None:
+    def __init__(self, percent: int, waiting: int, *, of: str, whom: str) -> None:
         super().__init__(
-            f"Redis has no room for these documents: {percent} % of its memory is in use, and {waiting:,} messages wait "
-            "for the index workers; hand them in again later, or fewer at a time"
+            f"Redis has no room for these {of}: {percent} % of its memory is in use, and {waiting:,} messages wait "
+            f"for the {whom}; hand them in again later, or fewer at a time"
         )
         self.waiting = waiting
+
+
+class InvalidJob(InvalidRequest):
+    """The job cannot be done as it was submitted; no line was asked."""
+
+    def __init__(self, message: str, *, wrong: int = 0, lines: Sequence[tuple[int, str]] = ()) -> None:
+        super().__init__(message)
+        self.wrong = wrong
+        """Number of wrong lines."""
+        self.lines = tuple(lines)
+        """The first wrong lines: number and what is wrong."""
+
+
+class NoSuchJob(ChoraleError):
+    """The job's id is unknown, or the job's retention is over."""
+
+
+class WrongJobState(ChoraleError):
+    """The state of the job does not allow this, such as to pause a job that has ended."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-FILTER_OPERATORS = ("gt", "gte", "lt", "lte", "exists", "not", "contains")
-MAX_FILTER_DEPTH = 8
+from chorale_client.limits import MAX_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_VALUES, MAX_NAME_CHARS
+from chorale_client.shown import shown
+
+FILTER_OPERATORS = ("gt", "gte", "lt", "lte", "exists", "not", "contains", "all")
 
 _VALUES = "a text, a finite number, true or false"
 
@@ -26,12 +28,49 @@ def is_deeper(value: object, levels: int) -> bool:
 
 
 def check_filters(value: dict[str, Any]) -> dict[str, Any]:
+    """Raises ValueError."""
     for field, condition in value.items():
         if is_deeper(condition, MAX_FILTER_DEPTH):
-            raise ValueError(f"filter {field!r}: nested deeper than {MAX_FILTER_DEPTH} levels")
-        if (complaint := _complaint(condition) or _unsendable(field)) is not None:
-            raise ValueError(f"filter {field!r}: {complaint}")
+            raise ValueError(f"filter {shown(field)}: nested deeper than {MAX_FILTER_DEPTH} levels")
+    listed = [values for condition in value.values() for values in _conditions(condition)]
+    for found, limit, what in (
+        (len(listed), MAX_CONDITIONS, "conditions"),
+        (sum(listed), MAX_FILTER_VALUES, "values in lists"),
+    ):
+        if found > limit:
+            raise ValueError(f"{found:,} {what}; at most {limit:,} are allowed")
+    for field, condition in value.items():
+        if (complaint := _complaint_of_field(field) or _complaint(condition)) is not None:
+            raise ValueError(f"filter {shown(field)}: {complaint}")
     return value
+
+
+def count_conditions(filters: Mapping[str, Any]) -> int:
+    """The number of conditions, as MAX_CONDITIONS counts them; 0 without filters."""
+    return sum(1 for condition in filters.values() for _ in _conditions(condition))
+
+
+def _conditions(condition: Any) -> Iterator[int]:
+    """The number of listed values of each condition, whether or not it is valid."""
+    if not isinstance(condition, dict):
+        yield len(condition) if isinstance(condition, list) else 0
+        return
+    for operator, operand in condition.items():
+        if operator == "not":
+            yield from _conditions(operand)
+        elif operator == "all" and isinstance(operand, list):
+            for one in operand:
+                yield from _conditions(one)
+        elif operator == "contains" and isinstance(operand, list):
+            yield from [1] * len(operand)
+        else:
+            yield 0
+
+
+def _complaint_of_field(field: str) -> str | None:
+    if len(field) > MAX_NAME_CHARS:
+        return f"a name of {len(field):,} characters; at most {MAX_NAME_CHARS} are allowed"
+    return _unsendable(field)
 
 
 def _complaint(condition: Any) -> str | None:
@@ -40,21 +79,25 @@ def _complaint(condition: Any) -> str | None:
     if not isinstance(condition, dict):
         wanted = f"takes {_VALUES}, a list of these, or {{{operators}}}"
         return _complaint_of_values(wanted, condition)
-    unknown = sorted(map(repr, condition.keys() - set(FILTER_OPERATORS)))
+    unknown = sorted(map(shown, condition.keys() - set(FILTER_OPERATORS)))
     if unknown or not condition:
-        return f"no operator {', '.join(unknown) or '(none given)'}; there are: {operators}"
+        return f"no operator {', '.join(unknown[:3]) or '(none given)'}; there are: {operators}"
     return next(filter(None, (_complaint_of(*one) for one in condition.items())), None)
 
 
 def _complaint_of(operator: str, operand: Any) -> str | None:
     if operator == "not":
         return _complaint(operand)
+    if operator == "all":
+        if not isinstance(operand, list) or not operand:
+            return f"all takes a list of conditions, not {shown(operand)}"
+        return next(filter(None, map(_complaint, operand)), None)
     if operator == "contains":
         return _complaint_of_values(f"contains takes {_VALUES}, or a list of these", operand)
     if operator == "exists":
-        return None if isinstance(operand, bool) else f"exists takes true or false, not {_shown(operand)}"
+        return None if isinstance(operand, bool) else f"exists takes true or false, not {shown(operand)}"
     if isinstance(operand, bool | list):
-        return f"{operator} takes a finite number or an ISO 8601 date, not {_shown(operand)}"
+        return f"{operator} takes a finite number or an ISO 8601 date, not {shown(operand)}"
     return _complaint_of_values(f"{operator} takes a finite number or an ISO 8601 date", operand)
 
 
@@ -64,7 +107,7 @@ def _complaint_of_values(wanted: str, given: Any) -> str | None:
             if (complaint := _unsendable(value)) is not None:
                 return complaint
         elif not (isinstance(value, int | float) and _is_finite(value)):
-            return f"{wanted}, not {_shown(value)}"
+            return f"{wanted}, not {shown(value)}"
     return None
 
 
@@ -79,9 +122,5 @@ def _unsendable(text: str) -> str | None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return f"half a character in {_shown(text)} (surrogates not allowed)"
+        return f"half a character in {shown(text)} (surrogates not allowed)"
     return None
-
-
-def _shown(value: Any) -> str:
-    return f"{value!r:.40}"

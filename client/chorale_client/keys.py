@@ -7,10 +7,20 @@
 | celery-task-meta-<id>        | string     | the answer, as Celery's result; published on the same channel  |
 | chorale:outbox               | stream     | ended requests on their way to the audit tables                |
 | chorale:outbox:unreadable    | stream     | ended requests that the audit could not read; capped           |
+| chorale:outbox:to_tell       | stream     | ended requests of which somebody is to be told (`on_end`,      |
+|                              |            | `link`, `chain`); capped                                       |
+| chorale:outbox:teller        | string     | which sweeper process tells at present; expires                |
 | chorale:outbox:limit         | string     | how many entries may wait in the outbox, as workers published  |
 | chorale:outbox:refused       | string     | how many requests were refused because the outbox was full     |
 | chorale:flight:<fingerprint> | string     | the request that leads a question in flight; expires with it   |
+| chorale:followers:<id>       | hash       | the requests that wait for this leader's answer, each with its |
+|                              |            | flight; expires                                                |
+| chorale:signing              | string     | the key of the workers' signatures (32 random bytes), unless   |
+|                              |            | `CHORALE_SIGNING_KEY` is set                                   |
+| chorale:quarantine           | hash       | malformed entries that the sweeper has deleted: why, by id;    |
+|                              |            | expires                                                        |
 | chorale:generation:<ns>      | string     | the corpus generation (SQL is the truth)                       |
+| chorale:rules                | hash       | the rules of each namespace (JSON; SQL is the truth)           |
 | chorale:indexed:<task id>    | string     | the outcome of handed-in documents (JSON); expires             |
 | chorale:indexed:<task id>:waiting | string | why documents that were put back are not indexed yet (JSON);  |
 |                              |            | expires                                                        |
@@ -23,15 +33,26 @@
 |                              |            | was not done, by when they were handed in (µs); expires        |
 | chorale:cache:<key>          | string     | answers of single questions, and hypotheses                    |
 | chorale:heartbeat:<worker>   | string     | a worker's sign of life (JSON); expires                        |
+| chorale:served:chorale.bulk  | string     | some worker answers bulk jobs and costly requests; expires     |
 | chorale:sweeper              | string     | which sweeper acts at present; expires (`sweeper_lease_ms`)    |
+| chorale:feeder               | string     | which feeder sends the segments of bulk jobs; expires          |
+| chorale:job:commands         | list       | what callers ask of bulk jobs, until a sweeper process does it |
+|                              |            | (JSON, docs/reference/wire.md); expires                        |
+| chorale:job:reply:<caller>   | list       | the replies to one caller (JSON); expires                      |
+| chorale:revoked              | set        | revoked task ids that are no requests; bulk jobs among them    |
+|                              |            | are cancelled; expires                                         |
 | chorale:overload             | hash       | the load of each queue, the bound that it exceeds, and         |
 |                              |            | `retry_after_ms` while new requests are refused; expires       |
 | chorale:breaker:<branch>     | hash       | failures in a row; since and until when open; probe; expires   |
 | chorale:breaker:store:<name> | hash       | the same for a store                                           |
 | chorale:breaker:generator:<branch> | hash | the same for a branch's language model                         |
 | chorale:durations:<branch>   | list       | milliseconds of its last answers, for hedges; expires          |
+| chorale:metrics              | hash       | how many requests ended how, and how fast (monitoring/);       |
+|                              |            | no TTL                                                         |
 | chorale:timeouts             | hash       | seconds by configuration, where one declares its own time;     |
 |                              |            | the empty name is the default configuration's                  |
+| chorale:rate:<key>           | string     | calls of an API key in the minute that began with the first of |
+|                              |            | them; expires                                                  |
 
 Celery and kombu own, beside the queues' lists: `_kombu.*`, `unacked*`, `celery-task-meta-*` of tasks
 whose results somebody asked for, and the channels `celeryev*` and `*.pidbox`.
@@ -46,10 +67,13 @@ Fields of a request's hash; times are milliseconds by the Redis server's clock:
 | accepted_at, deadline, answer_ttl | when it came, when it ends, how long the answer is kept (ms)      |
 | retrieve_sent, fuse_sent | how often `chorale.retrieve` and `chorale.fuse` were sent                  |
 | plan, left           | the plan (JSON); how many branches have not reported                           |
+| mac                  | the planner's signature of request, flight and plan                            |
 | join_at, finish_reserve, fusion_reserve, fusing_until | the moments of ledger and sweeper             |
-| flight, leader, follower:<id> | equal questions in flight                                             |
+| flight, leader       | equal questions in flight                                                      |
+| followed, leader_late | how often it followed another request; how often its leader was late          |
 | decided              | the branch whose failure ended the wait (`on_missing: fail`)                   |
 | limit:, resend:, resent:, started:, status:, envelope: | + branch: one part each                      |
+| mac:                 | + branch: the signature of its envelope                                        |
 | decisive:            | + branch, 1: its failure ends the wait                                         |
 | lease:               | + branch: how long after its start a part without an answer is sent again (ms) |
 | hedge:, hedged:      | + branch: when attempt 2 is due, when it was sent                              |
@@ -64,8 +88,14 @@ MOMENTS = "chorale:moments"
 OUTBOX = "chorale:outbox"
 OUTBOX_LIMIT = "chorale:outbox:limit"
 OUTBOX_REFUSED = "chorale:outbox:refused"
+TO_TELL = "chorale:outbox:to_tell"
+TELLER = "chorale:outbox:teller"
 FLIGHT = "chorale:flight:"
+FOLLOWERS = "chorale:followers:"
+SIGNING = "chorale:signing"
+QUARANTINE = "chorale:quarantine"
 GENERATION = "chorale:generation:"
+RULES = "chorale:rules"
 INDEXED = "chorale:indexed:"
 SENT = "chorale:sent:"
 HANDED_IN = "chorale:handed_in"
@@ -73,11 +103,18 @@ NOT_DONE = "chorale:not_done:"
 WRITTEN = "chorale:written:"
 CACHE = "chorale:cache:"
 HEARTBEAT = "chorale:heartbeat:"
+SERVED = "chorale:served:"
 SWEEPER = "chorale:sweeper"
+FEEDER = "chorale:feeder"
+REVOKED = "chorale:revoked"
+JOB_COMMANDS = "chorale:job:commands"
+JOB_REPLY = "chorale:job:reply:"
 OVERLOAD = "chorale:overload"
 BREAKER = "chorale:breaker:"
 DURATIONS = "chorale:durations:"
 TIMEOUTS = "chorale:timeouts"
+RATE = "chorale:rate:"
+METRICS = "chorale:metrics"
 RESULT = "celery-task-meta-"
 
 

@@ -1,4 +1,7 @@
-"""The caller's side of the ledger: accept a request, wait for its answer, and end it if nobody else did."""
+"""The caller's side of the ledger: accept a request, wait for its answer, and end it if nobody else did.
+
+The functions that return `Steps` are the protocol; `CallersLedger` drives them with a synchronous Redis client.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,19 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic_core import from_json, to_json
 from redis import Redis
 from redis.client import PubSub
 
-from chorale_client.errors import RequestIdConflict
+from chorale_client.errors import NotEnded, RequestIdConflict, UnknownRequest
 from chorale_client.keys import MOMENTS, OUTBOX, OVERLOAD, entry_key, result_key
 from chorale_client.request import Request
+from chorale_client.request_json import request_json
 from chorale_client.scripts import PRELUDE, Scripts
+from chorale_client.shown import shown
+from chorale_client.steps import Script, Steps, Trip, drive
 from chorale_client.unanswered import (
     CANCELLED_QUESTION,
     CANCELLED_UNTIL_QUESTIONS,
@@ -24,7 +29,9 @@ from chorale_client.unanswered import (
     refused_tail,
     unaudited_tail,
 )
-from chorale_client.words import Status
+from chorale_client.words import QUEUE_RETRIEVE, Status
+
+T = TypeVar("T")
 
 KEPT_AFTER_DEADLINE_S = 3_600
 """TTL of the entry of a request that nobody ends, after its deadline; every end deletes the entry."""
@@ -54,7 +61,10 @@ class Accepted:
 
 def fingerprint(request: Request) -> str:
     """A hash that is equal for equal requests; it detects an id that is used again for another request."""
-    not_said = set() if "timeout_s" in request.model_fields_set else {"timeout_s"}
+    # A request that is sent again may come from another span.
+    not_said = {"traceparent"} if "timeout_s" in request.model_fields_set else {"traceparent", "timeout_s"}
+    # Older clients and workers do not know these fields, and make the same hash without them.
+    not_said |= {name for name in ("on_end", "linked") if not getattr(request, name)}
     return hashlib.sha256(request.model_dump_json(exclude=not_said).encode()).hexdigest()[:32]
 
 
@@ -74,6 +84,87 @@ def status_in_flight(state: str) -> Status:
     return Status.ACCEPTED if state == Status.ACCEPTED else Status.RUNNING
 
 
+def accept(
+    request: Request, *, answer_ttl_ms: int, within_s: float | None = None, message: bytes = b""
+) -> Steps[Accepted]:
+    """The steps of `CallersLedger.accept`."""
+    mark = fingerprint(request)
+    timeout_ms = round(1000 * (request.timeout_s if within_s is None else max(within_s, SHORTEST_S)))
+    request_id, questions = request.request_id, len(request.questions)
+    keys = [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX, OVERLOAD]
+    args: list[Any] = [request_id, request_json(request), mark, head(request), timeout_ms]
+    args += [timeout_ms + KEPT_AFTER_DEADLINE_S * 1000, answer_ttl_ms, refused_tail(questions), b""]
+    args += [unaudited_tail(questions)]
+    name = "accept"
+    if message:
+        name, keys, args = "accept_and_send", [*keys, QUEUE_RETRIEVE], [*args, message]
+    (answer,) = yield [Script(name, keys, args)]
+    if _has_ended_as(mark, answer) and is_refused(answer[1]):
+        args[8] = answer[1]
+        (answer,) = yield [Script(name, keys, args)]
+    return _accepted(request_id, mark, answer)
+
+
+def _accepted(request_id: str, mark: str, answer: Sequence[bytes]) -> Accepted:
+    outcome = answer[0].decode()
+    if outcome == "accepted":
+        return Accepted(request_id, Status.ACCEPTED, True, int(answer[1]), int(answer[2]))
+    if outcome == "known":
+        return Accepted(request_id, answer[1].decode(), False, int(answer[2]), int(answer[3]))
+    if outcome == "refused":
+        return Accepted(request_id, Status.REFUSED, False, int(answer[1]), int(answer[2]), result=answer[3])
+    if _has_ended_as(mark, answer):
+        return Accepted(request_id, "ended", False, 0, 0, result=answer[1])
+    raise RequestIdConflict(
+        f"request_id: {shown(request_id)} was used for a different request; choose another id"
+    )
+
+
+def _has_ended_as(mark: str, answer: Sequence[bytes]) -> bool:
+    """Whether the script found the end of a request with this fingerprint."""
+    return answer[0] == b"ended" and from_json(answer[1]).get("fingerprint") == mark
+
+
+def result(request_id: str) -> Steps[bytes | None]:
+    """The steps of `CallersLedger.result`."""
+    (found,) = yield [("GET", result_key(request_id))]
+    return cast("bytes | None", found)
+
+
+def end_of(request_id: str) -> Steps[bytes]:
+    """The result document.  Raises NotEnded, UnknownRequest."""
+    ended, state = yield [("GET", result_key(request_id)), ("HGET", entry_key(request_id), "state")]
+    if ended is None and state is None:
+        # The request may have ended between the two reads.
+        ended = yield from result(request_id)
+    if ended is not None:
+        return cast("bytes", ended)
+    if state is None:
+        raise UnknownRequest(request_id)
+    raise NotEnded(f"{request_id} is {status_in_flight(state.decode())}; ask again")
+
+
+def finish_failed(request: Request, accepted_at_ms: int, *, answer_ttl_ms: int) -> Steps[bytes]:
+    """The steps of `CallersLedger.finish_failed`."""
+    request_id = request.request_id
+    args = [request_id, not_ended_tail(request), request.model_dump_json(), fingerprint(request)]
+    args += [head(request), str(accepted_at_ms), str(answer_ttl_ms)]
+    args += [not_ended_tail(request, state) for state in ("planned", "fusing")]
+    (ended,) = yield [Script("finish_failed", _keys_of_an_end(request_id), args)]
+    return cast("bytes", ended)
+
+
+def cancel(request_id: str) -> Steps[bytes | None]:
+    """The steps of `CallersLedger.cancel`."""
+    args = [request_id, CANCELLED_UNTIL_QUESTIONS, CANCELLED_QUESTION]
+    (ended,) = yield [Script("cancel", _keys_of_an_end(request_id), args)]
+    return cast("bytes | None", ended)
+
+
+def _keys_of_an_end(request_id: str) -> list[str]:
+    return [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX]
+
+
 class CallersLedger:
     """Every method raises RedisError.  The Redis client must not decode responses.
 
@@ -85,57 +176,24 @@ class CallersLedger:
         self._answer_ttl_ms = int(answer_ttl_s * 1000)
         self._run = Scripts(client, prelude=prelude).run
 
-    def accept(self, request: Request, *, within_s: float | None = None, run: Any = None) -> Accepted:
+    def accept(
+        self, request: Request, *, within_s: float | None = None, run: Any = None, message: bytes = b""
+    ) -> Accepted:
         """Enter the request; a known id returns its state.  Under overload, and while the outbox is full, the request
         ends immediately as `refused`.
 
         `within_s` is the rest of `timeout_s` that the caller has left, if that is less.  `run` gets keys and arguments
-        of the script, and runs it as part of another one.  Raises RequestIdConflict if the id belongs to a different request.
+        of the script, and runs it as part of another one.  `message` is pushed for the workers in the same step, if the
+        request is new.  Raises RequestIdConflict if the id belongs to a different request.
         """
-        mark = fingerprint(request)
-        timeout_ms = round(1000 * (request.timeout_s if within_s is None else max(within_s, SHORTEST_S)))
-        run = run or partial(self._run, "accept")
-        answer = self._accept(run, request, mark, timeout_ms)
-        if _has_ended_as(mark, answer) and is_refused(answer[1]):
-            answer = self._accept(run, request, mark, timeout_ms, gives_way=answer[1])
-        outcome = answer[0].decode()
-        if outcome == "accepted":
-            return Accepted(request.request_id, Status.ACCEPTED, True, int(answer[1]), int(answer[2]))
-        if outcome == "known":
-            return Accepted(request.request_id, answer[1].decode(), False, int(answer[2]), int(answer[3]))
-        if outcome == "refused":
-            return Accepted(
-                request.request_id, Status.REFUSED, False, int(answer[1]), int(answer[2]), result=answer[3]
-            )
-        if _has_ended_as(mark, answer):
-            return Accepted(request.request_id, "ended", False, 0, 0, result=answer[1])
-        raise RequestIdConflict(
-            f"request_id: {request.request_id!r} was used for a different request; choose another id"
-        )
-
-    def _accept(
-        self, run: Any, request: Request, mark: str, timeout_ms: int, *, gives_way: bytes = b""
-    ) -> Any:
-        request_id = request.request_id
-        return run(
-            [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX, OVERLOAD],
-            [
-                request_id,
-                request.model_dump_json(),
-                mark,
-                head(request),
-                timeout_ms,
-                timeout_ms + KEPT_AFTER_DEADLINE_S * 1000,
-                self._answer_ttl_ms,
-                refused_tail(len(request.questions)),
-                gives_way,
-                unaudited_tail(len(request.questions)),
-            ],
-        )
+        steps = accept(request, answer_ttl_ms=self._answer_ttl_ms, within_s=within_s, message=message)
+        if run is None:
+            return self.drive(steps)
+        return drive(steps, lambda trip: [run(one.keys, one.args) for one in trip if isinstance(one, Script)])
 
     def result(self, request_id: str) -> bytes | None:
         """Celery's result document of an ended request; None if there is none, or its TTL is over."""
-        return cast("bytes | None", self._client.get(result_key(request_id)))
+        return self.drive(result(request_id))
 
     def state(self, request_id: str) -> str | None:
         """The ledger's state of a request in flight; None if the request is not in flight."""
@@ -157,26 +215,24 @@ class CallersLedger:
 
     def finish_failed(self, request: Request, accepted_at_ms: int) -> bytes:
         """End a request that nobody ended, even if its entry was lost.  Returns the result document, whoever wrote it."""
-        request_id = request.request_id
-        keys = [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX]
-        args = [
-            request_id,
-            not_ended_tail(request),
-            request.model_dump_json(),
-            fingerprint(request),
-            head(request),
-        ]
-        args += [str(accepted_at_ms), str(self._answer_ttl_ms)]
-        args += [not_ended_tail(request, state) for state in ("planned", "fusing")]
-        return cast(bytes, self._run("finish_failed", keys, args))
+        return self.drive(finish_failed(request, accepted_at_ms, answer_ttl_ms=self._answer_ttl_ms))
 
     def cancel(self, request_id: str) -> bytes | None:
         """End a request as `cancelled`.  Returns the result it ended with, now or before; None if the request is unknown."""
-        keys = [entry_key(request_id), result_key(request_id), MOMENTS, OUTBOX]
-        args = [request_id, CANCELLED_UNTIL_QUESTIONS, CANCELLED_QUESTION]
-        return cast("bytes | None", self._run("cancel", keys, args))
+        return self.drive(cancel(request_id))
 
+    def drive(self, steps: Steps[T]) -> T:
+        return drive(steps, self._send)
 
-def _has_ended_as(mark: str, answer: Sequence[bytes]) -> bool:
-    """Whether the script found the end of a request with this fingerprint."""
-    return answer[0] == b"ended" and from_json(answer[1]).get("fingerprint") == mark
+    def _send(self, trip: Trip) -> Sequence[Any]:
+        if len(trip) == 1:
+            return [self._one(trip[0])]
+        with self._client.pipeline(transaction=False) as pipeline:
+            for words in trip:
+                pipeline.execute_command(*cast("tuple[Any, ...]", words))
+            return cast("Sequence[Any]", pipeline.execute())
+
+    def _one(self, command: Script | tuple[Any, ...]) -> Any:
+        if isinstance(command, Script):
+            return self._run(command.name, command.keys, command.args)
+        return self._client.execute_command(*command)

@@ -1,4 +1,7 @@
-"""Sends `chorale.retrieve` for accepted requests from its own thread: no caller waits for the broker.
+"""Sends `chorale.retrieve` for accepted requests.
+
+If the broker is the ledger's Redis, the script that accepts a request pushes its message too.  For any other broker a
+thread sends it: no caller waits for the broker.
 
 Documents are not in the ledger, so the caller's own thread hands them in.
 """
@@ -9,7 +12,9 @@ import logging
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
+from uuid import uuid4
 
 from celery import Celery
 from kombu.exceptions import ChannelError, KombuError
@@ -17,6 +22,7 @@ from kombu.exceptions import ConnectionError as AMQPConnectionError
 from redis.exceptions import RedisError
 
 from chorale_client.confirmed import send_confirmed
+from chorale_client.message_template import Template
 from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.room import check_room
 from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
@@ -30,11 +36,21 @@ BROKER_ERRORS = (KombuError, RedisError, OSError, AMQPConnectionError, ChannelEr
 class Publisher:
     """Thread-safe.  A process that exits waits until its messages are sent."""
 
-    def __init__(self, broker_url: str) -> None:
+    def __init__(self, broker_url: str | None, redis_url: str) -> None:
+        self._is_ledgers = broker_url in (None, redis_url) and celery_url(redis_url).startswith("redis")
+        broker_url = broker_url or redis_url
         self._app = _sending_app(broker_url)
         self._is_redis = celery_url(broker_url).startswith("redis")
         self._thread = _new_thread()
         self._pid = os.getpid()
+
+    def message(self, request_id: str) -> bytes:
+        """The message for the script that accepts the request, which then pushes it; empty if `send` has to send it."""
+        template = _template() if self._is_ledgers else None
+        if template is None:
+            return b""
+        task_id = str(uuid4())
+        return template.render(task_id, {"request_id": request_id}, root_id=task_id)
 
     def send(self, request_id: str, *, within_s: float) -> None:
         """Publish soon, but not after `within_s`: by then the sweeper has sent the message."""
@@ -62,6 +78,11 @@ class Publisher:
             kwargsrepr="{}",
         )
 
+    def close(self) -> None:
+        """Wait until the messages are sent, and close the connections."""
+        self._thread.shutdown()
+        self._app.close()
+
     def _send(self, request_id: str, until_s: float) -> None:
         if time.monotonic() > until_s:
             return
@@ -81,6 +102,16 @@ class Publisher:
 def _new_thread() -> ThreadPoolExecutor:
     # One thread keeps the messages in order.
     return ThreadPoolExecutor(1, thread_name_prefix="chorale-publisher")
+
+
+@lru_cache
+def _template() -> Template | None:
+    """None if this version of Celery or kombu cannot render a message ahead of time."""
+    try:
+        return Template(_sending_app("memory://"), TASK_RETRIEVE, QUEUE_RETRIEVE)
+    except Exception as error:
+        log.warning("messages are sent one by one: %s: %s", type(error).__name__, error)
+        return None
 
 
 def _sending_app(broker_url: str) -> Celery:

@@ -13,10 +13,15 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from chorale_client.errors import InvalidRequest
-from chorale_client.request import MAX_QUESTIONS, Question, Request
+from chorale_client.limits import MAX_QUESTIONS, MAX_REQUEST_BYTES
+from chorale_client.request import Question, Request
+from chorale_client.request_json import check_size
+from chorale_client.shown import named, shown
 from chorale_client.words import WIRE_VERSION
 
 NEXT_VERSION = WIRE_VERSION + 1
+MAX_IGNORED = 256
+"""Unknown fields of a request that are ignored; with more it is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,8 @@ class ReadRequest:
 
 def read_request(given: bytes | str | Mapping[str, Any]) -> ReadRequest:
     """Raises InvalidRequest."""
+    if not isinstance(given, Mapping):
+        check_size(len(given))
     try:
         if isinstance(given, Mapping):
             return ReadRequest(Request.model_validate(given))
@@ -50,7 +57,7 @@ def refusal(version: object) -> str | None:
     """Why a document or message of this wire version cannot be read; None if it can."""
     if isinstance(version, int) and WIRE_VERSION <= version <= NEXT_VERSION:
         return None
-    return f"wire version {version!r}, where versions {WIRE_VERSION} and {NEXT_VERSION} are read: update the older side"
+    return f"wire version {shown(version)}, where versions {WIRE_VERSION} and {NEXT_VERSION} are read: update the older side"
 
 
 def stand_in(request_id: str, given: bytes | str | Mapping[str, Any]) -> Request:
@@ -69,11 +76,11 @@ def _tolerantly(fields: dict[str, Any]) -> ReadRequest:
             found = error.errors(include_url=False)
             unknown = [one["loc"] for one in found if one["type"] == "extra_forbidden"]
             # Other errors may only follow from unknown fields; the next round shows it.
-            if not unknown:
+            if not unknown or len(unknown) > MAX_IGNORED:
                 raise InvalidRequest.from_validation(error) from None
         for path in unknown:
             fields = _without(fields, path)
-            ignored.append(".".join(map(str, path)))
+            ignored.append(".".join(map(named, path)))
 
 
 def _without(value: Any, path: tuple[int | str, ...]) -> Any:
@@ -87,7 +94,7 @@ def _without(value: Any, path: tuple[int | str, ...]) -> Any:
 
 def _object(given: bytes | str) -> dict[str, Any]:
     try:
-        found = from_json(given)
+        found = from_json(given) if len(given) <= MAX_REQUEST_BYTES else None
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -1,21 +1,32 @@
-"""A request as its caller submits it.  Options whose work is not done yet have their names already."""
+"""A request as its caller submits it."""
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from chorale_client.filters import check_filters
+from chorale_client.limits import (
+    MAX_BRANCHES,
+    MAX_CANDIDATES,
+    MAX_CONDITIONS,
+    MAX_EXCLUDED,
+    MAX_ID_CHARS,
+    MAX_NAME_CHARS,
+    MAX_QUESTIONS,
+    MAX_REWRITES,
+    MAX_TAGS,
+    MAX_TEXT_CHARS,
+)
+from chorale_client.shown import shown
+from chorale_client.told import Linked, check_told_task
+from chorale_client.tracing import check_traceparent
 from chorale_client.words import WIRE_VERSION
-
-MAX_TEXT_CHARS = 8_192
-MAX_QUESTIONS = 64
-MAX_CANDIDATES = 20_000
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -25,7 +36,7 @@ def check_namespace(value: str) -> str:
     if not _NAMESPACE.fullmatch(value):
         raise ValueError(
             "a namespace is 1-63 lower-case letters, digits, '_' or '-', and starts with a letter or digit "
-            f"([a-z0-9][a-z0-9_-]{{0,62}}); not {value[:80]!r}"
+            f"([a-z0-9][a-z0-9_-]{{0,62}}); not {shown(value)}"
         )
     return value
 
@@ -34,7 +45,7 @@ def check_identifier(value: str) -> str:
     if not _IDENTIFIER.fullmatch(value):
         raise ValueError(
             "an id is 1-128 letters, digits, '.', '_' or '-', and starts with a letter or digit; "
-            f"not {value[:80]!r}"
+            f"not {shown(value)}"
         )
     return value
 
@@ -49,9 +60,22 @@ def _whole_characters(value: Any) -> Any:
 Namespace = Annotated[str, AfterValidator(check_namespace)]
 Identifier = Annotated[str, AfterValidator(check_identifier)]
 Text = Annotated[str, Field(max_length=MAX_TEXT_CHARS), BeforeValidator(_whole_characters)]
-Label = Annotated[str, Field(max_length=256), BeforeValidator(_whole_characters)]
+Label = Annotated[str, Field(max_length=MAX_NAME_CHARS), BeforeValidator(_whole_characters)]
+Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
+"""Refused with lone surrogates: a name that was changed would be another's."""
+Names = Annotated[tuple[Name, ...], Field(fail_fast=True)]
 
 Include = Literal["ids", "metadata", "snippets", "texts", "explanation", "context"]
+
+
+Around = Annotated[int, Field(ge=0, le=20)] | Literal["document"]
+
+
+Weight = Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False, strict=False)]
+
+
+Score = Annotated[float, Field(allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Wire(BaseModel):
@@ -75,8 +99,8 @@ class Question(_Wire):
     """One question: a text of up to 8,192 characters, and rewrites that the caller already has."""
 
     text: Text
-    variants: tuple[Variant, ...] = Field((), max_length=8, strict=False)
-    hypothetical_documents: tuple[Text, ...] = Field((), max_length=8, strict=False)
+    variants: tuple[Variant, ...] = Field((), max_length=MAX_REWRITES, strict=False)
+    hypothetical_documents: tuple[Text, ...] = Field((), max_length=MAX_REWRITES, strict=False)
     """Passages that could answer the question (HyDE, Gao et al. 2022); the `hyde` branch embeds these."""
 
     @model_validator(mode="before")
@@ -100,18 +124,59 @@ class Question(_Wire):
         return value
 
 
+class Thresholds(_Wire):
+    """The lowest scores that a hit may have.  The answer says how many hits were below (`removed`)."""
+
+    min_branch_score: dict[Name, Score] = Field(default_factory=dict, max_length=MAX_BRANCHES)
+    """By branch, on the branch's own scale; a hit below counts as not found by the branch."""
+    min_fused_score: Share | None = None
+    """Share, 0-1, of the score that a document has, before boosts, if every branch with an answer puts it first."""
+    min_rerank_score: Share | None = None
+    """Of the reranker's score, 0-1; also removes hits that the reranker did not reach, unless it reached none."""
+
+
+class Grouping(_Wire):
+    """At most `size` hits of each group; the next candidates take the places of the others."""
+
+    field: Name
+    """`document`, for passages (`fuse_by`), or the name of a metadata field."""
+    size: int = Field(1, ge=1, le=100)
+
+
+def _as_grouping(value: Any) -> Any:
+    return {"field": value} if isinstance(value, str) else value
+
+
+RELAXABLE_FILTER, _RELAXABLE_THRESHOLD = "filters.", "thresholds."
+Relaxable = Annotated[str, Field(max_length=MAX_NAME_CHARS + len(_RELAXABLE_THRESHOLD))]
+
+
+def _check_relaxable(names: Sequence[str], filters: Mapping[str, Any], thresholds: Thresholds | None) -> None:
+    """Raises ValueError for a name that is no condition of the request."""
+    given = [f"{RELAXABLE_FILTER}{field}" for field in filters]
+    given += [
+        f"{_RELAXABLE_THRESHOLD}{name}"
+        for name, value in (thresholds or Thresholds()).model_dump().items()
+        if value not in (None, {})
+    ]
+    for name in names:
+        if name not in given:
+            there = f"there are: {', '.join(map(shown, given))}" if given else "it has none"
+            raise ValueError(f"relax: no condition {shown(name)} in this request; {there}"[:500])
+
+
 def _check_now(value: str) -> str:
     try:
         datetime.fromisoformat(value)
     except ValueError:
-        raise ValueError(f"not an ISO 8601 moment: {value[:40]!r}") from None
+        raise ValueError(f"not an ISO 8601 moment: {shown(value)}") from None
     return value
 
 
 class Request(_Wire):
     """A namespace and 1-64 questions that share all options; one question is a list of one.
 
-    Times are seconds, dates ISO 8601.  Options that this version does not support are refused by name.
+    Times are seconds, dates ISO 8601.
     """
 
     v: Literal[1] = WIRE_VERSION
@@ -124,7 +189,7 @@ class Request(_Wire):
     be sent again with its id."""
     correlation_id: Label | None = None
     """The caller's own id; every log line and audit row of the request has it."""
-    tags: dict[str, Label] = Field(default_factory=dict, max_length=16)
+    tags: dict[Name, Label] = Field(default_factory=dict, max_length=MAX_TAGS)
     """Kept with the audit rows."""
     namespace: Namespace = "default"
     """Which documents: `[a-z0-9][a-z0-9_-]{0,62}`."""
@@ -136,43 +201,66 @@ class Request(_Wire):
     """Number of best hits to skip (paging)."""
     depth: int = Field(100, ge=1, le=1_000)
     """Number of documents that each branch contributes; at least 2 x (offset + top_k)."""
-    branches: tuple[str, ...] | None = Field(None, min_length=1, strict=False)
+    branches: Names | None = Field(None, min_length=1, max_length=MAX_BRANCHES, strict=False)
     """Only these branches of the configuration; all by default."""
-    weights: dict[str, Annotated[float, Field(ge=0, le=1_000, allow_inf_nan=False, strict=False)]] | None = (
-        None
-    )
+    weights: dict[Name, Weight] | None = Field(None, max_length=MAX_BRANCHES)
     """Weight by branch name, instead of the configuration's; at least one of the branches asked must have more than 0."""
-    fusion: str | None = None
+    fusion: Name | None = None
     """Name of a fusion method, instead of the configuration's."""
     filters: Annotated[dict[str, Any], AfterValidator(check_filters)] = Field(default_factory=dict)
-    """`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains}}`; all must hold.  Values are texts, finite
-    numbers, true and false; `exists` takes true or false."""
-    exclude_ids: tuple[str, ...] = Field((), max_length=1_000, strict=False)
+    """`{field: value | [values] | {gt, gte, lt, lte, exists, not, contains, all}}`; all must hold.  Values are texts,
+    finite numbers, true and false; `exists` takes true or false, `all` a list of conditions."""
+    exclude_ids: Annotated[
+        tuple[Annotated[str, Field(max_length=MAX_ID_CHARS)], ...], Field(fail_fast=True)
+    ] = Field((), max_length=MAX_EXCLUDED, strict=False)
     """Ids of documents to leave out."""
     boosts: Literal["off"] | None = None
     """`off`: without the configuration's authority and recency."""
-    thresholds: dict[str, Any] | None = None
-    """`min_branch_score`, `min_fused_score`, `min_rerank_score`."""
+    thresholds: Thresholds | None = None
+    """The lowest scores of hits; what is below is removed."""
+    relax: Annotated[tuple[Relaxable, ...], Field(fail_fast=True)] = Field(
+        (), max_length=MAX_CONDITIONS, strict=False
+    )
+    """Conditions of this request that a question may lose if it finds nothing with them: `filters.<field>` and
+    `thresholds.<name>`.  Filters are dropped first, each in this order, until a branch finds something.  The answer names what
+    was dropped (`relaxed`).  The filters of a key are never dropped."""
     fuse_by: Literal["document", "passage"] = "document"
     """What is ranked: documents with their best passage, or passages."""
-    group_by: str | None = None
+    group_by: Annotated[
+        Grouping | None, BeforeValidator(_as_grouping, json_schema_input_type=Name | Grouping | None)
+    ] = None
+    """At most one hit of each document (`document`, with `fuse_by: passage`) or value of a metadata field, or `{field, size}`
+    for more.  A document without the field is in no group, and stays."""
     rerank: Literal["on", "off"] | None = None
     """`off`: keep the fused order; `on`: fail if the configuration declares no reranker.  By default a declared reranker
     reranks."""
-    diversity: float | None = Field(None, ge=0, le=1)
-    snippet_chars: int = Field(240, ge=40, le=2_000)
+    autocut: int | None = Field(None, ge=1, le=100)
+    """Cuts the `offset + top_k` best hits before the end of this jump in scores: 1 leaves the hits before the first jump."""
+    diversity: Share | None = None
+    """Orders the best 50 hits by maximal marginal relevance with lambda = 1 - `diversity`: 0 keeps the order, .3 is usual."""
+    abstain: Share | None = None
+    """The lowest confidence of an answer.  A question below it is `abstained`; its hits stay.  One whose confidence is not
+    known is not `abstained`, and a warning says why."""
+    snippet_chars: int = Field(440, ge=40, le=2_000)
     """Length of a snippet in characters."""
-    include: tuple[Include, ...] = Field(("ids", "metadata", "snippets"), strict=False)
+    include: Annotated[tuple[Include, ...], Field(fail_fast=True)] = Field(
+        ("ids", "metadata", "snippets"), max_length=16, strict=False
+    )
     """The parts of each hit.  An answer over CHORALE_ANSWER_LIMIT_MB (16 MB) has ids and scores only, and is degraded with
     `{fetch, budget}`."""
-    context_tokens: int | None = Field(None, ge=1)
-    configuration: str | None = None
+    context_tokens: int | None = Field(None, ge=1, le=1_000_000)
+    """Packs the passages of the hits into a text for a language model, of at most this many tokens (`context`).  Tokens
+    are counted by `CHORALE_CONTEXT_TOKENIZER`, by default the embedder's tokenizer."""
+    context_around: Around = 0
+    """Adds to the context the passages around those of the hits, while there is room: so many before and after each, at most
+    20, or with `document` the whole documents that fit."""
+    configuration: Name | None = None
     """Name of a configuration of the pipeline; its default configuration by default."""
     needs_retrieval: bool = True
     """False: the request ends immediately as `skipped`, without hits."""
-    require: tuple[str, ...] = Field((), strict=False)
+    require: Names = Field((), max_length=MAX_BRANCHES, strict=False)
     """The request fails without an answer of each of these branches."""
-    min_branches: int = Field(1, ge=0)
+    min_branches: int = Field(1, ge=0, le=MAX_BRANCHES)
     """The request fails if fewer branches answer; at most the number of branches asked."""
     on_missing: Literal["degrade", "fail", "empty"] = "degrade"
     """The effect of a missing branch on the answer."""
@@ -185,6 +273,14 @@ class Request(_Wire):
     """`refresh`: compute and store; `bypass`: neither read nor store."""
     now: Annotated[str, AfterValidator(_check_now)] | None = None
     """The moment from which recency counts, ISO 8601; the time of acceptance by default."""
+    on_end: Annotated[dict[str, str], AfterValidator(check_told_task)] | None = None
+    """`{"task": name, "queue": name}`: a Celery task of the caller's, which gets `request_id` and `status` when the request
+    has ended, at least once.  The queue must be one of `CHORALE_ON_END_QUEUES`."""
+    traceparent: Annotated[str, AfterValidator(check_traceparent)] | None = None
+    """The caller's span (W3C Trace Context), under which the request's spans stand.  By default the client's current span, if
+    the program uses OpenTelemetry."""
+    linked: tuple[Linked, ...] = Field((), max_length=64, strict=False)
+    """Written by `chorale.retrieve`, from `link`, `link_error` and the rest of a chain in Celery's message."""
 
     @model_validator(mode="after")
     def _bounded(self) -> Request:
@@ -194,27 +290,16 @@ class Request(_Wire):
                 f"depth: {len(self.questions)} questions x an effective depth of {self.effective_depth} is "
                 f"{candidates:,} candidates; at most {MAX_CANDIDATES:,} are allowed"
             )
+        if "context" in self.include and self.context_tokens is None:
+            raise ValueError("include: 'context' needs context_tokens, 1 to 1,000,000")
+        if self.context_around and self.context_tokens is None:
+            raise ValueError("context_around: needs context_tokens, 1 to 1,000,000")
+        _check_relaxable(self.relax, self.filters, self.thresholds)
+        if self.autocut and self.diversity:
+            raise ValueError("autocut: needs hits ordered by score, and diversity orders them otherwise")
         return self
 
     @property
     def effective_depth(self) -> int:
         """Documents asked of each branch: min(1,000, max(depth, 2 x (offset + top_k)))."""
         return min(1_000, max(self.depth, 2 * (self.offset + self.top_k)))
-
-
-NOT_YET: dict[str, str] = {
-    "thresholds": "thresholds",
-    "group_by": "grouping",
-    "diversity": "diversity (MMR)",
-    "context_tokens": "context assembly",
-}
-"""Options of the wire format that this version does not support and refuses by name."""
-
-
-def refuse_unfinished(request: Request) -> None:
-    """Raise ValueError, which names the option, if the request uses an option that this version does not support."""
-    for field, work in NOT_YET.items():
-        if getattr(request, field) != type(request).model_fields[field].get_default():
-            raise ValueError(f"{field}: {work} is not available in this version; leave it out")
-    if "context" in request.include:
-        raise ValueError("include: 'context' is not available in this version")

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Required, TypedDict
 
 from chorale_client.request import Include
+
+
+class ThresholdOptions(TypedDict, total=False):
+    """The fields of `Thresholds`, which describes them."""
+
+    min_branch_score: dict[str, float]
+    min_fused_score: float | None
+    min_rerank_score: float | None
+
+
+class GroupingOptions(TypedDict, total=False):
+    """The fields of `Grouping`, which describes them."""
+
+    field: Required[str]
+    size: int
 
 
 class RequestOptions(TypedDict, total=False):
@@ -24,14 +39,18 @@ class RequestOptions(TypedDict, total=False):
     filters: dict[str, Any]
     exclude_ids: Sequence[str]
     boosts: Literal["off"] | None
-    thresholds: dict[str, Any] | None
+    thresholds: ThresholdOptions | None
+    relax: Sequence[str]
     fuse_by: Literal["document", "passage"]
-    group_by: str | None
+    group_by: str | GroupingOptions | None
     rerank: Literal["on", "off"] | None
+    autocut: int | None
     diversity: float | None
+    abstain: float | None
     snippet_chars: int
     include: Sequence[Include]
     context_tokens: int | None
+    context_around: int | Literal["document"]
     configuration: str | None
     needs_retrieval: bool
     require: Sequence[str]
@@ -41,3 +60,5 @@ class RequestOptions(TypedDict, total=False):
     timeout_s: float
     cache: Literal["use", "refresh", "bypass"]
     now: str | None
+    on_end: dict[str, str] | None
+    traceparent: str | None

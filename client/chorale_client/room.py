@@ -16,6 +16,12 @@ BYTES_A_BYTE = 3
 
 def check_room(client: Redis, queue: str, work: dict[str, Any]) -> None:
     """Raises NoRoom, RedisError, and EncodeError if the work is no JSON."""
-    size = len(dumps(work, serializer="json")[2])
-    if found := Scripts(client).run("room", keys=[queue], args=[BYTES_A_BYTE * size]):
-        raise NoRoom(*found)
+    check_bytes(client, queue, BYTES_A_BYTE * len(dumps(work, serializer="json")[2]))
+
+
+def check_bytes(
+    client: Redis, queue: str, size: int, *, of: str = "documents", whom: str = "index workers"
+) -> None:
+    """Raises NoRoom if Redis has no room for so many bytes more; RedisError."""
+    if found := Scripts(client).run("room", keys=[queue], args=[size]):
+        raise NoRoom(*found, of=of, whom=whom)

@@ -54,12 +54,19 @@ class Stage(StrEnum):
     EMBED = "embed"
     SEARCH = "search"
     HYPOTHESIS = "hypothesis"
+    RULES = "rules"
     COLLAPSE = "collapse"
+    SCORE = "score"
     FUSE = "fuse"
     BOOST = "boost"
     FOLD = "fold"
+    THRESHOLD = "threshold"
     FETCH = "fetch"
     RERANK = "rerank"
+    GROUP = "group"
+    DIVERSIFY = "diversify"
+    AUTOCUT = "autocut"
+    CONTEXT = "context"
     SNIPPET = "snippet"
 
 
@@ -95,6 +102,7 @@ class Reason(StrEnum):
     BREAKER_OPEN = "breaker_open"
     BAD_INDEX = "bad_index"
     UNAUTHORISED = "unauthorised"
+    FORGED = "forged"
     INVALID_ANSWER = "invalid_answer"
     BUDGET = "budget"
     DOCUMENT_MISSING = "document_missing"
@@ -132,6 +140,9 @@ REASONS: dict[Reason, Consequence] = {
         True, False, False, "missing or damaged index, wrong mapping, unknown namespace"
     ),
     Reason.UNAUTHORISED: Consequence(True, False, False, "the credentials are wrong"),
+    Reason.FORGED: Consequence(
+        True, False, True, "no worker of this installation has signed the plan or the branch's answer"
+    ),
     Reason.INVALID_ANSWER: Consequence(True, False, True, "the store or model answered nonsense"),
     Reason.BUDGET: Consequence(True, False, True, "cut by the clock in the middle"),
     Reason.DOCUMENT_MISSING: Consequence(False, True, False, "a text was not in its store (a warning)"),
@@ -153,11 +164,13 @@ TASK_FUSE = "chorale.fuse"
 TASK_INDEX = "chorale.index"
 TASK_DELETE = "chorale.delete"
 TASK_SEARCH = "chorale.search.{kind}"
+TASK_ANSWER_LINES = "chorale.answer_lines"
 
 QUEUE_RETRIEVE = "chorale.retrieve"
 QUEUE_FUSION = "chorale.fusion"
 QUEUE_INDEX = "chorale.index"
+QUEUE_BULK = "chorale.bulk"
 QUEUE_BRANCH = "chorale.{branch}"
 
-RESERVED_BRANCH_NAMES = frozenset({"retrieve", "fusion", "index"})
+RESERVED_BRANCH_NAMES = frozenset({"retrieve", "fusion", "index", "bulk"})
 """Branches cannot have these names, which are queues of the pipeline."""

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from docs.drawings import chord, flow, growth
+from docs.drawings import chord, flow, growth, trust
 
 FOLDER = Path(__file__).parent
-DRAWINGS = {"chord": chord.drawing, "flow": flow.drawing, "growth": growth.drawing}
-"""Those that are the same each time."""
+DRAWINGS = {"chord": chord.drawing, "flow": flow.drawing, "growth": growth.drawing, "trust": trust.drawing}
+"""The drawings that are the same each time."""

@@ -57,7 +57,7 @@ def _default(name: str, field: FieldInfo) -> str:
     if name in _COMPUTED:
         return _COMPUTED[name]
     value = field.get_default(call_default_factory=True, validated_data={})
-    if value is None or value == {}:
+    if value in (None, {}, ()):
         return "not set"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
@@ -83,6 +83,8 @@ def _words(kind: Any) -> str:
         return ", ".join(f"`{choice}`" for choice in get_args(kind))
     if get_origin(kind) is dict:
         return "`queue=count,…`"
+    if get_origin(kind) is tuple:
+        return "`name,…`"
     return _TYPES[kind]
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from inference.embedding.text_embedder import TextEmbedder
 from inference.lazy_value import LazyValue
-from inference.model_folder.model_files import ONNX, SAFETENSORS, model_folder, onnx_files, safetensors_files
+from inference.model_folder.model_files import ONNX, SAFETENSORS
+from inference.model_folder.weight_files import onnx_files, weight_files
 from inference.model_folder.word_pieces import padded
 from inference.onnx_graphs.bert_shape import bert_shape
 from models.documents import Matrix
@@ -56,10 +57,11 @@ class OnnxEmbedder(TextEmbedder):
         except NotConfigured as not_bert:
             refusal = not_bert
         else:
-            model_folder(self.name, SAFETENSORS)
+            self.folder(SAFETENSORS)
             if (weights := model.transformer / "model.safetensors").is_file():
-                return [weights, *(file for file in safetensors_files(model.folder) if file != weights)]
-        model_folder(self.name, ONNX)
+                others = (file for file in weight_files(model.folder) if file.suffix == ".safetensors")
+                return [weights, *(file for file in others if file != weights)]
+        self.folder(ONNX)
         if not (files := onnx_files(model.folder)):
             raise refusal or ModelMissing(
                 f"{model.folder} has neither model.safetensors nor model.onnx; use 'sentence_transformers'"

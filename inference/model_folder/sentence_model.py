@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from models.errors import ModelMissing
+from models.errors import ModelMissing, NotConfigured
 
 LEGACY_POOLINGS = {
     "pooling_mode_cls_token": "cls",
@@ -92,11 +92,21 @@ class SentenceModel:
 
 
 def read_sentence_model(folder: Path) -> SentenceModel:
-    """Read the folder; raises ModelMissing if it is no such folder."""
+    """Read the folder; raises ModelMissing if it is no such folder, NotConfigured if it brings code or leads out of it."""
     listed = _read(folder / "modules.json", None)
     if listed is None:
         # A plain encoder: sentence-transformers, too, takes the mean of its tokens.
-        listed = [{"type": "Transformer", "path": ""}, {"type": "Pooling", "path": ""}]
+        listed = [{"type": f"sentence_transformers.{kind}"} for kind in ("Transformer", "Pooling")]
+    for entry in listed:
+        kind, path = str(entry["type"]), PurePosixPath(entry.get("path", ""))
+        if not kind.startswith("sentence_transformers."):
+            raise NotConfigured(
+                f"{folder / 'modules.json'} names the class {kind}; code of a model is never run"
+            )
+        if path.is_absolute() or ".." in path.parts:
+            raise NotConfigured(
+                f"{folder / 'modules.json'} names the folder {path}, which is not inside of it"
+            )
     # Versions of sentence-transformers have different packages, but the same class names.
     paths = [(str(entry["type"]).rsplit(".", 1)[-1], folder / entry.get("path", "")) for entry in listed]
     transformer = paths[0][1]

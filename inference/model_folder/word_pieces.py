@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,15 @@ class WordPieces:
 
 def plain_tokenizer(model: SentenceModel) -> Tokenizer:
     """The model's tokenizer, without the truncation and padding that its file declares.  Raises ModelMissing."""
-    path = model.transformer / "tokenizer.json"
+    tokenizer = read_tokenizer(model.transformer / "tokenizer.json")
+    if model.lower_case:
+        steps = [normalizers.Lowercase()] + ([tokenizer.normalizer] if tokenizer.normalizer else [])
+        tokenizer.normalizer = normalizers.Sequence(steps)
+    return tokenizer
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer of a file, without truncation and padding.  Raises ModelMissing."""
     try:
         tokenizer = Tokenizer.from_str(path.read_text("utf-8"))
     # The tokenizers library raises a plain Exception for a file that it cannot read.
@@ -50,9 +59,6 @@ def plain_tokenizer(model: SentenceModel) -> Tokenizer:
         raise ModelMissing(f"{path} cannot be read: {error}") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    if model.lower_case:
-        steps = [normalizers.Lowercase()] + ([tokenizer.normalizer] if tokenizer.normalizer else [])
-        tokenizer.normalizer = normalizers.Sequence(steps)
     return tokenizer
 
 

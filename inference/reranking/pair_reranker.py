@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from inference.job_thread import JobThread
 from inference.lazy_value import LazyValue
 from inference.model_folder.fingerprint import fingerprint
-from inference.model_folder.model_files import SAFETENSORS, model_folder, safetensors_files
+from inference.model_folder.model_files import SAFETENSORS, model_folder
+from inference.model_folder.model_trust import DEFAULT_TRUST, ModelTrust
 from inference.model_folder.sentence_model import SentenceModel, read_sentence_model
+from inference.model_folder.weight_files import refuse_pickles, weight_files
 from inference.model_folder.word_pieces import batches_by_length, padded
 from inference.protocol import PairScores
 from inference.reranking.pair_speed import PairSpeed
@@ -55,6 +57,7 @@ class PairReranker(ABC):
         threads: int,
         device: str | None = None,
         max_pieces: int | None = None,
+        trust: ModelTrust = DEFAULT_TRUST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if device is not None and device.split(":")[0] not in self.DEVICES:
@@ -62,6 +65,7 @@ class PairReranker(ABC):
         self.name = name
         self.threads = threads
         self.device = device
+        self.trust = trust
         self.speed = PairSpeed()
         self._wanted_pieces = max_pieces
         self._clock = clock
@@ -86,7 +90,8 @@ class PairReranker(ABC):
 
     def weight_files(self) -> list[Path]:
         """The files that the logits are computed from."""
-        if files := safetensors_files(self.model.folder):
+        if files := weight_files(self.model.folder):
+            refuse_pickles(files, allowed=self.trust.pickled)
             return files
         raise ModelMissing(f"{self.model.folder} has no weights")
 
@@ -95,7 +100,7 @@ class PairReranker(ABC):
             try:
                 _ = self.fingerprint
             except ModelMissing:
-                model_folder(self.name, SAFETENSORS)
+                model_folder(self.name, SAFETENSORS, self.trust)
 
     def warm(self) -> None:
         """Load the weights and measure their speed on this machine, once."""
@@ -131,7 +136,7 @@ class PairReranker(ABC):
         return PairScores(logits, chosen, has_begun=how != "busy")
 
     def _describe(self) -> tuple[SentenceModel, PairPieces]:
-        model = read_sentence_model(model_folder(self.name, is_local=True))
+        model = read_sentence_model(model_folder(self.name, (), self.trust, is_local=True))
         check_classifier(model)
         return model, PairPieces(model, max_pieces=self._wanted_pieces)
 
@@ -144,11 +149,12 @@ class PairReranker(ABC):
         self._fingerprint()
         logits = self._load()
         longest = self.pieces.max_pieces
+        most_pieces, most_pairs = self._run_limits
         for length in sorted({min(SHORT, longest), longest}):
             words = ("warm", "warm " * length)
             [row] = self.pieces.read([words])
             cut = PairRow(row.ids[:length], row.segments[:length])
-            rows = [cut] * max(1, min(self._run_pieces // length, self._run_pairs) // 2)
+            rows = [cut] * max(1, min(most_pieces // length, most_pairs) // 2)
             # The first run of a shape allocates memory and is slower.
             self._run(logits, rows)
             took_s = [self._timed(logits, rows)[1] for _ in range(WARM_RUNS)]
@@ -177,17 +183,16 @@ class PairReranker(ABC):
     def _batches(self, lengths: Sequence[int], run_s: float) -> Iterator[list[int]]:
         """Positions in batches of similar length.  They stay near their order: if the time is up, the last ones are missing."""
         first = 0
+        most_pieces, most_pairs = self._run_limits
         while first < len(lengths):
             last, pieces = first + 1, lengths[first]
-            while (
-                last < min(len(lengths), first + 2 * self._run_pairs)
-                and pieces + lengths[last] <= 2 * self._run_pieces
-            ):
+            most = min(len(lengths), first + 2 * most_pairs)
+            while last < most and pieces + lengths[last] <= 2 * most_pieces:
                 pieces += lengths[last]
                 last += 1
-            for batch in batches_by_length(lengths[first:last], max_tokens=self._run_pieces):
+            for batch in batches_by_length(lengths[first:last], max_tokens=most_pieces):
                 expected_s = self.speed.expected_s(lengths[first + batch[0]])
-                pairs = max(1, min(self._run_pairs, int(run_s / expected_s)))
+                pairs = max(1, min(most_pairs, int(run_s / expected_s)))
                 for at in range(0, len(batch), pairs):
                     yield [first + place for place in batch[at : at + pairs]]
             first = last
@@ -210,15 +215,8 @@ class PairReranker(ABC):
         return scores
 
     @property
-    def _run_pieces(self) -> int:
-        return self._limits[0]
-
-    @property
-    def _run_pairs(self) -> int:
-        return self._limits[1]
-
-    @property
-    def _limits(self) -> tuple[int, int]:
+    def _run_limits(self) -> tuple[int, int]:
+        """Maximum word pieces and pairs of one run."""
         return self.RUNS.get((self.device or "cpu").split(":")[0], self.RUNS["cpu"])
 
     @abstractmethod

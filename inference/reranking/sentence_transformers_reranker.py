@@ -26,7 +26,7 @@ class CrossEncoderReranker(PairReranker):
             transformers = importlib.import_module("transformers")
         except ImportError as error:
             raise ModelMissing(
-                f"the reranker 'sentence_transformers' needs PyTorch ({error}); `make torch` installs it"
+                f"the reranker 'sentence_transformers' needs PyTorch ({error}); `make torch` or `pip install chorale[torch]` installs it"
             ) from error
         device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
@@ -35,7 +35,13 @@ class CrossEncoderReranker(PairReranker):
             )
         torch.set_num_threads(self.threads)
         model, info = transformers.AutoModelForSequenceClassification.from_pretrained(
-            str(self.model.transformer), local_files_only=True, dtype=torch.float32, output_loading_info=True
+            str(self.model.transformer),
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=None if self.trust.pickled else True,
+            weights_only=True,
+            dtype=torch.float32,
+            output_loading_info=True,
         )
         if missing := sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}):
             raise NotConfigured(

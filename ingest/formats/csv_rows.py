@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 from ingest.collection_rows import record_of
 from ingest.decode import refuse_binary
-from ingest.raw_documents import Fault, ReadOptions, Record, Unreadable
+from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable
 
 SEPARATORS = ",;\t|"
 
@@ -19,36 +20,62 @@ _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})")
 _DECIMAL = re.compile(r"-?(0|[1-9]\d{0,17})\.\d{1,18}")
 
 
-def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
+def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """Read row by row; a wrong row yields a Fault with the number of its last line.
 
     Raises Unreadable if no column has the text.
     """
-    with path.open("rb") as file:
-        refuse_binary(file.peek(4)[:4])
+    refuse_binary(file.stream.peek(4)[:4])
     # Bytes that are not UTF-8 become lone surrogates, so only their row is lost.
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        first = file.readline(options.max_line_bytes)
-        if not first.strip():
+    text = io.TextIOWrapper(file.stream, "utf-8-sig", "surrogateescape", newline="")
+    lines = _Lines(text, options.max_line_bytes)
+    csv.field_size_limit(options.max_line_bytes)
+    try:
+        if not (first := next(lines, "")).strip():
             return
-        file.seek(0)
-        csv.field_size_limit(options.max_line_bytes)
-        rows = csv.reader(file, delimiter=max(SEPARATORS, key=first.count), strict=True)
+        rows = csv.reader(chain([first], lines), delimiter=max(SEPARATORS, key=first.count), strict=True)
+        header = [name.strip() for name in next(rows)]
+    except (csv.Error, _LongRow) as error:
+        raise Unreadable(f"the header is not CSV: {error}") from None
+    _check_header(header, options)
+    while True:
+        lines.characters = 0
         try:
-            header = [name.strip() for name in next(rows)]
-        except csv.Error as error:
-            raise Unreadable(f"the header is not CSV: {error}") from None
-        _check_header(header, options)
-        while True:
-            try:
-                cells = next(rows)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                yield Fault(f"not CSV: {error}", rows.line_num)
-                continue
-            if any(cell.strip() for cell in cells):
-                yield from _record(header, cells, options, rows.line_num)
+            cells = next(rows)
+        except StopIteration:
+            return
+        except (csv.Error, _LongRow) as error:
+            yield Fault(f"not CSV: {error}", lines.number)
+            continue
+        if any(cell.strip() for cell in cells):
+            yield from _record(header, cells, options, lines.number)
+
+
+class _LongRow(Exception):
+    """A quotation mark is probably not closed."""
+
+
+class _Lines(Iterator[str]):
+    """The lines of a row that is not too long: a longer one is never in memory as a whole."""
+
+    def __init__(self, text: io.TextIOWrapper, most: int) -> None:
+        self._text, self._most = text, most
+        self.number = 0
+        self.characters = 0
+        """Characters of the row so far; the reader of rows sets this to 0 before each row."""
+
+    def __next__(self) -> str:
+        """Raises _LongRow."""
+        line = self._text.readline(self._most + 1)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self.characters += len(line)
+        if self.characters > self._most:
+            while line and not line.endswith(("\n", "\r")):
+                line = self._text.readline(self._most)
+            raise _LongRow(f"a row has more than {self._most:,} characters; is a quotation mark not closed?")
+        return line
 
 
 def _check_header(header: list[str], options: ReadOptions) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from bs4 import BeautifulSoup, Comment, Tag
 from markdownify import MarkdownConverter
 
 from ingest.collection_rows import with_reserved
 from ingest.decode import read_text
-from ingest.formats.markdown import first_heading
-from ingest.raw_documents import Fault, ReadOptions, Record
+from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
 
 DROPPED = ("head", "script", "style", "template", "noscript", "svg", "iframe", "object")
 
@@ -28,9 +26,9 @@ _CONVERTER = MarkdownConverter(
 )
 
 
-def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
+def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """The page declares language, canonical address and date of publication."""
-    page = BeautifulSoup(read_text(path, max_bytes=options.max_file_bytes), "html.parser")
+    page = BeautifulSoup(read_text(file, max_bytes=options.max_file_bytes), "html.parser")
     title = page.title.get_text(" ", strip=True) if page.title else ""
     metadata, notes = with_reserved(_declared(page), {})
     for tag in page.find_all(DROPPED):
@@ -42,7 +40,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
             tag.parent.insert_after(tag)
     text = _CONVERTER.convert_soup(page).strip()
     yield from (Fault(note, loses_document=False) for note in notes)
-    yield Record(text, title or first_heading(text) or path.stem, metadata, "markdown")
+    yield Record(text, title, metadata, "markdown")
 
 
 def _declared(page: BeautifulSoup) -> dict[str, str]:

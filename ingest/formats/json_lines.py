@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
+from io import BufferedReader
 from typing import Any, NoReturn
 
 from ingest.collection_rows import record_of
 from ingest.decode import refuse_binary
-from ingest.raw_documents import Fault, ReadOptions, Record, Unreadable
+from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadable
 
 
-def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
+def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """Read line by line; a wrong line yields a Fault with its number."""
-    for line, raw in _lines(path, options.max_line_bytes):
+    for line, raw in _lines(file.stream, options.max_line_bytes):
         if raw is None:
             yield Fault(f"longer than {options.max_line_bytes:,} bytes", line)
         elif raw.strip():
@@ -26,19 +26,18 @@ def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
                 yield from record_of(row, options.fields, line=line)
 
 
-def _lines(path: Path, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
+def _lines(stream: BufferedReader, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
     """Numbered lines; None for a line longer than `max_bytes`, which is never in memory as a whole."""
-    with path.open("rb") as file:
-        refuse_binary(file.peek(4)[:4])
-        line = 0
-        while raw := file.readline(max_bytes + 1):
-            line += 1
-            if len(raw) <= max_bytes or raw.endswith(b"\n"):
-                yield line, raw.removeprefix(b"\xef\xbb\xbf") if line == 1 else raw
-                continue
-            while raw and not raw.endswith(b"\n"):
-                raw = file.readline(max_bytes + 1)
-            yield line, None
+    refuse_binary(stream.peek(4)[:4])
+    line = 0
+    while raw := stream.readline(max_bytes + 1):
+        line += 1
+        if len(raw) <= max_bytes or raw.endswith(b"\n"):
+            yield line, raw.removeprefix(b"\xef\xbb\xbf") if line == 1 else raw
+            continue
+        while raw and not raw.endswith(b"\n"):
+            raw = stream.readline(max_bytes + 1)
+        yield line, None
 
 
 def _object(raw: bytes) -> dict[str, Any]:

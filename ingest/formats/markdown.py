@@ -1,34 +1,29 @@
-"""Markdown; the title comes from the front matter, else from the first heading of level 1, else from the file name."""
+"""Markdown; the title comes from the front matter, if it has one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from ingest.clean import clean_text
 from ingest.collection_rows import with_reserved
 from ingest.decode import read_text
-from ingest.headings import headings_of
-from ingest.raw_documents import Fault, ReadOptions, Record
+from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_FLAT_ENTRY = re.compile(r"^([\w.-]+):[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+_FLAT_ENTRY = re.compile(r"^([\w.-]+):[ \t]+(\S.*)$", re.MULTILINE)
 
 
-def read(path: Path, options: ReadOptions) -> Iterator[Record | Fault]:
+def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """Entries of one line in the front matter (a YAML block at the very beginning) become metadata."""
-    text = clean_text(read_text(path, max_bytes=options.max_file_bytes))
+    text = clean_text(read_text(file, max_bytes=options.max_file_bytes))
     front: dict[str, str] = {}
     if found := _FRONT_MATTER.match(text):
-        front = {name: value.strip("\"'") for name, value in _FLAT_ENTRY.findall(found[1] or "")}
+        front = {
+            name: value.rstrip(" \t").strip("\"'") for name, value in _FLAT_ENTRY.findall(found[1] or "")
+        }
         text = text[found.end() :]
     title = front.pop(options.fields.get("title", "title"), "")
     metadata, notes = with_reserved(front, options.fields)
     yield from (Fault(note, loses_document=False) for note in notes)
-    yield Record(text, title or first_heading(text) or path.stem, metadata, "markdown")
-
-
-def first_heading(text: str) -> str:
-    """The first heading of level 1; empty if there is none."""
-    return next((heading.text for heading in headings_of(text) if heading.level == 1), "")
+    yield Record(text, title, metadata, "markdown")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from pathlib import Path
 
 from ingest.decode import read_bytes
-from ingest.raw_documents import ReadOptions, Record, Unreadable
+from ingest.raw_documents import OpenFile, ReadOptions, Record, Unreadable
 
 
-def read(path: Path, options: ReadOptions) -> Iterator[Record]:
+def read(file: OpenFile, options: ReadOptions) -> Iterator[Record]:
     """The text layer of all pages; raises Unreadable for scans, for locked files and if pypdf is missing."""
     try:
         from pypdf import PdfReader
@@ -18,7 +17,7 @@ def read(path: Path, options: ReadOptions) -> Iterator[Record]:
     except ImportError:
         raise Unreadable("PDF needs the package pypdf (the extra `pdf`): pip install pypdf") from None
     try:
-        pdf = PdfReader(io.BytesIO(read_bytes(path, max_bytes=options.max_file_bytes)))
+        pdf = PdfReader(io.BytesIO(read_bytes(file, max_bytes=options.max_file_bytes)))
         if pdf.is_encrypted and not pdf.decrypt(""):
             raise Unreadable("locked with a password")
         text = "\n\n".join(page.extract_text() for page in pdf.pages)
@@ -27,4 +26,4 @@ def read(path: Path, options: ReadOptions) -> Iterator[Record]:
         raise Unreadable(f"damaged: {error}") from None
     if not text.strip():
         raise Unreadable("no text in it; a scan needs OCR first")
-    yield Record(text, title or path.stem)
+    yield Record(text, title or file.stem)

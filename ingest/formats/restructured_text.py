@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from docutils import nodes
 from docutils.core import publish_doctree
 
 from ingest.decode import read_text
 from ingest.formats.docutils_tree import text_of
-from ingest.raw_documents import ReadOptions, Record
+from ingest.raw_documents import OpenFile, ReadOptions, Record
 
 _SETTINGS = {
     "file_insertion_enabled": False,
@@ -25,9 +24,9 @@ _SETTINGS = {
 }
 
 
-def read(path: Path, options: ReadOptions) -> Iterator[Record]:
+def read(file: OpenFile, options: ReadOptions) -> Iterator[Record]:
     """The title is the first heading, else the file name."""
-    source = read_text(path, max_bytes=options.max_file_bytes)
+    source = read_text(file, max_bytes=options.max_file_bytes)
     tree = publish_doctree(source, settings_overrides=_SETTINGS)
     title = next((node.astext() for node in tree.findall(nodes.title)), "")
-    yield Record(text_of(tree), title or path.stem, markup="markdown")
+    yield Record(text_of(tree), title or file.stem, markup="markdown")

@@ -1,8 +1,11 @@
 -- The terminal write; the first one wins.
--- KEYS  entry     ARGV  id, by, tail, '1' if every question is complete
+-- calls  release
+-- KEYS  entry     ARGV  id, by, tail, '1' if every question is complete, flight that a worker signed or ''
 -- ->    milliseconds since acceptance; false if the request had ended already
+local id, by, tail, is_complete, flight = unpack(ARGV)
 local now = now_ms()
-local ended, entry = end_request(ARGV[1], ARGV[2], ARGV[3], now)
+local ended, entry = end_request(id, by, tail, now)
 if not ended then return false end
-release_followers(entry, ARGV[3], ARGV[4] == '1', now)
+if flight ~= '' and redis.call('GET', flight) == id then redis.call('DEL', flight) end
+release({ FOLLOWERS .. id }, { flight, tail, is_complete })
 return now - entry.accepted_at

@@ -1,6 +1,6 @@
 -- Writes the plan once, and publishes the chord with it.
 -- KEYS  entry, moments
--- ARGV  id, plan, latest branch limit (ms), finish reserve (ms), fusion reserve (ms), flight key or '',
+-- ARGV  id, plan, latest branch limit (ms), finish reserve (ms), fusion reserve (ms), flight key or '', the plan's MAC,
 --       then for each branch: name, queue, limit (ms), resend after (ms), hedge after (ms) or '',
 --       lease of a started part (ms) or 0, '1' if its failure decides or '', message or ''
 --       The script pushes the messages that it is given; the caller publishes the others.
@@ -11,16 +11,22 @@ if e[1] ~= 'accepted' then return { 'known' } end
 local id, now, deadline = ARGV[1], now_ms(), tonumber(e[2])
 
 local flight = ARGV[6]
+local MOST_FOLLOWED = 2
 if flight ~= '' then
   local leader = redis.call('GET', flight)
-  if leader and leader ~= id then
+  -- A leader's caller can change the leader's entry: it must not keep a follower waiting for ever.
+  local followed = tonumber(redis.call('HGET', KEYS[1], 'followed')) or 0
+  if leader and leader ~= id and followed < MOST_FOLLOWED then
     -- An id that was lost and accepted again may lead another flight now, or none.
-    local l = redis.call('HMGET', ENTRY .. leader, 'flight', 'deadline', 'finish_reserve')
+    local is_read, l = pcall(redis.call, 'HMGET', ENTRY .. leader, 'flight', 'deadline', 'finish_reserve')
+    local leads_until, reserve = tonumber(is_read and l[2] or nil), tonumber(is_read and l[3] or nil)
     local end_at = deadline - ARGV[4]
-    if l[1] == flight and l[2] - l[3] <= end_at then
-      redis.call('HSET', ENTRY .. leader, 'follower:' .. id, 1)
-      redis.call('HSET', KEYS[1], 'state', 'following', 'leader', leader, 'finish_reserve', ARGV[4])
-      redis.call('ZADD', KEYS[2], math.min(l[2] + FOLLOWER_EVERY_MS, end_at), id)
+    if leads_until and reserve and l[1] == flight and leads_until - reserve <= end_at then
+      -- Not in the leader's entry: its caller would learn the followers' ids.
+      redis.call('HSET', FOLLOWERS .. leader, id, flight)
+      redis.call('PEXPIRE', FOLLOWERS .. leader, math.max(1, deadline - now))
+      redis.call('HSET', KEYS[1], 'state', 'following', 'leader', leader, 'finish_reserve', ARGV[4], 'followed', followed + 1)
+      redis.call('ZADD', KEYS[2], math.min(math.max(now, leads_until) + FOLLOWER_EVERY_MS, end_at), id)
       return { 'follows', leader }
     end
   end
@@ -30,13 +36,13 @@ end
 
 local join_at = math.min(now + ARGV[3], deadline - ARGV[5])
 local fields = { 'state', 'planned', 'plan', ARGV[2], 'join_at', join_at, 'finish_reserve', ARGV[4],
-  'fusion_reserve', ARGV[5] }
+  'fusion_reserve', ARGV[5], 'mac', ARGV[7] }
 local function put(field, value)
   fields[#fields + 1] = field
   fields[#fields + 1] = value
 end
 local count, moment = 0, join_at
-for i = 7, #ARGV, 8 do
+for i = 8, #ARGV, 8 do
   local branch, queue, limit_ms, resend_ms, hedge_ms, lease_ms, decisive, message = unpack(ARGV, i, i + 7)
   put('limit:' .. branch, now + limit_ms)
   put('resend:' .. branch, now + resend_ms)

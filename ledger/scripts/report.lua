@@ -1,28 +1,28 @@
 -- A branch's last step.  The first answer wins and replaces a failure.
 -- KEYS  entry, moments
 -- ARGV  id, branch, status, envelope, attempt, accepted_at of the request that the branch worked for or '',
---       callback's message, or '' if the caller publishes it
+--       callback's message, or '' if the caller publishes it; the envelope's MAC
 -- ->    'counted' | 'waits' (for the other attempt) | 'joined' (callback pushed) | 'due' (the caller publishes it)
 --       | 'replaced' | 'duplicate' | 'closed'
-local id, b, status, envelope, attempt, _, callback = unpack(ARGV)
+local id, b, status, envelope, attempt, _, callback, mac = unpack(ARGV)
 local e = redis.call('HMGET', KEYS[1], 'state', 'limit:' .. b, 'status:' .. b, 'decided', 'accepted_at',
   'hedged:' .. b, 'failed:' .. b, 'decisive:' .. b)
 if e[1] ~= 'planned' or not e[2] then return 'closed' end
 if e[4] or (ARGV[6] ~= '' and ARGV[6] ~= e[5]) then return 'closed' end
 if e[3] then
   if e[3] ~= 'failed' or status == 'failed' then return 'duplicate' end
-  redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope)
+  redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope, 'mac:' .. b, mac)
   return 'replaced'
 end
 -- Keep the failure: the answer names it if the other attempt never reports.
 if status == 'failed' and e[6] then
   if e[7] == attempt then return 'duplicate' end
   if not e[7] then
-    redis.call('HSET', KEYS[1], 'failed:' .. b, attempt, 'envelope:' .. b, envelope)
+    redis.call('HSET', KEYS[1], 'failed:' .. b, attempt, 'envelope:' .. b, envelope, 'mac:' .. b, mac)
     return 'waits'
   end
 end
-redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope)
+redis.call('HSET', KEYS[1], 'status:' .. b, status, 'envelope:' .. b, envelope, 'mac:' .. b, mac)
 if status == 'failed' and e[8] then
   redis.call('HSET', KEYS[1], 'decided', b, 'left', 0)
 elseif redis.call('HINCRBY', KEYS[1], 'left', -1) > 0 then

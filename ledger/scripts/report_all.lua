@@ -1,8 +1,15 @@
 -- Several reports in one call.
--- calls  report
--- ARGV  for each report: id, branch, status, envelope, attempt, accepted_at or '', callback or ''     ->  the outcome of each
-local out = {}
-for i = 1, #ARGV, 7 do
-  out[#out + 1] = report({ ENTRY .. ARGV[i], MOMENTS }, { unpack(ARGV, i, i + 6) })
+-- calls  report, join
+-- ARGV  '1' to join the requests that are complete and whose callback nobody pushes; then for each report those of `report`
+-- ->    {the outcome of each}, {the answers of `join`}
+local out, joined = {}, {}
+for i = 2, #ARGV, 8 do
+  -- A malformed entry costs no other report.
+  local is_done, outcome = try(report, { ENTRY .. ARGV[i], MOMENTS }, { unpack(ARGV, i, i + 7) })
+  out[#out + 1] = is_done and outcome or 'closed'
+  if ARGV[1] == '1' and outcome == 'due' then
+    local is_joined, found = try(join, { ENTRY .. ARGV[i], MOMENTS }, { ARGV[i], '' })
+    if is_joined then joined[#joined + 1] = found end
+  end
 end
-return out
+return { out, joined }

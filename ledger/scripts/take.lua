@@ -23,15 +23,22 @@ end
 
 -- A part that was sent again may be the one that ended its worker.  It runs alone, and costs no other part.
 local function runs_alone(one)
-  return one and one.branch and redis.call('HEXISTS', ENTRY .. one.id, 'resent:' .. one.branch) == 1
+  if not one or not one.branch then return false end
+  local is_read, is_resent = pcall(redis.call, 'HEXISTS', ENTRY .. one.id, 'resent:' .. one.branch)
+  return is_read and is_resent == 1
+end
+
+local function begin(one)
+  if one.branch then return start({ ENTRY .. one.id }, { one.branch }) or {} end
+  return join({ ENTRY .. one.id, MOMENTS }, { one.id, '' })
 end
 
 local function take(queue, message, one)
   local answer = false
-  if one and one.branch then
-    answer = start({ ENTRY .. one.id }, { one.branch }) or {}
-  elseif one then
-    answer = join({ ENTRY .. one.id, MOMENTS }, { one.id, '' })
+  if one then
+    -- A malformed entry costs no other message; the sweeper sets it aside.
+    local is_done, found = try(begin, one)
+    answer = is_done and found or {}
   end
   out[#out + 1] = { queue, message, answer }
 end

@@ -9,9 +9,8 @@ from itertools import islice
 from typing import Any
 
 from models.documents import Manifest
-from search.analysis import MAX_TERMS, analyser, prepared, question_terms
+from search.analysis import MAX_TERMS, analyser, indexed_text, prepared, question_terms
 from search.elasticsearch.filter_conditions import Clause
-from search.title_weight import indexed_text
 
 OWN = "chorale"
 TEXT = "text"
@@ -43,7 +42,6 @@ class Words:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """`settings.analysis` of the index."""
         return {} if isinstance(self.declared, str) else {"analysis": dict(self.declared)}
 
     @property

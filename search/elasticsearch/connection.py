@@ -6,7 +6,9 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 from elastic_transport import JsonSerializer, NodeConfig, Urllib3HttpNode
@@ -19,6 +21,7 @@ from urllib3.exceptions import ReadTimeoutError
 from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from search.deadline import Deadline
 from search.elasticsearch.failures import Passing, all_busy, translated
+from search.elasticsearch.index_layout import Namespace
 
 _PAUSES_S = (0.05, 0.1, 0.2)
 """Waits between the attempts."""
@@ -85,23 +88,16 @@ class _TimedPool:
         self._pool.close()
 
 
-class _Read:
-    """A complete answer."""
-
-    def __init__(self, status: int, headers: Any, data: bytes) -> None:
-        self.status, self.headers, self.data = status, headers, data
-
-
-def _read(response: Any, data: bytes) -> _Read:
-    """An error that is not JSON comes from a proxy; as plain text, the client goes by its status."""
+def _read(response: Any, data: bytes) -> SimpleNamespace:
+    """The complete answer.  An error that is not JSON comes from a proxy; as plain text, the client goes by its status."""
+    headers = response.headers
     if not 200 <= response.status < 300:
         try:
             json.loads(data)
         except ValueError:
-            headers = response.headers.copy()
+            headers, data = headers.copy(), data.decode(errors="replace").encode()
             headers["content-type"] = "text/plain"
-            return _Read(response.status, headers, data.decode(errors="replace").encode())
-    return _Read(response.status, response.headers, data)
+    return SimpleNamespace(status=response.status, headers=headers, data=data)
 
 
 class _Node(Urllib3HttpNode):
@@ -184,3 +180,19 @@ class Connection:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCall:
+    """One call of the store on one namespace; the deadline holds for all its requests together."""
+
+    connection: Connection
+    namespace: Namespace
+    deadline: Deadline
+
+    @property
+    def address(self) -> str:
+        return self.connection.address
+
+    def ask(self, call: Call) -> Any:
+        return self.connection.ask(call, self.deadline)

@@ -21,8 +21,7 @@ from models.errors import PartlyWritten
 from search.checks import checked_documents, refusal_reason
 from search.elasticsearch import lookups
 from search.elasticsearch.bulk import Action, send
-from search.elasticsearch.connection import Connection
-from search.elasticsearch.index_call import IndexCall
+from search.elasticsearch.connection import Connection, IndexCall
 from search.elasticsearch.index_layout import (
     LONGEST_NAME,
     Namespace,

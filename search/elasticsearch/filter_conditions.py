@@ -58,10 +58,13 @@ class Conditions:
 def conditions(search: Search) -> Conditions:
     """Never raises: invalid conditions are named in `warnings`."""
     asked = search.filters or {}
-    warnings = compile_filters(asked).warnings + long_part_warnings(asked, LONGEST_PART)
+    compiled = compile_filters(asked)
+    warnings = compiled.warnings + long_part_warnings(asked, LONGEST_PART)
     clauses = tuple(_condition(field, wanted) for field, wanted in asked.items())
+    if search.only_ids:
+        clauses += ({"bool": {"should": [*_terms("document_id", tuple(search.only_ids))]}},)
     return Conditions(
-        clauses, tuple(_terms("document_id", tuple(search.exclude_ids))), tuple(asked), warnings
+        clauses, tuple(_terms("document_id", tuple(search.exclude_ids))), compiled.fields, warnings
     )
 
 
@@ -81,6 +84,8 @@ def _condition(field: str, wanted: object) -> Clause:
             parts.append(known if operand is not False else _not(known))
         elif operator == "not":
             parts.append(_not(_condition(field, operand)))
+        elif operator == "all" and isinstance(operand, list | tuple):
+            parts.append({"bool": {"filter": [_condition(field, one) for one in operand]}})
         elif operator == "contains":
             parts.append(_any_of(_contains, field, operand))
         else:

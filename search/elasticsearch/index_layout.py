@@ -34,8 +34,6 @@ _VECTOR_BYTES = np.dtype("<f4")
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace as recorded in its index."""
-
     name: str
     index: str
     """Includes a version that is never used again, so that cached knowledge stays true while the index exists."""

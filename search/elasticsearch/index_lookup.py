@@ -7,11 +7,10 @@ from typing import Any, TypeVar
 
 from chorale_client.request import check_namespace
 
-from models.errors import BadIndex
+from models.errors import UnknownNamespace
 from search.deadline import Deadline
-from search.elasticsearch.connection import Connection
+from search.elasticsearch.connection import Connection, IndexCall
 from search.elasticsearch.failures import MissingIndex, readable
-from search.elasticsearch.index_call import IndexCall
 from search.elasticsearch.index_layout import Namespace, alias, namespace_from
 
 _T = TypeVar("_T")
@@ -42,13 +41,13 @@ class IndexLookup:
         raise AssertionError("the last look returns or raises")
 
     def look_up(self, name: str, deadline: Deadline | None = None) -> Namespace:
-        """The present state; raises BadIndex if there is no such namespace."""
+        """The present state; raises UnknownNamespace."""
         namespace = self.find(name, deadline)
         if namespace is None:
-            raise BadIndex(
-                f"no namespace {name[:80]!r} in Elasticsearch at {self._connection.address} (prefix "
-                f"{self._connection.endpoint.prefix!r}): `chorale namespaces list` shows the existing ones"
+            place = (
+                f"Elasticsearch at {self._connection.address} (prefix {self._connection.endpoint.prefix!r})"
             )
+            raise UnknownNamespace(name, place)
         return namespace
 
     def find(self, name: str, deadline: Deadline | None = None) -> Namespace | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 
 from models.hits import Hit, Ranking
+from search.elasticsearch.connection import IndexCall
 from search.elasticsearch.filter_conditions import conditions
-from search.elasticsearch.index_call import IndexCall
 from search.elasticsearch.lookups import PASSAGES, by_id, scan
 from search.elasticsearch.searching import SHOWN, first_round, hit_of
 from search.listing_order import listed

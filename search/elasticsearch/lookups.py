@@ -12,10 +12,9 @@ from elasticsearch import Elasticsearch
 from models.batching import distinct_in_batches
 from models.documents import PassageText, Vector
 from search.deadline import Deadline
-from search.elasticsearch.connection import Connection
+from search.elasticsearch.connection import Connection, IndexCall
 from search.elasticsearch.failures import failure, readable
 from search.elasticsearch.filter_conditions import Clause
-from search.elasticsearch.index_call import IndexCall
 from search.elasticsearch.index_layout import passage_key, vector_from
 from search.elasticsearch.searching import MOST_HITS, found_in, hits_only, msearch
 

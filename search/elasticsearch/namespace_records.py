@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from models.errors import BadIndex, StoreUnavailable
+from models.errors import StoreUnavailable, UnknownNamespace
 from search.deadline import Deadline
 from search.elasticsearch.connection import Connection
 from search.elasticsearch.failures import readable
@@ -33,10 +33,10 @@ class NamespaceRecords:
         self._index = control_index(connection.endpoint.prefix)
 
     def generation(self, namespace: str, deadline: Deadline | None = None) -> int:
-        """Raises BadIndex if the namespace does not exist."""
+        """Raises UnknownNamespace."""
         record, _ = self._read(namespace, deadline)
         if not record.is_there:
-            raise BadIndex(f"no namespace {namespace!r} in Elasticsearch at {self._connection.address}")
+            raise UnknownNamespace(namespace, f"Elasticsearch at {self._connection.address}")
         return record.generation
 
     def generations(self, namespaces: list[str]) -> dict[str, int]:

@@ -10,9 +10,9 @@ from elasticsearch import Elasticsearch
 from models.documents import Matrix
 from models.errors import InvalidAnswer
 from models.hits import Hit, Ranking
+from search.elasticsearch.connection import IndexCall
 from search.elasticsearch.failures import Passing, failure, readable
 from search.elasticsearch.filter_conditions import Clause, Conditions, conditions, has_field_clause
-from search.elasticsearch.index_call import IndexCall
 from search.filters import unknown_field_warning
 from search.protocol import Search
 from search.ranking_end import count_documents, cut, is_settled
@@ -63,6 +63,22 @@ def search_text(call: IndexCall, texts: Sequence[str], search: Search) -> list[R
     ]
 
 
+def score_text(
+    call: IndexCall, texts: Sequence[str], passage_ids: Sequence[Sequence[str]]
+) -> list[dict[str, float]]:
+    """For each text the scores of its passages that have one of its words."""
+    bodies = {
+        n: _text_body({"bool": {"must": [query], "filter": [{"terms": {"passage_id": list(ids)}}]}}, len(ids))
+        for n, (text, ids) in enumerate(zip(texts, passage_ids, strict=True))
+        if ids and (query := call.namespace.words.asked(text)) is not None
+    }
+    answers = msearch(call, bodies)
+    return [
+        {hit.passage_id: hit.score for hit in _text_hits(answers[n])} if n in answers else {}
+        for n in range(len(texts))
+    ]
+
+
 def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ranking]:
     """Asks for more passages (up to MOST_HITS) while a missing one could belong to the ranking."""
     asked, depth = conditions(search), search.depth
@@ -79,7 +95,10 @@ def search_vectors(call: IndexCall, vectors: Matrix, search: Search) -> list[Ran
                 again[n] = _vector_body(vectors[n].tolist(), min(4 * size, MOST_HITS), least, asked)
         size = min(4 * size, MOST_HITS)
         answers = msearch(call, again) if again else {}
-    return [Ranking(cut(hits.get(n, ()), depth), None, warnings) for n in range(len(vectors))]
+    figure = call.namespace.manifest.known_words
+    return [
+        Ranking(cut(hits.get(n, ()), depth), None, warnings, known_words=figure) for n in range(len(vectors))
+    ]
 
 
 def msearch(call: IndexCall, bodies: Mapping[int, Body]) -> dict[int, dict[str, Any]]:

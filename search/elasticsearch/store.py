@@ -12,8 +12,7 @@ from models.hits import Ranking
 from search.checks import checked_questions
 from search.deadline import Deadline
 from search.elasticsearch import lookups, searching
-from search.elasticsearch.connection import Connection
-from search.elasticsearch.index_call import IndexCall
+from search.elasticsearch.connection import Connection, IndexCall
 from search.elasticsearch.listing import list_documents
 from search.elasticsearch.namespace_lifecycle import NamespaceLifecycle
 from search.protocol import Search
@@ -48,6 +47,18 @@ class ElasticsearchStore(NamespaceLifecycle):
             return searching.search_vectors(call, questions, search)
 
         return self._lookup.using(namespace, search.timeout_s, work)
+
+    def score_text(
+        self,
+        namespace: str,
+        texts: Sequence[str],
+        passage_ids: Sequence[Sequence[str]],
+        *,
+        timeout_s: float = 1.0,
+    ) -> list[dict[str, float]]:
+        return self._lookup.using(
+            namespace, timeout_s, lambda call: searching.score_text(call, texts, passage_ids)
+        )
 
     def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
         def work(call: IndexCall) -> Ranking:

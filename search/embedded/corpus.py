@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.documents import Manifest
-from models.errors import BadIndex
+from models.errors import UnknownNamespace
 from search.embedded.connections import connected, corpus_file, file_number, format_of, gone, translated
 
 _KEPT_OPEN = 8
@@ -25,6 +25,8 @@ _PULSE = """
     SELECT n.namespace_id, n.sequence, n.visible, coalesce(g.generation, 0), n.lexical, n.manifest
     FROM chorale_namespace n LEFT JOIN chorale_generation g ON g.name = n.name WHERE n.name = ?
 """
+
+_SOME_NAMES = "SELECT name FROM chorale_namespace ORDER BY name LIMIT 20"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +73,15 @@ class Corpus:
             return read_pulse(connection, namespace)
 
     def known(self, namespace: str) -> Pulse:
-        """Raises BadIndex if there is no such namespace."""
+        """Raises UnknownNamespace."""
         return self.existing(namespace, self.pulse(namespace))
 
     def existing(self, namespace: str, pulse: Pulse | None) -> Pulse:
-        """The pulse; raises BadIndex if it is None, because there is no such namespace."""
+        """The pulse; raises UnknownNamespace if it is None."""
         if pulse is None:
-            raise BadIndex(
-                f"there is no namespace {namespace[:80]!r} in {self.folder}; "
-                "`chorale namespaces list` shows the existing ones, `chorale index` creates one"
-            )
+            with translated(self.folder), self._borrowed() as connection:
+                there = [name for (name,) in connection.execute(_SOME_NAMES)]
+            raise UnknownNamespace(namespace, str(self.folder), there)
         return pulse
 
     def lexical_folder(self, name: str) -> Path:

@@ -11,10 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from search.deadline import Deadline
+from search.embedded.growing_array import Growing
 from search.embedded.passage_rows import Rows
-from search.filters import CompiledFilters, compile_filters, elements, unknown_field_warning
+from search.filters import CompiledFilters, compile_filters, unknown_field_warning
 
 _KEPT = 64
+_KEPT_BYTES = 64 * 2**20
+"""A filter of 200 fields takes 200 bytes a document."""
+_PORTION = 128
+"""Documents that are judged at a time; after each portion every search can use the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,39 +36,53 @@ class _Verdicts:
 
     def __init__(self, filters: CompiledFilters) -> None:
         self.filters = filters
-        self.matches: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self.has_field: NDArray[np.bool_] = np.zeros((len(filters.fields), 0), np.bool_)
+        self.matches = Growing(np.bool_)
+        self.has_field = [Growing(np.bool_) for _ in filters.fields]
 
-    def extend(self, rows: Rows) -> None:
-        first, size = len(self.matches), len(rows.versions_alive)
-        if first >= size:
-            return
-        new = [rows.versions[i].fields for i in range(first, size)]
-        matches = [self.filters.matches(fields) for fields in new]
-        has_field = [[bool(elements(fields, name)) for fields in new] for name in self.filters.fields]
-        self.matches = np.concatenate([self.matches, np.array(matches, np.bool_)])
-        self.has_field = np.concatenate([self.has_field, np.array(has_field, np.bool_)], axis=1)
+    @property
+    def bytes(self) -> int:
+        return len(self.matches) * (1 + len(self.has_field))
+
+    def extend(self, judged: Sequence[tuple[bool, list[bool]]]) -> None:
+        for grown, has_field in zip(
+            self.has_field, zip(*(has for _, has in judged), strict=True), strict=True
+        ):
+            grown.append(np.array(has_field, np.bool_))
+        # Last, since its length says how many are judged.
+        self.matches.append(np.array([matches for matches, _ in judged], np.bool_))
 
 
 class Masks:
-    """The results of the filters used last.  Thread-safe."""
+    """The results of the filters used last.  Thread-safe; nothing is judged under the lock."""
 
     def __init__(self) -> None:
         self._verdicts: OrderedDict[str, _Verdicts] = OrderedDict()
         self._lock = threading.Lock()
 
-    def allowed(self, rows: Rows, filters: Mapping[str, Any] | None, exclude_ids: Sequence[str]) -> Allowed:
+    def allowed(
+        self,
+        rows: Rows,
+        filters: Mapping[str, Any] | None,
+        exclude_ids: Sequence[str],
+        deadline: Deadline,
+        *,
+        only_ids: Sequence[str] = (),
+    ) -> Allowed:
+        """Raises StoreTimeout; the next search with the same filters goes on from there."""
         warnings: tuple[str, ...] = ()
         versions = rows.versions_alive
-        if filters:
-            matches, has_field, compiled = self._judge(rows, filters)
+        if only_ids:
+            versions = _among(rows, only_ids, filters)
+        elif filters:
+            verdicts = self._judged(rows, compile_filters(filters), deadline)
+            fields, size = verdicts.filters.fields, len(versions)
             unknown = [
                 field
-                for field, has in zip(compiled.fields, has_field, strict=True)
-                if not np.any(has & rows.versions_alive)
+                for field, has in zip(fields, verdicts.has_field, strict=True)
+                if not np.any(has.view[:size] & versions)
             ]
-            warnings = compiled.warnings + tuple(map(unknown_field_warning, unknown))
-            versions = np.zeros_like(versions) if unknown else versions & matches
+            warnings = verdicts.filters.warnings + tuple(map(unknown_field_warning, unknown))
+            versions = np.zeros_like(versions) if unknown else versions & verdicts.matches.view[:size]
         if excluded := [
             i for name in exclude_ids for i in rows.versions_of.get(name, ()) if i < len(versions)
         ]:
@@ -72,15 +92,35 @@ class Masks:
             return Allowed(None)
         return Allowed(rows.alive & versions[rows.version_of], warnings)
 
-    def _judge(
-        self, rows: Rows, filters: Mapping[str, Any]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], CompiledFilters]:
-        compiled = compile_filters(filters)
+    def _judged(self, rows: Rows, filters: CompiledFilters, deadline: Deadline) -> _Verdicts:
+        """The filters' results for all of these rows, or for more."""
         with self._lock:
-            kept = self._verdicts.setdefault(compiled.key, _Verdicts(compiled))
-            self._verdicts.move_to_end(compiled.key)
-            if len(self._verdicts) > _KEPT:
+            kept = self._verdicts.setdefault(filters.key, _Verdicts(filters))
+            self._verdicts.move_to_end(filters.key)
+            while len(self._verdicts) > 1 and (
+                len(self._verdicts) > _KEPT or sum(one.bytes for one in self._verdicts.values()) > _KEPT_BYTES
+            ):
                 self._verdicts.popitem(last=False)
-            kept.extend(rows)
-            size = len(rows.versions_alive)
-            return kept.matches[:size], kept.has_field[:, :size], compiled
+        while (done := len(kept.matches)) < len(rows.versions_alive):
+            judged = []
+            for version in rows.versions[done : min(done + _PORTION, len(rows.versions_alive))]:
+                judged.append(kept.filters.judged(version.fields))
+                if deadline.left_s <= 0:
+                    break
+            with self._lock:
+                # Another search may have judged the same documents meanwhile.
+                if len(kept.matches) == done:
+                    kept.extend(judged)
+            deadline.check()
+        return kept
+
+
+def _among(rows: Rows, only_ids: Sequence[str], filters: Mapping[str, Any] | None) -> NDArray[np.bool_]:
+    """The versions of these documents that meet the filters: judged at once, whatever the size of the namespace."""
+    compiled = compile_filters(filters or {})
+    versions = np.zeros_like(rows.versions_alive)
+    for name in only_ids:
+        for i in rows.versions_of.get(name, ()):
+            if i < len(versions) and rows.versions_alive[i]:
+                versions[i] = compiled.judged(rows.versions[i].fields)[0]
+    return versions

@@ -144,6 +144,11 @@ class LexicalSearcher:
                 return hits, len(np.unique(rows.version_of[places[known]])) if is_all else None
             limit *= 4
 
+    def scores(self, terms: Mapping[str, int], rids: Sequence[int]) -> dict[int, float]:
+        """The score of each of these passages that has one of the terms."""
+        found, scores = self._fetch(_among(_any_term(terms), np.array(rids, np.int64)), len(rids) + 1)
+        return dict(zip(found.tolist(), scores.tolist(), strict=True))
+
     def _fetch(self, query: tantivy.Query, limit: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Rids and scores, best first."""
         # tantivy allocates `limit` hits in advance; one more than there are documents shows that the answer is

@@ -29,6 +29,11 @@ _VECTORS = f"""
     FROM chorale_namespace n JOIN chorale_passage p ON p.namespace_id = n.namespace_id
     WHERE n.namespace_id = ? AND {_VISIBLE.format("p")} AND p.vector IS NOT NULL AND p.passage_id IN
 """
+_RIDS = f"""
+    SELECT p.passage_id, p.rid
+    FROM chorale_namespace n JOIN chorale_passage p ON p.namespace_id = n.namespace_id
+    WHERE n.namespace_id = ? AND {_VISIBLE.format("p")} AND p.passage_id IN
+"""
 _REVISIONS = f"""
     SELECT d.document_id, d.revision
     FROM chorale_namespace n JOIN chorale_document d ON d.namespace_id = n.namespace_id
@@ -63,6 +68,13 @@ def vectors(
     for part in distinct_in_batches(passage_ids, _AT_ONCE):
         for name, vector in connection.execute(_in(_VECTORS, part), (namespace_id, *part)):
             found[name] = np.frombuffer(vector, STORED).astype(np.float32)
+    return found
+
+
+def rids(connection: sqlite3.Connection, namespace_id: int, passage_ids: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in distinct_in_batches(passage_ids, _AT_ONCE):
+        found |= connection.execute(_in(_RIDS, part), (namespace_id, *part)).fetchall()
     return found
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from models.documents import Manifest
 from models.errors import BadIndex
+from search.deadline import Deadline
 from search.embedded.corpus import Corpus, Pulse, read_pulse
 from search.embedded.filter_masks import Allowed, Masks
 from search.embedded.lexical_index import LexicalIndex, LexicalSearcher
@@ -35,9 +36,11 @@ class View:
     searcher: LexicalSearcher | None
     vectors: Vectors | None
 
-    def allowed(self, search: Search) -> Allowed:
-        """The passages that the filters and exclusions of a search let through."""
-        return self.masks.allowed(self.rows, search.filters, search.exclude_ids)
+    def allowed(self, search: Search, deadline: Deadline) -> Allowed:
+        """The passages that the filters and exclusions of a search let through.  Raises StoreTimeout."""
+        return self.masks.allowed(
+            self.rows, search.filters, search.exclude_ids, deadline, only_ids=search.only_ids
+        )
 
     def shows(self, pulse: Pulse) -> bool:
         """Whether nothing visible to readers has changed since."""

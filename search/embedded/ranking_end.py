@@ -31,7 +31,6 @@ def cut(
 def _ordered(
     rows: Rows, found: NDArray[np.intp], scores: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Rows and scores, best first."""
     order = scores.argsort()[::-1]
     # `x + 0.0` is never minus zero.
     places, scores = found[order], scores[order] + 0.0

@@ -59,7 +59,7 @@ class EmbeddedStore:
         deadline = Deadline(search.timeout_s, _NAME)
         view = self._view(namespace, text=True, generation=search.generation)
         assert view.searcher is not None
-        allowed = view.allowed(search)
+        allowed = view.allowed(search, deadline)
         rankings = []
         for text in texts:
             if terms := question_terms(text, view.manifest.language):
@@ -76,16 +76,41 @@ class EmbeddedStore:
         view = self._view(namespace, vectors=True, generation=search.generation)
         assert view.vectors is not None
         questions = checked_questions(namespace, vectors, view.manifest.dimension)
-        allowed = view.allowed(search)
+        allowed = view.allowed(search, deadline)
         found = search_matrix(
             view.rows, view.vectors, questions, allowed=allowed.rows, depth=search.depth, deadline=deadline
         )
-        return [Ranking(hits, None, allowed.warnings) for hits in found]
+        figure = view.manifest.known_words
+        return [Ranking(hits, None, allowed.warnings, known_words=figure) for hits in found]
+
+    def score_text(
+        self,
+        namespace: str,
+        texts: Sequence[str],
+        passage_ids: Sequence[Sequence[str]],
+        *,
+        timeout_s: float = 1.0,
+    ) -> list[dict[str, float]]:
+        deadline = Deadline(timeout_s, _NAME)
+        view = self._view(namespace, text=True)
+        assert view.searcher is not None
+        with self._corpus.reading() as connection:
+            rids = lookups.rids(
+                connection, view.pulse.namespace_id, [id_ for ids in passage_ids for id_ in ids]
+            )
+        found = []
+        for text, ids in zip(texts, passage_ids, strict=True):
+            deadline.check()
+            terms = question_terms(text, view.manifest.language)
+            names = {rids[id_]: id_ for id_ in ids if id_ in rids}
+            scores = view.searcher.scores(terms, list(names)) if terms and names else {}
+            found.append({names[rid]: score for rid, score in scores.items()})
+        return found
 
     def list_documents(self, namespace: str, search: Search, *, order_by: str, descending: bool) -> Ranking:
         deadline = Deadline(search.timeout_s, _NAME)
         view = self._view(namespace)
-        allowed = view.allowed(search)
+        allowed = view.allowed(search, deadline)
         deadline.check()
         places = np.flatnonzero(view.rows.alive if allowed.rows is None else allowed.rows)
         # Rows are in the order of a document's passages: the first one stands for the document.

@@ -22,6 +22,7 @@ from sqlalchemy import Connection, delete, insert, update
 from models.corpus_tables import document_table, namespace_table, passage_table
 from models.documents import Document, Manifest
 from models.near_duplicate_tables import near_duplicates_metadata
+from search.analysis import indexed_text
 from search.checks import check_manifest, checked_documents, same_manifest
 from search.embedded.corpus import Corpus, Pulse
 from search.embedded.lexical_index import check_index, create_index, write_index
@@ -29,7 +30,6 @@ from search.embedded.passage_rows import TOMBSTONE_BATCHES
 from search.embedded.transactions import Transactions
 from search.embedded.vector_search import STORED
 from search.near_duplicate_rows import NearDuplicateRows
-from search.title_weight import indexed_text
 from search.writer_lock import WriterLock
 
 _SQL_WAIT_S = 30.0

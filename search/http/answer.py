@@ -18,7 +18,6 @@ from models.errors import InvalidAnswer
 from models.hits import Hit, Ranking
 from models.http_endpoint import HttpEndpoint, JsonPath
 from search.filters import compile_filters, elements, unknown_field_warning
-from search.http.json_path import at
 from search.protocol import Search
 
 _TAG = re.compile(r"<[^<>]*>")
@@ -203,3 +202,16 @@ def _kind(value: Any) -> str:
         return "nothing"
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
     return names.get(type(value), "a number")
+
+
+def at(document: Any, path: JsonPath) -> Any:
+    """The value at the path, or None.  A leading `$` means the document itself."""
+    steps = path.removeprefix("$").lstrip(".").split(".") if isinstance(path, str) else path
+    for step in steps:
+        if isinstance(document, dict):
+            document = document.get(str(step))
+        elif isinstance(document, list) and str(step).isdecimal() and int(step) < len(document):
+            document = document[int(step)]
+        else:
+            return None
+    return document

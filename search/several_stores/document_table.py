@@ -179,7 +179,6 @@ class DocumentTable:
             _forget(connection, state_table, build, document_ids, _S.store == store)
 
     def mark_all_behind(self, build: Build, store: str) -> None:
-        """Have all documents written to a store again."""
         with self._database.writing(build.name) as connection:
             take_mark(connection, build.namespace_id, store)
             connection.execute(delete(state_table).where(_of(state_table, build), _S.store == store))
@@ -227,7 +226,6 @@ class DocumentTable:
             return list(connection.scalars(select(_D.source).where(where).distinct().order_by(_D.source)))
 
     def passage_ids(self, build: Build) -> Iterator[tuple[str, list[str]]]:
-        """The passage ids of each existing document."""
         where = and_(_of(document_table, build), ~_D.is_deleted)
         with self._database.reading() as connection:
             rows = connection.execute(select(_D.document_id, _D.passage_ids).where(where)).all()

@@ -14,7 +14,14 @@ from dataclasses import replace
 
 from models.batching import in_batches
 from models.documents import Document, Manifest, NamespaceState
-from models.errors import BadIndex, ManifestMismatch, NotEverywhere, ServiceError, WrongDeclaration
+from models.errors import (
+    BadIndex,
+    ManifestMismatch,
+    NotEverywhere,
+    ServiceError,
+    UnknownNamespace,
+    WrongDeclaration,
+)
 from search.checks import check_manifest, checked_documents, same_manifest
 from search.near_duplicate_rows import NearDuplicateRows
 from search.protocol import Store
@@ -203,13 +210,10 @@ class ClusteredStore:
         return Rebuilding(self.table, namespace, manifest, finish=self._promote)
 
     def known(self, namespace: str) -> Build:
-        """Raises BadIndex if there is no such namespace."""
+        """Raises UnknownNamespace."""
         found = self.table.find(namespace)
         if found is None:
-            # The clients that hand documents in read this error, and must not learn other namespaces' names.
-            raise BadIndex(
-                f"no namespace {namespace[:80]!r} in the table of documents: `chorale namespaces list` shows the existing ones"
-            )
+            raise UnknownNamespace(namespace, "the table of documents")
         return found
 
     def _put(self, build: Build, documents: Sequence[Document]) -> int:

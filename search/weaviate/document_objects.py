@@ -10,8 +10,7 @@ from typing import Any
 from weaviate.classes.data import DataObject
 
 from models.documents import Document, Manifest, Passage
-from search.analysis import analyser
-from search.title_weight import indexed_text
+from search.analysis import analyser, indexed_text
 from search.weaviate.filter_terms import facets
 
 BUCKETS = 4_096

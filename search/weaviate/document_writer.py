@@ -141,7 +141,6 @@ class DocumentWriter:
     def _delete_older(
         self, tenant: str, done: Sequence[Objects], written_us: int, *also: FilterReturn
     ) -> None:
-        """Delete what earlier batches wrote of these documents."""
         if done:
             mine = _of_documents(document.document_id for document in done)
             older = Filter.by_property("written").not_equal(written_us)

@@ -54,6 +54,8 @@ def _of_operator(field: str, operator: str, operand: object) -> FilterReturn:
         return Filter.not_(has_field(field)) if operand is False else has_field(field)
     if operator == "not":
         return Filter.not_(_of_field(field, operand))
+    if operator == "all":
+        return _every(_of_field(field, one) for one in _choices(operand))
     if operator == "contains":
         choices = [_contains(field, choice) for choice in _choices(operand)]
         return Filter.any_of(choices) if choices else _NOTHING

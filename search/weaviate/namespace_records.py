@@ -15,7 +15,7 @@ from weaviate.classes.tenants import TenantActivityStatus
 from weaviate.exceptions import WeaviateBaseError, WeaviateQueryError
 
 from models.documents import Manifest
-from models.errors import BadIndex
+from models.errors import UnknownNamespace
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.weaviate.connection import Client
 from search.weaviate.schema import Objects, namespaces, passages, tenants
@@ -34,7 +34,6 @@ class Entry:
     manifest: Manifest | None
     """The manifest; None if the namespace was dropped or never completed."""
     tenant: str
-    """The tenant with its passages."""
     unused: str = ""
     """A tenant that nobody searches: being built, or left behind."""
 
@@ -48,8 +47,6 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """An existing namespace."""
-
     name: str
     generation: int
     manifest: Manifest
@@ -64,7 +61,7 @@ async def using(
 ) -> _Answer:
     """The result of `work` for a namespace and its passages; repeated if a rebuild removed them at the same time.
 
-    Raises BadIndex if there is no such namespace.
+    Raises UnknownNamespace.
     """
     namespace = await known(client, endpoint, name)
     while True:
@@ -93,13 +90,11 @@ async def entry(client: Client, endpoint: WeaviateEndpoint, name: str) -> Entry:
 
 
 async def known(client: Client, endpoint: WeaviateEndpoint, name: str) -> Namespace:
-    """Raises BadIndex, which names no other namespace: the caller may not be allowed to know them."""
+    """Raises UnknownNamespace."""
     found = await find(client, endpoint, name)
     if found is not None and found.manifest is not None:
         return Namespace(name, found.generation, found.manifest, found.tenant)
-    raise BadIndex(
-        f"Weaviate at {endpoint.url} has no namespace {name[:80]!r}: `chorale namespaces list` shows the existing ones"
-    )
+    raise UnknownNamespace(name, f"Weaviate at {endpoint.url}")
 
 
 async def listed(client: Client, endpoint: WeaviateEndpoint) -> list[Entry]:

@@ -78,7 +78,9 @@ def namespaces(client: Client, endpoint: WeaviateEndpoint) -> Objects:
 
 async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
     """Create missing collections, and update what may change; raises BadIndex if a collection does not fit."""
-    await _ensure_namespaces(client, endpoint)
+    records = namespaces(client, endpoint).name
+    if not await client.collections.exists(records):
+        await _created(client, {"name": records, "properties": list(_NAMESPACE)})
     held = tenants(client, endpoint)
     if not await client.collections.exists(held.name) and await _created(client, _passages_of(endpoint)):
         return
@@ -99,12 +101,6 @@ async def ensure(client: Client, endpoint: WeaviateEndpoint) -> None:
     if any(getattr(index, name) != getattr(endpoint, name) for name in _CHANGEABLE):
         settings = Reconfigure.VectorIndex.hnsw(**{name: getattr(endpoint, name) for name in _CHANGEABLE})
         await held.config.update(vector_config=Reconfigure.Vectors.update(vector_index_config=settings))
-
-
-async def _ensure_namespaces(client: Client, endpoint: WeaviateEndpoint) -> None:
-    name = namespaces(client, endpoint).name
-    if not await client.collections.exists(name):
-        await _created(client, {"name": name, "properties": list(_NAMESPACE)})
 
 
 async def _created(client: Client, settings: dict[str, Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from models.documents import Matrix
 from models.hits import Hit, Ranking
 from search.analysis import question_terms
 from search.checks import checked_questions
-from search.filters import unknown_field_warning
+from search.filters import compile_filters, unknown_field_warning
 from search.protocol import Search
 from search.weaviate import filter_conditions as conditions
 from search.weaviate.document_objects import document_uuid
@@ -51,7 +52,8 @@ async def by_vector(namespace: Namespace, held: Objects, search: Search, vectors
     asked = [
         partial(held.query.near_vector, vector, return_metadata=_DISTANCE) for vector in questions.tolist()
     ]
-    return await _rankings(held, search, asked)
+    figure = namespace.manifest.known_words
+    return [replace(one, known_words=figure) for one in await _rankings(held, search, asked)]
 
 
 async def by_both(
@@ -119,10 +121,13 @@ async def passing(held: Objects, search: Search) -> tuple[FilterReturn, tuple[st
     where = conditions.EVERYTHING
     if search.filters:
         warnings = conditions.warnings(search.filters)
-        warnings += await _unknown(held, list(search.filters))
+        warnings += await _unknown(held, compile_filters(search.filters).fields)
         if warnings:
             return where, warnings
         where = conditions.condition(search.filters)
+    if search.only_ids:
+        wanted = [document_uuid(name) for name in search.only_ids]
+        where = where & Filter.by_property("document").contains_any(wanted)
     if search.exclude_ids:
         excluded = [document_uuid(name) for name in search.exclude_ids]
         where = where & Filter.not_(Filter.by_property("document").contains_any(excluded))

@@ -8,19 +8,25 @@ part of a request, that part has failed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from celery.app import amqp
 from celery.exceptions import WorkerLostError
+from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_DELETE, TASK_INDEX, TASK_RETRIEVE
 from kombu import Connection as KombuConnection
 from kombu.transport import redis
 from structlog import get_logger
 
 from tasks.celery_surface.message_intake import Intake
 from tasks.celery_surface.reconnecting import ReconnectingConsumer
+from tasks.celery_surface.result_backend import PART_SEPARATOR, id_of_task
 from tasks.celery_surface.unacknowledged import QoS
 
 log = get_logger("chorale.intake")
+
+CALLERS = {QUEUE_RETRIEVE: (TASK_RETRIEVE,), QUEUE_INDEX: (TASK_INDEX, TASK_DELETE)}
+"""The only tasks that a worker takes from the queues to which callers' logins can write."""
 
 ROUNDS = 1_000
 """Maximum rounds of ready callbacks to run before the event loop checks its timers."""
@@ -28,6 +34,17 @@ ROUNDS = 1_000
 
 def _drop(where: str, error: BaseException) -> None:
     log.error("message dropped", where=where, error=f"{type(error).__name__}: {error}"[:200])
+
+
+def _is_callers(message: Any, tasks: Sequence[str]) -> bool:
+    """Whether the message is of one of these tasks.  A message with the id of a part gets another id, because its failure
+    would count as a failure of the part's branch."""
+    headers = message.get("headers") if isinstance(message, dict) else None
+    if not isinstance(headers, dict) or headers.get("task") not in tasks:
+        return False
+    if TASK_RETRIEVE in tasks and PART_SEPARATOR in str(headers.get("id")):
+        headers["id"] = id_of_task(str(headers["id"]))
+    return True
 
 
 def _lost(connection_errors: tuple[type[BaseException], ...]) -> tuple[type[BaseException], ...]:
@@ -48,9 +65,9 @@ class Consumer(ReconnectingConsumer):
         lost = _lost((*self.connection_errors, *self.channel_errors))
         if hasattr(self.hub, "_pop_ready"):
             self.hub.on_tick.add(self.finish_ready)
+        self.hub.on_tick.add(self.reconnect_if_lost)
         transport = self.connection.transport
         if isinstance(transport, Transport) and (intake := getattr(self.app, "intake", None)) is not None:
-            intake.events = self.event_dispatcher
             transport.intake = intake
 
         def on_task_received(message: Any) -> Any:
@@ -67,6 +84,12 @@ class Consumer(ReconnectingConsumer):
                     self.app.backend.mark_as_failure(task_id, _cause(error))
 
         return on_task_received
+
+    def reconnect_if_lost(self) -> None:
+        """Raise the error of a failed acknowledgement, so that Celery connects again."""
+        transport = self.connection.transport if self.connection else None
+        if isinstance(transport, Transport) and transport.lost is not None:
+            raise transport.lost
 
     def finish_ready(self) -> None:
         """Run the callbacks that became ready while other callbacks ran.
@@ -96,8 +119,13 @@ class Channel(redis.Channel):
 class Transport(redis.Transport):
     Channel = Channel
     intake: Intake | None = None
+    lost: Exception | None = None
+    """Why a message could not be acknowledged, if the connection is to blame."""
 
     def _deliver(self, message: Any, queue: str) -> None:
+        if queue in CALLERS and not _is_callers(message, CALLERS[queue]):
+            _drop(queue, PermissionError("not a task of this queue"))
+            return
         if self.intake is not None and isinstance(message, dict):
             self.intake.take(message, queue, self._deliver_to_celery)
         else:

@@ -1,7 +1,7 @@
 """A worker takes the messages that wait for it in one go: one script pops them and makes the first step of each.
 
 Celery's own intake costs about a millisecond for each message.  Messages of branches and of the fusion come past it; what
-Celery promises for them is done here: signals, events, the count of tasks, the heartbeat's list of messages in hand, and
+Celery promises for them is done here: signals, the count of tasks, the heartbeat's list of messages in hand, and
 the return of messages to their queue when the worker is stopped.  All other messages, and revoked ones, go Celery's way.
 
 Only `chorale worker` over the ledger's own Redis does this.  RabbitMQ and a second Redis have no script that could pop and
@@ -28,6 +28,7 @@ from structlog import get_logger
 
 from ledger.protocol import Snapshot, Started, Taken
 from ledger.redis import RedisLedger
+from models.plan import is_costly
 from tasks.celery_surface import in_hand
 from tasks.celery_surface.result_backend import part_id
 
@@ -50,37 +51,28 @@ class TakenMessage:
     joined: Snapshot | None
 
 
+@dataclass(frozen=True)
 class Intake:
-    """Takes messages for one worker.
+    """Takes messages for one worker."""
 
-    `tasks` are the names of the tasks that come past Celery.  `most` says how many messages of each queue the worker takes
-    at once; a message of a queue with 1 is taken alone.  `run` works on what was taken: the parts of branches, the joined
-    requests, and the monotonic clock before the join.
-    """
+    app: Celery
+    ledger: RedisLedger
+    redis: Redis
+    tasks: Collection[str]
+    """The names of the tasks that come past Celery."""
+    most: Mapping[str, int]
+    """How many messages of each queue the worker takes at once; a message of a queue with 1 is taken alone."""
+    run: Callable[[Sequence[TakenMessage], Sequence[Snapshot], float], None]
+    """Works on what was taken: the parts of branches, the joined requests, and the monotonic clock before the join."""
 
-    def __init__(
-        self,
-        app: Celery,
-        ledger: RedisLedger,
-        redis: Redis,
-        tasks: Collection[str],
-        most: Mapping[str, int],
-        run: Callable[[Sequence[TakenMessage], Sequence[Snapshot], float], None],
-    ) -> None:
-        self._app = app
-        self._ledger = ledger
-        self._redis = redis
-        self._tasks = tasks
-        self._most = most
-        self._together = {queue: count for queue, count in most.items() if count > 1}
-        self._run = run
-        self.events: Any = None
-        """The consumer's event dispatcher."""
+    @property
+    def _together(self) -> dict[str, int]:
+        return {queue: count for queue, count in self.most.items() if count > 1}
 
     def take(self, payload: Payload, queue: str, deliver: Deliver) -> None:
         """Work on this message of the queue, and on those that wait with it.  `deliver` is Celery's way."""
         headers = payload.get("headers")
-        if not self._is_ours(headers) or queue not in self._most:
+        if not self._is_ours(headers) or queue not in self.most:
             deliver(payload, queue)
             return
         assert isinstance(headers, dict)
@@ -88,21 +80,14 @@ class Intake:
         more = {name: count - (name == queue) for name, count in self._together.items()}
         begun_s = time.monotonic()
         try:
-            found = self._ledger.take(
+            found = self.ledger.take(
                 first=(queue, task, task_id), most=more if queue in self._together else {}
             )
         except RedisError as error:
             log.warning("not taken", task_id=task_id, error=str(error)[:200])
             deliver(payload, queue)
             return
-        ours, others = [], []
-        for one in found:
-            its_payload = payload if not one.message else _json(one.message)
-            message = self._read(one, its_payload) if isinstance(its_payload, dict) else None
-            if message is not None:
-                ours.append(message)
-            elif its_payload is not None:
-                others.append((its_payload, one.queue))
+        ours, others = self._read_all(found, payload)
         try:
             self._work_on(ours, begun_s)
             while others:
@@ -111,11 +96,43 @@ class Intake:
             self._put_back(others)
             raise
 
+    def take_more(self) -> None:
+        """Work on what waits, while the worker pauses in a costly part.  What is not ours, and other costly parts, go to the end
+        of their queues."""
+        if state.should_stop is not None:
+            return
+        begun_s = time.monotonic()
+        try:
+            found = self.ledger.take(first=("", "", ""), most=self._together or self.most)
+            ours, others = self._read_all([one for one in found if one.message], {})
+            costly = [one for one in ours if one.started is not None and is_costly(one.started.plan)]
+            for payload, queue in [*others, *((one.payload, one.queue) for one in costly)]:
+                self.redis.lpush(queue, dumps(payload))
+        except RedisError as error:
+            log.warning("not taken", error=str(error)[:200])
+            return
+        if ours := [one for one in ours if one not in costly]:
+            self._work_on(ours, begun_s)
+
+    def _read_all(
+        self, found: Sequence[Taken], payload: Payload
+    ) -> tuple[list[TakenMessage], list[tuple[Payload, str]]]:
+        """What we work on, and what goes Celery's way; `payload` is of the message without its text."""
+        ours, others = list[TakenMessage](), list[tuple[Payload, str]]()
+        for one in found:
+            its_payload = payload if not one.message else _json(one.message)
+            message = self._read(one, its_payload) if isinstance(its_payload, dict) else None
+            if message is not None:
+                ours.append(message)
+            elif its_payload is not None:
+                others.append((its_payload, one.queue))
+        return ours, others
+
     def _is_ours(self, headers: Any) -> bool:
         """Celery waits for an `eta`, drops what has expired or was revoked, and says what is wrong with other headers."""
         return (
             isinstance(headers, dict)
-            and headers.get("task") in self._tasks
+            and headers.get("task") in self.tasks
             and isinstance(headers.get("id"), str)
             and not (headers.get("eta") or headers.get("expires") or headers["id"] in state.revoked)
         )
@@ -130,7 +147,7 @@ class Intake:
             args, kwargs, _ = from_json(b64decode(payload["body"]))
             if args or _task_id(kwargs) != headers["id"]:
                 return None
-            task = self._app.tasks[headers["task"]]
+            task = self.app.tasks[headers["task"]]
             return TakenMessage(
                 one.queue, payload, headers["id"], task, dict(kwargs), one.started, one.joined
             )
@@ -142,7 +159,7 @@ class Intake:
         joined = [one.joined for one in messages if one.joined is not None]
         with self._told(messages):
             try:
-                self._run(parts, joined, begun_s)
+                self.run(parts, joined, begun_s)
             except (WorkerShutdown, WorkerTerminate):
                 # Those that had been reported already are duplicates, which nobody waits for.
                 self._put_back([(one.payload, one.queue) for one in messages])
@@ -150,25 +167,19 @@ class Intake:
             except BaseException as error:  # foreign code may raise SystemExit
                 log.exception("batch failed", messages=len(messages))
                 for one in messages:
-                    self._app.backend.mark_as_failure(one.task_id, error)
+                    self.app.backend.mark_as_failure(one.task_id, error)
 
     def _put_back(self, messages: Sequence[tuple[Payload, str]]) -> None:
         for payload, queue in messages:
-            self._redis.rpush(queue, dumps(payload))
+            self.redis.rpush(queue, dumps(payload))
 
     @contextmanager
     def _told(self, messages: Sequence[TakenMessage]) -> Iterator[None]:
         """Tell Celery's listeners when the tasks begin and have ended."""
-        begun_s = time.monotonic()
         in_hand.taken |= {one.task_id for one in messages}
         for one in messages:
             state.total_count.update({one.task.name: 1})
             state.all_total_count[0] += 1
-            headers = one.payload["headers"]
-            said = {name: headers.get(name) for name in ("root_id", "parent_id", "retries", "eta", "expires")}
-            arguments = {"args": headers.get("argsrepr"), "kwargs": headers.get("kwargsrepr")}
-            self._send("task-received", one, name=one.task.name, **arguments, **said)
-            self._send("task-started", one)
             told = {"task_id": one.task_id, "task": one.task, "args": [], "kwargs": one.arguments}
             signals.task_prerun.send(sender=one.task, **told)
         try:
@@ -176,17 +187,11 @@ class Intake:
         finally:
             in_hand.taken -= {one.task_id for one in messages}
             for one in messages:
-                self._send("task-succeeded", one, result="None", runtime=time.monotonic() - begun_s)
                 told = {"task_id": one.task_id, "task": one.task, "args": [], "kwargs": one.arguments}
                 signals.task_postrun.send(sender=one.task, **told, retval=None, state="SUCCESS")
 
-    def _send(self, event: str, one: TakenMessage, **fields: Any) -> None:
-        if self.events is not None and self.events.enabled:
-            self.events.send(event, uuid=one.task_id, **fields)
-
 
 def _task_id(arguments: Mapping[str, Any]) -> str:
-    """The id of the task that has these arguments."""
     request_id = str(arguments["request_id"])
     if "branch" not in arguments:
         return request_id

@@ -4,10 +4,12 @@ The setting `result_backend` names this class.  What Celery calls, and what happ
 
 | Celery calls                              | here                                                          |
 |-------------------------------------------|---------------------------------------------------------------|
-| `on_chord_part_return`, a part ended      | `report`, and publish the callback if the ledger says `due`   |
-| `mark_as_failure` of an unknown task      | `report(failed)`: the part's id names request and branch      |
+| `on_chord_part_return`, a part ended      | report, and publish the callback if the ledger says `due`     |
+| `mark_as_failure` of an unknown task      | report as failed: the part's id names request and branch      |
 | `store_result` of a part or the callback  | nothing                                                       |
 | a failure under the request's id          | the sweeper looks at the request at once                      |
+| `mark_as_revoked` of a request's id       | the request ends as `cancelled`                               |
+| `mark_as_revoked` of a bulk job's id      | the feeder cancels the job                                    |
 | `apply_chord`, `set_chord_size`           | nothing: the plan holds what is expected                      |
 | `add_pending_result`, `on_task_call`      | nothing for parts or in tasks: no subscription is left behind |
 """
@@ -15,15 +17,20 @@ The setting `result_backend` names this class.  What Celery calls, and what happ
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from celery.backends.redis import RedisBackend
 from celery.exceptions import TaskRevokedError
+from chorale_client.keys import REVOKED
+from chorale_client.ledger import CallersLedger
+from chorale_client.request import check_identifier
 from chorale_client.words import Reason
 from redis.exceptions import ConnectionError, RedisError
 from structlog import get_logger
 
+from ledger.protocol import Snapshot, Started
 from ledger.redis import RedisLedger
 from models.envelope import Envelope
 
@@ -40,6 +47,19 @@ def part_id(request_id: str, branch: str, attempt: int = 1) -> str:
     return f"{request_id}{PART_SEPARATOR}{branch}{again}"
 
 
+def id_of_task(task_id: object) -> str:
+    """The id of the request that a task brings: the task's id, or an id derived from it if it is not valid."""
+    text = str(task_id)
+    try:
+        return check_identifier(text)
+    except ValueError:
+        # Half a character has no UTF-8.
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, text.encode(errors="backslashreplace").decode()))
+
+
+REVOKED_FOR_S = 60
+"""TTL of revoked ids, which the feeder reads every second."""
+
 REPORT_FOR_S, REPORT_EVERY_S = 1.0, 0.05
 """How long, and how often, a report is tried while Redis refuses connections: a restarted server is back in a moment,
 and the branch's result is worth the wait."""
@@ -48,11 +68,11 @@ and the branch's result is worth the wait."""
 class Report:
     """What a branch task returns: its envelope, with a short representation for logs."""
 
-    __slots__ = ("accepted_at_ms", "envelope")
+    __slots__ = ("envelope", "started")
 
-    def __init__(self, envelope: Envelope, accepted_at_ms: int | None = None) -> None:
+    def __init__(self, envelope: Envelope, started: Started | None = None) -> None:
         self.envelope = envelope
-        self.accepted_at_ms = accepted_at_ms
+        self.started = started
 
     def __repr__(self) -> str:
         return f"<{self.envelope.branch} {self.envelope.status}>"
@@ -66,7 +86,7 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
     @property
     def ledger(self) -> RedisLedger:
         if self._ledger is None:
-            self._ledger = RedisLedger(self.client)
+            self._ledger = RedisLedger(self.client, signer=self.app.resources.signer)
         return self._ledger
 
     # The join
@@ -83,26 +103,20 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
         if result is None or PART_SEPARATOR not in request.id:
             return  # nobody waits for this part any more, or it belongs to another chord
         report = result if isinstance(result, Report) else Report(failed_part(request.id, result))
-        self._report(request.id, report, request.chord)
+        request_id = request.id.partition(PART_SEPARATOR)[0]
+        self.report_all([(request_id, report.envelope, report.started)])
 
-    def _report(self, task_id: str, report: Report, chord: Any) -> None:
-        request_id, envelope = task_id.partition(PART_SEPARATOR)[0], report.envelope
-        callback = self.app.fanout.callback(request_id)
-        outcome = _while_redis_returns(
-            lambda: self.ledger.report(
-                request_id, envelope.branch, envelope, accepted_at_ms=report.accepted_at_ms, callback=callback
-            )
-        )
-        if outcome == "due" and chord:
-            self.app.signature(chord).apply_async()
-
-    def report_all(self, reports: Sequence[tuple[str, Envelope, int]]) -> None:
-        """Report for each request id, envelope and `accepted_at_ms`."""
+    def report_all(self, reports: Sequence[tuple[str, Envelope, Started | None]]) -> None:
+        """Report for each request id, envelope and what the part was started with, where that is known."""
         called = [(*report, self.app.fanout.callback(report[0])) for report in reports]
         outcomes = _while_redis_returns(lambda: self.ledger.report_all(called))
         for (request_id, _, _), outcome in zip(reports, outcomes, strict=True):
             if outcome == "due":
                 self.app.fanout.send_fuse(request_id)
+
+    def report_and_join(self, reports: Sequence[tuple[str, Envelope, Started | None]]) -> list[Snapshot]:
+        """Report; the caller fuses the requests that are complete with it, which are returned."""
+        return _while_redis_returns(lambda: self.ledger.report_and_join(reports))
 
     # What tasks leave behind
 
@@ -119,12 +133,20 @@ class LedgerBackend(RedisBackend):  # type: ignore[misc]  # Celery has no type h
         log.error("task failed", task_id=task_id, error=f"{type(exc).__name__}: {exc}"[:500])
         try:
             if is_part:
-                self._report(task_id, Report(failed_part(task_id, exc)), getattr(request, "chord", None))
+                self.report_all([(request_id, failed_part(task_id, exc), None)])
             else:
                 self.ledger.hasten(request_id)
         except RedisError as error:
             # The sweeper ends the request without this report.
             log.error("report failed", task_id=task_id, error=str(error)[:500])
+
+    def mark_as_revoked(self, task_id: str, *args: Any, **kwargs: Any) -> None:
+        """Every worker that hears of the revoked id calls this, and each that takes a message with the id."""
+        if PART_SEPARATOR not in task_id and CallersLedger(self.client).cancel(task_id) is None:
+            # It may be the id of a bulk job, which the feeder knows.
+            self.client.sadd(REVOKED, task_id)
+            self.client.expire(REVOKED, REVOKED_FOR_S)
+        super().mark_as_revoked(task_id, *args, **kwargs)
 
     # Nobody waits for a part
 

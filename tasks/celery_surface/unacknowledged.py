@@ -22,7 +22,7 @@ from typing import Any
 from chorale_client.scripts import Scripts
 from kombu.transport import redis
 from kombu.utils.json import dumps, loads
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
 from ledger.lua import ledger_scripts
 
@@ -63,7 +63,12 @@ class QoS(redis.QoS):
             self._renewing.start()
 
     def ack(self, delivery_tag: str) -> None:
-        self._run("forget_taken", [delivery_tag])
+        try:
+            self._run("forget_taken", [delivery_tag])
+        except (ConnectionError, TimeoutError, OSError) as error:
+            # kombu logs it and goes on: a worker that may have no further message would wait for this one for ever.
+            self.channel.connection.lost = error
+            raise
         super(redis.QoS, self).ack(delivery_tag)  # type: ignore[no-untyped-call]
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:

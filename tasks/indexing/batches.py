@@ -25,7 +25,7 @@ class IndexingTarget:
     namespace: str
     manifest: Manifest
     embedder: Embedder
-    near_duplicate_threshold: float = 0.85
+    near_duplicate_threshold: float = 0.6
     committed: Callable[[int], None] = lambda generation: None
     """Called with the generation after each batch, when readers can see it."""
 

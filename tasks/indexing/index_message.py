@@ -10,6 +10,7 @@ from celery.exceptions import Reject
 from chorale_client.confirmed import send_confirmed
 from chorale_client.handed_in import KEPT_S, stamp_of_message
 from chorale_client.keys import INDEXED, NOT_DONE, waiting_key
+from chorale_client.shown import named
 from chorale_client.words import QUEUE_INDEX, WIRE_VERSION
 from kombu.exceptions import KombuError
 from pydantic_core import from_json, to_json
@@ -17,7 +18,7 @@ from redis.exceptions import RedisError
 from structlog import get_logger
 
 from ledger.lua import ledger_scripts
-from models.errors import ModelMissing, StoreTimeout, StoreUnavailable, WriterBusy
+from models.errors import ModelMissing, StageFailure, StoreTimeout, StoreUnavailable, WriterBusy
 from tasks.indexing.write_order import TOLD_FOR_S, WriteOrder
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class IndexMessage:
 
     @property
     def context(self) -> dict[str, str]:
-        return {"task_id": self.id, "namespace": str(self.namespace)[:80]}
+        return {"task_id": self.id, "namespace": named(self.namespace)}
 
     def write_order(self) -> WriteOrder | None:
         """None for a message that was delivered twice and is done.  Raises RedisError."""
@@ -73,16 +74,19 @@ class IndexMessage:
 
     def failed(self, error: Exception) -> None:
         """Put the message back if waiting helps; otherwise tell the caller the error."""
-        said = str(error)[:500] or type(error).__name__
+        # The caller learns no place and no other namespace; the log does.
+        detail = error.detail if isinstance(error, StageFailure) else str(error)
+        # A message may have half characters, which JSON cannot hold.
+        said = detail[:500].encode(errors="backslashreplace").decode() or type(error).__name__
         if isinstance(error, PASSING) and not self._is_old():
-            log.warning("not indexed yet", **self.context, error=said)
+            log.warning("not indexed yet", **self.context, error=str(error)[:500])
             # First, since another worker may have the message at once.
             with suppress(RedisError):
                 why = to_json({"v": WIRE_VERSION, "waiting": said})
                 self.resources.redis.set(waiting_key(self.id), why, ex=KEPT_S)
-            self._put_back()
+            self.put_back()
             return
-        log.error("not indexed", **self.context, error=said, kind=type(error).__name__)
+        log.error("not indexed", **self.context, error=str(error)[:500], kind=type(error).__name__)
         self._tell(self.context["namespace"], {"error": said})
 
     def done(self, report: IndexReport) -> None:
@@ -99,7 +103,7 @@ class IndexMessage:
             return False
         return self.handed_in is not None and now_s - self.handed_in / 1_000_000 > KEPT_S
 
-    def _put_back(self) -> None:
+    def put_back(self) -> None:
         """Put the message at the end of its queue.
 
         The broker has the new message before this one is acknowledged: a message may come twice, and is never lost.

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 from celery import Celery
 from chorale_client.reading import refusal
 from chorale_client.request import check_namespace
+from chorale_client.shown import shown
 from chorale_client.words import TASK_DELETE, TASK_INDEX, WIRE_VERSION
 from redis.exceptions import RedisError
 
 from models.errors import WriterBusy
 from tasks.indexing.index_message import PASSING, IndexMessage
+from tasks.indexing.turns import TurnOver, Turns, others_wait
 from tasks.indexing.write_order import DoneByAnother, WriteOrder
 
 if TYPE_CHECKING:
     from assembly.resources import Resources
-    from tasks.indexing.embedding_ahead import EmbeddedAhead
     from tasks.indexing.report import IndexReport
 
 PATIENCE_S = 5.0
@@ -34,16 +35,18 @@ PAUSE_FOR_A_WRITER_S = 0.1
 def register(app: Celery) -> None:
     app.task(index_task, name=TASK_INDEX, bind=True, ignore_result=True)
     app.task(delete_task, name=TASK_DELETE, bind=True, ignore_result=True)
+    app.turns = Turns(partial(others_wait, app.resources))
 
 
 def index_task(
     task: Any,
-    namespace: str,
-    documents: Sequence[Any],
+    namespace: str = "",
+    documents: Sequence[Any] | None = None,
     source: str = "task",
     v: int = WIRE_VERSION,
     handed_in: int | None = None,
-    **_: object,
+    *_: object,
+    **__: object,
 ) -> None:
     """Index `documents` (`{id, title, text, metadata}` each) into `namespace`; unchanged ones are left as they are.
 
@@ -51,37 +54,38 @@ def index_task(
     `handed_in` is a stamp of `chorale_client.handed_in`: documents that were handed in later are not written over.
     """
 
-    ahead: EmbeddedAhead | None = None
-
     def work(resources: Resources, order: WriteOrder) -> IndexReport:
         # Here, since every worker registers every task, and the readers of documents take 0.4 s to import.
-        from ingest.handed_in import last_of_each, read_rows
-        from tasks.indexing.embedding_ahead import EmbeddedAhead
-        from tasks.indexing.indexing_run import SourceDocuments
-        from tasks.indexing.namespace_writer import index_corpus
+        from tasks.indexing.handed_in_documents import index_handed_in
 
-        nonlocal ahead
-        ahead = ahead or EmbeddedAhead(resources.indexing_embedder)
-        rows = SourceDocuments(last_of_each(read_rows(documents, source=source)), source)
-        return index_corpus(resources, rows, namespace=check_namespace(namespace), order=order, ahead=ahead)
+        if documents is None:
+            raise ValueError("documents: missing")
+        return index_handed_in(
+            resources, task.app.turns, order, task.request.id, documents, namespace=namespace, source=source
+        )
 
     _do(task, namespace, v, handed_in, work)
 
 
 def delete_task(
     task: Any,
-    namespace: str,
-    ids: Sequence[str],
+    namespace: str = "",
+    ids: Sequence[str] = (),
+    whole_namespace: bool = False,
     v: int = WIRE_VERSION,
     handed_in: int | None = None,
-    **_: object,
+    *_: object,
+    **__: object,
 ) -> None:
-    """Delete documents from `namespace`, in every store; unknown and wrong ids do no harm."""
+    """Delete documents from `namespace`, in every store; unknown and wrong ids do no harm.  With `whole_namespace`, delete
+    the namespace with everything in it."""
 
     def work(resources: Resources, order: WriteOrder) -> IndexReport:
         from ingest.handed_in import read_ids
-        from tasks.indexing.namespace_writer import delete_documents
+        from tasks.indexing.namespace_writer import delete_documents, drop_namespace
 
+        if whole_namespace is True:
+            return drop_namespace(resources, check_namespace(namespace))
         wanted, skipped = read_ids(ids)
         report = delete_documents(resources, wanted, namespace=check_namespace(namespace), order=order)
         report.skipped += skipped
@@ -97,16 +101,24 @@ def _do(
     handed_in: int | None,
     work: Callable[[Resources, WriteOrder], IndexReport],
 ) -> None:
-    message = IndexMessage(task, namespace, handed_in)
+    is_stamp = handed_in is None or (type(handed_in) is int and 0 <= handed_in < 2**53)
+    message, turns = IndexMessage(task, namespace, handed_in if is_stamp else None), task.app.turns
     order: WriteOrder | None = None
+    report: IndexReport | None = None
     try:
         if (why := refusal(v)) is not None:
             raise ValueError(why)
+        if not is_stamp:
+            raise ValueError(f"handed_in: microseconds, not {shown(handed_in)}")
         check_namespace(namespace)
         order = message.write_order()
         if order is None:
             return
-        report = _patiently(partial(work, task.app.resources, order))
+        if turns.is_on(namespace, message.id):
+            with turns.working(namespace):
+                report = _patiently(partial(work, task.app.resources, order))
+    except TurnOver:
+        pass
     except DoneByAnother:
         return
     except Exception as error:
@@ -114,8 +126,12 @@ def _do(
             if order is not None and order.is_done():
                 return
         message.failed(error)
-    else:
+        return
+    if report is not None:
         message.done(report)
+        return
+    with turns.passing():
+        message.put_back()
 
 
 def _patiently(work: Callable[[], IndexReport]) -> IndexReport:

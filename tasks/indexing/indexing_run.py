@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 
 from ingest.hashes import revision_hash
 from ingest.raw_documents import RawDocument, Skipped
@@ -33,6 +34,16 @@ class SourceDocuments:
         if not isinstance(self.items, Sequence):
             return None
         return [item.document_id for item in self.items if isinstance(item, RawDocument)]
+
+    def with_first(self, count: int) -> tuple[SourceDocuments, list[str]]:
+        """These documents, and the texts of the first ones, which are read now."""
+        if isinstance(self.items, Sequence):
+            first, whole = self.items[:count], self
+        else:
+            items = iter(self.items)
+            first = list(islice(items, count))
+            whole = replace(self, items=chain(first, items))
+        return whole, [item.text for item in first if isinstance(item, RawDocument)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from chorale_client.keys import GENERATION
 from redis.exceptions import RedisError
 from structlog import get_logger
 
 from assembly.resources import Resources
 from inference.protocol import Embedder
+from ingest.language_fit import MEASURED_DOCUMENTS, known_words
 from ingest.near_duplicates import NearDuplicates
 from ingest.raw_documents import RawDocument, Skipped
 from ingest.split import passage_pieces, splitter_name
 from models.documents import Manifest
-from models.errors import BadIndex, NotEverywhere
+from models.errors import BadIndex, NotEverywhere, UnknownNamespace
 from search.analysis import ANALYSER
 from search.protocol import WritingStore
 from tasks.indexing.batches import IndexingTarget, index_documents
@@ -29,14 +31,15 @@ from tasks.indexing.write_order import WriteOrder
 log = get_logger("chorale.index")
 
 
-def manifest_for(resources: Resources, embedder: Embedder) -> Manifest:
-    """How the present settings build a namespace."""
+def manifest_for(resources: Resources, embedder: Embedder, texts: Sequence[str] = ()) -> Manifest:
+    """How the present settings build a namespace; `texts` are of its first documents."""
     return Manifest(
         splitter=splitter_name(passage_pieces(embedder.max_pieces)),
         language=resources.settings.language,
         analyser=ANALYSER,
         embedder=embedder.fingerprint,
         dimension=embedder.dimension,
+        known_words=known_words(texts, embedder.count_pieces),
     )
 
 
@@ -59,7 +62,8 @@ def index_corpus(
     """
     store = resources.writing_store
     embedder: Embedder = ahead or resources.indexing_embedder
-    manifest = manifest_for(resources, embedder)
+    documents, first = documents.with_first(MEASURED_DOCUMENTS)
+    manifest = manifest_for(resources, embedder, first)
     anew = store.rebuilding(namespace, manifest) if rebuild else None
     if rebuild and anew is None:
         make_room(store)
@@ -78,8 +82,7 @@ def index_corpus(
         anew or store, namespace, manifest, embedder, resources.settings.near_duplicate_threshold, tell
     )
     with store.exclusive(namespace):
-        if order is not None:
-            documents = _not_overtaken(documents, order)
+        documents = documents if order is None else _not_overtaken(documents, order)
         report = index_documents(documents, target, progress=progress)
         if anew is not None:
             anew.finish()
@@ -141,6 +144,23 @@ def _delete(
         report.generation = store.generation(namespace)
         _tell_readers(resources, namespace, report.generation)
     return report
+
+
+def drop_namespace(resources: Resources, namespace: str) -> IndexReport:
+    """Delete a namespace with everything in it, in every store.
+
+    Raises UnknownNamespace, WriterBusy, and StageFailure: then other stores may have deleted their part.
+    """
+    store = resources.writing_store
+    state = next((state for state in store.namespaces() if state.name == namespace), None)
+    if state is None:
+        raise UnknownNamespace(namespace, "the stores", [state.name for state in store.namespaces()])
+    with store.exclusive(namespace):
+        store.drop(namespace)
+        # Without a generation in Redis no cached answer is served, and none is stored.
+        with suppress(RedisError):
+            resources.redis.delete(GENERATION + namespace)
+    return IndexReport(deleted=state.documents)
 
 
 def _not_overtaken(documents: SourceDocuments, order: WriteOrder) -> SourceDocuments:

@@ -65,16 +65,14 @@ def with_cached(
 def keep_answers(
     resources: Resources, ended: Sequence[tuple[BranchAnswers, Sequence[Mapping[str, Any]]]]
 ) -> None:
-    """Cache the complete answers of these requests' questions, if their corpus stayed the same from the plan until now."""
+    """Cache the complete answers of these requests' questions, with the generation that they were planned for.
+
+    The corpus may have another generation by now: then no reader takes these answers.
+    """
     values: dict[str, bytes] = {}
-    generations: dict[str, int | None] = {}
+    for found, questions in ended:
+        values |= _answers(found, questions)
     try:
-        for found, questions in ended:
-            namespace, own = found.plan.namespace, _answers(found, questions)
-            if own and namespace not in generations:
-                generations[namespace] = resources.generations.in_redis(namespace)
-            if own and generations[namespace] == found.plan.generation:
-                values |= own
         if values:
             resources.answers.put_many(values, ttl_s=resources.settings.cache_ttl_s)
     except CacheUnavailable as error:

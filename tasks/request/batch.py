@@ -1,35 +1,40 @@
-"""What a worker has taken at once: requests to end, and parts of branches to answer."""
+"""The task of a branch, and what a worker has taken at once: requests to end, and parts of branches to answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from celery import Celery
 from celery.exceptions import WorkerShutdown, WorkerTerminate
-from chorale_client.reading import refusal
-from chorale_client.words import QUEUE_FUSION, WIRE_VERSION, Reason
+from chorale_client.words import QUEUE_FUSION, TASK_SEARCH, WIRE_VERSION, Reason
 from structlog import get_logger
 
 from assembly.resources import Resources
 from ledger.protocol import Snapshot, Started
 from models.envelope import Envelope
+from models.plan import is_costly
 from tasks.celery_surface.message_intake import Intake, TakenMessage
+from tasks.celery_surface.result_backend import Report
+from tasks.request.cost import runs_aside
 from tasks.request.ending import FUSION_WORKER, end_joined
 from tasks.request.fuse import fuse_task
-from tasks.request.search import answer_part, search_task
 from tasks.request.search_together import answer_parts, merges
 
 log = get_logger("chorale.batch")
 
 
 def make_intake(app: Celery, queues: Sequence[str]) -> Intake:
-    """The intake of a worker of these queues."""
     resources: Resources = app.resources
     own = (search_task, fuse_task)
     # A task that was registered in place of ours is Celery's.
     tasks = [name for name, task in app.tasks.items() if getattr(task.run, "__func__", None) in own]
-    return Intake(app, resources.ledger, resources.redis, tasks, _most(resources, queues), _run(app))
+    most = _most(resources, queues)
+    intake = Intake(app, resources.ledger, resources.redis, tasks, most, _run(app, most))
+    resources.serve_others = intake.take_more
+    return intake
 
 
 def _most(resources: Resources, queues: Sequence[str]) -> dict[str, int]:
@@ -49,52 +54,82 @@ def _most(resources: Resources, queues: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _run(app: Celery) -> Callable[[Sequence[TakenMessage], Sequence[Snapshot], float], None]:
+def _run(
+    app: Celery, most: Mapping[str, int]
+) -> Callable[[Sequence[TakenMessage], Sequence[Snapshot], float], None]:
     resources: Resources = app.resources
+    # A worker that takes fusions together fuses what it has completed, without a message.
+    fuses = most.get(QUEUE_FUSION, 1) > 1
 
     def run(parts: Sequence[TakenMessage], joined: Sequence[Snapshot], joined_s: float) -> None:
         if joined:
             end_joined(resources, joined, by=FUSION_WORKER, joined_s=joined_s)
         if parts:
-            _answer(app, parts)
+            _answer(app, parts, fuses=fuses)
 
     return run
 
 
-def _answer(app: Celery, parts: Sequence[TakenMessage]) -> None:
-    resources: Resources = app.resources
-    todo = [(str(one.arguments["branch"]), one.started) for one in parts if one.started is not None]
-    refused = [refusal(one.arguments.get("v", WIRE_VERSION)) for one in parts]
-    accepted = [one for one, why in zip(todo, refused, strict=True) if why is None]
-    answered = iter(_answers(resources, accepted))
-    reports = []
-    for one, (branch, started), why in zip(parts, todo, refused, strict=True):
-        envelope = (
-            next(answered)
-            if why is None
-            else Envelope.failed(branch, Reason.NOT_CONFIGURED, f"message: {why}")
-        )
-        envelope = replace(envelope, attempt=one.arguments.get("attempt", 1))
-        reports.append((str(one.arguments["request_id"]), envelope, started.accepted_at_ms))
-    app.backend.report_all(reports)
+def _answer(app: Celery, parts: Sequence[TakenMessage], *, fuses: bool) -> None:
+    """Answer and report the parts together, and then each costly one by itself."""
+    costly = [one for one in parts if one.started is not None and is_costly(one.started.plan)]
+    others = [one for one in parts if one not in costly]
+    for some in ([others] if others else []) + [[one] for one in costly]:
+        _answer_together(app, some, fuses=fuses)
 
 
-def _answers(resources: Resources, todo: Sequence[tuple[str, Started]]) -> list[Envelope]:
-    """An envelope for each, even if a package's branch raises SystemExit."""
+def _answer_together(app: Celery, parts: Sequence[TakenMessage], *, fuses: bool) -> None:
+    todo = [(one.arguments, one.started) for one in parts if one.started is not None]
+    answered = zip(_answers(app.resources, todo), todo, strict=True)
+    reports = [(str(given["request_id"]), envelope, started) for envelope, (given, started) in answered]
+    if fuses:
+        _report_and_fuse(app, reports)
+    else:
+        app.backend.report_all(reports)
+
+
+def _report_and_fuse(app: Celery, reports: Sequence[tuple[str, Envelope, Started]]) -> None:
+    asked_s = time.monotonic()
+    joined = app.backend.report_and_join(reports)
+    end_joined(app.resources, joined, by=FUSION_WORKER, joined_s=asked_s)
+
+
+def _answers(resources: Resources, todo: Sequence[tuple[Mapping[str, Any], Started]]) -> list[Envelope]:
+    """An envelope for the arguments of each message and its started part, even if a package's branch raises SystemExit."""
+    parts = [(str(given["branch"]), started, given.get("v", WIRE_VERSION)) for given, started in todo]
     try:
-        return answer_parts(resources, todo)
-    except (WorkerShutdown, WorkerTerminate):
-        raise
-    except BaseException:
-        log.exception("batch failed", parts=len(todo))
-    return [_answer_alone(resources, name, started) for name, started in todo]
-
-
-def _answer_alone(resources: Resources, name: str, started: Started) -> Envelope:
-    try:
-        return answer_part(resources, name, started)
+        envelopes = answer_parts(resources, parts)
     except (WorkerShutdown, WorkerTerminate):
         raise
     except BaseException as error:
-        log.exception("branch failed", branch=name)
-        return Envelope.failed(name, Reason.ERROR, f"{type(error).__name__}: {error}")
+        log.exception("batch failed", parts=len(todo))
+        if len(todo) > 1:
+            return [_answers(resources, [one])[0] for one in todo]
+        envelopes = [Envelope.failed(parts[0][0], Reason.ERROR, f"{type(error).__name__}: {error}")]
+    attempts = (given.get("attempt", 1) for given, _ in todo)
+    return [replace(one, attempt=attempt) for one, attempt in zip(envelopes, attempts, strict=True)]
+
+
+def register(app: Celery) -> None:
+    """One task for each kind; `chorale_client.words` has the names."""
+    for kind in app.resources.pipeline.kinds.branches:
+        app.task(
+            search_task, name=TASK_SEARCH.format(kind=kind), bind=True, ignore_result=True, send_events=False
+        )
+
+
+def search_task(task: Any, request_id: str, branch: str, **given: Any) -> Report | None:
+    """Start, search; the result backend reports the envelope to the ledger.  Attempt 2 is a hedge.
+
+    Fields of newer versions are ignored.
+    """
+    resources: Resources = task.app.resources
+    started = resources.ledger.start(request_id, branch)
+    if started is None:
+        return None
+    [envelope] = _answers(resources, [({"branch": branch, **given}, started)])
+    if not runs_aside(started.plan):
+        return Report(envelope, started)
+    # A worker of bulk jobs fuses what it has completed: the message of a fusion would go where others wait.
+    _report_and_fuse(task.app, [(request_id, envelope, started)])
+    return None

@@ -62,7 +62,6 @@ def select_branches(resources: Resources, request: Request, plan: Plan) -> Selec
 
 
 def breakers_of(branch: BranchPlan | BranchDeclaration) -> tuple[str, str]:
-    """The breakers that a branch depends on."""
     return branch.name, store_name(branch.store)
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from chorale_client.reading import read_request, stand_in
-from chorale_client.request import Request
+from chorale_client.request import Request, Thresholds
 from chorale_client.unanswered import failed_tail
 from chorale_client.words import Reason, Stage, Status
 from structlog import get_logger
@@ -23,16 +23,26 @@ from config.logging import log_stage
 from fusion.answer import Pages, build_answer_tail
 from fusion.answered import BranchAnswers, branch_stage
 from fusion.bounded import bounded_tail
+from fusion.confidence import confidence
 from fusion.fuse import fuse_question
 from fusion.fused_hits import FusedQuestion
+from fusion.page import is_chosen_late
+from fusion.pins import NOT_LOOKED
+from fusion.relaxation import least_relaxed
 from ledger.breakers import turned
 from ledger.outcomes import Outcome, outcomes
 from ledger.protocol import End, Snapshot
+from models.documents import PassageText
 from models.envelope import Degradation, Envelope
-from models.plan import Plan
+from models.fusion_method import Method
+from models.plan import Plan, is_costly
 from tasks.request.answer_cache import keep_answers
-from tasks.request.passage_texts import NOTHING_AT_HAND, AtHand, Fetched, fetch_texts, fetch_together
-from tasks.request.reranking import Candidates, RerankedPages, Reranking, time_for_it_s
+from tasks.request.choosing import Chosen, choose_pages
+from tasks.request.completing import Completed, complete
+from tasks.request.contexts import Contexts, make_contexts
+from tasks.request.passage_texts import Fetched, fetch_texts
+from tasks.request.pinned_documents import LookedUp, look_up
+from tasks.request.reranking import Candidates, Reranking, time_for_it_s
 
 log = get_logger("chorale.end")
 
@@ -45,7 +55,7 @@ class Ender:
     """The name that the ledger and the audit trail record."""
     texts_limit_s: float
     """Longest wait for texts."""
-    has_reranker: bool
+    has_models: bool
     missing: Callable[[Snapshot], tuple[Degradation, ...]]
     """What the answer lacks because this process ends it."""
 
@@ -56,9 +66,9 @@ def _not_fused_in_time(entry: Snapshot) -> tuple[Degradation, ...]:
     return (Degradation(Stage.FUSE, reason, detail),)
 
 
-FUSION_WORKER = Ender("fusion", math.inf, has_reranker=True, missing=lambda entry: ())
+FUSION_WORKER = Ender("fusion", math.inf, has_models=True, missing=lambda entry: ())
 # The sweeper ends what is nearly late: no text is worth an answer after the deadline.
-SWEEPER = Ender("sweeper", 0.03, has_reranker=False, missing=_not_fused_in_time)
+SWEEPER = Ender("sweeper", 0.03, has_models=False, missing=_not_fused_in_time)
 
 
 HURRIED_MS = 150
@@ -71,14 +81,16 @@ def end_joined(resources: Resources, entries: Sequence[Snapshot], *, by: Ender, 
     `joined_s` is the monotonic clock when the join was asked for; the entries' times count from then on.  An error in
     here ends its request as `failed`.
     """
-    hurried = [entry for entry in entries if entry.left_ms < HURRIED_MS]
-    others = [entry for entry in entries if entry.left_ms >= HURRIED_MS]
+    hurried, others, costly = list[Snapshot](), list[Snapshot](), list[Snapshot]()
+    for entry in entries:
+        (costly if is_costly(entry.plan) else hurried if entry.left_ms < HURRIED_MS else others).append(entry)
     groups = [*([entry] for entry in sorted(hurried, key=lambda entry: entry.left_ms)), others]
+    groups += [[entry] for entry in costly]
     return sum(_end_together(resources, group, by, joined_s) for group in groups if group)
 
 
 def _end_together(resources: Resources, entries: Sequence[Snapshot], by: Ender, joined_s: float) -> int:
-    """One fetch of texts, and one terminal write, for all."""
+    """One terminal write for all."""
     count, endings = 0, []
     for entry in entries:
         ending = _opened(resources, entry, by, joined_s)
@@ -86,14 +98,7 @@ def _end_together(resources: Resources, entries: Sequence[Snapshot], by: Ender, 
             endings.append(ending)
         else:
             count += ending
-    at_hand = NOTHING_AT_HAND
-    if len(endings) > 1:
-        plain = [
-            (one.found, one.fused) for one in endings if one.found.plan.rerank is None and _is_fused(one)
-        ]
-        limit_s = min((one.texts_limit_s for one in endings), default=0.0)
-        at_hand = fetch_together(resources, plain, limit_s=limit_s)
-    written = [_write(one, at_hand) for one in endings]
+    written = [_write(one) for one in endings]
     answers = resources.ledger.finish_all([end for end, _ in written], by=by.name)
     kept: list[tuple[BranchAnswers, Sequence[Mapping[str, Any]]]] = []
     for ending, (_, fields), (took_ms, said) in zip(endings, written, answers, strict=True):
@@ -103,22 +108,27 @@ def _end_together(resources: Resources, entries: Sequence[Snapshot], by: Ender, 
         _log_turned(resources, ending.outcomes, said)
         if fields is None:
             continue
-        _log(ending.found.request, fields, took_ms)
-        if ending.found.plan.cacheable:
+        _log(ending.found.request, fields)
+        if ending.found.plan.cacheable and not _lacks_hits_for_lack_of_time(ending.found.request, fields):
             kept.append((ending.found, fields["questions"]))
     keep_answers(resources, kept)
     return count
 
 
-def _is_fused(ending: Ending) -> bool:
-    try:
-        return ending.fused is not None
-    except Exception:  # `_write` meets it again, and ends this request as failed
-        return False
+def _lacks_hits_for_lack_of_time(request: Request, fields: Mapping[str, Any]) -> bool:
+    """Whether the page was chosen among hits of which the reranker would reach more at another time."""
+    return (
+        is_chosen_late(request) or (request.thresholds or Thresholds()).min_rerank_score is not None
+    ) and any(
+        (line["stage"], line.get("detail")) == (Stage.RERANK, Reason.ADAPTIVE) for line in fields["stages"]
+    )
 
 
 def _opened(resources: Resources, entry: Snapshot, by: Ender, joined_s: float) -> Ending | bool:
     """A request that was read and fused; or, if that is impossible, whether it was ended here as failed."""
+    if not entry.is_signed:
+        why = Degradation(Stage.PLAN, Reason.FORGED, "no worker of this installation made its plan")
+        return end_failed(resources, stand_in(entry.request_id, entry.request), why, by=by.name)
     try:
         request = read_request(entry.request).request
         plan = None if entry.plan is None else Plan.model_validate_json(entry.plan)
@@ -128,31 +138,36 @@ def _opened(resources: Resources, entry: Snapshot, by: Ender, joined_s: float) -
     if plan is None:
         why = Degradation(Stage.PLAN, Reason.NOT_STARTED, "no worker planned it in time")
         return end_failed(resources, request, why, by=by.name)
+    if is_costly(entry.plan) and (missing := by.missing(entry)):
+        # Fusing it would take the sweeper seconds, in which others would end late.
+        return end_failed(resources, request, missing[0], by=by.name)
     return Ending(resources, entry, _branch_answers(entry, request, plan), by, joined_s)
 
 
-def _write(ending: Ending, at_hand: AtHand) -> tuple[End, Mapping[str, Any] | None]:
+def _write(ending: Ending) -> tuple[End, Mapping[str, Any] | None]:
     """The terminal write of a request, and the fields of its answer; None instead of them if the fusion failed."""
     resources, request = ending.resources, ending.found.request
     outcomes = resources.breakers.arguments(request.request_id, ending.outcomes.values())
     try:
-        fields = ending.compose(at_hand)
+        fields = ending.compose()
         fields, tail = bounded_tail(fields, resources.settings.answer_limit_bytes)
     except Exception as error:  # any answer is better than none
         log.exception("fusion failed", request_id=request.request_id)
         said = f"{type(error).__name__}: {error}"[:500]
         tail = failed_tail(request, where=Stage.FUSE, reason=Reason.ERROR, detail=said)
-        return End(request.request_id, tail, is_complete=False, outcomes=outcomes), None
+        flight = None if ending.entry.forged else ending.entry.flight
+        return End(request.request_id, tail, is_complete=False, outcomes=outcomes, flight=flight), None
     complete = all(
         question["status"] in (Status.COMPLETE, Status.SKIPPED) for question in fields["questions"]
     )
-    return End(request.request_id, tail, complete, outcomes), fields
+    flight = None if ending.entry.forged else ending.entry.flight
+    return End(request.request_id, tail, complete, outcomes, flight), fields
 
 
 def end_failed(resources: Resources, request: Request, why: Degradation, *, by: str) -> bool:
     """End a request as `failed`; returns whether this was the end that counted."""
     tail = failed_tail(request, where=why.where, reason=Reason(why.reason), detail=why.detail)
-    took_ms = resources.ledger.finish(request.request_id, by=by, tail=tail, is_complete=False)
+    [(took_ms, _)] = resources.ledger.finish_all([End(request.request_id, tail, is_complete=False)], by=by)
     if took_ms is not None:
         log.warning(
             "failed", request_id=request.request_id, where=why.where, reason=why.reason, detail=why.detail
@@ -171,16 +186,56 @@ class Ending:
     joined_s: float
 
     @cached_property
-    def fused(self) -> Mapping[int, FusedQuestion]:
-        """Key: the question's place in the request."""
+    def _fused(self) -> Mapping[int, FusedQuestion]:
         plan = self.found.plan
-        method = self.resources.pipeline.kinds.method(plan.method)
-        return {
+        scores = self._completed.scores if self._completed else [{} for _ in plan.asked]
+        fused = {
             index: fuse_question(
-                plan, self.found.envelopes, position, self.found.request, method, clock=time.monotonic
+                plan,
+                self.found.envelopes,
+                position,
+                self.found.request,
+                self._method,
+                scores=scores[position],
+                looked=self._pinned.of.get(position, NOT_LOOKED),
+                clock=time.monotonic,
             )
             for position, index in enumerate(plan.asked)
         }
+        notes = (self._completed and self._completed.note, self._pinned.note)
+        if before := [note for note in notes if note]:
+            first = fused[plan.asked[0]]
+            fused[plan.asked[0]] = replace(first, stages=(*before, *first.stages))
+        return fused
+
+    @property
+    def fused(self) -> Mapping[int, FusedQuestion]:
+        """The pages, or what is reranked first; key: the question's place in the request."""
+        return self._fused if self.found.plan.rerank else self._chosen.pages
+
+    @cached_property
+    def _chosen(self) -> Chosen:
+        """For a request that is not reranked."""
+        return self._choose(self._fused, {})
+
+    def _choose(self, fused: Mapping[int, FusedQuestion], texts: Mapping[str, PassageText]) -> Chosen:
+        if not is_chosen_late(self.found.request):
+            return Chosen(fused)
+        return choose_pages(self.resources, self.found, fused, texts, limit_s=self.texts_limit_s / 2)
+
+    @property
+    def _method(self) -> Method:
+        return self.resources.pipeline.kinds.method(self.found.plan.method)
+
+    @cached_property
+    def _completed(self) -> Completed | None:
+        if not (self.found.plan.complete_scores and self.found.plan.asked):
+            return None
+        return complete(self.resources, self.found, self._method, limit_s=self.texts_limit_s / 2)
+
+    @cached_property
+    def _pinned(self) -> LookedUp:
+        return look_up(self.resources, self.found, limit_s=self.texts_limit_s / 2)
 
     @cached_property
     def outcomes(self) -> Mapping[str, Outcome]:
@@ -194,22 +249,23 @@ class Ending:
         left_s = (self.entry.left_ms - self.found.plan.finish_reserve_ms / 2) / 1000 - self._spent_s()
         return min(left_s, self.by.texts_limit_s)
 
-    def compose(self, at_hand: AtHand) -> Mapping[str, Any]:
+    def compose(self) -> Mapping[str, Any]:
         """The fields of `fusion.answer.build_answer_tail`."""
-        pages = self._pages(at_hand)
+        pages = self._pages()
         took_ms = self.entry.since_accepted_ms + self._spent_s() * 1000
         fields = build_answer_tail(self.found, pages, took_ms=took_ms, clock=time.monotonic)
         _place_on_the_waterfall(fields["stages"], self.entry.since_accepted_ms)
         return fields
 
-    def _pages(self, at_hand: AtHand) -> Pages:
+    def _pages(self) -> Pages:
         """The pages with their texts, reranked where the plan declares it and the ender can."""
         request, plan, fused = self.found.request, self.found.plan, self.fused
         if plan.rerank is None:
-            fetched, reranked = self._fetch(fused, at_hand=at_hand), None
+            chosen, fetched = self._chosen, self._fetch(fused)
+            notes, missing = [*chosen.notes, fetched.note], [*chosen.missing, fetched.why]
         else:
             reranking = Reranking(self.resources, request, plan, plan.rerank, fused)
-            if self.by.has_reranker:
+            if self.by.has_models:
                 wanted = reranking.wanted(self._rerank_limit_s())
                 fetched = self._fetch(fused, wanted)
                 reranked = reranking.ended(
@@ -221,26 +277,45 @@ class Ending:
             else:
                 reranked = reranking.left_as_fused()
                 fetched = self._fetch(reranked.pages)
-        done: list[Fetched | RerankedPages] = [fetched] if reranked is None else [fetched, reranked]
+            notes, missing = [fetched.note, reranked.note], [fetched.why, reranked.why]
+            fused = reranked.pages
+            if is_chosen_late(request):
+                chosen = self._choose(fused, fetched.texts or {})
+                fused, fetched = chosen.pages, self._fetch(chosen.pages)
+                notes += [*chosen.notes, fetched.note]
+                missing += [*chosen.missing, fetched.why]
+        contexts = self._contexts(fused, fetched)
+        notes, missing = [*notes, *contexts.notes], [*missing, *contexts.missing]
         return Pages(
-            fused if reranked is None else reranked.pages,
+            fused,
             fetched.texts,
-            stages=[one.note for one in done if one.note is not None],
+            contexts=contexts.of,
+            confidences={
+                index: confidence(one, request, self.resources.fitted, plan.models)
+                for index, one in fused.items()
+            },
+            stages=[note for note in notes if note is not None],
             degraded=[
-                *(one.why for one in done if one.why is not None),
+                *([self._completed.why] if self._completed and self._completed.why else ()),
+                *([self._pinned.why] if self._pinned.why else ()),
+                *dict.fromkeys(why for why in missing if why is not None),
                 *self.by.missing(self.entry),
             ],
         )
 
-    def _fetch(
-        self,
-        fused: Mapping[int, FusedQuestion],
-        wanted: Candidates = (),
-        *,
-        at_hand: AtHand = NOTHING_AT_HAND,
-    ) -> Fetched:
-        return fetch_texts(
-            self.resources, self.found, fused, wanted, limit_s=self.texts_limit_s, at_hand=at_hand
+    def _fetch(self, fused: Mapping[int, FusedQuestion], wanted: Candidates = ()) -> Fetched:
+        return fetch_texts(self.resources, self.found, fused, wanted, limit_s=self.texts_limit_s)
+
+    def _contexts(self, pages: Mapping[int, FusedQuestion], fetched: Fetched) -> Contexts:
+        if (limit := self.found.request.context_tokens) is None:
+            return Contexts()
+        if not self.by.has_models:
+            why = Degradation(
+                Stage.CONTEXT, Reason.NOT_STARTED, "answered by the sweeper, which has no tokenizer"
+            )
+            return Contexts(missing=(why,))
+        return make_contexts(
+            self.resources, self.found, pages, fetched.texts or {}, limit, limit_s=self.texts_limit_s
         )
 
     def _rerank_limit_s(self) -> float:
@@ -251,9 +326,15 @@ class Ending:
 
 
 def _branch_answers(entry: Snapshot, request: Request, plan: Plan) -> BranchAnswers:
-    envelopes = {name: Envelope.from_wire(name, raw) for name, raw in entry.envelopes.items()}
+    envelopes = {
+        name: Envelope.failed(name, Reason.FORGED, "no worker of this installation made this answer")
+        if name in entry.forged
+        else Envelope.from_wire(name, raw)
+        for name, raw in entry.envelopes.items()
+    }
     names = [branch.name for branch in plan.branches if branch.name not in envelopes]
-    return BranchAnswers(request, plan, envelopes, {name: _absence(entry, name) for name in names})
+    absent = {name: _absence(entry, name) for name in names}
+    return BranchAnswers(request, plan, least_relaxed(envelopes), absent)
 
 
 def _absence(entry: Snapshot, branch: str) -> Degradation:
@@ -270,7 +351,22 @@ def _absence(entry: Snapshot, branch: str) -> Degradation:
 def _place_on_the_waterfall(stages: list[dict[str, Any]], begun_ms: int) -> None:
     """Give the stages of the fusion, which follow one another, their `start_ms`."""
     at_ms = float(begun_ms)
-    sequence = {Stage.COLLAPSE, Stage.FUSE, Stage.BOOST, Stage.FOLD, Stage.FETCH, Stage.RERANK, Stage.SNIPPET}
+    sequence = {
+        Stage.SCORE,
+        Stage.RULES,
+        Stage.COLLAPSE,
+        Stage.THRESHOLD,
+        Stage.FUSE,
+        Stage.BOOST,
+        Stage.FOLD,
+        Stage.FETCH,
+        Stage.RERANK,
+        Stage.GROUP,
+        Stage.DIVERSIFY,
+        Stage.AUTOCUT,
+        Stage.CONTEXT,
+        Stage.SNIPPET,
+    }
     for stage in stages:
         if stage["stage"] in sequence and "start_ms" not in stage:
             stage["start_ms"] = round(at_ms, 3)
@@ -290,7 +386,7 @@ def _log_turned(resources: Resources, outcome_of: Mapping[str, Outcome], found: 
             log.warning("breaker closed", breaker=one.name)
 
 
-def _log(request: Request, fields: Mapping[str, Any], took_ms: int) -> None:
+def _log(request: Request, fields: Mapping[str, Any]) -> None:
     for stage in fields["stages"]:
         log_stage(
             stage["stage"],
@@ -302,11 +398,3 @@ def _log(request: Request, fields: Mapping[str, Any], took_ms: int) -> None:
             status=stage["status"],
             reason=stage.get("detail"),
         )
-    log.info(
-        "ended",
-        request_id=request.request_id,
-        correlation_id=request.correlation_id,
-        status=fields["status"],
-        degraded=[f"{one['where']} {one['reason']}" for one in fields["degraded"]],
-        ms=took_ms,
-    )

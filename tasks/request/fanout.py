@@ -4,28 +4,39 @@
 
 The messages are those of a Celery chord; the ledger joins them (`tasks.celery_surface.result_backend`).  A lean chord
 needs two scripts: one writes the plan and pushes the messages, and the last report pushes the callback, which each
-reporter brings along.  If the broker
-is not the ledger's Redis, or this version of Celery would send other messages, `celery.chord` is used over the same
-result backend: more round trips, the same join.
+reporter brings along.  If the broker is not the ledger's Redis, or this version of Celery would send other messages,
+`celery.chord` is used over the same result backend: more round trips, the same join.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from uuid import uuid4
 
 from celery import Celery, chord
 from celery.canvas import Signature
 from chorale_client.ledger import Accepted, CallersLedger
+from chorale_client.message_template import Template
 from chorale_client.request import Request
-from chorale_client.words import QUEUE_FUSION, QUEUE_RETRIEVE, TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
+from chorale_client.words import (
+    QUEUE_BULK,
+    QUEUE_FUSION,
+    QUEUE_RETRIEVE,
+    TASK_FUSE,
+    TASK_RETRIEVE,
+    TASK_SEARCH,
+)
 from structlog import get_logger
 
 from config.celery import is_redis
+from config.declarations import BranchDeclaration
 from ledger.protocol import Chord, Part, PlanOutcome
 from ledger.redis import RedisLedger
 from models.plan import BranchPlan, Plan
-from tasks.celery_surface.rendered_messages import Template, check
+from tasks.celery_surface.rendered_messages import check
 from tasks.celery_surface.result_backend import part_id
+from tasks.request.cost import runs_aside
 
 log = get_logger("chorale.fanout")
 
@@ -57,9 +68,13 @@ class Fanout:
         log.warning("plain chords", why=why)
         return why
 
-    def publish(self, request_id: str, plan: Plan, *, flight: str | None = None) -> PlanOutcome:
-        """Write the plan and publish the chord, once: a second planner gets `known`."""
-        outcome = self._ledger.plan(request_id, self._chord(request_id, plan, flight))
+    def publish(
+        self, request_id: str, plan: Plan, *, request: bytes, flight: str | None = None
+    ) -> PlanOutcome:
+        """Write the plan and publish the chord, once: a second planner gets `known`.  `request` is as the ledger has it."""
+        outcome = self._ledger.plan(
+            request_id, replace(self._chord(request_id, plan, flight), request=request)
+        )
         self._publish_plain(request_id, plan, outcome)
         return outcome
 
@@ -79,7 +94,7 @@ class Fanout:
                 branch.name,
                 branch.queue,
                 branch.limit_ms,
-                self._resend_after_ms,
+                branch.limit_ms if branch.is_costly else self._resend_after_ms,
                 self._part_message(request_id, branch) if self.is_lean else b"",
                 branch.hedge_after_ms,
                 branch.is_decisive,
@@ -102,8 +117,7 @@ class Fanout:
         arguments = {"request_id": request_id}
         return self._template(TASK_FUSE, QUEUE_FUSION).render(request_id, arguments, root_id=request_id)
 
-    def send_part(self, request_id: str, branch: BranchPlan, *, attempt: int = 1) -> None:
-        """Send one part again, as a part of its chord."""
+    def send_part(self, request_id: str, branch: BranchPlan | BranchDeclaration, *, attempt: int = 1) -> None:
         if self.is_lean:
             self._app.backend.client.lpush(branch.queue, self._part_message(request_id, branch, attempt))
         else:
@@ -111,22 +125,37 @@ class Fanout:
             signature.apply_async(group_id=request_id, chord=self._fuse_signature(request_id))
 
     def send_fuse(self, request_id: str) -> None:
-        """Send the callback again."""
-        if self.is_lean:
+        queue = QUEUE_BULK if runs_aside(self._ledger.planned(request_id)) else QUEUE_FUSION
+        if not self.is_lean:
+            self._fuse_signature(request_id).apply_async(queue=queue)
+        elif queue == QUEUE_FUSION:
             self._ledger.call_fusion(self.callback(request_id))
         else:
-            self._fuse_signature(request_id).apply_async()
+            # The message goes to the end of the list from which workers take, because the request's time is nearly over.
+            message = self._template(TASK_FUSE, queue).render(
+                request_id, {"request_id": request_id}, root_id=request_id
+            )
+            self._app.backend.client.rpush(queue, message)
 
     def send_retrieve(self, request_id: str) -> None:
-        self._app.send_task(
-            TASK_RETRIEVE,
-            kwargs={"request_id": request_id},
-            queue=QUEUE_RETRIEVE,
-            root_id=request_id,
-            ignore_result=True,
-        )
+        arguments = {"request_id": request_id}
+        if self.is_lean:
+            # Not through the queue's bindings, to which a caller's login may add any key.
+            template = self._template(TASK_RETRIEVE, QUEUE_RETRIEVE)
+            message = template.render(str(uuid4()), arguments, root_id=request_id)
+            self._app.backend.client.lpush(QUEUE_RETRIEVE, message)
+        else:
+            self._app.send_task(
+                TASK_RETRIEVE,
+                kwargs=arguments,
+                queue=QUEUE_RETRIEVE,
+                root_id=request_id,
+                ignore_result=True,
+            )
 
-    def _part_message(self, request_id: str, branch: BranchPlan, attempt: int = 1) -> bytes:
+    def _part_message(
+        self, request_id: str, branch: BranchPlan | BranchDeclaration, attempt: int = 1
+    ) -> bytes:
         return self._template(TASK_SEARCH.format(kind=branch.kind), branch.queue).render(
             part_id(request_id, branch.name, attempt),
             _part_arguments(request_id, branch, attempt),
@@ -136,7 +165,9 @@ class Fanout:
             chord={"task": TASK_FUSE},
         )
 
-    def _part_signature(self, request_id: str, branch: BranchPlan, attempt: int = 1) -> Signature:
+    def _part_signature(
+        self, request_id: str, branch: BranchPlan | BranchDeclaration, attempt: int = 1
+    ) -> Signature:
         return self._app.signature(
             TASK_SEARCH.format(kind=branch.kind),
             kwargs=_part_arguments(request_id, branch, attempt),
@@ -165,5 +196,7 @@ class Fanout:
         return known
 
 
-def _part_arguments(request_id: str, branch: BranchPlan, attempt: int) -> dict[str, str | int]:
+def _part_arguments(
+    request_id: str, branch: BranchPlan | BranchDeclaration, attempt: int
+) -> dict[str, str | int]:
     return {"request_id": request_id, "branch": branch.name, "attempt": attempt}

@@ -12,7 +12,7 @@ from tasks.request.ending import FUSION_WORKER, end_joined
 
 
 def register(app: Celery) -> None:
-    app.task(fuse_task, name=TASK_FUSE, bind=True, ignore_result=True)
+    app.task(fuse_task, name=TASK_FUSE, bind=True, ignore_result=True, send_events=False)
 
 
 def fuse_task(task: object, request_id: str, **_: object) -> None:
@@ -20,7 +20,10 @@ def fuse_task(task: object, request_id: str, **_: object) -> None:
 
     Arguments that a newer version adds are ignored: the ledger has the whole request.
     """
-    resources: Resources = task.app.resources  # type: ignore[attr-defined]
+    fuse(task.app.resources, request_id)  # type: ignore[attr-defined]
+
+
+def fuse(resources: Resources, request_id: str) -> None:
     asked_s = time.monotonic()
     entry = resources.ledger.join(request_id)
     if entry is not None:

@@ -17,14 +17,16 @@ LEASE_FACTOR = 2
 
 
 def with_second_messages(resources: Resources, plan: Plan, *, hedge: bool) -> Plan:
-    """The plan with `lease_ms`, or with `hedge` with `hedge_after_ms`, of each branch; both are half the branch's limit if
-    too few answers are known."""
+    """The plan with `lease_ms` for each branch, or with `hedge_after_ms` if `hedge` is set.  Both are half the branch's limit
+    if too few answers are known."""
     try:
         p95_ms = resources.breakers.p95_ms([branch.name for branch in plan.branches])
     except RedisError:
         p95_ms = {}
 
     def timed(branch: BranchPlan) -> BranchPlan:
+        if branch.is_costly:
+            return branch  # another copy would cost as much, or end another worker
         known_ms, half_ms = p95_ms.get(branch.name), branch.limit_ms // 2
         # With a hedge a second attempt is out before a lease would end.
         lease_ms = 0 if hedge else max(SHORTEST_LEASE_MS, LEASE_FACTOR * known_ms if known_ms else half_ms)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from chorale_client.request import Request
 from chorale_client.words import Reason, Stage, StageStatus
@@ -13,8 +12,7 @@ from structlog import get_logger
 
 from assembly.resources import Resources
 from fusion.answered import BranchAnswers
-from fusion.fused_hits import FusedHit, FusedQuestion
-from fusion.texts_to_fetch import texts_to_fetch
+from fusion.fused_hits import FusedHit, FusedQuestion, texts_to_fetch
 from models.documents import PassageText
 from models.envelope import Degradation, StageNote
 from models.errors import NotConfigured, StageFailure
@@ -31,53 +29,8 @@ class Fetched:
     """Why texts are missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class AtHand:
-    """Texts that were fetched for several requests at once."""
-
-    texts: Mapping[tuple[str, str], Mapping[str, PassageText]] = field(default_factory=dict)
-    """By store and namespace, then by passage id."""
-    ms: float = 0.0
-
-
-NOTHING_AT_HAND = AtHand()
-
-
-def fetch_together(
-    resources: Resources,
-    requests: Iterable[tuple[BranchAnswers, Mapping[int, FusedQuestion]]],
-    *,
-    limit_s: float,
-) -> AtHand:
-    """One fetch from each store and namespace for all these requests.  A store that fails is asked again by `fetch_texts`."""
-    wanted: dict[tuple[str, str], dict[str, None]] = {}
-    for found, fused in requests:
-        hits, known = _shown(found, fused)
-        for store, passage_ids in texts_to_fetch(found.plan, hits, known).items():
-            wanted.setdefault((store, found.plan.namespace), {}).update(dict.fromkeys(passage_ids))
-    started_s, texts = time.monotonic(), {}
-    for (store, namespace), ids in wanted.items():
-        with suppress(StageFailure, TimeoutError):
-            texts[store, namespace] = texts_of(
-                resources, store, namespace, list(ids), ends_at_s=started_s + limit_s
-            )
-    return AtHand(texts, (time.monotonic() - started_s) * 1000)
-
-
 def _needs_texts(request: Request) -> bool:
-    return not set(request.include) <= {"ids", "explanation"}
-
-
-def _shown(
-    found: BranchAnswers, fused: Mapping[int, FusedQuestion]
-) -> tuple[list[FusedHit], dict[str, PassageText]]:
-    """The hits whose texts the answer may show, and the texts that came with the rankings."""
-    request = found.request
-    texts = {name: text for one in fused.values() for name, text in one.texts.items()}
-    if not _needs_texts(request):
-        return [], texts
-    shown = request.offset + request.top_k if found.plan.rerank is not None else None
-    return [hit for one in fused.values() for hit in one.hits[:shown]], texts
+    return request.context_tokens is not None or not set(request.include) <= {"ids", "explanation"}
 
 
 def fetch_texts(
@@ -87,27 +40,25 @@ def fetch_texts(
     wanted: Sequence[tuple[int, FusedHit]],
     *,
     limit_s: float,
-    at_hand: AtHand = NOTHING_AT_HAND,
 ) -> Fetched:
     """Titles and texts of the hits that may be shown, and of the candidates `wanted` by a reranker."""
     request, plan = found.request, found.plan
     if not _needs_texts(request) and not wanted:
         return Fetched()
-    hits, texts = _shown(found, fused)
+    shown = request.offset + request.top_k if plan.rerank is not None else None
+    hits = [hit for one in fused.values() for hit in one.hits[:shown]] if _needs_texts(request) else []
+    texts = {name: text for one in fused.values() for name, text in one.texts.items()}
     by_store = texts_to_fetch(plan, (*hits, *(hit for _, hit in wanted)), texts)
     started_s = time.monotonic()
     count, brought = sum(map(len, by_store.values())), len(texts)
     failure: StageFailure | TimeoutError | None = None
     for store, passage_ids in by_store.items():
-        if (there := at_hand.texts.get((store, plan.namespace))) is not None:
-            texts |= {name: there[name] for name in passage_ids if name in there}
-            continue
         # A store that is away costs its own texts alone.
         try:
             texts |= texts_of(resources, store, plan.namespace, passage_ids, ends_at_s=started_s + limit_s)
         except (StageFailure, TimeoutError) as error:
             failure = failure or error
-    ms, fetched = at_hand.ms + (time.monotonic() - started_s) * 1000, len(texts) - brought
+    ms, fetched = (time.monotonic() - started_s) * 1000, len(texts) - brought
     if failure is None:
         return Fetched(texts, StageNote(Stage.FETCH, StageStatus.OK, ms, count, fetched))
     reason = failure.reason if isinstance(failure, StageFailure) else Reason.BUDGET

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from chorale_client.protocol_constants import PROTOCOL
-from chorale_client.request import Request
+from chorale_client.request import Request, Thresholds
+from chorale_client.shown import shown
+from chorale_client.tenants import tenant_of
 from chorale_client.words import Reason, Stage, StageStatus
 
 from cache.answer_key import answer_key
 from config.declarations import BranchDeclaration, Configuration, Pipeline, RerankerDeclaration
 from models.envelope import StageNote
 from models.extensions import BranchKind
+from models.fusion_method import Method
 from models.plan import BranchPlan, Plan, RerankPlan
+from rules.matching import Matcher
 
 _NOT_IN_KEY = frozenset(
     # Who asks, when, for how long and how often does not change a complete answer.
@@ -29,6 +33,9 @@ _NOT_IN_KEY = frozenset(
         "cache",
         "now",
         "hedge",
+        "on_end",
+        "linked",
+        "traceparent",
         # The plan has it resolved.
         "rerank",
     }
@@ -44,13 +51,17 @@ HIT_MS = 0.3
 """Time kept for each question after the first, and for each hit shown: about three times what an idle core takes."""
 
 
+TOKEN_S, PASSAGE_PIECES = 16e-6, 256
+"""The time to count a token of a context, first in its passage and then in the whole; the longest passage in tokens."""
+
+
 class NotOffered(ValueError):
     """The request asks for something that this pipeline does not have; the message lists what it has."""
 
 
 def _one_of(field: str, name: str, known: Iterable[str]) -> None:
     if name not in (names := list(known)):
-        raise NotOffered(f"{field}: no {name!r}; there are: {', '.join(names)}")
+        raise NotOffered(f"{field}: no {shown(name)}; there are: {', '.join(names)}")
 
 
 def configuration_of(request: Request, pipeline: Pipeline) -> Configuration:
@@ -70,8 +81,9 @@ def branches_of(request: Request, pipeline: Pipeline) -> tuple[BranchDeclaration
         _one_of("weights", name, names)
     for name in request.require:
         _one_of("require", name, request.branches or names)
+    weights = request.weights or {}
     asked = tuple(
-        branch.model_copy(update={"weight": (request.weights or {}).get(branch.name, branch.weight)})
+        branch.model_copy(update={"weight": weights[branch.name]}) if branch.name in weights else branch
         for branch in configured
         if request.branches is None or branch.name in request.branches
     )
@@ -95,9 +107,39 @@ def reranker_of(request: Request, pipeline: Pipeline) -> RerankerDeclaration | N
     return None if request.rerank == "off" else configuration.reranker
 
 
+def method_of(request: Request, pipeline: Pipeline) -> Method:
+    """The fusion method that the request or its configuration names; raises NotOffered."""
+    name = request.fusion or configuration_of(request, pipeline).method
+    _one_of("fusion", name, pipeline.kinds.methods)
+    return pipeline.kinds.methods[name]
+
+
+def _check_thresholds(
+    thresholds: Thresholds | None, branches: Iterable[str], reranker: RerankerDeclaration | None
+) -> None:
+    """Raises NotOffered for the threshold of a branch that is not asked, or of a reranker that does not run."""
+    if thresholds is None:
+        return
+    for name in thresholds.min_branch_score:
+        _one_of("thresholds.min_branch_score", name, branches)
+    if thresholds.min_rerank_score is not None and reranker is None:
+        raise NotOffered(
+            "thresholds.min_rerank_score: no reranker runs; choose a configuration that declares one, without "
+            "`rerank: off`"
+        )
+
+
 def further_questions_ms(request: Request) -> float:
     """The time kept for the questions after the first: to join and fuse them, and to show the hits of each."""
     return (len(request.questions) - 1) * (QUESTION_MS + HIT_MS * request.top_k)
+
+
+def packing_s(request: Request) -> float:
+    """The time to count the tokens of a request's contexts."""
+    tokens = request.context_tokens or 0
+    if not request.context_around:
+        tokens = min(tokens, request.top_k * PASSAGE_PIECES)
+    return len(request.questions) * tokens * TOKEN_S
 
 
 def reserves_ms(timeout_s: float, rerank_budget_ms: int = 0, further_ms: float = 0.0) -> tuple[int, int]:
@@ -108,19 +150,43 @@ def reserves_ms(timeout_s: float, rerank_budget_ms: int = 0, further_ms: float =
     return round(finish), round(fusion)
 
 
-def _branch_plan(request: Request, branch: BranchDeclaration, kind: BranchKind) -> BranchPlan:
-    return BranchPlan(
-        name=branch.name,
-        kind=branch.kind,
-        group=branch.group,
-        store=branch.store,
-        queue=branch.queue,
-        weight=branch.weight,
-        depth=min(branch.depth, request.effective_depth),
-        limit_ms=round(1000 * min(branch.limit_s or request.timeout_s, request.timeout_s)),
-        options=branch.options if kind.options_in_plan else {},
-        is_decisive=request.on_missing == "fail" and branch.name in (request.require or (branch.name,)),
-    )
+def _branch_plans(
+    request: Request, pipeline: Pipeline, method: Method, *, tells_asked: bool
+) -> tuple[BranchPlan, ...]:
+    configuration = configuration_of(request, pipeline)
+
+    def planned(branch: BranchDeclaration, kind: BranchKind) -> BranchPlan:
+        return BranchPlan(
+            name=branch.name,
+            kind=branch.kind,
+            group=branch.group,
+            store=branch.store,
+            queue=branch.queue,
+            weight=branch.weight if "weight" in branch.model_fields_set else method.undeclared_weight,
+            depth=min(branch.depth, request.effective_depth, configuration.rank_window_size or branch.depth),
+            floor=kind.floor,
+            half=(configuration.halves or {}).get(branch.name),
+            tells_asked=tells_asked,
+            limit_ms=round(1000 * min(branch.limit_s or request.timeout_s, request.timeout_s)),
+            options=branch.options if kind.options_in_plan else {},
+            is_decisive=request.on_missing == "fail" and branch.name in (request.require or (branch.name,)),
+        )
+
+    kinds = pipeline.kinds.branches
+    return tuple(planned(branch, kinds[branch.kind]) for branch in branches_of(request, pipeline))
+
+
+def _weights_by_type(
+    request: Request, configuration: Configuration, branches: Sequence[BranchPlan]
+) -> dict[str, dict[str, float]]:
+    """Those of the asked branches; none for a type that would leave all of them without weight."""
+    if request.weights or not configuration.weights_by_type:
+        return {}
+    return {
+        kind: {branch.name: weights[branch.name] for branch in branches if branch.name in weights}
+        for kind, weights in configuration.weights_by_type.items()
+        if any(weights.get(branch.name, branch.weight) for branch in branches)
+    }
 
 
 def resolve(
@@ -137,26 +203,29 @@ def resolve(
     Raises NotOffered.
     """
     configuration = configuration_of(request, pipeline)
-    method = request.fusion or configuration.method
-    _one_of("fusion", method, pipeline.kinds.methods)
+    method = method_of(request, pipeline)
+    complete_scores = configuration.complete_scores and method.uses_scores
     reranker = reranker_of(request, pipeline)
+    branches = _branch_plans(request, pipeline, method, tells_asked=complete_scores)
+    _check_thresholds(request.thresholds, [branch.name for branch in branches], reranker)
     finish_reserve_ms, fusion_reserve_ms = reserves_ms(
-        request.timeout_s, reranker.budget_ms if reranker else 0, further_questions_ms(request)
+        request.timeout_s,
+        reranker.budget_ms if reranker else 0,
+        further_questions_ms(request) + packing_s(request) * 1000,
     )
     return Plan(
         configuration=configuration.name,
         namespace=request.namespace,
-        branches=tuple(
-            _branch_plan(request, branch, pipeline.kinds.branches[branch.kind])
-            for branch in branches_of(request, pipeline)
-        ),
-        method=method,
+        branches=branches,
+        method=method.name,
         k=configuration.k,
+        complete_scores=complete_scores,
+        trust_vectors=configuration.trust_vectors,
+        weights_by_type=_weights_by_type(request, configuration, branches),
         boosts=None if request.boosts == "off" else configuration.boosts,
         fold=configuration.fold,
         stages=(_NOT_WANTED,) if configuration.reranker and not reranker else (),
-        rerank=reranker
-        and RerankPlan(**reranker.model_dump(include={"name", "depth", "coarse", "budget_ms", "weight"})),
+        rerank=reranker and RerankPlan(**reranker.model_dump(include={*RerankPlan.model_fields})),
         generation=generation,
         models=dict(models),
         warnings=warnings,
@@ -172,12 +241,45 @@ def resolve(
     )
 
 
+def with_rules(request: Request, plan: Plan, rules: Matcher | None) -> Plan:
+    """The plan with what the rules of the namespace do to its questions.
+
+    Branches search deeper by the number of blocked documents: these are found and left out, so that the answer can say
+    how many there were.
+    """
+    if rules is None:
+        return plan
+    found = {index: rules.of(request.questions[index].text) for index in plan.asked}
+    concerned = {index: one for index, one in found.items() if one is not None}
+    spare = max((len(one.blocked) for one in concerned.values()), default=0)
+    deeper = [branch.model_copy(update={"depth": branch.depth + spare}) for branch in plan.branches]
+    told = {"rules": concerned, "rules_version": rules.version, "spare": spare}
+    return plan.model_copy(update={**told, "branches": tuple(deeper) if spare else plan.branches})
+
+
 def question_keys(request: Request, plan: Plan) -> dict[int, str]:
-    """The cache key of each question that has a text, by its index."""
+    """The cache key of each question that has a text, by its index.
+
+    Each tenant has its own: `cached`, or only the time that an answer takes, would tell what others have asked.
+    """
     options: dict[str, Any] = request.model_dump(mode="json", exclude=set(_NOT_IN_KEY))
+    if (tenant := tenant_of(request.request_id)) is not None:
+        options["tenant"] = tenant
     resolved = plan.model_dump(
         mode="json",
-        include={"configuration", "branches", "method", "k", "boosts", "fold", "rerank", "models"},
+        include={
+            "configuration",
+            "branches",
+            "method",
+            "k",
+            "boosts",
+            "fold",
+            "rerank",
+            "models",
+            "complete_scores",
+            "trust_vectors",
+            "weights_by_type",
+        },
     )
     for branch in resolved["branches"]:
         # A branch's time, queue and policy do not change a complete answer.
@@ -187,10 +289,18 @@ def question_keys(request: Request, plan: Plan) -> dict[int, str]:
             branch["is_decisive"],
             branch["hedge_after_ms"],
             branch["lease_ms"],
+            branch["is_costly"],
         )
     if plan.boosts is not None:
         resolved["day"] = plan.now[:10]
     return {
-        index: answer_key(plan.namespace, request.questions[index].model_dump(mode="json"), options, resolved)
+        index: answer_key(
+            plan.namespace,
+            request.questions[index].model_dump(mode="json"),
+            options,
+            {**resolved, "rules": rules.model_dump(mode="json")}
+            if (rules := plan.rules.get(index))
+            else resolved,
+        )
         for index in plan.asked
     }

@@ -39,7 +39,6 @@ class RerankedPages(NamedTuple):
     """Key: the question's place in the request."""
     note: StageNote
     why: Degradation | None
-    """Why hits were not reranked."""
 
 
 def with_reranker_fingerprint(resources: Resources, plan: Plan) -> Plan:

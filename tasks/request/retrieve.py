@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
 from celery import Celery
+from celery.exceptions import Ignore
 from chorale_client.default_time import in_its_time
 from chorale_client.errors import InvalidRequest, RequestIdConflict
 from chorale_client.keys import CACHE
 from chorale_client.ledger import Accepted
 from chorale_client.reading import read_request, refusal, stand_in
-from chorale_client.request import Request, refuse_unfinished
+from chorale_client.request import Request
+from chorale_client.request_json import check_fields
+from chorale_client.shown import named
+from chorale_client.tracing import valid_traceparent
 from chorale_client.words import TASK_RETRIEVE, WIRE_VERSION, Reason, Stage
 from pydantic import ValidationError
 from redis.exceptions import ResponseError
@@ -25,9 +28,11 @@ from fusion.answer import Pages, build_answer_tail
 from fusion.answered import BranchAnswers
 from fusion.bounded import bounded_tail
 from fusion.fused_hits import FusedQuestion
+from ledger.protocol import End
 from models.envelope import Degradation, StageNote
-from models.errors import ModelMissing
+from models.errors import ModelMissing, WrongDeclaration
 from models.plan import Plan
+from tasks.celery_surface.result_backend import id_of_task
 from tasks.request.answer_cache import with_cached
 from tasks.request.branch_selection import (
     breakers_of,
@@ -37,11 +42,14 @@ from tasks.request.branch_selection import (
     select_branches,
     without_branches,
 )
+from tasks.request.cost import with_cost
 from tasks.request.ending import end_failed
 from tasks.request.fanout import Fanout
 from tasks.request.hedging import with_second_messages
-from tasks.request.planning import NotOffered, resolve
+from tasks.request.planning import NotOffered, resolve, with_rules
 from tasks.request.reranking import with_reranker_fingerprint
+from tasks.telling.ends import check_told
+from tasks.telling.linked_tasks import is_followed, linked_tasks
 
 log = get_logger("chorale.retrieve")
 
@@ -52,9 +60,13 @@ def plan_request(
     request: Request,
     *,
     accepted_at_ms: int,
+    text: bytes,
     warnings: tuple[str, ...] = (),
 ) -> None:
-    """Plan an accepted request and publish its chord, or end it at once: cached, skipped or failed."""
+    """Plan an accepted request and publish its chord, or end it at once: cached, skipped or failed.
+
+    `text` is the request as the ledger has it.
+    """
     begun_s = monotonic()
     try:
         models = resources.fingerprints
@@ -73,13 +85,14 @@ def plan_request(
         )
         return
     plan, flight, _ = with_cached(resources, request, plan)
-    _fan_out(resources, fanout, request, _timed(plan, begun_s), flight)
+    _fan_out(resources, fanout, request, _timed(plan, begun_s), flight, text)
 
 
 def _resolved(resources: Resources, request: Request, accepted_at_ms: int, **known: Any) -> Plan:
     """The plan before the cache is asked; raises NotOffered."""
     accepted_at = datetime.fromtimestamp(accepted_at_ms / 1000, UTC)
     plan = resolve(request, resources.pipeline, accepted_at=accepted_at, **known)
+    plan = with_rules(request, plan, resources.rules.of(request.namespace))
     return with_reranker_fingerprint(resources, plan)
 
 
@@ -93,14 +106,17 @@ def _end_unasked(resources: Resources, found: BranchAnswers, *, by: str, is_comp
     fused = {index: FusedQuestion() for index in found.plan.asked}
     fields = build_answer_tail(found, Pages(fused))
     _, tail = bounded_tail(fields, resources.settings.answer_limit_bytes)
-    resources.ledger.finish(found.request.request_id, by=by, tail=tail, is_complete=is_complete)
+    resources.ledger.finish_all([End(found.request.request_id, tail, is_complete)], by=by)
 
 
-def _fan_out(resources: Resources, fanout: Fanout, request: Request, plan: Plan, flight: str | None) -> None:
+def _fan_out(
+    resources: Resources, fanout: Fanout, request: Request, plan: Plan, flight: str | None, text: bytes
+) -> None:
     """Publish the chord of the branches that are asked, or end a request that asks none or has failed without the others."""
     if not plan.asked:
         _end_unasked(resources, BranchAnswers(request, plan), by="cache" if plan.cached else "planner")
         return
+    plan = with_cost(resources, request, plan)
     left = select_branches(resources, request, plan)
     missing = left.missing
     if missing and (len(missing) == len(plan.branches) or fails_policy(request, plan, missing)):
@@ -111,7 +127,7 @@ def _fan_out(resources: Resources, fanout: Fanout, request: Request, plan: Plan,
     else:
         asking = without_branches(plan, missing) if missing else plan
         asking = with_second_messages(resources, asking, hedge=request.hedge)
-        outcome = fanout.publish(request.request_id, asking, flight=flight)
+        outcome = fanout.publish(request.request_id, asking, request=text, flight=flight)
     # After `known` (another planner was first) this request keeps its probe.
     if left.probes and outcome in ("follows", "closed"):
         release_probes(resources, request, left.probes)
@@ -123,14 +139,25 @@ def submit(resources: Resources, fanout: Fanout, request: Request, *, warnings: 
     Raises InvalidRequest and RequestIdConflict, before anything is enqueued.
     """
     try:
-        refuse_unfinished(request)
+        _refuse(resources, request)
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
     request = in_its_time(request, resources.pipeline.timeouts_s)
     accepted, is_planned = _submit_planned(resources, fanout, request, warnings)
     if accepted.is_new and not is_planned:
-        plan_request(resources, fanout, request, accepted_at_ms=accepted.accepted_at_ms, warnings=warnings)
+        text = request.model_dump_json().encode()
+        plan_request(
+            resources, fanout, request, accepted_at_ms=accepted.accepted_at_ms, text=text, warnings=warnings
+        )
     return accepted.request_id
+
+
+def _refuse(resources: Resources, request: Request) -> None:
+    """Raises ValueError if the request asks for something that this installation does not do."""
+    try:
+        check_told(request, resources.settings)
+    except WrongDeclaration as error:
+        raise ValueError(str(error)) from None
 
 
 def _submit_planned(
@@ -142,11 +169,13 @@ def _submit_planned(
     if plan is None:
         return ledger.accept(request), False
     uncached, flight, keys = with_cached(resources, request, plan, {})
-    asking = with_second_messages(resources, _timed(uncached, begun_s), hedge=request.hedge)
+    asking = with_cost(resources, request, _timed(uncached, begun_s))
+    asking = with_second_messages(resources, asking, hedge=request.hedge)
     accepted, outcome, found = fanout.submit(ledger, request, asking, flight, [CACHE + key for key in keys])
     if found:
         plan, flight, _ = with_cached(resources, request, plan, dict(zip(keys, found, strict=True)))
-        _fan_out(resources, fanout, request, _timed(plan, begun_s), flight)
+        text = request.model_dump_json().encode()
+        _fan_out(resources, fanout, request, _timed(plan, begun_s), flight, text)
     return accepted, bool(outcome or found)
 
 
@@ -181,12 +210,17 @@ def plan_accepted(resources: Resources, fanout: Fanout, request_id: str, *, v: i
         if (why := refusal(v)) is not None:
             raise InvalidRequest(f"message: {why}")
         read = read_request(entry.request)
-        refuse_unfinished(read.request)
+        _refuse(resources, read.request)
     except ValueError as error:
         _fail_unread(resources, stand_in(request_id, entry.request), error)
     else:
         plan_request(
-            resources, fanout, read.request, accepted_at_ms=entry.accepted_at_ms, warnings=read.warnings
+            resources,
+            fanout,
+            read.request,
+            accepted_at_ms=entry.accepted_at_ms,
+            text=entry.request,
+            warnings=read.warnings,
         )
     return True
 
@@ -197,6 +231,7 @@ def _answer_unread(resources: Resources, given: Mapping[str, Any], own_id: str, 
         stands_in = stand_in(given["request_id"], given)
     except ValidationError:
         stands_in = stand_in(own_id, given)
+    stands_in = stands_in.model_copy(update=_told(resources, given))
     try:
         accepted = resources.callers_ledger.accept(stands_in)
     except RequestIdConflict:
@@ -205,37 +240,72 @@ def _answer_unread(resources: Resources, given: Mapping[str, Any], own_id: str, 
         _fail_unread(resources, stands_in, error)
 
 
+def _told(resources: Resources, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an unreadable request that name whom to tell of its end, if these can be read."""
+    fields = {name: given[name] for name in ("on_end", "linked") if name in given}
+    try:
+        read = Request(questions=("",), **fields)
+        check_told(read, resources.settings)
+    except (ValidationError, WrongDeclaration):
+        return {}
+    return {name: getattr(read, name) for name in fields}
+
+
 def _fail_unread(resources: Resources, stands_in: Request, error: ValueError) -> None:
     why = Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, str(error)[:500])
     end_failed(resources, stands_in, why, by="planner")
 
 
 def register(app: Celery) -> None:
-    app.task(retrieve_task, name=TASK_RETRIEVE, bind=True, ignore_result=True)
+    app.task(retrieve_task, name=TASK_RETRIEVE, bind=True, ignore_result=True, send_events=False)
 
 
 def retrieve_task(
-    task: Any, request_id: str | None = None, request: Any = None, v: int = WIRE_VERSION, **_: object
+    task: Any,
+    request: Any = None,
+    *surplus: object,
+    request_id: str | None = None,
+    v: int = WIRE_VERSION,
+    **unknown: object,
 ) -> str | None:
     """Plan an accepted request by its id; a call with a whole `request` accepts it first.
 
-    A call without a request id gets one derived from the task id, so that a message delivered twice is one request.
+    A request that names no id has the task's, so that a message delivered twice is one request.
     """
     resources: Resources = task.app.resources
     fanout: Fanout = task.app.fanout
-    if request is not None:
-        questions = [request] if isinstance(request, str) else request
-        given = dict(request) if isinstance(request, Mapping) else {"questions": questions}
-        own_id = str(uuid.uuid5(uuid.NAMESPACE_OID, task.request.id))
-        given.setdefault("request_id", request_id or own_id)
-        try:
-            read = read_request(given)
-            return submit(resources, fanout, read.request, warnings=read.warnings)
-        except (InvalidRequest, RequestIdConflict) as error:
-            log.error("invalid request", task_id=task.request.id, error=str(error))
-            if isinstance(error, InvalidRequest):
-                _answer_unread(resources, given, own_id, error)
-        return None
-    if request_id is not None and plan_accepted(resources, fanout, request_id, v=v):
-        return request_id
-    return None
+    if request is None and isinstance(request_id, str) and request_id == id_of_task(request_id):
+        return request_id if plan_accepted(resources, fanout, request_id, v=v) else None
+    own_id = id_of_task(task.request.id)
+    given = _as_fields(request)
+    given.setdefault("request_id", request_id or own_id)
+    asked = None
+    try:
+        _refuse_arguments(surplus, unknown if v == WIRE_VERSION else ())
+        given.setdefault("traceparent", valid_traceparent(task.request.get("traceparent")))
+        if linked := linked_tasks(task.request, resources.settings.on_end_queues):
+            given["linked"] = linked
+        check_fields(given)
+        read = read_request(given)
+        asked = submit(resources, fanout, read.request, warnings=read.warnings)
+    except (InvalidRequest, RequestIdConflict) as error:
+        log.error("invalid request", task_id=named(task.request.id), error=str(error))
+        if isinstance(error, InvalidRequest):
+            _answer_unread(resources, given, own_id, error)
+    if is_followed(task.request):
+        raise Ignore  # otherwise Celery would send the linked tasks now
+    return asked
+
+
+def _as_fields(request: Any) -> dict[str, Any]:
+    """The fields of a request, which may be given as one question or a list of questions."""
+    if isinstance(request, Mapping):
+        return dict(request)
+    return {} if request is None else {"questions": [request] if isinstance(request, str) else request}
+
+
+def _refuse_arguments(surplus: Sequence[object], unknown: Iterable[str]) -> None:
+    if surplus:
+        raise InvalidRequest(f"{TASK_RETRIEVE} takes one argument, the request; not {len(surplus) + 1}")
+    for name in unknown:
+        raise InvalidRequest(f"{named(name)}: not an argument of {TASK_RETRIEVE}; put it into the request")

@@ -1,6 +1,6 @@
-"""A part of the chord: start, search all questions at once, report an envelope.
+"""Parts of the chord: search all questions at once, and make envelopes.
 
-A part catches every exception: a failure is an envelope with a reason.
+Every exception is caught: a failure is an envelope with a reason.
 """
 
 from __future__ import annotations
@@ -10,41 +10,43 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from celery import Celery
 from chorale_client.reading import read_request, refusal
-from chorale_client.words import TASK_SEARCH, WIRE_VERSION, EnvelopeStatus, Reason, Stage, StageStatus
+from chorale_client.words import WIRE_VERSION, EnvelopeStatus, Reason, Stage, StageStatus
 from structlog import get_logger
 
 from assembly.resources import Resources
-from branches.part import Part
+from branches.part import Part, asked_questions
+from fusion.answered import branch_stage
 from fusion.collapse import collapse_ranking
 from ledger.outcomes import ended_before_its_store
 from ledger.protocol import Started
-from models.envelope import Envelope, StageNote
-from models.errors import InvalidAnswer, StageFailure
+from models.batching import in_batches
+from models.envelope import Degradation, Envelope, StageNote
+from models.errors import InvalidAnswer, StageFailure, UnknownNamespace
+from models.extensions import BranchKind
 from models.hits import Ranking
 from models.plan import Plan
-from tasks.celery_surface.result_backend import Report
+from tasks.request.cost import questions_a_slice
+from tasks.request.relaxing import search_relaxed
 
 log = get_logger("chorale.search")
 
-_CONCERNS_ALL = frozenset(
+CONCERNS_ALL = frozenset(
     {Reason.UNAVAILABLE, Reason.UNAUTHORISED, Reason.BAD_INDEX, Reason.NOT_CONFIGURED, Reason.MODEL_MISSING}
 )
 """Reasons for which parts that are alike fail alike."""
 
 
-def answer_part(resources: Resources, name: str, started: Started) -> Envelope:
-    """Run one branch within its time; returns an envelope for any failure."""
-    begun_s = time.monotonic()
-    part = open_part(resources, name, started, begun_s)
-    return part if isinstance(part, Envelope) else answer_together(resources, [part], begun_s)[0]
-
-
-def open_part(resources: Resources, name: str, started: Started, begun_s: float) -> Part | Envelope:
+def open_part(
+    resources: Resources, name: str, started: Started, begun_s: float, v: int = WIRE_VERSION
+) -> Part | Envelope:
     """What a branch searches for one request, or the envelope of its failure.  `begun_s` is by the monotonic clock."""
+    if (why := refusal(v)) is not None:
+        return Envelope.failed(name, Reason.NOT_CONFIGURED, f"message: {why}")
     if started.left_ms <= 0:
         return Envelope.failed(name, Reason.LATE, f"taken {-started.left_ms} ms after its limit")
+    if not started.is_signed:
+        return Envelope.failed(name, Reason.FORGED, "no worker of this installation made its plan")
     try:
         request = read_request(started.request).request
         plan = Plan.model_validate_json(started.plan)
@@ -54,7 +56,7 @@ def open_part(resources: Resources, name: str, started: Started, begun_s: float)
             resources.store(branch.store),
             branch,
             request,
-            [request.questions[index] for index in plan.asked],
+            asked_questions(request, plan),
             ends_at_s=begun_s + started.left_ms / 1000,
             begun_ms=started.since_accepted_ms,
         )
@@ -74,8 +76,10 @@ def answer_together(resources: Resources, parts: Sequence[Part], begun_s: float)
     try:
         return _searched(resources, parts, whole, begun_s)
     except StageFailure as failure:
-        if len(parts) > 1 and failure.reason not in _CONCERNS_ALL:
+        if len(parts) > 1 and failure.reason not in CONCERNS_ALL:
             return [answer_together(resources, [part], begun_s)[0] for part in parts]
+        if isinstance(failure, UnknownNamespace):
+            log.warning("unknown namespace", branch=whole.branch.name, error=str(failure))
         reason, detail = failure.reason, failure.detail
     except Exception as error:  # MemoryError too, which would make Celery end the worker
         if len(parts) > 1:
@@ -101,7 +105,7 @@ def _searched(resources: Resources, parts: Sequence[Part], whole: Part, begun_s:
     branch, request = whole.branch, whole.request
     # Read before searching: if documents are indexed meanwhile, the generations differ and the answer is not cached.
     generation = whole.generation = whole.store.generation(request.namespace, timeout_s=whole.left_s)
-    rankings = resources.pipeline.kinds.branches[branch.kind].search(whole)
+    rankings = _found(resources, resources.pipeline.kinds.branches[branch.kind], whole)
     # A package's kind or store may return anything; fusion would fail on it.
     if complaint := next(filter(None, (ranking.complaint() for ranking in rankings)), None):
         raise InvalidAnswer(complaint[:500])
@@ -125,6 +129,37 @@ def _searched(resources: Resources, parts: Sequence[Part], whole: Part, begun_s:
             )
         )
     return envelopes
+
+
+def _found(resources: Resources, kind: BranchKind, part: Part) -> list[Ranking]:
+    """One ranking a question.  A costly request is searched in slices, while there is time; the worker serves others in between."""
+    if not (part.branch.is_costly and kind.merges):
+        return search_relaxed(kind, part)
+    rankings: list[Ranking] = []
+    notes: dict[str, StageNote] = {}
+    for some in in_batches(part.questions, questions_a_slice(resources, kind, part.questions)):
+        if rankings:
+            resources.serve_others()
+        if rankings and part.clock() >= part.ends_at_s:
+            said = f"no time for {len(part.questions) - len(rankings)} of {len(part.questions)} questions"
+            part.degraded.append(Degradation(branch_stage(part.branch.name), Reason.BUDGET, said))
+            rankings += [Ranking()] * (len(part.questions) - len(rankings))
+            break
+        slice_ = replace(part, questions=some, notes=[])
+        found = search_relaxed(kind, slice_)
+        if len(found) != len(some):
+            raise InvalidAnswer(f"{len(found)} rankings for {len(some)} questions")
+        rankings += found
+        for note in slice_.notes:
+            so_far = notes.get(note.stage)
+            notes[note.stage] = note if so_far is None else _added(so_far, note)
+    part.notes += notes.values()
+    return rankings
+
+
+def _added(one: StageNote, other: StageNote) -> StageNote:
+    worse = one if one.status != StageStatus.OK else other
+    return replace(worse, ms=one.ms + other.ms, n_in=(one.n_in or 0) + (other.n_in or 0))
 
 
 def _failed(part: Part, whole: Part, reason: Reason, detail: str, begun_s: float) -> Envelope:
@@ -155,28 +190,3 @@ def _whole_note(
         n_out=sum(len(ranking.hits) for ranking in rankings),
         start_ms=part.begun_ms,
     )
-
-
-def register(app: Celery) -> None:
-    """One task for each kind; `chorale_client.words` has the names."""
-    for kind in app.resources.pipeline.kinds.branches:
-        app.task(search_task, name=TASK_SEARCH.format(kind=kind), bind=True, ignore_result=True)
-
-
-def search_task(
-    task: object, request_id: str, branch: str, attempt: int = 1, v: int = WIRE_VERSION, **_: object
-) -> Report | None:
-    """Start, search; the result backend reports the envelope to the ledger.  Attempt 2 is a hedge.
-
-    Fields of newer versions are ignored.
-    """
-    resources: Resources = task.app.resources  # type: ignore[attr-defined]
-    started = resources.ledger.start(request_id, branch)
-    if started is None:
-        return None
-    if (why := refusal(v)) is not None:
-        envelope = Envelope.failed(branch, Reason.NOT_CONFIGURED, f"message: {why}")
-    else:
-        envelope = answer_part(resources, branch, started)
-    envelope = replace(envelope, attempt=attempt)
-    return Report(envelope, started.accepted_at_ms)

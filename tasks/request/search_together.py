@@ -1,6 +1,6 @@
 """Parts of several requests that a worker has taken at once: those that are alike become one search.
 
-The parts of one group have the same branch, store, depth, namespace, filters and exclusions.  Each keeps its own deadline:
+The parts of one group have the same branch, store, depth, namespace, filters (with those that may be dropped) and exclusions.  Each keeps its own deadline:
 a part with little time left is searched first and alone.
 """
 
@@ -13,6 +13,7 @@ from contextlib import suppress
 from assembly.resources import Resources
 from branches.part import Part, PartResources
 from fusion.question_variants import DENSE
+from fusion.relaxation import relaxable_filters
 from ledger.protocol import Started
 from models.envelope import Envelope
 from models.errors import StageFailure
@@ -23,10 +24,10 @@ HURRIED_S = 0.1
 """A part with less time left does not wait for others."""
 
 
-def answer_parts(resources: Resources, started: Sequence[tuple[str, Started]]) -> list[Envelope]:
-    """One envelope for each branch name and its started part, in order."""
+def answer_parts(resources: Resources, started: Sequence[tuple[str, Started, int]]) -> list[Envelope]:
+    """One envelope for each branch name, its started part, and the wire version of its message; in order."""
     begun_s = time.monotonic()
-    opened = [open_part(resources, name, one, begun_s) for name, one in started]
+    opened = [open_part(resources, name, one, begun_s, v) for name, one, v in started]
     envelopes = {at: one for at, one in enumerate(opened) if isinstance(one, Envelope)}
     groups: dict[Hashable, list[tuple[int, Part]]] = {}
     for at, part in enumerate(opened):
@@ -53,7 +54,7 @@ def _likeness(resources: Resources, part: Part) -> Hashable | None:
     """Equal for parts that one search can answer; None for a part that is searched alone."""
     branch, request = part.branch, part.request
     kind = resources.pipeline.kinds.branches[branch.kind]
-    if part.left_s < HURRIED_S or not merges(resources, kind, branch.name):
+    if branch.is_costly or part.left_s < HURRIED_S or not merges(resources, kind, branch.name):
         return None
     if any(question.hypothetical_documents for question in part.questions):
         return None  # whether there was time to embed them is said of each request
@@ -61,10 +62,12 @@ def _likeness(resources: Resources, part: Part) -> Hashable | None:
         branch.name,
         branch.store,
         branch.depth,
+        branch.tells_asked,
         repr(branch.options),
         request.namespace,
         request.fuse_by,
         repr(request.filters),
+        relaxable_filters(request),
         request.exclude_ids,
     )
 

@@ -19,7 +19,7 @@ from structlog import get_logger
 
 from assembly.resources import Resources
 from ledger.overload import Load, Overload
-from tasks.sweeping.queues import Queues, QueueState, open_queues
+from monitoring.queues import Queues, QueueState, open_queues
 
 log = get_logger("chorale.admission")
 
@@ -126,7 +126,7 @@ class QueueWatch:
         self._bounds = Bounds(settings.admission_length, settings.admission_age_s)
         self._branch_queues = frozenset(branch.queue for branch in pipeline.branches)
         self._open: Callable[[], Queues] = partial(
-            open_queues, resources.redis, pipeline.queues, broker_url=settings.broker_url
+            open_queues, resources.redis, pipeline.request_queues, broker_url=settings.broker_url
         )
         self._overload = Overload(resources.redis)
         self._was_over: frozenset[str] = frozenset()

@@ -15,13 +15,13 @@ from redis.exceptions import RedisError, ResponseError
 from structlog import get_logger
 
 from assembly.resources import Resources
+from config.declarations import Pipeline
 from config.redis_failures import explained
 from ledger.protocol import Action
 from tasks.request.ending import SWEEPER, end_joined
 from tasks.request.fanout import Fanout
 from tasks.request.retrieve import plan_accepted
 from tasks.sweeping.admission import QueueWatch
-from tasks.sweeping.resending import send_again
 
 log = get_logger("chorale.sweeper")
 
@@ -70,6 +70,9 @@ class Sweeper:
         if not found.is_acting:
             return STAND_BY_S
         for action in found.actions:
+            if action.do in ("quarantine", "error"):
+                log.error("malformed entry", do=action.do, request_id=action.request_id, why=action.branch)
+                continue
             log.info("swept", do=action.do, request_id=action.request_id, branch=action.branch)
             try:
                 self._do(action)
@@ -91,7 +94,7 @@ class Sweeper:
         elif action.do == "plan":
             self._to_plan.put(action.request_id)
         else:
-            send_again(self._resources.ledger, self._fanout, action)
+            send_again(self._resources.pipeline, self._fanout, action)
 
     def _plan_all(self) -> None:
         """Runs in its own thread: reading fingerprints of models, or a silent database, must not delay the ends."""
@@ -108,3 +111,19 @@ class Sweeper:
         entry = self._resources.ledger.join(request_id, force=True)
         if entry is not None:
             end_joined(self._resources, [entry], by=SWEEPER, joined_s=asked_s)
+
+
+def send_again(pipeline: Pipeline, fanout: Fanout, action: Action) -> None:
+    """Send a message of the request again.  A hedge is attempt 2: whichever attempt answers first counts.
+
+    Queue and kind of a part are those of the pipeline: a caller's login can write anything into the entry.
+    """
+    match action.do:
+        case "retrieve":
+            fanout.send_retrieve(action.request_id)
+        case "fuse":
+            fanout.send_fuse(action.request_id)
+        case "part" | "hedge":
+            for branch in pipeline.branches:
+                if branch.name == action.branch:
+                    fanout.send_part(action.request_id, branch, attempt=2 if action.do == "hedge" else 1)

@@ -10,12 +10,12 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from celery import signals
-from chorale_client.keys import HEARTBEAT
-from chorale_client.words import WIRE_VERSION
+from chorale_client.keys import HEARTBEAT, SERVED
+from chorale_client.words import QUEUE_BULK, WIRE_VERSION
 from redis import Redis
 from redis.exceptions import RedisError
 
@@ -31,14 +31,24 @@ class Heartbeat:
     """Writes the heartbeat from a thread until `stop`; `ready` becomes true when models and indexes are warm."""
 
     def __init__(
-        self, client: Redis, name: str, queues: Sequence[str], *, hung_after_s: float | None
+        self,
+        client: Redis,
+        name: str,
+        queues: Sequence[str],
+        *,
+        hung_after_s: float | None,
+        keep: Callable[[], object] = lambda: None,
     ) -> None:
+        """`keep` is called with each heartbeat."""
         self._client = client
+        self._keep = keep
         self._key = HEARTBEAT + name
         self._queues = list(queues)
         self._hung_after_s = hung_after_s
         self._busy_since_s: float | None = None
         self._stop = threading.Event()
+        self.while_busy: Callable[[], None] = lambda: None
+        """Called with each heartbeat while the present task has taken longer than EVERY_S."""
         self.ready = False
         self.about: Mapping[str, Any] = {}
         """See `tasks.worker.self_report`."""
@@ -72,6 +82,11 @@ class Heartbeat:
             "about": self.about,
         }
         self._client.set(self._key, json.dumps(sign), ex=KEPT_S)
+        self._keep()
+        if self.ready and QUEUE_BULK in self._queues:
+            self._client.set(SERVED + QUEUE_BULK, 1, ex=KEPT_S)
+        if busy_s > EVERY_S:
+            self.while_busy()
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -14,7 +14,7 @@ from redis import Redis
 from structlog import get_logger
 
 from ledger.lua import ledger_scripts
-from tasks.sweeping.queues import read_message
+from monitoring.queues import read_message
 
 log = get_logger("chorale.backlog")
 
@@ -30,14 +30,14 @@ WELL_FOR_S, SEEN_WITHIN_S = 0.3, 2.0
 """The sweeper must see the queue without overload for WELL_FOR_S; it looks every quarter of a second."""
 
 
-def drop_ended(redis: Redis, queue: str, *, limit_s: float = LIMIT_S) -> int:
+def drop_ended(redis: Redis, queue: str) -> int:
     """Remove messages of ended requests from the old end of the queue's list; returns how many.
 
     `redis` is the server of both ledger and broker.  Messages that belong to no accepted request stay, and so does
     everything after MOST_KEPT messages of waiting requests.  Raises RedisError.
     """
     scripts = ledger_scripts(redis)
-    until_s = time.monotonic() + limit_s
+    until_s = time.monotonic() + LIMIT_S
     dropped, kept, lost = 0, 0, 0
     while time.monotonic() < until_s and kept < MOST_KEPT and lost < MOST_LOST:
         # The oldest message is the last one; `kept` messages before it were seen already.

@@ -1,24 +1,31 @@
-"""The process `chorale sweeper`: it sweeps, and drains the outbox into the audit tables."""
+"""The process `chorale sweeper`: it sweeps, drains the outbox into the audit tables, and feeds bulk jobs."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 
+from celery import Celery
 from structlog import get_logger
 
 from assembly.kinds import BUILT_IN
 from assembly.resources import Resources
+from config.audit_key import audit_key
 from config.logging import set_up_logging
 from models.extensions import Kinds
+from tasks.celery_surface.event_sender import EventSender
 from tasks.registration import make_app
 from tasks.sweeping.sweeper import Sweeper
+from tasks.worker.garbage import collect_seldom
 from tasks.worker.heartbeat import Heartbeat
 from tasks.worker.self_report import self_report
 
 log = get_logger("chorale.sweeper")
+
+Duty = Callable[[threading.Event], None]
+"""Runs in a thread until the event is set."""
 
 SCHEMA_WAIT_S = 2.0
 """How long a drainer that starts waits for another process to release the audit database, before it tries again."""
@@ -32,33 +39,64 @@ def run(*, name: str, only: str | None = None, kinds: Kinds = BUILT_IN) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    heartbeat = Heartbeat(resources.redis, name, [], hung_after_s=None)
+    heartbeat = Heartbeat(resources.redis, name, [], hung_after_s=None, keep=resources.signer.keep)
     heartbeat.start()
-    duties: list[Callable[[threading.Event], None]] = []
+    duties: list[Duty] = []
+    app = make_app(resources)
     if only != "drain":
-        app = make_app(resources)
         duties.append(Sweeper(resources, app.fanout, interval_s=settings.sweep_interval_s).run)
     if only == "drain" or (only is None and settings.drain):
-        # Here, since SQLAlchemy and Alembic take a second to import.
-        from audit.database import open_database
-        from audit.drainer import Drainer
-        from audit.schema import upgrade
-
-        url = settings.audit_database_url
-        drainer = Drainer(
-            resources.redis,
-            open_database(url, must_exist=True),
-            keep_texts=settings.audit_texts,
-            # In the drainer's thread, so that requests are ended although their rows cannot be written yet.
-            prepare=partial(upgrade, url, wait_s=SCHEMA_WAIT_S),
-        )
-        duties.append(drainer.run)
+        duties += _duties_in_sql(app, name)
     threads = [threading.Thread(target=duty, args=(stop,)) for duty in duties]
     for thread in threads:
         thread.start()
+    collect_seldom()
     heartbeat.about, heartbeat.ready = self_report(resources), True
     log.info("ready", name=name, duties=len(duties))
     stop.wait()
     for thread in threads:
         thread.join(timeout=5)
     heartbeat.stop()
+
+
+def _duties_in_sql(app: Celery, name: str) -> Iterator[Duty]:
+    """The audit trail with the events for Flower, the copy of the rules, and bulk jobs."""
+    # Here, since SQLAlchemy and Alembic take a second to import.
+    from audit.database import open_database
+    from audit.drainer import Drainer
+    from audit.retention import Retention
+    from audit.schema import upgrade
+    from rules.copying import RuleCopying
+    from rules.store import RuleStore
+    from tasks.jobs.commands import JobCommands
+    from tasks.jobs.feeder import Feeder
+    from tasks.jobs.job_events import JobEvents
+    from tasks.sweeping.listeners import listeners, tell
+    from tasks.sweeping.request_events import RequestEvents
+    from tasks.telling.ends import RequestEnds
+
+    resources: Resources = app.resources
+    settings = resources.settings
+    events = sender = None
+    if settings.task_events:
+        sender = EventSender(app, name)
+        events = RequestEvents(resources.redis, sender, with_texts=settings.log_texts)
+        yield events.run
+    url = settings.audit_database_url
+    # In each duty's own thread, so that requests are ended although their rows cannot be written yet.
+    # Once for all: a file that is removed later must not be replaced by an empty one.
+    prepare = cache(partial(upgrade, url, wait_s=SCHEMA_WAIT_S))
+    yield Drainer(
+        resources.redis,
+        open_database(url, must_exist=True),
+        keep_texts=settings.audit_texts,
+        hash_key=None if settings.audit_texts else audit_key(settings),
+        prepare=prepare,
+        on_written=partial(tell, [*listeners(resources), *([events.ended] if events else [])]),
+    ).run
+    if keep_s := settings.audit_keep_s:
+        yield Retention(open_database(url, must_exist=True), keep_s=keep_s, prepare=prepare).run
+    yield RequestEnds(app).run
+    yield RuleCopying(resources.redis, RuleStore(open_database(url, must_exist=True)), prepare).run
+    yield Feeder(app, prepare, JobEvents(sender)).run
+    yield JobCommands(resources, prepare).run

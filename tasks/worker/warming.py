@@ -53,7 +53,7 @@ def warm(app: Celery, queues: Sequence[str]) -> bool:
         publish_outbox_limit(resources.redis, resources.settings.outbox_limit)
         for name in resources.pipeline.rerankers:
             threading.Thread(target=_fetch, args=(resources.reranker(name),), name=name, daemon=True).start()
-        for state in _namespaces(resources.writing_store):
+        for state in _namespaces(resources.catalogue):
             resources.generations.publish(state.name, state.generation)
             if (resources.generations.in_redis(state.name) or 0) > state.generation:
                 _rise_beyond(resources, state.name)
@@ -75,6 +75,8 @@ def warm_models(resources: Resources, queues: Sequence[str]) -> None:
         resources.embedder.questions.warm()
     if QUEUE_FUSION in queues:
         _warm_rerankers(resources)
+        if resources.settings.context_tokenizer:
+            resources.count_tokens("warm")
     if QUEUE_RETRIEVE in queues:
         for name in resources.pipeline.rerankers:
             # Read beforehand, since weights may be large; the planner reports a missing one.
@@ -148,7 +150,7 @@ def _rise_beyond(resources: Resources, namespace: str) -> None:
     """Raise the generation of a restored corpus above the published one; before that, no answer of it is cached."""
     try:
         resources.generations.rise_beyond(namespace)
-        resources.generations.publish(namespace, resources.writing_store.generation(namespace))
+        resources.generations.publish(namespace, resources.catalogue.generation(namespace))
     except ServiceError as error:
         log.error("generation not raised", namespace=namespace, error=str(error))
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from celery import Celery, signals
 from celery.platforms import SecurityWarning
-from chorale_client.words import QUEUE_INDEX
+from chorale_client.words import QUEUE_BULK, QUEUE_INDEX
 from redis.exceptions import RedisError
 from structlog import get_logger
 
@@ -27,10 +27,12 @@ from config.redis_failures import explained
 from config.settings import Settings
 from models.errors import WrongDeclaration
 from models.extensions import Kinds
+from tasks.celery_surface.event_sender import beat_while_busy
 from tasks.celery_surface.stopping import stopping_softly
 from tasks.registration import make_app
 from tasks.request.batch import make_intake
 from tasks.sweeping.sweeper import Sweeper
+from tasks.worker.garbage import collect_seldom
 from tasks.worker.heartbeat import HUNG_AFTER_S, Heartbeat
 from tasks.worker.self_report import self_report
 from tasks.worker.warming import warm, warm_models_again
@@ -40,12 +42,15 @@ log = get_logger("chorale.worker")
 AGAIN_S, LONGEST_AGAIN_S = 0.5, 4.0
 """First and longest wait between attempts to start while Redis is away or refuses logins; each is twice the last."""
 
+BULK_NICENESS = 19
+"""Bulk jobs get what interactive requests leave of the processor.  SCHED_IDLE and SCHED_BATCH were not measurably more
+polite, and a job starves under SCHED_IDLE while anything else runs."""
+
 Made = TypeVar("Made")
 
 
 @contextlib.contextmanager
 def sweeping(app: Celery) -> Iterator[None]:
-    """Run a sweeper in a thread of this process."""
     resources: Resources = app.resources
     stop = threading.Event()
     sweeper = Sweeper(resources, app.fanout, interval_s=resources.settings.sweep_interval_s)
@@ -105,34 +110,42 @@ def _celery_worker(app: Celery, queues: Sequence[str], name: str) -> Any:
     )
 
 
-def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> None:
-    """Work on these queues until told to stop (see `tasks.celery_surface.stopping`).
-
-    Raises WrongDeclaration for a queue that the pipeline does not have.
-    """
-    resources = Resources.from_environment(kinds)
-    known = resources.pipeline.queues
+def _check_queues(queues: Sequence[str], known: Sequence[str]) -> None:
     for queue in queues:
         if queue not in known:
             raise WrongDeclaration(f"no queue {queue!r}; there are: {', '.join(known)}")
+
+
+def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> None:
+    """Work on these queues until told to stop (`tasks.celery_surface.stopping`).  Raises WrongDeclaration for an unknown queue."""
+    resources = Resources.from_environment(kinds)
     settings = resources.settings
+    _check_queues(queues, resources.pipeline.queues)
     _prepare_process(settings)
+    if QUEUE_BULK in queues:
+        resources.answers_jobs = True
+        os.nice(BULK_NICENESS)
     app = make_app(resources, queues=tuple(queues))
     # Before the heartbeat, which would otherwise wait for Redis when the worker is told to stop.
     when_redis_answers(resources.redis.ping, resources.redis_url)
-    hung_after_s = None if QUEUE_INDEX in queues else HUNG_AFTER_S
-    heartbeat = Heartbeat(resources.redis, name, queues, hung_after_s=hung_after_s)
+    hung_after_s = HUNG_AFTER_S if {QUEUE_INDEX, QUEUE_BULK}.isdisjoint(queues) else None
+    keep = resources.signer.keep
+    heartbeat = Heartbeat(resources.redis, name, queues, hung_after_s=hung_after_s, keep=keep)
     heartbeat.start()
     stop = threading.Event()
     try:
         is_warm = when_redis_answers(lambda: warm(app, queues), resources.redis_url)
-        with sweeping(app) if settings.sweeper_threads else contextlib.nullcontext():
+        # A bulk worker gets too little of the processor to end requests on time.
+        sweeps = settings.sweeper_threads and QUEUE_BULK not in queues
+        with sweeping(app) if sweeps else contextlib.nullcontext():
             if app.fanout.is_lean:
                 app.intake = make_intake(app, queues)
             worker = _celery_worker(app, queues, name)
 
             def consuming(sender: Any, **_: object) -> None:
                 heartbeat.about = self_report(resources, worker=sender.controller)
+                heartbeat.while_busy = functools.partial(beat_while_busy, sender)
+                collect_seldom()
                 if is_warm:
                     ready()
                 else:

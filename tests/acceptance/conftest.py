@@ -15,7 +15,11 @@ def pipeline() -> Iterator[RunningPipeline]:
     """Its Redis answers on a socket (`server.url`) and, as for other machines, on TCP (`server.tcp_url`)."""
     with (
         RedisServer(port=free_port()) as server,
-        RunningPipeline(server, sweeper=True, environment={"CHORALE_TASK_EVENTS": "1"}) as running,
+        RunningPipeline(
+            server, sweeper=True, environment={"CHORALE_TASK_EVENTS": "1", "CHORALE_REMOTE_CONTROL": "1"}
+        ) as running,
     ):
+        running.start("chorale.bulk")
         running.index(namespace="default")
+        running.wait_ready()
         yield running

@@ -3,55 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
-import zipfile
-from collections.abc import Iterable
 from hashlib import sha256
-from importlib.metadata import PathDistribution, requires
 from pathlib import Path
 from typing import Any
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from tests.support.pipelines.pipeline import CORPUS, ROOT, RunningPipeline
+from tests.support.wheels import build, declared, needed, run
 
 pytestmark = pytest.mark.slow  # builds a wheel and two environments
 
-LIMIT_S = 120.0
 QUESTION = "Who pays for repairs?"
-
-
-def run(*command: str | Path, cwd: Path, **environment: str) -> str:
-    """Returns the output of a command that cannot import this checkout; the command must succeed."""
-    # Variables with the package index or a certificate stay, because pip needs them.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    found = subprocess.run(
-        command, cwd=cwd, env={**kept, **environment}, capture_output=True, text=True, timeout=LIMIT_S
-    )
-    assert found.returncode == 0, found.stdout + found.stderr
-    return found.stdout
-
-
-def needed(lines: Iterable[str], found: set[str]) -> set[str]:
-    """Returns `found` with the packages of these requirements, and the packages that those need on this machine."""
-    for requirement in map(Requirement, lines):
-        package = canonicalize_name(requirement.name)
-        if package in found and not requirement.extras:
-            continue
-        found.add(package)
-        needed([line for line in requires(package) or () if applies(line, requirement.extras)], found)
-    return found
-
-
-def applies(line: str, extras: Iterable[str] = ()) -> bool:
-    marker = Requirement(line).marker
-    return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
 
 
 def locked(packages: set[str]) -> str:
@@ -67,20 +32,11 @@ def locked(packages: set[str]) -> str:
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of a new environment with the wheel and its requirements."""
     folder = tmp_path_factory.mktemp("application")
-    # The wheel is built from a copy, so that no build folder is left beside the sources.
-    left_out = shutil.ignore_patterns("build", "dist", "*.egg-info", "__pycache__")
-    sources = shutil.copytree(ROOT / "client", folder / "client", ignore=left_out)
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, sources, cwd=folder)
-    shutil.rmtree(sources)
-    (wheel,) = folder.glob("*.whl")
+    wheel = build(ROOT / "client", folder)
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
     python = folder / "venv" / "bin" / "python"
-    (metadata,) = (path for path in zipfile.Path(wheel).iterdir() if path.name.endswith(".dist-info"))
-    declared = PathDistribution(metadata).requires
     own = f"{wheel} --hash=sha256:{sha256(wheel.read_bytes()).hexdigest()}\n"
-    (folder / "lock.txt").write_text(
-        own + locked(needed(filter(applies, declared or ()), set())), encoding="utf-8"
-    )
+    (folder / "lock.txt").write_text(own + locked(needed(declared(wheel), set())), encoding="utf-8")
     pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "--no-input")
     run(*pip, "install", "--no-deps", "--no-compile", "--require-hashes", "-r", "lock.txt", cwd=folder)
     # Nothing that the wheel declares is missing.

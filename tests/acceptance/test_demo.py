@@ -24,7 +24,7 @@ from tests.support.pipelines.pipeline import ROOT, RunningPipeline
 
 LIMIT_S = 60.0
 CHILDREN = 7
-"""Redis, a worker for each queue but `index`, the sweeper."""
+"""Redis, a worker for each queue but `index` and `bulk`, the sweeper."""
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 

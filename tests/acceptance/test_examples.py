@@ -14,8 +14,8 @@ from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
 
-def test_there_are_examples_for_the_client_and_for_celery_alone() -> None:
-    assert [example.name for example in EXAMPLES] == ["celery_alone.py", "client.py"]
+def test_there_are_examples_for_the_client_for_celery_alone_and_for_other_languages() -> None:
+    assert [example.name for example in EXAMPLES] == ["celery_alone.py", "client.py", "raw_message.py"]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)

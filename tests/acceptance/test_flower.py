@@ -1,35 +1,41 @@
-"""Flower on a running pipeline: `/task/<request id>` is the fusion, with its branches as children."""
+"""Flower on a running pipeline, over HTTP: `/task/<request id>` is the request, with its branches as children."""
 
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
+from ast import literal_eval
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
-from tests.support.pipelines.pipeline import ROOT, RunningPipeline
+from cli.local.flower import VARIABLE, flower_child
+from tests.support.pipelines import bulk
+from tests.support.pipelines.pipeline import PYTHONPATH, RunningPipeline
 from tests.support.servers.redis_server import free_port
+from tests.support.waiting import until
 
 LOGIN = "watcher:secret"
-LIMIT_S = 60.0
+QUESTION = "Who pays for repairs?"
+BRANCHES = {"bm25": "ok", "vector": "ok", "hyde": "ok"}
 
 
 @dataclass(frozen=True)
 class Flower:
     address: str
 
-    def get(self, path: str, *, login: str | None = LOGIN) -> tuple[int, str]:
+    def get(self, path: str, *, login: str | None = LOGIN, post: bool = False) -> tuple[int, str]:
         """Returns status and body; the status is 0 while no server answers."""
-        request = urllib.request.Request(self.address + path)
+        request = urllib.request.Request(self.address + path, data=b"" if post else None)
         if login:
             request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
         try:
@@ -41,36 +47,33 @@ class Flower:
         except OSError:
             return 0, ""
 
+    def task_when(self, task_id: str, state: str) -> dict[str, Any]:
+        """Waits until the task has this state, since events come after the answer; returns Flower's fields of it."""
+
+        def found() -> dict[str, Any]:
+            status, body = self.get(f"/api/task/info/{task_id}")
+            task: dict[str, Any] = json.loads(body) if status == 200 else {}
+            return task if task.get("state") == state else {}
+
+        return until(found)
+
 
 @pytest.fixture(scope="module")
 def flower(pipeline: RunningPipeline) -> Iterator[Flower]:
     port = free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "celery",
-        "-A",
-        "tasks.app",
-        "flower",
-        "--address=127.0.0.1",
-        f"--port={port}",
-    ]
+    variables = {**os.environ, **pipeline.environment, "PYTHONPATH": PYTHONPATH, VARIABLE: LOGIN}
     process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **pipeline.environment, "PYTHONPATH": str(ROOT), "FLOWER_BASIC_AUTH": LOGIN},
+        flower_child(pipeline.home, port, {}).argv,
+        env=variables,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
         found = Flower(f"http://127.0.0.1:{port}")
-        until = time.monotonic() + LIMIT_S
-        # Flower keeps only events of workers that it has seen, so the tests wait until it has seen all workers.
-        while found.get("/workers?json=1")[1].count("@") < len(pipeline.resources.pipeline.queues):
-            assert process.poll() is None, "Flower ended"
-            assert time.monotonic() < until, found.get("/workers?json=1")
-            time.sleep(0.1)
+        # All workers and the sweeper.
+        count = len(pipeline.processes)
+        until(lambda: process.poll() is None and found.get("/workers?json=1")[1].count("@") >= count, 60)
         yield found
     finally:
         process.kill()
@@ -88,36 +91,99 @@ def tasks_in(cell: str) -> list[str]:
     return [unquote(found) for found in re.findall(r'href="/task/([^"]+)"', cell)]
 
 
-def page_when(flower: Flower, task_id: str, field: str, count: int) -> str:
-    """Waits until a task's page says SUCCESS and its `field` links to so many tasks (events come after the answer);
-    returns the page."""
-    until = time.monotonic() + LIMIT_S
-    while True:
-        status, page = flower.get(f"/task/{task_id}")
-        has_ended = "SUCCESS" in value_of(page, "Status")
-        if status == 200 and has_ended and len(tasks_in(value_of(page, field))) == count:
-            return page
-        assert time.monotonic() < until, (status, value_of(page, field))
-        time.sleep(0.1)
+def result_of(task: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = literal_eval(task["result"])
+    return found
 
 
-def test_flower_shows_a_request_as_its_fusion_with_the_branches_as_children(
+@pytest.fixture
+def no_hyde(pipeline: RunningPipeline) -> Iterator[None]:
+    """The worker of `hyde` takes nothing."""
+    pipeline.pause("chorale.hyde")
+    yield
+    pipeline.resume("chorale.hyde")
+
+
+def test_flower_shows_a_request_as_one_task_with_its_branches_as_children(
     flower: Flower, pipeline: RunningPipeline
 ) -> None:
-    answer = pipeline.client().retrieve("Who pays for repairs?", cache="bypass", timeout_s=30)
-    assert answer.status == "complete"
-    page = page_when(flower, answer.request_id, "Children", 3)
-    assert "chorale.fuse" in value_of(page, "Name")
+    answer = pipeline.client().retrieve(QUESTION, cache="bypass", timeout_s=30)
+    task = flower.task_when(answer.request_id, "SUCCESS")
+    assert task["name"] == "chorale.retrieve"
+    assert literal_eval(task["kwargs"]) == {"namespace": "default", "timeout_s": 30.0, "questions": 1}
+    result = result_of(task)
+    assert result.pop("ms") == round(task["runtime"] * 1000)
+    assert result == {"status": "complete", "hits": 5, "branches": BRANCHES, "by": "fusion"}
+    _, page = flower.get(f"/task/{answer.request_id}")
     names = []
     for child in tasks_in(value_of(page, "Children")):
-        branch = page_when(flower, child, "Parent id", 1)
+        _, branch = flower.get(f"/task/{child}")
         assert tasks_in(value_of(branch, "Parent id")) == [answer.request_id]
         assert tasks_in(value_of(branch, "Root id")) == [answer.request_id]
         names += re.findall(r"chorale\.search\.\w+(?=</a>)", value_of(branch, "Name"))
     assert sorted(names) == ["chorale.search.bm25", "chorale.search.hyde", "chorale.search.vector"]
+    # No task of its own for the fusion, and none for the message that asked to plan.
+    listed = json.loads(flower.get("/api/tasks")[1])
+    assert {one["name"] for one in listed.values()} == {"chorale.retrieve", *names}
+
+
+@pytest.mark.usefixtures("no_hyde")
+def test_a_degraded_request_has_a_state_and_a_metric_of_its_own(
+    flower: Flower, pipeline: RunningPipeline
+) -> None:
+    answer = pipeline.client().retrieve(QUESTION, cache="bypass", timeout_s=1)
+    task = flower.task_when(answer.request_id, "DEGRADED")
+    result = result_of(task)
+    assert result["branches"] == {**BRANCHES, "hyde": "not_started"}
+    assert result["degraded"] == ["search.hyde not_started"]
+    assert flower.task_when(f"{answer.request_id}:hyde", "FAILURE")["exception"] == "not_started"
+    _, listed = flower.get("/api/tasks?state=DEGRADED")
+    assert answer.request_id in json.loads(listed)
+    _, metrics = flower.get("/metrics")
+    assert re.search(r'flower_events_total\{task="chorale.retrieve",type="task-degraded",', metrics)
+
+
+@pytest.mark.usefixtures("no_hyde")
+def test_a_request_that_runs_is_shown_and_a_revoke_cancels_it(
+    flower: Flower, pipeline: RunningPipeline
+) -> None:
+    client = pipeline.client()
+    request_id = client.send(QUESTION, cache="bypass", timeout_s=30)
+    task = flower.task_when(request_id, "STARTED")
+    assert task["name"] == "chorale.retrieve"
+    begun_s = time.monotonic()
+    # What the button on the page of a task that has started sends.
+    assert flower.get(f"/api/task/revoke/{request_id}?terminate=true", post=True)[0] == 200
+    assert client.answer(request_id, wait_s=20).status == "cancelled"
+    assert time.monotonic() - begun_s < 5
+    assert result_of(flower.task_when(request_id, "REVOKED"))["status"] == "cancelled"
+
+
+def test_flower_shows_no_text_of_a_question(flower: Flower, pipeline: RunningPipeline) -> None:
+    answer = pipeline.client().retrieve("Is zwieback bread?", cache="bypass", timeout_s=30)
+    flower.task_when(answer.request_id, "SUCCESS")
+    assert "zwieback" not in flower.get("/api/tasks")[1]
 
 
 def test_flower_asks_for_the_login(flower: Flower) -> None:
     assert flower.get("/workers", login=None)[0] == 401
     assert flower.get("/workers", login="watcher:wrong")[0] == 401
     assert flower.get("/workers")[0] == 200
+
+
+def test_a_job_is_one_task_in_progress_and_a_revoke_cancels_it(
+    flower: Flower, pipeline: RunningPipeline
+) -> None:
+    jobs = pipeline.resources.jobs
+    job_id = bulk.submit(pipeline, bulk.lines(130), name="nightly")
+    jobs.pause(job_id)
+    task = flower.task_when(job_id, "PROGRESS")
+    assert task["name"] == "chorale.job"
+    about = {"name": "nightly", "namespace": "default", "tenant": "default", "lines": 130}
+    assert literal_eval(task["kwargs"]) == about
+    assert re.fullmatch(r"(queued|running|paused): 0/130 done", task["result"])
+    status, _ = flower.get(f"/api/task/revoke/{job_id}", post=True)
+    assert status == 200
+    ended = flower.task_when(job_id, "FAILURE")
+    assert ended["exception"] == "cancelled: 0/130 done (130 cancelled)"
+    assert jobs.get(job_id).outcome == "cancelled"

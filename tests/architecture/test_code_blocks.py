@@ -22,9 +22,10 @@ from assembly.pipeline import load_pipeline
 from cli.app import app
 from cli.views.answer import missing_lines
 from config.settings import PREFIX, Settings
+from evaluation.golden_file import read_golden
 from tests.support.code_blocks import PAGES, ROOT, CodeBlock, code_blocks
 
-LANGUAGES = {"python", "sh", "toml", "ini", "text"}
+LANGUAGES = {"python", "sh", "toml", "ini", "text", "yaml"}
 TEXTS = {page.relative_to(ROOT): page.read_text(encoding="utf-8") for page in PAGES}
 NOT_SETTINGS = {"CHORALE_FILES", "CHORALE_MEMORY"}
 """Variables of docker-compose.yml, and those of tests, which start with CHORALE_TEST_."""
@@ -116,6 +117,12 @@ def test_the_pipeline_s_loader_accepts_a_toml_block(block: CodeBlock, tmp_path: 
     file = tmp_path / "pipeline.toml"
     file.write_text(f"{whole}\n{block.code}", encoding="utf-8")
     load_pipeline(file)
+
+
+@pytest.mark.parametrize("block", code_blocks("yaml"), ids=str)
+def test_a_yaml_block_is_a_golden_file(block: CodeBlock, tmp_path: Path) -> None:
+    (tmp_path / "golden.yaml").write_text(block.code, encoding="utf-8")
+    assert read_golden(tmp_path / "golden.yaml")
 
 
 @pytest.mark.parametrize("block", code_blocks("ini"), ids=str)

@@ -16,6 +16,7 @@ from celery.bin.celery import celery as celery_command
 from chorale_client.words import QUEUE_BRANCH, QUEUE_INDEX
 
 from assembly.pipeline import load_pipeline
+from cli.local.flower import OPTIONS
 from config.settings import Settings
 from deploy.redis_acl import ROLES
 
@@ -30,11 +31,18 @@ ENGINES = {
     "postgresql": "postgres",
 }
 """The image of each engine, without its version."""
+EXACT = {
+    "redis": r"\d+\.\d+\.\d+-alpine",
+    "elasticsearch": r"\d+\.\d+\.\d+",
+    "weaviate": r"\d+\.\d+\.\d+",
+    "postgresql": r"\d+\.\d+-alpine",
+}
+"""The versions of images are whole; PostgreSQL's have two numbers."""
 OURS = {name: service for name, service in SERVICES.items() if name not in ENGINES}
 ONCE = {"redis-acl", "chorale"}
 """Services that do one thing and end."""
 LASTING = {name: service for name, service in SERVICES.items() if name not in ONCE}
-BEATING = sorted(OURS.keys() - ONCE - {"flower"})
+BEATING = sorted(OURS.keys() - ONCE - {"flower", "http"})
 PIPELINE = load_pipeline(ROOT / "config" / "clustered.toml")
 
 
@@ -62,6 +70,40 @@ def help_of(command: str) -> str:
     )
     assert found.returncode == 0, found.stderr
     return found.stdout
+
+
+POSTGRES, TEXTS, VECTORS = "POSTGRES_PASSWORD", "ELASTICSEARCH_PASSWORD", "WEAVIATE_API_KEY"
+WORKER = {"REDIS_WORKER_PASSWORD", "CHORALE_SIGNING_KEY"}
+WEBHOOKS, MODELS = "CHORALE_WEBHOOK_SECRET", "models.env"
+SECRETS: dict[str, set[str]] = {
+    "redis-acl": {role.variable for role in ROLES.values()},
+    "redis": set(),
+    "elasticsearch": {TEXTS},
+    "weaviate": {VECTORS},
+    "postgresql": {POSTGRES},
+    "retrieve": {*WORKER, POSTGRES},
+    "bm25": {*WORKER, TEXTS},
+    "vector": {*WORKER, VECTORS},
+    "hyde": {*WORKER, TEXTS, VECTORS, MODELS},
+    "fusion": {*WORKER, TEXTS, VECTORS},
+    "index": {*WORKER, POSTGRES, TEXTS, VECTORS},
+    "bulk": {*WORKER, POSTGRES, TEXTS, VECTORS, MODELS},
+    "sweeper": {"REDIS_SWEEPER_PASSWORD", "CHORALE_SIGNING_KEY", POSTGRES, WEBHOOKS},
+    "flower": {"REDIS_FLOWER_PASSWORD", "FLOWER_BASIC_AUTH"},
+    "http": {"REDIS_HTTP_PASSWORD", POSTGRES, WEBHOOKS},
+    "chorale": {"REDIS_OPERATOR_PASSWORD", POSTGRES, TEXTS, VECTORS, WEBHOOKS, MODELS},
+}
+"""What each service is given: secret variables of .env, and the file with the keys of language models."""
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_gets_the_secrets_that_it_needs_and_no_others(name: str) -> None:
+    service = SERVICES[name]
+    variables = set(re.findall(r"\$\{([A-Z_]+)", yaml.safe_dump(service)))
+    secrets = {one for one in variables if re.search(r"PASSWORD|KEY|SECRET|AUTH", one)}
+    files = {one["path"] for one in service.get("env_file", [])}
+    assert secrets | files - {"chorale.env"} == SECRETS[name]
+    assert not files or name in OURS.keys() - {"redis-acl"}
 
 
 def test_every_queue_of_the_pipeline_has_a_service() -> None:
@@ -102,21 +144,35 @@ def test_flower_is_a_command_of_celery_and_asks_for_a_login() -> None:
     assert flower["environment"]["FLOWER_BASIC_AUTH"].startswith("${FLOWER_BASIC_AUTH:?")
 
 
-def test_flower_is_published_on_loopback_and_watches_tasks_only_if_asked() -> None:
+def test_flower_is_published_on_loopback_and_shows_requests_unless_they_are_turned_off() -> None:
     flower = SERVICES["flower"]
     assert "--address=0.0.0.0" in words(flower)
     assert flower["ports"] == ["${FLOWER_BIND:-127.0.0.1:5555}:5555"]
-    assert words(flower)[-1] == "--enable_events=${CHORALE_TASK_EVENTS:-false}"
     events = {SERVICES[name]["environment"]["CHORALE_TASK_EVENTS"] for name in BEATING}
-    assert events == {"${CHORALE_TASK_EVENTS:-false}"}
+    assert events == {"${CHORALE_TASK_EVENTS:-true}"}
+
+
+def test_the_http_api_is_a_command_of_ours_and_is_ready_when_what_it_needs_is_there() -> None:
+    http = SERVICES["http"]
+    python, dash_m, cli, command, *options = words(http)
+    assert (python, dash_m, cli) == ("python", "-m", "cli")
+    assert all(option in help_of(command) for option in options if option.startswith("--"))
+    assert http["ports"] == ["${HTTP_BIND:-127.0.0.1:8000}:8000"]
+    assert "'http://127.0.0.1:8000/readyz'" in http["healthcheck"]["test"][-1]
+
+
+def test_flower_shows_the_same_as_under_chorale_up() -> None:
+    assert tuple(words(SERVICES["flower"])[-len(OPTIONS) :]) == OPTIONS
 
 
 @pytest.mark.parametrize("name", sorted(LASTING))
 def test_every_service_has_an_image_and_a_health_check_and_restarts(name: str) -> None:
     service = SERVICES[name]
-    image, _, version = service["image"].partition(":")
+    image, _, version = filled(service["image"]).partition(":")
     assert image == ENGINES.get(name, "chorale")
-    assert version == "latest" if name in OURS else re.fullmatch(r"\d+(\.\d+)*(-alpine)?", version)
+    variable = {"postgresql": "POSTGRES"}.get(name, name.upper()) + "_IMAGE"
+    assert name in OURS or filled(service["image"], **{variable: "a@sha256:b"}) == "a@sha256:b"
+    assert version == "latest" if name in OURS else re.fullmatch(EXACT[name], version)
     assert service["restart"] == "unless-stopped"
     check = service["healthcheck"]
     assert check["test"][0] in ("CMD", "CMD-SHELL")
@@ -129,11 +185,11 @@ def test_a_health_check_asks_for_the_worker_of_its_own_service(name: str) -> Non
         "CMD",
         "python",
         "-m",
-        "cli.monitoring.healthy",
+        "monitoring.healthy",
         "ready",
         name,
     ]
-    assert (ROOT / "cli" / "monitoring" / "healthy.py").exists()
+    assert (ROOT / "monitoring" / "healthy.py").exists()
     assert words(SERVICES[name])[-2:] == ["--name", name]
 
 
@@ -162,9 +218,7 @@ def test_every_service_of_ours_reads_a_folder_and_a_pipeline_file_that_the_opera
 
 
 def test_models_from_the_hub_are_kept_where_every_service_finds_them() -> None:
-    variables = dict(
-        re.findall(r"(\w+)=(\S+)", DOCKERFILE.partition("FROM python")[2].rpartition("FROM ")[2])
-    )
+    variables = dict(re.findall(r"(\w+)=(\S+)", DOCKERFILE.rpartition("FROM ")[2]))
     kept = Path(variables["HF_HOME"])
     assert kept.parent == Path(variables["CHORALE_HOME"])
     # A new volume gets the owner of this folder in the image.
@@ -197,6 +251,25 @@ def test_no_service_of_ours_is_root_or_can_write_its_image(name: str) -> None:
     assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
 
 
+@pytest.mark.parametrize("name", ENGINES)
+def test_no_engine_gains_privileges(name: str) -> None:
+    service = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    # Elasticsearch writes its own configuration, and its image is not root; Weaviate's volume belongs to root.
+    assert name in ("elasticsearch", "weaviate") or (service["read_only"] and service["user"] != "root")
+
+
+def test_the_image_is_built_from_an_exact_version_that_can_be_pinned() -> None:
+    default = re.search(r"^ARG PYTHON_IMAGE=(\S+)$", DOCKERFILE, re.MULTILINE)
+    assert default is not None
+    assert re.fullmatch(r"python:\d+\.\d+\.\d+-slim-\w+", default[1])
+    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) == ["$PYTHON_IMAGE"] * 2
+    for service in OURS.values():
+        image = service["build"]["args"]["PYTHON_IMAGE"]
+        assert (filled(image), filled(image, PYTHON_IMAGE="a@sha256:b")) == (default[1], "a@sha256:b")
+
+
 @pytest.mark.parametrize("name", sorted(SERVICES))
 def test_every_service_has_a_limit_of_memory(name: str) -> None:
     assert re.fullmatch(r"\d+g|\$\{[A-Z_]+:-\d+g\}", SERVICES[name]["mem_limit"])
@@ -211,20 +284,26 @@ def test_every_variable_of_ours_is_a_setting(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(OURS.keys() - {"redis-acl"}))
 def test_every_service_logs_in_to_redis_as_its_own_role(name: str) -> None:
-    role = {"sweeper": "sweeper", "flower": "flower", "chorale": "operator"}.get(name, "worker")
+    role = {"sweeper": "sweeper", "flower": "flower", "http": "http", "chorale": "operator"}.get(
+        name, "worker"
+    )
     variable = ROLES[role].variable
     url = SERVICES[name]["environment"]["CHORALE_REDIS_URL"]
     assert re.fullmatch(rf"redis://{role}:\$\{{{variable}(:\?[^}}]*)?\}}@redis:6379/0", url)
 
 
-def test_the_logins_of_redis_are_written_before_it_starts() -> None:
+def test_the_logins_of_redis_are_written_before_it_starts_by_its_own_user() -> None:
     writer = SERVICES["redis-acl"]
     assert words(writer) == ["python", "-m", "deploy.redis_acl", "/acl/users.acl"]
-    assert set(writer["environment"]) == {role.variable for role in ROLES.values()}
-    assert writer["volumes"] == ["acl:/acl"]
+    others = {"CHORALE_ON_END_QUEUES", "CHORALE_REMOTE_CONTROL"}
+    assert writer["environment"].keys() == others | {role.variable for role in ROLES.values()}
+    assert writer["volumes"] == ["logins:/acl"]
     redis = SERVICES["redis"]
     assert "--aclfile /acl/users.acl" in redis["command"]
-    assert "acl:/acl:ro" in redis["volumes"]
+    assert "logins:/acl:ro" in redis["volumes"]
+    # The file is for its owner alone; a new volume gets the owner of this folder in the image.
+    assert writer["user"] == redis["user"] == "999:1000"
+    assert re.search(r"install -d -o 999 -g 1000 -m 0700 /acl$", DOCKERFILE, re.MULTILINE)
     # A new password changes redis-acl, and Redis restarts after it, because it reads the file only at start.
     written = {"condition": "service_completed_successfully", "restart": True}
     assert redis["depends_on"] == {"redis-acl": written}
@@ -253,11 +332,8 @@ def test_every_engine_requires_a_login() -> None:
     search, vectors = SERVICES["elasticsearch"]["environment"], SERVICES["weaviate"]["environment"]
     assert search["xpack.security.enabled"] == "true"
     assert vectors["AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED"] == "false"
-    given = SERVICES["bm25"]["environment"]
-    assert {
-        PIPELINE.stores["texts"].options["password_env"],
-        PIPELINE.stores["vectors"].options["api_key_env"],
-    } <= (given.keys())
+    assert PIPELINE.stores["texts"].options["password_env"] in SERVICES["bm25"]["environment"]
+    assert PIPELINE.stores["vectors"].options["api_key_env"] in SERVICES["vector"]["environment"]
 
 
 def test_every_volume_is_declared() -> None:
@@ -272,7 +348,7 @@ def test_every_volume_is_declared() -> None:
 
 def test_no_port_is_published_beyond_this_machine() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
-    assert len(ports) == 2
+    assert len(ports) == 3
     assert all(re.match(r"\$\{[A-Z_]+:-127\.0\.0\.1:\d+\}:\d+$", port) for port in ports)
 
 
@@ -284,8 +360,8 @@ def test_the_example_environment_names_every_variable_that_compose_reads() -> No
 
 
 def test_every_other_setting_reaches_every_service_of_ours_through_one_file() -> None:
-    asked = {name: service.get("env_file") for name, service in OURS.items() if name != "redis-acl"}
-    assert all(files == [{"path": "chorale.env", "required": False}] for files in asked.values()), asked
+    asked = {name: service["env_file"] for name, service in OURS.items() if name != "redis-acl"}
+    assert all({"path": "chorale.env", "required": False} in files for files in asked.values()), asked
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
     assert "chorale.env" in example
     shown = re.findall(r"^#\s+(CHORALE_[A-Z_]+)=", example, re.MULTILINE)
@@ -297,8 +373,8 @@ def test_every_other_setting_reaches_every_service_of_ours_through_one_file() ->
 
 def test_no_password_has_a_default() -> None:
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
-    secrets = dict(re.findall(r"^(\w*(?:PASSWORD|KEY|AUTH))=(.*)$", example, re.MULTILINE))
-    assert len(secrets) == len(ROLES) + 4
+    secrets = dict(re.findall(r"^(\w*(?:PASSWORD|KEY|AUTH|SECRET))=(.*)$", example, re.MULTILINE))
+    assert secrets.keys() == set().union(*SECRETS.values()) - {MODELS}
     assert set(secrets.values()) == {""}
 
 

@@ -28,7 +28,7 @@ CHART = ROOT / "deploy" / "helm"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
 NAMESPACE = "search"
-OTHERS = {"chorale-sweeper", "chorale-flower", "chorale-queue-figures"}
+OTHERS = {"chorale-sweeper", "chorale-flower", "chorale-http", "chorale-queue-figures"}
 INDEX = "chorale-index"
 HF_HOME = "/var/lib/chorale/models"
 """The value in the Dockerfile."""
@@ -125,12 +125,10 @@ def test_every_queue_has_a_worker_and_there_is_a_sweeper_and_flower() -> None:
 
 def test_the_services_of_ours_are_those_of_compose() -> None:
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
-    beating = {
-        name for name, one in compose.items() if "cli.monitoring.healthy" in str(one.get("healthcheck"))
-    }
+    beating = {name for name, one in compose.items() if "monitoring.healthy" in str(one.get("healthcheck"))}
     assert {f"chorale-{name}" for name in beating} == set(BEATING)
-    words = compose["flower"]["command"].replace("${CHORALE_TASK_EVENTS:-false}", "False").split()
-    assert set(container("chorale-flower")["command"]) >= set(words)
+    for name in ("flower", "http"):
+        assert container(f"chorale-{name}")["command"] == compose[name]["command"].split()
 
 
 def test_the_pipeline_is_the_clustered_one() -> None:
@@ -172,7 +170,10 @@ def test_a_change_of_the_pipeline_or_of_a_setting_makes_new_pods() -> None:
 @pytest.mark.parametrize(
     ("option", "complaint"),
     [
-        ("services.hyd.replicas=2", r"services\.hyd: there is no such service; there are bm25, flower,"),
+        (
+            "services.hyd.replicas=2",
+            r"services\.hyd: there is no such service; there are bm25, bulk, flower,",
+        ),
         ("services.bm25.minReplicas=9", r"services\.bm25: minReplicas 9 is more than maxReplicas 8"),
         ("services.index.maxReplicas=3", r"services\.index: .*or has `replicas`: set one of the two to null"),
         ("services.sweeper.minReplicas=3", r"services\.sweeper: it is not scaled: give it `replicas`"),
@@ -189,6 +190,7 @@ def test_a_change_of_the_pipeline_or_of_a_setting_makes_new_pods() -> None:
         ("image.pullPolicy=Often", "image.pullPolicy.*one of.*Always.*IfNotPresent.*Never"),
         ("settings.chorale_log_level=INFO", "chorale_log_level"),
         ("pipeline=[branches", "pipeline: this is no TOML"),
+        ("ingress.enabled=true", "ingress.host: the name that callers use"),
         ("pipeline=a = 1", "pipeline: it declares no branch"),
     ],
 )
@@ -302,16 +304,43 @@ def asks(probe: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("name", BEATING)
 def test_a_worker_is_restarted_when_it_is_not_alive_but_not_when_it_is_not_ready(name: str) -> None:
     for probe, question in (("startup", "alive"), ("liveness", "alive"), ("readiness", "ready")):
-        command = ["sh", "-c", f'exec python -m cli.monitoring.healthy {question} "$POD_NAME"']
+        command = ["sh", "-c", f'exec python -m monitoring.healthy {question} "$POD_NAME"']
         assert asks(container(name)[f"{probe}Probe"]) == {"command": command}
 
 
 def test_a_service_with_http_is_not_restarted_because_the_broker_is_away() -> None:
-    figures, flower = container("chorale-queue-figures"), container("chorale-flower")
+    figures, flower, http = (container(f"chorale-{name}") for name in ("queue-figures", "flower", "http"))
     for probe in ("startupProbe", "livenessProbe"):
+        assert asks(http[probe]) == {"path": "/healthz", "port": 8000}
         assert asks(figures[probe]) == {"port": 9100}
         assert asks(flower[probe]) == {"path": "/healthcheck", "port": 5555}
     assert asks(figures["readinessProbe"]) == {"path": "/chorale.retrieve", "port": 9100}
+    assert asks(http["readinessProbe"]) == {"path": "/readyz", "port": 8000}
+
+
+def test_a_pod_of_the_http_api_ends_after_callers_are_sent_to_others_and_its_answers_are_written() -> None:
+    word, seconds = container("chorale-http")["lifecycle"]["preStop"]["exec"]["command"]
+    assert word == "sleep"
+    limit_s = pod("chorale-http")["terminationGracePeriodSeconds"]
+    assert int(seconds) + Settings().soft_shutdown_s < limit_s
+
+
+def test_an_ingress_with_tls_leads_to_the_http_api_if_it_is_asked_for() -> None:
+    assert of_kind("Ingress") == {}
+    options = ("--set=ingress.enabled=true", "--set=ingress.host=search.example")
+    for version in VERSIONS:
+        kubernetes_validate.validate(of_kind("Ingress", *options)["chorale-http"], version, strict=True)
+    plain = of_kind("Ingress", *options)["chorale-http"]["spec"]
+    assert plain["tls"] == [{"hosts": ["search.example"]}]
+    (rule,) = plain["rules"]
+    (path,) = rule["http"]["paths"]
+    assert (rule["host"], path["path"]) == ("search.example", "/v1")
+    assert path["backend"] == {"service": {"name": "chorale-http", "port": {"name": "http"}}}
+    own = of_kind("Ingress", *options, "--set=ingress.tlsSecret=cert,ingress.className=nginx")[
+        "chorale-http"
+    ]["spec"]
+    assert own["tls"] == [{"hosts": ["search.example"], "secretName": "cert"}]
+    assert own["ingressClassName"] == "nginx"
 
 
 def test_no_other_pod_reaches_flower_whose_metrics_ask_for_no_login() -> None:
@@ -323,11 +352,12 @@ def test_no_other_pod_reaches_flower_whose_metrics_ask_for_no_login() -> None:
     }
 
 
-@pytest.mark.parametrize("setting", ["false", "true"])
-def test_flower_watches_tasks_only_if_workers_send_task_events(setting: str) -> None:
-    option = f"--set=settings.CHORALE_TASK_EVENTS={setting}"
-    assert of_kind("ConfigMap", option)["chorale-settings"]["data"]["CHORALE_TASK_EVENTS"] == setting
-    assert container("chorale-flower", option)["command"][-1] == f"--enable_events={setting.title()}"
+def test_flower_shows_requests_unless_they_are_turned_off() -> None:
+    def setting(*options: str) -> str:
+        return str(of_kind("ConfigMap", *options)["chorale-settings"]["data"]["CHORALE_TASK_EVENTS"])
+
+    assert setting() == "true"
+    assert setting("--set=settings.CHORALE_TASK_EVENTS=false") == "false"
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
@@ -352,17 +382,49 @@ def test_every_variable_is_a_setting_or_a_secret_and_no_secret_stands_here(name:
     ours |= of_kind("ConfigMap")["chorale-settings"]["data"].keys()
     assert ours <= {f"CHORALE_{setting.upper()}" for setting in Settings.model_fields}
     assert all("value" not in one for one in variables.values())
-    role = {"chorale-sweeper": "sweeper", "chorale-flower": "flower"}.get(name, "worker")
+    role = name.removeprefix("chorale-") if name in OTHERS - {"chorale-queue-figures"} else "worker"
     key = variables["CHORALE_REDIS_URL"]["valueFrom"]["secretKeyRef"]["key"]
     assert key == f"redis-url-{role}"
-    assert ("FLOWER_BASIC_AUTH" in variables) == (name == "chorale-flower")
+
+
+KEYS = {
+    "chorale-flower": {"redis-url-flower", "broker-url", "flower-basic-auth", "flower-broker-api"},
+    "chorale-http": {"redis-url-http", "broker-url", "audit-url", "webhook-secret"},
+    "chorale-queue-figures": {"redis-url-worker", "broker-url"},
+    "chorale-sweeper": {"redis-url-sweeper", "broker-url", "audit-url", "webhook-secret", "chorale-more"},
+    **{name: {"redis-url-worker", "broker-url", "audit-url", "chorale-more"} for name in QUEUES},
+}
+"""The keys of the Secret of logins that each pod is given, and the Secret with the passwords of stores and models."""
+OPTIONAL = {"broker-url", "flower-broker-api", "webhook-secret"}
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
-def test_every_pod_takes_further_secrets_and_certificates_if_they_exist(name: str) -> None:
-    *_, last = container(name)["envFrom"]
+def test_a_pod_gets_the_secrets_that_it_needs_and_no_others(name: str) -> None:
+    asked = [one["valueFrom"].get("secretKeyRef") for one in container(name)["env"]]
+    keys = {one["key"]: one for one in asked if one}
     # The last entry overrides the others.
-    assert last == {"secretRef": {"name": "chorale-more", "optional": True}}
+    further = [one["secretRef"] for one in container(name)["envFrom"][1:]]
+    assert all(one == {"name": "chorale-more", "optional": True} for one in further)
+    assert keys.keys() | {one["name"] for one in further} == KEYS[name]
+    assert all(one["name"] == "chorale" for one in keys.values())
+    assert {key for key, one in keys.items() if one.get("optional")} == OPTIONAL & keys.keys()
+
+
+def test_an_image_can_be_pinned_by_its_digest() -> None:
+    digest = "sha256:" + "0" * 64
+    assert container("chorale-bm25", f"--set=image.digest={digest}")["image"].endswith(f"@{digest}")
+    assert helm("template", "chorale", str(CHART), "--set=image.digest=latest").returncode != 0
+
+
+WITHOUT_FURTHER_SECRETS = {"chorale-flower", "chorale-http", "chorale-queue-figures"}
+
+
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_every_pod_takes_certificates_and_workers_take_further_secrets_if_they_exist(name: str) -> None:
+    _, *last = container(name)["envFrom"]
+    # The last entry overrides the others.
+    more = {"secretRef": {"name": "chorale-more", "optional": True}}
+    assert last == ([] if name in WITHOUT_FURTHER_SECRETS else [more])
     (files,) = (one["secret"] for one in pod(name)["volumes"] if one["name"] == "certificates")
     assert files == {"secretName": "chorale-certificates", "optional": True}
     (mount,) = (one for one in container(name)["volumeMounts"] if one["name"] == "certificates")
@@ -458,14 +520,14 @@ def test_without_keda_the_number_of_workers_is_fixed_and_no_service_counts_messa
     assert deployments.keys() == QUEUES.keys() | OTHERS - {"chorale-queue-figures"}
     replicas = {name: one["spec"]["replicas"] for name, one in deployments.items()}
     ones = dict.fromkeys([INDEX, "chorale-sweeper", "chorale-flower"], 1)
-    assert replicas == dict.fromkeys(QUEUES, 2) | ones | {"chorale-bm25": 5}
+    assert replicas == dict.fromkeys(QUEUES, 2) | ones | {"chorale-http": 2, "chorale-bm25": 5}
     assert of_kind("ScaledObject", *options) == {}
 
 
 def test_every_service_selects_pods_that_exist() -> None:
     labels = [one["spec"]["selector"]["matchLabels"] for one in of_kind("Deployment").values()]
     services = of_kind("Service")
-    assert services.keys() == {"chorale-flower", "chorale-queue-figures"}
+    assert services.keys() == {"chorale-flower", "chorale-http", "chorale-queue-figures"}
     assert all(service["spec"]["selector"] in labels for service in services.values())
 
 
@@ -500,3 +562,6 @@ def test_the_page_s_commands_name_a_chart_and_a_service_that_exist() -> None:
     assert "--namespace=chorale" in words
     (forward,) = re.findall(r"service/(\S+) 5555$", PAGE, re.MULTILINE)
     assert forward in of_kind("Service")
+    (deployment, command) = re.findall(r"^kubectl exec .* deployment/(\S+) -- (.*)$", PAGE, re.MULTILINE)[0]
+    assert command.startswith("python -m cli keys create ")
+    assert deployment in of_kind("Deployment")

@@ -6,6 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -22,8 +23,8 @@ OURS = {
 
 def test_the_folders_are_those_of_the_sentence() -> None:
     assert {
-        "assembly", "audit", "bench", "branches", "cache", "cli", "config", "deploy", "fusion", "inference", "ingest",
-        "ledger", "models", "search", "tasks",
+        "access", "api", "assembly", "audit", "bench", "branches", "cache", "cli", "config", "deploy", "evaluation", "fusion",
+        "inference", "ingest", "jobs", "ledger", "models", "monitoring", "rules", "search", "tasks",
     } == OURS  # fmt: skip
 
 
@@ -73,7 +74,8 @@ def test_importing_the_client_imports_nothing_heavy() -> None:
     code = (
         "import sys, pkgutil, importlib, chorale_client\n"
         "for module in pkgutil.walk_packages(chorale_client.__path__, 'chorale_client.'):\n"
-        "    importlib.import_module(module.name)\n"
+        "    if not module.name.startswith('chorale_client.adapters.'):\n"
+        "        importlib.import_module(module.name)\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -81,6 +83,19 @@ def test_importing_the_client_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code], cwd="/", env=environ, check=True, capture_output=True, text=True
     )
     assert found.stdout.strip() == "[]"
+
+
+def test_the_extras_of_the_client_are_the_packages_that_the_adapters_are_tested_with() -> None:
+    client, service = (
+        tomllib.loads((ROOT / name).read_text(encoding="utf-8"))
+        for name in ("client/pyproject.toml", "pyproject.toml")
+    )
+    extras = client["project"]["optional-dependencies"]
+    modules = {path.stem.replace("_", "-") for path in (ROOT / "client/chorale_client/adapters").glob("*.py")}
+    assert set(extras) < modules
+    assert sorted(one for needed in extras.values() for one in needed) == sorted(
+        service["dependency-groups"]["adapters"]
+    )
 
 
 def test_the_launcher_ignores_a_working_directory_with_our_folder_names(tmp_path: Path) -> None:

@@ -19,12 +19,13 @@ from tests.architecture.product import PRODUCT, ROOT
 SURFACE = ROOT / "tasks" / "celery_surface"
 LIST = (SURFACE / "private_names.md").read_text(encoding="utf-8")
 FINGERPRINTS = dict(re.findall(r"^\| `(\S+:\S+)` \|.*\| `(.*)` \|$", LIST, re.MULTILINE))
-OUTSIDE = [file for file in PRODUCT if SURFACE not in file.parents]
+ON_THE_SURFACE = [*SURFACE.glob("*.py"), ROOT / "client" / "chorale_client" / "message_template.py"]
+OUTSIDE = [file for file in PRODUCT if file not in ON_THE_SURFACE]
 
 DOCUMENTED = {
     "celery": {"Celery", "chord", "signals"},
     "celery.canvas": {"Signature"},
-    "celery.exceptions": {"Reject", "TimeoutError", "WorkerShutdown", "WorkerTerminate"},
+    "celery.exceptions": {"Ignore", "Reject", "TimeoutError", "WorkerShutdown", "WorkerTerminate"},
     "celery.platforms": {"SecurityWarning"},
     "kombu": {"Connection", "Exchange", "Queue"},
     "kombu.exceptions": {"ChannelError", "ConnectionError", "EncodeError", "KombuError", "OperationalError"},
@@ -72,7 +73,7 @@ def test_the_keys_of_kombu_have_the_prefixes_that_we_declare() -> None:
 
 def test_each_private_attribute_that_the_surface_uses_is_on_the_list() -> None:
     listed = set(re.findall(r"\b_[a-z]\w*", LIST))
-    for file in SURFACE.glob("*.py"):
+    for file in ON_THE_SURFACE:
         used = {node.attr for node in private_attributes(file)}
         assert used - own_names(file) <= listed, file.name
 

@@ -18,17 +18,18 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    ("folder", "table", "of"),
+    ("folders", "table", "of"),
     [
-        ("branches/kinds", BUILT_IN.branches, BranchKind),
-        ("search/kinds", BUILT_IN.stores, StoreKind),
-        ("fusion/methods", BUILT_IN.methods, Method),
+        (("branches/kinds",), BUILT_IN.branches, BranchKind),
+        (("search/kinds",), BUILT_IN.stores, StoreKind),
+        (("fusion/methods", "fusion/presets"), BUILT_IN.methods, Method),
     ],
 )
 def test_each_file_of_a_folder_of_kinds_declares_one(
-    folder: str, table: Mapping[str, object], of: type
+    folders: tuple[str, ...], table: Mapping[str, object], of: type
 ) -> None:
-    files = {file.stem.replace("_", "-") for file in (ROOT / folder).glob("*.py") if file.stem != "__init__"}
+    paths = [file for folder in folders for file in (ROOT / folder).glob("*.py")]
+    files = {file.stem.replace("_", "-") for file in paths if file.stem != "__init__"}
     assert {name.replace("_", "-") for name in table} == files
     assert {type(one) for one in table.values()} == {of}
 

@@ -35,6 +35,10 @@ CASES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"tags": {"exists": False}}, "cd"),
     ({"tags": {"not": "y"}}, "bcd"),
     ({"tags": {"contains": "X"}}, "ab"),
+    ({"tags": {"all": ["x", {"not": "y"}]}}, "b"),
+    ({"year": {"all": [{"gte": 2020}, {"gte": 2021}, [2020, 2021.5]]}}, "c"),
+    ({"nowhere": {"all": [{"not": "x"}]}}, "abcd"),
+    ({"nowhere": {"all": ["x"]}}, ""),
     ({"draft": True}, "a"),
     ({"draft": False}, "c"),
     ({"published_at": {"lte": "2024-05-01"}}, "abc"),
@@ -73,7 +77,11 @@ class FiltersContract(Searching):
     """Filters and exclusions, which work the same in every branch."""
 
     @pytest.mark.parametrize(
-        ("documents", "cases"), [(FILTERED, CASES), (OF_ANY_SIZE, CASES_OF_ANY_SIZE)], ids=["", "of any size"]
+        ("documents", "cases"),
+        [
+            pytest.param(FILTERED, CASES, id=""),
+            pytest.param(OF_ANY_SIZE, CASES_OF_ANY_SIZE, id="of any size", marks=pytest.mark.slow),
+        ],
     )
     def test_filters_are_exact_in_every_branch(
         self,

@@ -64,6 +64,15 @@ class ListingContract(Searching):
         assert unknown.hits == ()
         assert unknown.warnings == ("filter 'colour': no document has this field, so nothing matches",)
 
+    def test_a_listing_of_named_documents_has_those_that_exist_and_meet_the_filters(
+        self, filled: Store
+    ) -> None:
+        ids = ["g", "a", "nobody", "e"]
+        assert self.names(filled, only_ids=ids) == "eag"
+        assert self.names(filled, only_ids=ids, exclude_ids=["e"], filters={"kind": "x"}) == "ag"
+        assert self.names(filled, only_ids=ids, filters={"kind": "y"}) == ""
+        assert self.names(filled, only_ids=["nobody"]) == ""
+
     def test_a_listing_sees_replacements_and_deletions(self, filled: Store) -> None:
         filled.upsert("ns", [document("f", "new", metadata={"day": 100})])
         filled.delete("ns", ["e"])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from chorale_client.words import Reason
 
-from models.errors import BadIndex, ManifestMismatch
+from models.errors import BadIndex, ManifestMismatch, UnknownNamespace
 from search.protocol import Search, Store
 from tests.contracts.store_documents import EAST, document, questions
 from tests.contracts.store_searches import Searching
@@ -29,9 +29,10 @@ class NamespacesContract(Searching):
         if self.has_vectors:
             calls.append(lambda: store.search_vectors("nowhere", questions(EAST), Search(depth=1)))
         for call in calls:
-            with pytest.raises(BadIndex, match="nowhere") as raised:
+            with pytest.raises(UnknownNamespace, match="nowhere") as raised:
                 call()
             assert raised.value.reason == Reason.BAD_INDEX
+            assert raised.value.detail == "there is no namespace 'nowhere'"
 
     def test_an_empty_namespace_has_no_hits(self, store: Store) -> None:
         assert self.finds(store, [], "anything")

@@ -10,8 +10,8 @@ import pytest
 
 from models.documents import Document, Passage, PassageText
 from models.errors import InvalidAnswer
-from search.protocol import Search, Store
-from tests.contracts.store_documents import EAST, NORTH, document, questions, unit
+from search.protocol import ScoresText, Search, Store
+from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions, unit
 from tests.contracts.store_searches import Searching
 
 HOSTILE = (
@@ -86,6 +86,7 @@ class RankingContract(Searching):
             for ranking in self.rankings(store, "pear", depth=depth):
                 assert [hit.passage_id for hit in ranking.hits][:depth] == everything[:depth]
 
+    @pytest.mark.slow
     def test_10_000_documents_are_ranked_and_read(self, store: Store) -> None:
         for first in range(0, 10_000, 2_500):
             turned = ((i, unit(10_000, i, 0, 0)) for i in range(first, first + 2_500))
@@ -107,6 +108,18 @@ class TextContract(Searching):
     def test_with_fewer_documents_than_depth_every_matching_passage_is_a_hit(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear", "pear", "plum"), document("b", "pear")])
         assert sorted(self.found(store, "pear", depth=1_000)) == ["a#0", "a#1", "b#0"]
+
+    def test_given_passages_get_the_scores_that_a_search_gives_them(self, store: Store) -> None:
+        if not isinstance(store, ScoresText):
+            pytest.skip("the store cannot score given passages")
+        store.upsert("ns", [document(f"d{i}", "pear " * (i + 1) + "apple") for i in range(4)])
+        store.upsert("ns", [document("other", "plum", "pear plum")])
+        [ranking] = store.search_text("ns", ["pear apple"], Search(depth=10))
+        known = {hit.passage_id: hit.score for hit in ranking.hits}
+        wanted = ["d3#0", "other#1", "other#0", "d0#0", "nowhere#0"]
+        scored = store.score_text("ns", ["pear apple", "", "pear"], [wanted, wanted, []])
+        assert scored[0] == pytest.approx({name: known[name] for name in ("d3#0", "other#1", "d0#0")})
+        assert scored[1:] == [{}, {}]
 
     def test_a_rarer_word_counts_more_and_a_repeated_one_too(self, store: Store) -> None:
         store.upsert("ns", [document(f"c{i}", "common filler") for i in range(5)])
@@ -178,6 +191,14 @@ class VectorContract(Searching):
         (ranking,) = store.search_vectors("ns", questions(EAST), Search(depth=5))
         assert [hit.document_id for hit in ranking.hits] == ["b", "a"]
         assert [hit.score for hit in ranking.hits] == pytest.approx([1.0, 0.6], abs=1e-6)
+
+    def test_a_ranking_by_vectors_says_how_well_the_encoder_knows_the_language(self, store: Store) -> None:
+        store.create("italian", replace(MANIFEST, known_words=0.14))
+        store.create("unmeasured", MANIFEST)
+        for namespace, said in (("italian", 0.14), ("unmeasured", None)):
+            store.upsert(namespace, [document("a", "mela")])
+            [ranking] = store.search_vectors(namespace, questions(EAST), Search(depth=1))
+            assert (len(ranking.hits), ranking.known_words) == (1, said)
 
     def test_a_question_vector_of_another_dimension_is_refused_naming_both(self, store: Store) -> None:
         store.upsert("ns", [document("a", "pear")])

@@ -30,6 +30,7 @@ def faulty_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
                 "CHORALE_BREAKER_FAILURES": "0",
                 "CHORALE_DRAIN": "true",
                 "CHORALE_ANSWER_LIMIT_MB": "0.1",
+                "CHORALE_REMOTE_CONTROL": "true",
             },
         ) as running,
     ):

@@ -15,6 +15,7 @@ from chorale_client import Answer, InvalidRequest
 from chorale_client.keys import ENTRY, OUTBOX, result_key
 from chorale_client.words import QUEUE_RETRIEVE, TASK_RETRIEVE
 
+from tests.faults.test_bad_messages import body, message
 from tests.support.faults.observers import audited
 from tests.support.pipelines.branch_faults import PRELOAD
 from tests.support.pipelines.pipeline import PYTHONPATH, ROOT, RunningPipeline
@@ -126,6 +127,17 @@ def ended(pipeline: RunningPipeline, request_id: str, *, limit_s: float = 10) ->
     return answer
 
 
+def test_half_a_character_for_a_linked_task_ends_the_request_with_the_reason(faulty: RunningPipeline) -> None:
+    request_id = str(uuid.uuid4())
+    linked = [{"task": "t", "queue": "q", "args": ["\ud800"]}]
+    request = {"questions": ["bread"], "linked": linked}
+    faulty.redis.lpush(
+        QUEUE_RETRIEVE, message(body({"request": request}), {"task": TASK_RETRIEVE, "id": request_id})
+    )
+    answer = ended(faulty, request_id)
+    assert (answer.status, answer.degraded[0].detail[:24]) == ("failed", "linked.0.args: not JSON:")
+
+
 @pytest.mark.parametrize(("options", "said"), AS_JSON.values(), ids=AS_JSON)
 def test_a_wrong_request_sent_by_task_name_ends_at_once_with_the_reason(
     faulty: RunningPipeline, options: dict[str, Any], said: tuple[str, ...]
@@ -135,8 +147,8 @@ def test_a_wrong_request_sent_by_task_name_ends_at_once_with_the_reason(
     request = {"questions": ["bread"], "request_id": request_id, **options}
 
     sent = faulty.app.send_task(TASK_RETRIEVE, kwargs={"request": request}, queue=QUEUE_RETRIEVE)
-    # An invalid id is replaced by one that is derived from the task's id.
-    answer = ended(faulty, str(uuid.uuid5(uuid.NAMESPACE_OID, sent.id)) if wrong_id else request_id)
+    # The task's id takes the place of an invalid one.
+    answer = ended(faulty, sent.id if wrong_id else request_id)
 
     assert (answer.status, len(answer.questions)) == ("failed", len(request["questions"]))
     assert [(one.where, one.reason) for one in answer.degraded] == [("plan", "not_configured")]

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 import pytest
 from chorale_client import Request, make_request
 from chorale_client.keys import entry_key
+from chorale_client.message_template import Template
 from chorale_client.words import QUEUE_RETRIEVE, TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
 
 from models.plan import BranchPlan, Plan
-from tasks.celery_surface.rendered_messages import Template
 from tasks.celery_surface.result_backend import part_id
 from tasks.request.retrieve import submit
 from tests.support.faults.observers import Seen, seen, seen_of, unchanged

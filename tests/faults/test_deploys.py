@@ -187,6 +187,7 @@ def test_the_next_worker_indexes_the_documents_of_a_worker_that_was_told_to_quit
     assert pipeline.redis.llen(QUEUE_INDEX) == pipeline.redis.hlen("unacked") == 0
 
 
+@pytest.mark.slow
 def test_every_worker_is_replaced_while_requests_run_and_each_request_is_complete(
     pipeline: RunningPipeline,
 ) -> None:
@@ -244,6 +245,7 @@ def up(home: Path) -> Iterator[tuple[subprocess.Popen[bytes], Redis]]:
             process.wait(30)
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_up_in_the_middle_of_indexing_and_the_next_up_goes_on(tmp_path: Path) -> None:
     documents = [
         {"id": f"note-{number}", "title": f"Note {number}", "text": f"The number {number} is a number. " * 10}

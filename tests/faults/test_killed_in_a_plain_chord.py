@@ -81,7 +81,7 @@ def test_the_sweeper_sends_a_callback_whose_sender_was_killed_after_the_last_rep
 def test_a_killed_branch_worker_costs_only_its_branch(whole: RunningPipeline) -> None:
     expected = order_by(whole, ["vector"])
 
-    asked = striking(whole, "branch.after_start", "kill", "chorale.bm25", branches=BOTH, timeout_s=1)
+    asked = striking(whole, "branch.after_start", "kill", "chorale.bm25", branches=BOTH, timeout_s=3)
 
     assert whole.processes["chorale.bm25"].wait(5) == KILLED
     found = asked.result(30)

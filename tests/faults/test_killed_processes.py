@@ -54,7 +54,7 @@ def test_a_killed_branch_worker_costs_only_what_it_had_not_reported(
     status, missing, healthy = BM25_GONE[where]
     expected = order_by(whole, healthy)
 
-    found = striking(whole, f"branch.{where}", "kill", "chorale.bm25", timeout_s=1).result(30)
+    found = striking(whole, f"branch.{where}", "kill", "chorale.bm25", timeout_s=3).result(30)
 
     assert whole.processes["chorale.bm25"].wait(5) == KILLED
     assert (found.status, found.missing) == (status, missing)
@@ -112,6 +112,7 @@ def test_a_fusion_that_is_killed_after_the_end_costs_only_the_cache_entry(whole:
     assert first.documents == again.documents == kept.documents
 
 
+@pytest.mark.slow
 def test_with_every_process_killed_at_once_the_caller_ends_its_request(whole: RunningPipeline) -> None:
     expected = order_by(whole, ALL)
 

@@ -110,6 +110,7 @@ def forked(faulty_pipeline: RunningPipeline) -> Iterator[None]:
         worker.wait(20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [
@@ -127,6 +128,7 @@ def test_a_part_whose_process_is_lost_is_named_at_once(faulty: RunningPipeline, 
     assert found.answer.took_ms < 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forked")
 def test_a_branch_that_is_revoked_while_it_runs_is_named_as_cancelled(faulty: RunningPipeline) -> None:
     healthy = order_by(faulty, ["bm25"])

@@ -16,8 +16,8 @@ from kombu.exceptions import OperationalError
 
 from cli.doctor.broker import reachable
 from cli.installation import Installation
-from cli.monitoring.queues import read_queues
 from config.settings import Settings
+from monitoring.served_queues import read_queues
 from tasks.registration import make_app
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.rabbitmq import own_queues

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import redis
+from celery import Celery
+from celery.app.control import Control
 from chorale_client import Chorale, ServiceUnavailable, UnknownRequest
-from chorale_client.client import make_request
-from chorale_client.keys import entry_key
+from chorale_client.checked_request import make_request
+from chorale_client.keys import FOLLOWERS, entry_key
 from chorale_client.ledger import CallersLedger
+from chorale_client.redis_urls import broker_tls, celery_url
+from kombu.exceptions import OperationalError
 from redis.exceptions import AuthenticationError, NoPermissionError
 from redis.exceptions import ConnectionError as NoConnection
 
+from audit.schema import upgrade
 from ledger.outbox import publish_outbox_limit, read_outbox_bound
+from ledger.protocol import End
+from ledger.quarantine import read_quarantine
+from ledger.redis import RedisLedger
+from monitoring.exporter import render
+from tests.support.attacks.routes import JSONL, NAMESPACE, ROUTES, call
+from tests.support.client_on_a_loop import ClientOnALoop
 from tests.support.command_line import command
+from tests.support.pipelines.celery_application import CeleryApplication
+from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_acl import RolesPipeline, SecuredRedis, needs_tls
+from tests.support.waiting import until
 
 ONE_QUEUE = """
 [stores.local]
@@ -33,7 +48,7 @@ group = "dense"
 store = "local"
 queue = "chorale.all"
 """
-LIMITED = ("caller", "writer", "worker", "sweeper", "flower", "operator")
+LIMITED = ("caller", "writer", "http", "worker", "sweeper", "flower", "operator")
 FORBIDDEN = (
     ("FLUSHALL",),
     ("FLUSHDB",),
@@ -68,6 +83,12 @@ OF_OTHERS = {
         ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "chorale:moments"),
         ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "chorale:outbox"),
         ("GET", "chorale:cache:x"),
+        ("GET", "chorale:signing"),
+        ("SET", "chorale:signing", "x"),
+        ("EVAL", "return redis.call('GET', KEYS[1])", "1", "chorale:signing"),
+        ("HGETALL", "chorale:quarantine"),
+        ("SET", "chorale:flight:x", "y"),
+        ("HSET", "chorale:followers:x", "y", "z"),
         ("GET", "chorale:heartbeat:bm25"),
         ("SET", "chorale:generation:default", "9"),
         ("HSET", "chorale:breaker:bm25", "open_until", "9"),
@@ -76,6 +97,12 @@ OF_OTHERS = {
         ("SET", "chorale:outbox:refused", "0"),
         ("LPUSH", "chorale.bm25", "x"),
         ("LPUSH", "chorale.index", "x"),
+        ("LPUSH", "chorale.bulk", "x"),
+        ("BRPOP", "chorale:job:commands", "1"),
+        ("LRANGE", "chorale:job:commands", "0", "-1"),
+        ("DEL", "chorale:job:commands"),
+        ("RPUSH", "chorale:job:reply:x", "x"),
+        ("SET", "chorale:feeder", "x"),
         ("GET", "chorale:indexed:x"),
         ("BRPOP", "chorale.retrieve", "1"),
         ("XRANGE", "chorale:outbox", "-", "+"),
@@ -89,6 +116,7 @@ OF_OTHERS = {
         ("DEL", "chorale:moments"),
         ("DEL", "chorale:outbox"),
         ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "chorale.index"),
+        ("GET", "chorale:signing"),
         ("GET", "chorale:cache:x"),
         ("SET", "chorale:indexed:x", "y"),
         ("INFO", "server"),
@@ -99,6 +127,15 @@ OF_OTHERS = {
         ("LRANGE", "chorale.index", "0", "-1"),
         ("LPUSH", "chorale.bm25", "x"),
         ("SET", "chorale:generation:default", "9"),
+    ),
+    "http": (
+        ("DEL", "chorale:rate:x"),
+        ("DEL", "chorale:moments"),
+        ("XRANGE", "chorale:outbox", "-", "+"),
+        ("GET", "chorale:signing"),
+        ("GET", "chorale:cache:x"),
+        ("SET", "chorale:heartbeat:x", "y"),
+        ("BRPOP", "chorale.retrieve", "1"),
     ),
     "worker": (
         ("DEL", "chorale:outbox"),
@@ -111,6 +148,7 @@ OF_OTHERS = {
     "sweeper": (("SCAN", "0"), ("INFO",), ("SET", "chorale:indexed:x", "y")),
     "flower": (
         ("GET", "celery-task-meta-x"),
+        ("GET", "chorale:signing"),
         ("HGETALL", "chorale:request:x"),
         ("LPUSH", "chorale.bm25", "x"),
         ("LRANGE", "chorale.bm25", "0", "-1"),
@@ -132,14 +170,18 @@ def secured() -> Iterator[SecuredRedis]:
 def running(secured: SecuredRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RolesPipeline]:
     file = tmp_path_factory.mktemp("acl") / "pipeline.toml"
     file.write_text(ONE_QUEUE)
-    queues = ["chorale.retrieve", "chorale.all", "chorale.fusion", "chorale.index"]
+    queues = ["chorale.retrieve", "chorale.all", "chorale.fusion", "chorale.index", "chorale.bulk"]
     with RolesPipeline(
         secured,
         pipeline_file=file,
         queues=queues,
         sweeper=True,
         # A sweeper beside each worker would hide what the role of its own cannot do.
-        environment={"CHORALE_SWEEPER_THREADS": "false", "CHORALE_TASK_EVENTS": "true"},
+        environment={
+            "CHORALE_SWEEPER_THREADS": "false",
+            "CHORALE_TASK_EVENTS": "true",
+            "CHORALE_ON_END_QUEUES": "app",
+        },
     ) as running:
         running.index()
         yield running
@@ -168,6 +210,17 @@ def test_the_whole_pipeline_runs_over_tls_and_nothing_it_does_is_refused(
     assert (answer.status, answer.hits[0].document_id) == ("complete", "repairs")
     again = caller.retrieve("Who pays for repairs?", include=["texts"], timeout_s=20)
     assert again.hits == answer.hits
+    assert secured.denied() == []
+
+
+def test_an_event_loop_s_caller_asks_watches_and_cancels_and_nothing_is_refused(
+    running: RolesPipeline, secured: SecuredRedis
+) -> None:
+    with ClientOnALoop(secured.caller_url) as caller:
+        handle = caller.submit("Who pays for repairs?", cache="bypass", timeout_s=20)
+        assert [event.stage for event in handle.events()][-1] == "ended"
+        assert handle.answer(0).status == "complete"
+        assert caller.cancel(handle.id).status == "complete"
     assert secured.denied() == []
 
 
@@ -202,6 +255,45 @@ def test_the_operator_s_documents_are_indexed_by_workers_and_nothing_on_their_wa
     assert secured.denied() == []
 
 
+def test_a_caller_s_job_is_answered_and_nothing_on_its_way_is_refused(
+    running: RolesPipeline, secured: SecuredRedis, caller: Chorale
+) -> None:
+    job = caller.jobs.submit(
+        ["Who pays for repairs?", "When is a deposit returned?"],
+        namespace="default",
+        on_end={"task": "told", "queue": "app"},
+    )
+    found = [line["hits"][0]["document_id"] for line in job.results(wait=True)]
+    assert found == ["repairs", "deposit"]
+    assert job.wait(10).outcome == "completed"
+    with secured.client() as admin:
+        until(lambda: admin.llen("app") == 1, 10)
+    assert secured.denied() == []
+
+
+def test_a_plain_celery_application_asks_with_a_caller_s_login_and_nothing_is_refused(
+    running: RolesPipeline, secured: SecuredRedis
+) -> None:
+    secured.denied()
+    url = secured.caller_url.replace("?", "?ssl_cert_reqs=required&")
+    request = {
+        "questions": ["Who pays for repairs?"],
+        "timeout_s": 20,
+        "on_end": {"task": "told", "queue": "app"},
+    }
+    with secured.client() as admin:
+        waiting = admin.llen("app")
+    with CeleryApplication({"BROKER_URL": url, "REDIS_URL": url}, worker=False) as application:
+        answer = application.run(
+            "from application import app\n"
+            f"found = app.send_task('chorale.retrieve', args=[{request!r}]).get(timeout=30)"
+        )
+    assert (answer["status"], answer["questions"][0]["hits"][0]["document_id"]) == ("complete", "repairs")
+    with secured.client() as admin:
+        until(lambda: admin.llen("app") > waiting, 10)
+    assert secured.denied() == []
+
+
 def test_a_caller_that_hands_in_documents_is_told_that_it_may_not(
     running: RolesPipeline, secured: SecuredRedis, caller: Chorale
 ) -> None:
@@ -224,22 +316,61 @@ def test_the_sweeper_ends_what_nobody_fuses_with_its_own_login(
     assert secured.denied() == []
 
 
+@contextmanager
+def controlling(secured: SecuredRedis, role: str) -> Iterator[Control]:
+    """Celery's remote control with this login."""
+    url = secured.url_of(role)
+    app = Celery(role, broker=celery_url(url), set_as_current=False)
+    options = {"priority_steps": [0], "ack_emulation": False}  # as config.celery has it for Flower
+    app.conf.update(broker_use_ssl=broker_tls(url), broker_transport_options=options)
+    yield app.control
+    app.close()
+
+
+def test_flower_s_login_may_not_command_workers_unless_that_is_turned_on(secured: SecuredRedis) -> None:
+    with controlling(secured, "flower") as control:
+        for command in (control.shutdown, control.ping):
+            with pytest.raises(
+                (redis.ResponseError, OperationalError), match=r"permission|Transaction discarded"
+            ):
+                command()
+    assert any("pidbox" in denied for denied in secured.denied())
+    with SecuredRedis(remote_control=True) as server, controlling(server, "flower") as control:
+        control.shutdown()
+        assert control.ping(timeout=0.1) == []
+        assert server.denied() == []
+
+
+def test_workers_obey_no_command_of_anybody(
+    running: RolesPipeline, secured: SecuredRedis, caller: Chorale
+) -> None:
+    with controlling(secured, "admin") as control:
+        control.broadcast("cancel_consumer", arguments={"queue": "chorale.retrieve"})
+        control.broadcast("shutdown")
+        assert control.ping(timeout=0.5) == []
+    assert caller.retrieve("What is bread baked from?", cache="bypass", timeout_s=20).status == "complete"
+    assert [name for name, process in running.processes.items() if process.poll() is not None] == []
+
+
 @pytest.mark.parametrize("role", ["caller", "writer"])
 def test_whoever_asks_may_end_requests_in_every_way_a_caller_does(role: str) -> None:
     needs_tls()
     # A server of its own: nobody works there who would be faster.
     with SecuredRedis() as server, server.as_role(role) as client, server.client() as admin:
         ledger = CallersLedger(client)
-        cancelled, follower, failed, refused_one = (make_request("Who pays?") for _ in range(4))
+        cancelled, follower, failed, refused_one = (make_request("Who pays?", timeout_s=60) for _ in range(4))
         for request in (cancelled, follower, failed):
             assert ledger.accept(request).is_new
         # As the planner leaves an equal question in flight, which goes on without its leader.
         admin.set("chorale:flight:x", cancelled.request_id)
         leader_key, follower_key = entry_key(cancelled.request_id), entry_key(follower.request_id)
-        admin.hset(leader_key, mapping={"flight": "chorale:flight:x", f"follower:{follower.request_id}": 1})
-        admin.hset(follower_key, "state", "following")
+        admin.hset(leader_key, "flight", "chorale:flight:x")
+        admin.hset(f"chorale:followers:{cancelled.request_id}", follower.request_id, "chorale:flight:x")
+        admin.hset(follower_key, mapping={"state": "following", "leader": cancelled.request_id})
         assert ledger.cancel(cancelled.request_id)
-        assert (admin.exists("chorale:flight:x"), ledger.state(follower.request_id)) == (0, "accepted")
+        with server.as_role("sweeper") as sweeper:
+            RedisLedger(sweeper).sweep("sweeper")
+        assert ledger.state(follower.request_id) == "accepted"
         assert ledger.finish_failed(failed, 0)
         assert ledger.finish_failed(follower, 0)
         admin.hset("chorale:overload", "retry_after_ms", 100)
@@ -250,6 +381,18 @@ def test_whoever_asks_may_end_requests_in_every_way_a_caller_does(role: str) -> 
         assert server.denied() == []
 
 
+@pytest.mark.parametrize("right", [f" ~{FOLLOWERS}*", " +hgetall"], ids=["a key", "a command"])
+def test_a_right_that_an_older_acl_file_lacks_is_an_error_and_no_request_that_has_ended(right: str) -> None:
+    needs_tls()
+    with SecuredRedis() as server:
+        request = make_request("Who pays?", timeout_s=60)
+        with server.as_role("worker") as worker:
+            assert CallersLedger(worker).accept(request).is_new
+        server.take_away(right)
+        with server.as_role("worker") as worker, pytest.raises(redis.ResponseError, match=r"can't|NOPERM"):
+            RedisLedger(worker).finish_all([End(request.request_id, '"status":"failed"', False)], by="fusion")
+
+
 @pytest.mark.parametrize("role", LIMITED)
 def test_no_role_can_do_what_an_administrator_does(secured: SecuredRedis, role: str) -> None:
     with secured.as_role(role) as client:
@@ -257,7 +400,7 @@ def test_no_role_can_do_what_an_administrator_does(secured: SecuredRedis, role: 
 
 
 @pytest.mark.parametrize("role", sorted(OF_OTHERS))
-def test_no_role_can_touch_what_is_another_s(secured: SecuredRedis, role: str) -> None:
+def test_no_role_can_touch_the_data_of_another_role(secured: SecuredRedis, role: str) -> None:
     with secured.as_role(role) as client:
         assert [command for command in OF_OTHERS[role] if not refused(client, *command)] == []
 
@@ -266,10 +409,11 @@ def test_the_operator_may_look_at_the_server_and_at_what_could_not_be_audited(se
     with secured.as_role("operator") as operator:
         assert operator.info("memory")
         assert not refused(operator, "SCAN", "0")
+        assert read_quarantine(operator).entries == 0
         assert operator.xlen("chorale:outbox:unreadable") == 0
 
 
-def test_who_has_not_logged_in_can_ask_whether_the_server_lives_and_no_more(secured: SecuredRedis) -> None:
+def test_a_connection_without_a_login_may_only_ping(secured: SecuredRedis) -> None:
     address = f"rediss://127.0.0.1:{secured.tls_port}/0?ssl_ca_certs={secured.ca_file}"
     with redis.Redis.from_url(address) as nobody:
         assert nobody.ping()
@@ -284,3 +428,43 @@ def test_a_wrong_password_and_an_unknown_authority_are_turned_away(secured: Secu
     system = f"rediss://127.0.0.1:{secured.tls_port}/0?ssl_cert_reqs=required"
     with redis.Redis.from_url(system) as client, pytest.raises(NoConnection, match="certificate"):
         client.ping()
+
+
+def test_every_route_of_the_http_api_works_with_its_login_and_nothing_is_refused(
+    running: RolesPipeline, secured: SecuredRedis
+) -> None:
+    settings = running.resources.settings.model_copy(update={"redis_url": secured.url_of("http")})
+    upgrade(settings.audit_database_url)
+    secured.denied()
+    with HttpApi(settings) as api, api.client() as client:
+        documents = f"/v1/namespaces/{NAMESPACE}/documents"
+        handed_in = client.post(documents, json={"documents": [{"id": "pot", "text": "A pot for tea."}]})
+        place = handed_in.headers["location"]
+        until(lambda: client.get(place).json()["state"] == "done", 30)
+        search = client.post("/v1/searches", json={"questions": ["Who pays for repairs?"]}).json()
+        assert search["status"] == "complete", search
+        job = client.post(
+            "/v1/jobs", params={"namespace": NAMESPACE}, content=b'{"text": "tea"}', headers=JSONL
+        )
+        ids = {
+            "search_id": search["request_id"],
+            "request_id": search["request_id"],
+            "job_id": job.json()["job_id"],
+            "namespace": NAMESPACE,
+            **handed_in.json(),
+        }
+        for route in ROUTES:
+            found = call(client, route, ids)
+            assert found.status_code < 500, (route, found.text)
+        ready = client.get("/readyz")
+        assert ready.json() == {"is_ready": True, "missing": []}
+        assert client.get("/metrics").status_code == 200
+        with api.client("limited", requests_per_minute=1) as limited:
+            found_twice = [limited.get("/v1/namespaces").status_code for _ in range(2)]
+    assert secured.denied() == []
+    assert found_twice == [200, 429]
+
+
+def test_the_http_api_may_read_the_metrics(secured: SecuredRedis) -> None:
+    with secured.as_role("http") as client:
+        assert b"chorale_outbox_entries" in render(client)

@@ -19,8 +19,8 @@ PROMISES = (
     Mutant(
         "A part with little time left does not wait for the others of its batch",
         "tasks/request/search_together.py",
-        "    if part.left_s < HURRIED_S or not merges(resources, kind, branch.name):",
-        "    if not merges(resources, kind, branch.name):",
+        "    if branch.is_costly or part.left_s < HURRIED_S or not merges(resources, kind, branch.name):",
+        "    if branch.is_costly or not merges(resources, kind, branch.name):",
         f"{_TOGETHER}::test_a_part_with_little_time_left_is_searched_first_and_alone",
     ),
     Mutant(
@@ -40,9 +40,10 @@ PROMISES = (
     Mutant(
         "A part that was sent again runs alone, so that a question that kills its worker costs no other request its branch",
         "ledger/scripts/take.lua",
-        "  return one and one.branch and redis.call('HEXISTS', ENTRY .. one.id, 'resent:' .. one.branch) == 1",
+        "  return is_read and is_resent == 1",
         "  return false",
-        f"{_TESTS}::test_a_part_that_kills_its_worker_costs_no_other_part",
+        "tests/integration/ledger/test_forged_entries.py::TestBatches::test_a_part_that_was_sent_again_is_taken_alone",
+        shown_by=f"{_TESTS}::test_a_part_that_kills_its_worker_costs_no_other_part",
     ),
     Mutant(
         "A part that a worker started before it was killed is sent to another worker",
@@ -54,7 +55,7 @@ PROMISES = (
     Mutant(
         "A worker that is stopped within a batch puts its messages back",
         "tasks/celery_surface/message_intake.py",
-        "            self._redis.rpush(queue, dumps(payload))",
+        "            self.redis.rpush(queue, dumps(payload))",
         "            pass",
         f"{_TESTS}::test_a_worker_that_is_stopped_within_a_batch_puts_its_messages_back",
     ),
@@ -66,14 +67,25 @@ PROMISES = (
         f"{_TESTS}::test_a_revoked_part_is_cancelled_and_the_others_are_answered",
     ),
     Mutant(
-        "Celery's signals and events tell of each message of a batch",
+        "Celery's signals tell of each message of a batch",
         "tasks/celery_surface/message_intake.py",
-        '                self._send("task-succeeded", one, result="None", runtime=time.monotonic() - begun_s)',
+        '                signals.task_postrun.send(sender=one.task, **told, retval=None, state="SUCCESS")',
         "                pass",
-        f"{_TESTS}::test_celery_tells_of_each_message_by_signals_and_events",
+        f"{_TESTS}::test_celery_s_signals_tell_of_each_message",
     ),
     Promise(
         "No request loses a branch that another replica can serve when replicas are killed",
         f"{_TESTS}::test_of_two_thousand_requests_none_loses_its_branch_to_killed_replicas",
+    ),
+    Mutant(
+        "What a worker finds between two slices of a costly part and cannot answer there stays in its queue",
+        "tasks/celery_surface/message_intake.py",
+        "                self.redis.lpush(queue, dumps(payload))",
+        "                pass",
+        "tests/unit/tasks/test_served_in_between.py::test_parts_of_others_are_answered_and_everything_else_goes_to_the_end_of_its_queue",
+    ),
+    Promise(
+        "Without a bulk worker others are served between the slices of a costly request",
+        "tests/integration/tasks/test_costly_requests.py::test_without_a_bulk_worker_others_are_served_between_the_slices_of_a_costly_request",
     ),
 )

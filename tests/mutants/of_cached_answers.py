@@ -15,9 +15,9 @@ PROMISES = (
     Mutant(
         "A cached answer is never older than the corpus",
         "tasks/request/answer_cache.py",
-        "            if own and generations[namespace] == found.plan.generation:",
-        "            if own:",
-        "tests/integration/tasks/test_asked_before.py::test_an_answer_is_not_cached_if_the_generation_rose_after_the_search",
+        'if answer is not None and (known := from_json(answer))["generation"] == plan.generation:',
+        "if answer is not None and (known := from_json(answer)):",
+        "tests/integration/tasks/test_asked_before.py::test_an_answer_is_not_used_if_the_generation_rose_after_its_search",
     ),
     Mutant(
         "An answer is not cached if one of its branches searched another generation of the corpus",

@@ -42,8 +42,8 @@ PROMISES = (
     Mutant(
         "A message of an unknown wire version is answered with that reason, and ends no worker",
         "tasks/request/retrieve.py",
-        "                _answer_unread(resources, given, own_id, error)",
-        "                pass",
+        "            _answer_unread(resources, given, own_id, error)",
+        "            pass",
         "tests/wire/test_stored_messages.py::test_a_message_of_an_unknown_version_is_refused_and_ends_no_worker",
     ),
     Promise(
@@ -74,5 +74,19 @@ PROMISES = (
         "    if found > HOME_FORMAT:",
         "    if False:",
         "tests/unit/config/test_home_format.py::test_a_newer_folder_is_refused_and_left_as_it_is",
+    ),
+    Mutant(
+        "A call that waits over HTTP is answered when its process stops, and another process has the search",
+        "api/serving.py",
+        "        self._closing.begin()",
+        "        pass",
+        "tests/integration/api/test_serving.py::test_calls_that_wait_are_answered_when_the_process_stops",
+    ),
+    Mutant(
+        "The installed command finds its own modules before those of an application",
+        "cli/installed.py",
+        "    sys.path.insert(0, folder)",
+        "    sys.path.append(folder)",
+        "tests/acceptance/test_service_wheel.py::test_the_help_comes_from_the_wheel",
     ),
 )

@@ -19,8 +19,8 @@ PROMISES = (
     Mutant(
         "A wrong request that is sent by task name ends at once with the reason",
         "tasks/request/retrieve.py",
-        "                _answer_unread(resources, given, own_id, error)",
-        "                pass",
+        "            _answer_unread(resources, given, own_id, error)",
+        "            pass",
         "tests/faults/test_bad_input.py::test_a_wrong_request_sent_by_task_name_ends_at_once_with_the_reason",
     ),
     Mutant(

@@ -71,7 +71,7 @@ PROMISES = (
     Mutant(
         "A killed planner costs nothing once there is another planner",
         "ledger/scripts/sweep.lua",
-        "        act(sent <= RETRIEVES and 'retrieve' or 'plan', id)",
+        "      act(sent <= RETRIEVES and 'retrieve' or 'plan', id)",
         "",
         "tests/faults/test_killed_processes.py::test_a_killed_planner_costs_nothing_once_there_is_another",
     ),
@@ -92,7 +92,7 @@ PROMISES = (
     Mutant(
         "If a worker dies before it opens a part, the next worker does the part",
         "ledger/scripts/sweep.lua",
-        "                  act('part', id, b)",
+        "            act('part', id, b)",
         "",
         "tests/faults/test_killed_processes.py::test_the_next_worker_does_a_part_whose_worker_was_killed_before_opening_it",
     ),
@@ -106,15 +106,15 @@ PROMISES = (
     Mutant(
         "If a fusion worker is killed while it has a request, another fusion follows",
         "ledger/scripts/sweep.lua",
-        "      elseif e.fusion_reserve and fuse_sent < FUSES and now + e.fusion_reserve <= end_at then",
-        "      elseif false then",
+        "    elseif e.fusion_reserve and fuse_sent < FUSES and now + e.fusion_reserve <= end_at then",
+        "    elseif false then",
         "tests/faults/test_killed_processes.py::test_another_fusion_follows_one_that_was_killed_after_taking_the_request",
     ),
     Mutant(
         "The sweeper sends the lost callback of a plain chord",
         "ledger/scripts/sweep.lua",
-        "      if tonumber(e.left) <= 0 or now >= tonumber(e.join_at) then",
-        "      if now >= tonumber(e.join_at) then",
+        "    if tonumber(e.left) <= 0 or now >= tonumber(e.join_at) then",
+        "    if now >= tonumber(e.join_at) then",
         "tests/faults/test_killed_in_a_plain_chord.py::test_the_sweeper_sends_a_callback_whose_sender_was_killed_after_the_last_report",
     ),
     Mutant(
@@ -155,8 +155,8 @@ PROMISES = (
     Mutant(
         "A branch whose message is dropped twice is sent a third time",
         "ledger/scripts/sweep.lua",
-        "            if not e['status:' .. b] and (not started or lease) and resent < RESENDS then",
-        "            if not e['status:' .. b] and (not started or lease) and resent < 1 then",
+        "      if not e['status:' .. b] and (not started or lease) and resent < RESENDS then",
+        "      if not e['status:' .. b] and (not started or lease) and resent < 1 then",
         "tests/faults/test_what_celery_loses.py::test_a_branch_whose_message_is_dropped_twice_is_sent_a_third_time",
     ),
     Mutant(

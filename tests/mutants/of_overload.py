@@ -115,7 +115,7 @@ PROMISES = (
         "ledger/scripts/overload.lua",
         "redis.call('DEL', KEYS[2])",
         "",
-        "tests/integration/tasks/test_queues.py::TestWatching::test_a_refusal_ends_with_the_next_look_at_a_short_queue",
+        "tests/integration/monitoring/test_queues.py::TestWatching::test_a_refusal_ends_with_the_next_look_at_a_short_queue",
     ),
     Mutant(
         "If the audit database is away, the outbox in Redis stays bounded; at its limit new requests are refused and counted",
@@ -154,6 +154,6 @@ PROMISES = (
         "ledger/scripts/drop.lua",
         " or redis.call('LINDEX', KEYS[1], -ARGV[3]) ~= ARGV[2]",
         "",
-        "tests/integration/tasks/test_queues.py::TestBacklog::test_two_workers_that_drop_at_once_keep_every_message_of_a_live_request",
+        "tests/integration/monitoring/test_queues.py::TestBacklog::test_two_workers_that_drop_at_once_keep_every_message_of_a_live_request",
     ),
 )

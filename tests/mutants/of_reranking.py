@@ -78,8 +78,8 @@ PROMISES = (
     Mutant(
         "No request waits for a model hub",
         "inference/reranking/pair_reranker.py",
-        "model_folder(self.name, is_local=True)",
-        "model_folder(self.name)",
+        "model_folder(self.name, (), self.trust, is_local=True)",
+        "model_folder(self.name, (), self.trust)",
         "tests/unit/inference/test_rerankers_of_the_hub.py::test_fingerprint_and_warm_never_wait_for_a_silent_hub",
     ),
     Mutant(

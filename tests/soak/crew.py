@@ -182,10 +182,10 @@ def chorale(seed: int, requests: int) -> Iterator[ChoraleCrew]:
             )
         )
         # The branches of a soak compute their documents, so the namespace stays empty.
-        pipeline.resources.writing_store.create(
-            questions.NAMESPACE, Manifest("none", "en", "none", "none", 1)
-        )
-        pipeline.resources.generations.publish(questions.NAMESPACE, 1)
+        store = pipeline.resources.writing_store
+        store.create(questions.NAMESPACE, Manifest("none", "en", "none", "none", 1))
+        # Answers of another generation than the plan's would not be cached.
+        pipeline.resources.generations.publish(questions.NAMESPACE, store.generation(questions.NAMESPACE))
         askers = Askers("chorale", server.url, seed, requests, folder)
         yield from _asked(ChoraleCrew(pipeline, askers), askers)
 

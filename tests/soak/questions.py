@@ -28,6 +28,8 @@ store = "local"
 )
 
 NAMESPACE = "soak"
+OF_ALL = {"namespace": NAMESPACE, "top_k": 10, "include": ["ids", "explanation"]}
+"""Options of all requests; with others, equal questions would not share an answer."""
 PREFIX = "soak-"
 TIMEOUTS_S = (0.4, 0.8, 1.5, 3.0)
 
@@ -54,19 +56,22 @@ def documents(branch: str, text: str) -> tuple[str, str]:
     return f"common.{token(text)}", f"{branch}.{token(text)}"
 
 
+def shared_question(chance: random.Random) -> str:
+    """Returns one of the questions that several requests ask."""
+    return f"question s{chance.randrange(200)}"
+
+
 def options(seed: int, number: int) -> dict[str, Any]:
     """Returns the `number`th request of a soak, as keyword arguments of `make_request`."""
     chance = random.Random(f"{seed}:{number}")
     if shared := chance.random() < 0.25:
-        texts = [f"question s{chance.randrange(200)}"]
+        texts = [shared_question(chance)]
     else:
         texts = [f"question {number}x{i}" for i in range(3 if chance.random() < 0.15 else 1)]
     return {
         "questions": texts,
         "request_id": f"{PREFIX}{seed}-{number}",
-        "namespace": NAMESPACE,
-        "top_k": 10,
-        "include": ["ids", "explanation"],
+        **OF_ALL,
         "cache": "use" if shared else "bypass",
         "timeout_s": chance.choice(TIMEOUTS_S),
         "on_missing": chance.choices(("degrade", "fail", "empty"), (85, 10, 5))[0],

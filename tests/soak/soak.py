@@ -13,9 +13,11 @@ from chorale_client.keys import ENTRY, MOMENTS, OUTBOX
 from redis.exceptions import RedisError
 
 from audit.database import open_database
+from ledger.quarantine import read_quarantine
 from tests.soak import plain_chord
 from tests.soak.adversary import Adversary
 from tests.soak.crew import chorale, plain, wait_until
+from tests.soak.forger import Forger
 from tests.soak.questions import TIMEOUTS_S
 from tests.soak.tally import Tally, of_chorale, of_plain_chord
 from tests.support.pipelines import failpoints
@@ -56,7 +58,12 @@ class Soak:
 def soak(requests: int, seed: int) -> Soak:
     """Runs Chorale under the adversary; `complaints` is empty if every promise held."""
     with chorale(seed, requests) as crew:
-        adversary, seconds, is_done = _fight(crew, requests, seed, failpoints.PLACES)
+        forger = Forger(crew.server.url, crew.redis, crew.begun, seed)
+        forger.start()
+        try:
+            adversary, seconds, is_done = _fight(crew, requests, seed, failpoints.PLACES)
+        finally:
+            forger.stop()
         settled = wait_until(lambda: _is_settled(crew.redis), SETTLING_S)
         engine = open_database(f"sqlite:///{crew.database}")
         tally = of_chorale(crew.askers.events(), crew.redis, engine, seed)
@@ -70,11 +77,13 @@ def soak(requests: int, seed: int) -> Soak:
             for place, count in strikes.items()
             if count < least
         ]
+        complaints += [f"{what}: never" for what, count in forger.forged.items() if not count]
         if not is_done:
             complaints.append("the callers did not come to an end")
         if not settled:
             complaints.append(f"not at rest {SETTLING_S:.0f} s after the last request")
-        return Soak("chorale", tally, strikes, dict(adversary.struck), seconds, complaints)
+        elsewhere = {**adversary.struck, **forger.forged, "set aside": read_quarantine(crew.redis).entries}
+        return Soak("chorale", tally, strikes, elsewhere, seconds, complaints)
 
 
 def soak_of_plain_chord(requests: int, seed: int, *, acks_late: bool) -> Soak:

@@ -23,7 +23,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def in_process(*arguments: str, **environment: str) -> Called:
-    """Call `chorale` in this process; restores environment, streams, signal handlers and logs afterwards."""
+    """Call `chorale` in this process; restores environment, streams, signal handlers, umask and logs afterwards."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with _everything_restored(), Path(os.devnull).open() as nothing:
         os.environ.update(_environment(environment))
@@ -63,9 +63,11 @@ def _everything_restored() -> Iterator[None]:
     handlers, level = list(root.handlers), root.level
     structlog_configuration = structlog.get_config()
     signals = {number: signal.getsignal(number) for number in _SIGNALS}
+    umask = os.umask(0o022)
     try:
         yield
     finally:
+        os.umask(umask)
         sys.argv, sys.stdin, sys.stdout, sys.stderr = streams
         os.environ.clear()
         os.environ.update(environment)

@@ -23,6 +23,7 @@ from audit.queries import show
 from audit.schema import upgrade
 from ledger.protocol import Chord, Part
 from models.envelope import Envelope
+from tests.support.ledger.single_steps import SingleSteps
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
@@ -95,6 +96,13 @@ def test_a_stored_call_with_the_whole_request_is_served(pipeline: RunningPipelin
     assert set(answer.warnings) == set(IGNORED if v == 2 else ())
 
 
+def text_of(pipeline: RunningPipeline, request_id: str) -> bytes:
+    """The request as it stands in the ledger, which a plan's signature covers."""
+    text = pipeline.redis.hget(entry_key(request_id), "request")
+    assert isinstance(text, bytes)
+    return text
+
+
 def planned(pipeline: RunningPipeline, v: int, plan_of: int) -> str:
     """Enters a request with a stored plan in the ledger; its part and its callback are the stored messages.
 
@@ -102,12 +110,13 @@ def planned(pipeline: RunningPipeline, v: int, plan_of: int) -> str:
     """
     request_id = f"stored-v{v}-parts"
     accepted(pipeline, v if v < 99 else 1, request_id)
-    ledger = pipeline.resources.ledger
+    ledger = SingleSteps(pipeline.redis, signer=pipeline.resources.signer)
     parts = [
         Part("bm25", "chorale.bm25", 20_000, 20_000, message=stored(v, "search")),
         Part("of_the_test", "chorale.of_the_test", 20_000, 20_000),
     ]
-    assert ledger.plan(request_id, Chord(stored(plan_of, "plan"), parts, 60, 160)) == "planned"
+    chord = Chord(stored(plan_of, "plan"), parts, 60, 160, request=text_of(pipeline, request_id))
+    assert ledger.plan(request_id, chord) == "planned"
     until(lambda: pipeline.redis.hget(entry_key(request_id), "status:bm25"), 10)
     reported = ledger.report(
         request_id, "of_the_test", Envelope("of_the_test", "empty"), callback=stored(v, "fuse")
@@ -156,7 +165,8 @@ def test_an_unreadable_plan_or_request_ends_with_an_answer_that_says_so(
 ) -> None:
     for request_id, request_of, plan_of in (("odd-plan", 1, 99), ("odd-request", 99, 1)):
         accepted(pipeline, request_of, request_id)
-        pipeline.resources.ledger.plan(request_id, Chord(stored(plan_of, "plan"), [], 60, 160))
+        text = text_of(pipeline, request_id)
+        pipeline.resources.ledger.plan(request_id, Chord(stored(plan_of, "plan"), [], 60, 160, request=text))
         pipeline.app.fanout.send_fuse(request_id)
         answer = answered(pipeline, request_id)
         assert (answer.status, [one.reason for one in answer.degraded]) == ("failed", ["not_configured"])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.resources import files
@@ -13,7 +11,6 @@ from typing import Any
 
 from redis import Redis
 from redis.commands.core import Script
-from redis.exceptions import ConnectionError, NoScriptError, TimeoutError
 
 from chorale_client import keys
 from chorale_client.protocol_constants import PROTOCOL, ProtocolConstants
@@ -35,14 +32,20 @@ PRELUDE = prelude()
 _CALLS = re.compile(r"^-- calls  (.+)$", re.MULTILINE)
 
 
-def own_connection(client: Redis) -> Any:
-    """A connection of this thread: redis-py's pool, retries and counters cost as much time as the call of a script."""
-    own = vars(client).setdefault("connections_of_threads", threading.local())
-    if getattr(own, "pid", None) != os.getpid():
-        pool = client.connection_pool
-        own.connection, own.pid = pool.connection_class(**pool.connection_kwargs), os.getpid()
-    own.connection.connect()
-    return own.connection
+def script_text(name: str, folder: Traversable = _HERE, *, prelude: str = PRELUDE) -> str:
+    """The whole text of a script, as it is sent to the server."""
+    return f"{prelude}\n{_with_called(name, folder)}"
+
+
+def _with_called(name: str, folder: Traversable) -> str:
+    file = folder.joinpath(f"{name}.lua")
+    text = (file if file.is_file() else _HERE.joinpath(f"{name}.lua")).read_text(encoding="utf-8")
+    called = _CALLS.search(text)
+    functions = [
+        f"local function {one}(KEYS, ARGV)\n{_with_called(one, folder)}end\n"
+        for one in (called[1].split(", ") if called else ())
+    ]
+    return "".join([*functions, text])
 
 
 class Scripts:
@@ -65,32 +68,6 @@ class Scripts:
         """`client`: another client of the same server.  Raises RedisError."""
         script = self._registered.get(name)
         if script is None:
-            text = f"{self._prelude}\n{self._with_called(name)}"
+            text = script_text(name, self._folder, prelude=self._prelude)
             script = self._registered[name] = self._client.register_script(text)
-        if client is not None:
-            return script(keys=list(keys), args=list(args), client=client)
-        own = own_connection(self._client)
-        given = (len(keys), *keys, *args)
-        try:
-            try:
-                own.send_command("EVALSHA", script.sha, *given)
-                return own.read_response()
-            except NoScriptError:
-                own.send_command("EVAL", script.script, *given)
-                return own.read_response()
-        except (ConnectionError, TimeoutError):
-            own.disconnect()
-            return script(keys=list(keys), args=list(args))
-        except BaseException:
-            own.disconnect()  # the answer may still come, and would be read as the next one's
-            raise
-
-    def _with_called(self, name: str) -> str:
-        file = self._folder.joinpath(f"{name}.lua")
-        text = (file if file.is_file() else _HERE.joinpath(f"{name}.lua")).read_text(encoding="utf-8")
-        called = _CALLS.search(text)
-        functions = [
-            f"local function {one}(KEYS, ARGV)\n{self._with_called(one)}end\n"
-            for one in (called[1].split(", ") if called else ())
-        ]
-        return "".join([*functions, text])
+        return script(keys=list(keys), args=list(args), client=client)

@@ -8,5 +8,5 @@ local questions = string.rep(ARGV[3] .. ',', is_read and #read.questions or 0)
 local tail = ARGV[2] .. string.sub(questions, 1, -2) .. ']}'
 local now = now_ms()
 local result, entry = end_request(ARGV[1], 'client', tail, now)
-release_followers(entry, tail, false, now, true)
+leave_followers(ARGV[1], entry, now)
 return result

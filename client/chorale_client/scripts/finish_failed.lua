@@ -10,7 +10,7 @@ local state = redis.call('HGET', KEYS[1], 'state')
 local tail = state == 'planned' and ARGV[8] or state == 'fusing' and ARGV[9] or ARGV[2]
 local ended, entry = end_request(ARGV[1], 'client', tail, now)
 if ended then
-  release_followers(entry, tail, false, now)
+  leave_followers(ARGV[1], entry, now)
   return ended
 end
 return write_end(ARGV[1], { request = ARGV[3], fingerprint = ARGV[4], head = ARGV[5], accepted_at = ARGV[6],

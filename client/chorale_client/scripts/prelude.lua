@@ -41,13 +41,29 @@ local function outbox_share()
   return limit > 0 and redis.call('XLEN', OUTBOX) / limit or 0
 end
 
+-- Calls a step of one entry; returns whether it succeeded, and its answer.  A malformed entry costs no other entry its step.
+-- A refusal by Redis itself (it is full, say) tells nothing about the entry, and is raised.  Redis 7.0 says of a missing
+-- right not NOPERM, as other versions do, but "The user executing the script can't ...".
+local function try(step, keys, args)
+  local is_done, found = pcall(step, keys, args)
+  if not is_done then
+    local said = type(found) == 'table' and found.err or tostring(found)
+    for _, refusal in ipairs({ 'OOM ', 'MISCONF ', 'READONLY ', 'NOREPLICAS ', 'NOPERM ', 'The user executing the script' }) do
+      if string.find(said, refusal, 1, true) then error(said) end
+    end
+  end
+  return is_done, found
+end
+
+-- Names and values of an entry for the outbox: Lua passes on only a few thousand at once.
+local MOST_FIELDS = 256
+
 -- Builds the answer here, so that `took_ms` is by this clock and each follower gets its own head.
 -- Deletions stand before writes: Redis over `maxmemory` refuses writes only to a script that has not written yet.
 -- `only_counted`: count the request and write no entry for the audit.
 local function write_end(id, entry, by, tail, now, only_counted)
   redis.call('DEL', ENTRY .. id)
   redis.call('ZREM', MOMENTS, id)
-  if entry.flight and redis.call('GET', entry.flight) == id then redis.call('DEL', entry.flight) end
   local answer = '{' .. entry.head .. ',"took_ms":' .. string.format('%d', math.max(0, now - entry.accepted_at)) .. ',' .. tail
   local result = '{"status":"SUCCESS","traceback":null,"children":[],"date_done":"' .. iso_8601(now)
     .. '","task_id":"' .. id .. '","fingerprint":"' .. entry.fingerprint .. '","result":' .. answer .. '}'
@@ -61,7 +77,7 @@ local function write_end(id, entry, by, tail, now, only_counted)
   local fields = { 'id', id, 'accepted_at', entry.accepted_at, 'ended_at', string.format('%d', now), 'by', by,
     'request', entry.request, 'plan', entry.plan or '', 'answer', answer }
   for field, value in pairs(entry) do
-    if string.sub(field, 1, 9) == 'envelope:' then
+    if string.sub(field, 1, 9) == 'envelope:' and #fields < MOST_FIELDS then
       local branch = string.sub(field, 10)
       if is_filling and entry['status:' .. branch] == 'ok' then
         value = '{"v":1,"branch":"' .. branch .. '","status":"ok","rankings":[],"left_out":true}'
@@ -70,7 +86,8 @@ local function write_end(id, entry, by, tail, now, only_counted)
       fields[#fields + 1] = value
     end
   end
-  redis.call('XADD', OUTBOX, '*', unpack(fields))
+  -- A stream refuses new entries after one that a caller has entered under the last possible id.
+  if not pcall(redis.call, 'XADD', OUTBOX, '*', unpack(fields)) then redis.call('INCR', OUTBOX_REFUSED) end
   return result
 end
 
@@ -81,22 +98,7 @@ local function end_request(id, by, tail, now)
   return write_end(id, entry, by, tail, now), entry
 end
 
--- Ends the followers of a request that has ended.  A follower gets the same answer if the answer is complete, or if the
--- follower has too little time left for a plan of its own.  The others are planned anew, and the first of them leads.
--- After a cancellation all followers are planned anew.
-local function release_followers(entry, tail, is_complete, now, is_cancelled)
-  for field in pairs(entry) do
-    if string.sub(field, 1, 9) == 'follower:' then
-      local follower = string.sub(field, 10)
-      local f = redis.call('HMGET', ENTRY .. follower, 'state', 'accepted_at', 'deadline')
-      if f[1] == 'following' then
-        if not is_cancelled and (is_complete or f[3] - now < REPLAN_SHARE * (f[3] - f[2])) then
-          end_request(follower, 'leader', tail, now)
-        else
-          redis.call('HSET', ENTRY .. follower, 'state', 'accepted', 'retrieve_sent', 0)
-          redis.call('ZADD', MOMENTS, now, follower)
-        end
-      end
-    end
-  end
+-- A caller's login cannot reach the followers of its request.  The sweeper looks at the id once more, and releases them.
+local function leave_followers(id, entry, now)
+  if entry and entry.flight then redis.call('ZADD', MOMENTS, now, id) end
 end

@@ -1,11 +1,15 @@
 {{/*
 One Deployment.  Arguments: `root`; `name` of the service; `command`; `login`, the login for Redis; `port`, `alive` and
-`ready` if it answers over HTTP; `env`, more variables from the Secret of logins, by name.
+`ready` if it answers over HTTP; `lifecycle`; `env`, more variables from the Secret of logins, by name; `without`, what it
+does not need: `database`, `more`.
 */}}
 {{- define "chorale.deployment" -}}
 {{- $values := .root.Values }}
 {{- $service := fromJson (include "chorale.service" .) }}
-{{- $env := dict "CHORALE_REDIS_URL" (printf "redis-url-%s" .login) "CHORALE_AUDIT_URL" "audit-url" }}
+{{- $without := .without | default list }}
+{{- $env := dict "CHORALE_REDIS_URL" (printf "redis-url-%s" .login) "CHORALE_BROKER_URL" "broker-url" }}
+{{- if not (has "database" $without) }}{{- $_ := set $env "CHORALE_AUDIT_URL" "audit-url" }}{{- end }}
+{{- $optional := list "broker-url" "flower-broker-api" "webhook-secret" }}
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -43,27 +47,32 @@ spec:
       {{- end }}
       containers:
         - name: {{ .name | replace "_" "-" }}
-          image: {{ printf "%s:%s" $service.image.repository ($service.image.tag | default .root.Chart.AppVersion) | quote }}
+          image: {{ printf "%s:%s%s" $service.image.repository ($service.image.tag | default .root.Chart.AppVersion) (empty $service.image.digest | ternary "" (printf "@%s" $service.image.digest)) | quote }}
           imagePullPolicy: {{ $service.image.pullPolicy }}
           command: {{ toJson .command }}
           securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: [ALL] } }
           envFrom:
             - configMapRef: { name: {{ .root.Release.Name }}-settings }
+            {{- if not (has "more" $without) }}
             - secretRef: { name: {{ $values.secrets.more }}, optional: true }
+            {{- end }}
           env:
             - { name: POD_NAME, valueFrom: { fieldRef: { fieldPath: metadata.name } } }
             {{- range $variable, $key := merge $env (.env | default dict) }}
-            - { name: {{ $variable }}, valueFrom: { secretKeyRef: { name: {{ $values.secrets.logins }}, key: {{ $key }} } } }
+            - { name: {{ $variable }}, valueFrom: { secretKeyRef: { name: {{ $values.secrets.logins }}, key: {{ $key }}{{ if has $key $optional }}, optional: true{{ end }} } } }
             {{- end }}
           {{- if .port }}
           ports:
             - { name: http, containerPort: {{ .port }} }
           {{- end }}
-          {{- $alive := .alive | default (dict "exec" (dict "command" (list "sh" "-c" "exec python -m cli.monitoring.healthy alive \"$POD_NAME\""))) }}
-          {{- $ready := .ready | default (dict "exec" (dict "command" (list "sh" "-c" "exec python -m cli.monitoring.healthy ready \"$POD_NAME\""))) }}
+          {{- $alive := .alive | default (dict "exec" (dict "command" (list "sh" "-c" "exec python -m monitoring.healthy alive \"$POD_NAME\""))) }}
+          {{- $ready := .ready | default (dict "exec" (dict "command" (list "sh" "-c" "exec python -m monitoring.healthy ready \"$POD_NAME\""))) }}
           startupProbe: {{ merge (dict "periodSeconds" 5 "timeoutSeconds" 10 "failureThreshold" 36) $alive | toJson }}
           livenessProbe: {{ merge (dict "periodSeconds" 20 "timeoutSeconds" 10 "failureThreshold" 4) $alive | toJson }}
           readinessProbe: {{ merge (dict "periodSeconds" 10 "timeoutSeconds" 10) $ready | toJson }}
+          {{- with .lifecycle }}
+          lifecycle: {{ toJson . }}
+          {{- end }}
           resources: {{ toJson $service.resources }}
           volumeMounts:
             - { name: home, mountPath: /var/lib/chorale }

@@ -6,7 +6,7 @@
 
 {{/* The services that take no messages. */}}
 {{- define "chorale.others" -}}
-["sweeper", "flower", "queue-figures"]
+["sweeper", "flower", "http", "queue-figures"]
 {{- end }}
 
 {{/* The queues of the pipeline by the last word of their names, as JSON. */}}
@@ -19,7 +19,7 @@
 {{- if hasKey $pipeline "Error" }}
 {{- fail (printf "pipeline: this is no TOML: %s" $pipeline.Error) }}
 {{- end }}
-{{- $queues := dict "retrieve" "chorale.retrieve" "fusion" "chorale.fusion" "index" "chorale.index" }}
+{{- $queues := dict "retrieve" "chorale.retrieve" "fusion" "chorale.fusion" "index" "chorale.index" "bulk" "chorale.bulk" }}
 {{- range $branch, $declared := required "pipeline: it declares no branch" $pipeline.branches }}
 {{- $queue := $declared.queue | default (printf "chorale.%s" $branch) }}
 {{- $name := trimPrefix "chorale." $queue }}

@@ -12,9 +12,10 @@ from sqlalchemy import Engine, func, select
 
 from audit.drainer import Drainer
 from audit.outbox import UNREADABLE, outbox_state
-from audit.queries import count, show
+from audit.queries import show
 from models.audit_tables import BranchRow, HitRow, QuestionRow
 from tests.support.ledger.audit_entries import ACCEPTED_AT_MS, make_answer, make_request, put, whole_entry
+from tests.support.ledger.audit_rows import count
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 

@@ -18,9 +18,10 @@ from sqlalchemy.exc import OperationalError
 from audit.database import open_database
 from audit.drainer import Drainer
 from audit.outbox import UNREADABLE
-from audit.queries import count, last
+from audit.queries import last
 from audit.schema import upgrade
 from tests.support.ledger.audit_entries import make_request, put, whole_entry
+from tests.support.ledger.audit_rows import count
 from tests.support.servers.database_process import line_of, started
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until

@@ -15,8 +15,8 @@ from audit import outbox_deletion, table_deletion
 from audit.database import open_database
 from audit.drainer import Drainer
 from audit.outbox import UNREADABLE
-from audit.queries import count
 from tests.support.ledger.audit_entries import make_request, put, whole_entry
+from tests.support.ledger.audit_rows import count
 
 ASKED = (
     ("a", "customer-1", "law"),

@@ -7,7 +7,7 @@ import redis
 from sqlalchemy import Engine, text
 
 from audit.drainer import Drainer
-from audit.queries import count, last, listed, show
+from audit.queries import last, listed, show
 from models.audit_tables import AuditTable
 from tests.support.ledger.audit_entries import (
     ACCEPTED_AT_MS,
@@ -21,6 +21,7 @@ from tests.support.ledger.audit_entries import (
     put,
     whole_entry,
 )
+from tests.support.ledger.audit_rows import count, envelope_of
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_show_returns_everything_about_one_request(
     assert (hit.document_id, hit.score, hit.rank) == ("docs:guide.md", 1 / 61, 1)
     assert other.explanation["branches"] == {"bm25": {"rank": 1, "score": 9.5}}
     by_name = {branch.branch: branch for branch in found.branches}
-    assert by_name["bm25"].envelope() == envelope
+    assert envelope_of(by_name["bm25"]) == envelope
     assert (by_name["vector"].reason, by_name["vector"].rankings) == ("not_started", ())
 
 

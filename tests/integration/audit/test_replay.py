@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import redis
 from chorale_client.request import Request
 from sqlalchemy import Engine
 
+from assembly.pipeline import load_pipeline
 from audit.drainer import Drainer
 from audit.queries import show
+from evaluation.replay import replay
 from models.audit_tables import RequestRow
-from models.plan import Plan
+from models.errors import ServiceError
+from models.plan import QuestionRules, RerankPlan
 from tests.support.ledger.audit_entries import (
     make_answer,
     make_entry,
@@ -28,20 +33,21 @@ FOUND = {
 }
 
 
-def fused(plan: Plan, request: Request, kept: RequestRow) -> list[list[tuple[str, float]]]:
-    envelopes = {branch.branch: branch.envelope() for branch in kept.branches}
-    return [
-        [(hit.document_id, hit.score) for hit in fuse_question(plan, envelopes, position, request).hits]
-        for position in range(len(plan.asked))
-    ]
+PIPELINE = load_pipeline()
 
 
-@pytest.mark.parametrize("keep_texts", [True, False])
-def test_the_fused_order_and_scores_are_rebuilt_from_rows_alone(
-    redis_client: redis.Redis, engine: Engine, keep_texts: bool
-) -> None:
-    request = Request(request_id="one", questions=["first", "second"], exclude_ids=["far"], top_k=4)
-    plan = make_plan(request)
+def recorded(
+    redis_client: redis.Redis,
+    engine: Engine,
+    *,
+    keep_texts: bool = True,
+    rules: Any = None,
+    rerank: Any = None,
+    **options: Any,
+) -> RequestRow:
+    """A request of two questions that was fused, answered and drained."""
+    request = Request(request_id="one", questions=["first", "second"], **{"top_k": 4, **options})
+    plan = make_plan(request, rules=rules or {}, rerank=rerank)
     envelopes = {
         name: make_envelope(name, *(make_ranking(*documents) for documents in FOUND[name])) for name in FOUND
     }
@@ -49,24 +55,131 @@ def test_the_fused_order_and_scores_are_rebuilt_from_rows_alone(
     for position in range(2):
         hits = fuse_question(plan, envelopes, position, request).hits
         wire = [
-            {"rank": rank, "document_id": hit.document_id, "score": hit.score}
+            {
+                "rank": rank,
+                "document_id": hit.document_id,
+                "passage_id": hit.passage_id,
+                "score": hit.score,
+            }
             for rank, hit in enumerate(hits, start=1)
         ]
         questions.append({"status": "complete", "hits": wire})
     answer = make_answer(request, questions=questions)
     put(redis_client, make_entry(request, plan=plan, answer=answer, envelopes=tuple(envelopes.values())))
     Drainer(redis_client, engine, keep_texts=keep_texts).drain_once(1)
-
     kept = show(engine, "one")
     assert kept is not None
-    texts = [{"text": question.text or ""} for question in kept.questions]
-    again = fused(
-        Plan.model_validate(kept.plan), Request.model_validate({**kept.options, "questions": texts}), kept
-    )
+    return kept
 
-    assert again == [[(hit.document_id, hit.score) for hit in question.hits] for question in kept.questions]
+
+@pytest.mark.parametrize("keep_texts", [True, False])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_the_recorded_answer_is_rebuilt_from_rows_alone(
+    redis_client: redis.Redis, engine: Engine, keep_texts: bool, offset: int
+) -> None:
+    kept = recorded(redis_client, engine, keep_texts=keep_texts, exclude_ids=["far"], offset=offset)
+
+    found = replay(kept, PIPELINE)
+
+    assert (found.is_equal, found.gaps) == (True, [])
+    assert [one.is_equal for one in found.questions] == [True, True]
+    assert [[(hit.document_id, hit.score) for hit in one.hits] for one in found.questions] == [
+        [(hit.document_id, hit.score) for hit in question.hits] for question in kept.questions
+    ]
+    assert all(movement.is_none for one in found.questions for movement in one.moved)
     # Found by all three branches at ranks 2, 1 and 2: first by RRF with k 60.
-    document, score = again[0][0]
-    assert document == "both"
-    assert score == pytest.approx(0.3 / 62 + 0.4 / 61 + 0.3 / 62)
-    assert {document for document, _ in again[0]} == {"both", "exact", "near"}
+    both = next((one.before for one in found.questions[0].moved if one.document_id == "both"), None)
+    assert (both is None) == bool(offset)
+    if both is not None:
+        assert both.rank == 1
+        assert both.score == pytest.approx(0.3 / 62 + 0.4 / 61 + 0.3 / 62)
+        assert {name: part.rank for name, part in both.branches.items()} == {
+            "bm25": 2,
+            "hyde": 2,
+            "vector": 1,
+        }
+
+
+def test_a_score_that_differs_from_the_recorded_one_is_told(
+    redis_client: redis.Redis, engine: Engine
+) -> None:
+    kept = recorded(redis_client, engine)
+    kept.questions[1].hits[0].score = 0.5
+    found = replay(kept, PIPELINE)
+    assert [one.is_equal for one in found.questions] == [True, False]
+    assert not found.is_equal
+
+
+def test_another_configuration_fuses_the_same_candidates_and_shows_what_moves(
+    redis_client: redis.Redis, engine: Engine
+) -> None:
+    kept = recorded(redis_client, engine, weights={"bm25": 9.0})
+
+    found = replay(kept, PIPELINE, configuration="baseline")
+
+    assert (found.is_equal, found.was, found.now) == (True, "rrf · rrf", "baseline · rrf")
+    first = found.questions[0]
+    assert [hit.document_id for hit in first.hits] == ["exact", "both", "far"]
+    (near,) = (one for one in first.moved if one.document_id == "near")
+    assert near.before is not None
+    assert near.after is None
+    (exact,) = (one for one in first.moved if one.document_id == "exact")
+    assert exact.after is not None
+    assert list(exact.after.branches) == ["bm25"]
+
+
+def test_passages_that_were_fused_are_compared_as_passages(redis_client: redis.Redis, engine: Engine) -> None:
+    kept = recorded(redis_client, engine, fuse_by="passage")
+    found = replay(kept, PIPELINE)
+    assert found.is_equal
+    assert next(one.document_id for one in found.questions[0].moved) == "both#0"
+    kept.questions[0].hits[0].passage_id = "both#1"
+    assert not replay(kept, PIPELINE).is_equal
+
+
+def test_what_the_rows_do_not_hold_is_named(redis_client: redis.Redis, engine: Engine) -> None:
+    kept = recorded(redis_client, engine)
+    named = {gap.what for gap in replay(kept, PIPELINE, configuration="scores").gaps}
+    assert named == {"completed scores"}
+
+    kept.questions[0].cached = True
+    kept.branches[0].candidates = None
+    found = replay(kept, PIPELINE)
+    assert found.questions[0].is_equal is None
+    assert {gap.what for gap in found.gaps} == {"cached questions", "candidates of bm25"}
+
+
+def test_a_request_without_a_plan_was_never_fused(redis_client: redis.Redis, engine: Engine) -> None:
+    kept = recorded(redis_client, engine)
+    kept.plan = None
+    with pytest.raises(ServiceError, match="ended without a plan"):
+        replay(kept, PIPELINE)
+
+
+def test_pinned_and_blocked_documents_are_as_they_were(redis_client: redis.Redis, engine: Engine) -> None:
+    rules = {0: QuestionRules(pinned={"far": "r1", "elsewhere": "r2"}, blocked={"exact": "r3"})}
+    kept = recorded(redis_client, engine, rules=rules)
+    assert [hit.document_id for hit in kept.questions[0].hits] == ["far", "both", "near"]
+    assert replay(kept, PIPELINE).is_equal
+    under = replay(kept, PIPELINE, configuration="baseline").questions[0]
+    assert [hit.document_id for hit in under.hits] == ["far", "both"]
+
+    # A pinned document that no branch found came from a store.
+    kept.questions[0].hits[0].document_id = "elsewhere"
+    found = replay(kept, PIPELINE)
+    assert (found.is_equal, [gap.what for gap in found.gaps]) == (True, ["pinned: elsewhere"])
+
+
+def test_a_reranked_answer_is_compared_by_its_fused_scores(redis_client: redis.Redis, engine: Engine) -> None:
+    rerank = RerankPlan(name="small", depth=50, coarse=100, budget_ms=400, weight=0.7)
+    kept = recorded(redis_client, engine, rerank=rerank)
+    best, second, *_ = kept.questions[0].hits
+    for hit in kept.questions[0].hits:
+        hit.explanation = {"rerank": {"fused_score": hit.score, "stage": "reranked"}}
+    best.score, second.score = 0.2, 0.9
+
+    found = replay(kept, PIPELINE)
+
+    assert (found.is_equal, [gap.what for gap in found.gaps]) == (True, ["reranking"])
+    best.explanation = {"rerank": {"fused_score": 0.5, "stage": "reranked"}}
+    assert not replay(kept, PIPELINE).is_equal

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from audit.schema import SCHEMA, SchemaBusy, upgrade
+from audit.schema import SCHEMA, upgrade
 from models.audit_tables import AuditTable
+from models.errors import ServiceError
+from models.job_tables import jobs_metadata
+from models.key_tables import keys_metadata
+from models.rule_tables import rules_metadata
 from models.schema import SchemaTooNew
 from tests.contracts.schema import SchemaContract
 from tests.support.servers.database_process import line_of, started
@@ -14,7 +18,7 @@ from tests.support.servers.database_process import line_of, started
 class TestAuditSchema(SchemaContract):
     what = "audit"
     schema = SCHEMA
-    declared = AuditTable.metadata
+    declared = (AuditTable.metadata, jobs_metadata, keys_metadata, rules_metadata)
     a_table_in_the_middle = "chorale_branch"
     refusal = SchemaTooNew
 
@@ -22,6 +26,6 @@ class TestAuditSchema(SchemaContract):
 def test_waiting_for_another_process_is_bounded(audit_url: str) -> None:
     with started("hold_schema", audit_url) as process:
         assert line_of(process) == "locked"
-        with pytest.raises(SchemaBusy, match="another process"):
+        with pytest.raises(ServiceError, match="another process"):
             upgrade(audit_url, wait_s=0.2)
     upgrade(audit_url, wait_s=10)

@@ -82,8 +82,12 @@ def pipeline() -> Iterator[RunningPipeline]:
 
 
 def _eval(pipeline: RunningPipeline, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return _chorale(pipeline, "eval", str(folder), *options)
+
+
+def _chorale(pipeline: RunningPipeline, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "cli", "eval", str(folder), *options],
+        [sys.executable, "-m", "cli", *arguments],
         cwd=ROOT,
         env={**os.environ, **pipeline.environment, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -93,15 +97,26 @@ def _eval(pipeline: RunningPipeline, folder: Path, *options: str) -> subprocess.
     )
 
 
-def test_a_judged_collection_is_indexed_asked_and_measured(pipeline: RunningPipeline, folder: Path) -> None:
-    done = _eval(pipeline, folder, "--json")
+@pytest.mark.slow
+def test_a_judged_collection_is_indexed_asked_and_measured(
+    pipeline: RunningPipeline, folder: Path, tmp_path: Path
+) -> None:
+    drawn = tmp_path / "figures.html"
+    done = _eval(pipeline, folder, "--json", "--fusion", "tm2c2", "--fusion", "elastic", "--plot", str(drawn))
 
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["v"], found["collection"], found["documents"], found["questions"]) == (1, "animals", 30, 5)
     by_name = {run["name"]: run for run in found["runs"]}
-    assert list(by_name) == ["bm25", "vector", "hyde", "rrf", "rrf-grouped", "rrf-two"]
+    configurations = ["rrf", "scores", "rrf-grouped", "rrf-two"]
+    assert list(by_name) == ["bm25", "vector", "hyde", *configurations, "fusion=tm2c2", "fusion=elastic"]
+    # The weights are the default's, and so are k and depth.
+    assert {**by_name["fusion=elastic"], "name": "rrf"} == by_name["rrf"]
     assert all(0 <= run[name] <= 1 for run in found["runs"] for name in run if name != "name")
+    assert all(f"<td>{name}</td>" in drawn.read_text() for name in by_name)
+    best = found["best_scores"]
+    assert set(best) == {"bm25", "vector", "hyde"}
+    assert best["bm25"] > 1 > best["vector"] > 0
     # BM25 finds each animal's own page first; of the copies one stands first and the other right behind it.
     assert by_name["bm25"]["recall@10"] == 1
     assert by_name["bm25"]["mrr@10"] >= (4 + 1 / 2) / 5
@@ -109,6 +124,7 @@ def test_a_judged_collection_is_indexed_asked_and_measured(pipeline: RunningPipe
     assert by_name["rrf"]["recall@100"] == 1
 
 
+@pytest.mark.slow  # it reads what the test before has indexed
 def test_the_corpus_stays_in_a_namespace_of_its_own(pipeline: RunningPipeline, folder: Path) -> None:
     namespaces = {state.name: state.documents for state in pipeline.resources.writing_store.namespaces()}
     assert namespaces == {"eval-animals": 30}
@@ -116,10 +132,44 @@ def test_the_corpus_stays_in_a_namespace_of_its_own(pipeline: RunningPipeline, f
     assert client.retrieve("the walrus", namespace="eval-animals", cache="bypass").hits
 
 
+@pytest.mark.slow
+def test_two_configurations_are_compared_and_recorded_answers_compare_like_asked_ones(
+    pipeline: RunningPipeline, folder: Path, tmp_path: Path
+) -> None:
+    done = _chorale(pipeline, "compare", "baseline", "rrf", str(folder), "--record", str(tmp_path), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["collection"], found["a"], found["b"], found["faults"]) == (
+        "animals",
+        "baseline",
+        "rrf",
+        [0, 0],
+    )
+    assert found["gain"]["wins"] + found["gain"]["losses"] + found["gain"]["ties"] == 5
+    parts = [
+        set(place["branches"])
+        for mover in found["movers"]
+        for document in mover["documents"]
+        if (place := document["before"])
+    ]
+    assert all(part == {"bm25"} for part in parts)
+
+    files = [str(tmp_path / f"{name}.jsonl") for name in ("baseline", "rrf")]
+    again = json.loads(_chorale(pipeline, "compare", *files, str(folder), "--json").stdout)
+    assert (again["gain"], again["means"], again["movers"]) == (
+        found["gain"],
+        found["means"],
+        found["movers"],
+    )
+
+
 def test_wrong_usage_prints_one_sentence_and_no_traceback(pipeline: RunningPipeline, folder: Path) -> None:
     done = _eval(pipeline, folder, "--split", "dev")
     assert done.returncode == 2
     assert "no split 'dev'; there are: test" in done.stderr
+    done = _eval(pipeline, folder, "--fusion", "magic")
+    assert done.returncode == 2
+    assert "no fusion method 'magic'; there are: bounded, comb-mnz" in done.stderr
 
 
 def test_degraded_answers_are_reported_and_the_exit_code_is_3(
@@ -133,7 +183,7 @@ def test_degraded_answers_are_reported_and_the_exit_code_is_3(
     done = _eval(pipeline, folder, "--json", "--limit", "1")
 
     assert done.returncode == 3
-    # `vector` alone, and the three configurations that ask it.
-    assert "4 answers were not whole" in done.stderr
+    # `vector` alone, and the four configurations that ask it.
+    assert "5 answers were not whole" in done.stderr
     assert "rrf: search.vector error: 1" in done.stderr
-    assert len(json.loads(done.stdout)["runs"]) == 6
+    assert len(json.loads(done.stdout)["runs"]) == 7

@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
 from chorale_client import Chorale
 
 from config.local_redis import find_redis_url
@@ -14,6 +15,7 @@ from tests.integration.cli.test_up import command, said_until
 SERVED = ["chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion"]
 
 
+@pytest.mark.slow
 def test_replicas_answer_and_status_shows_that_each_serves_all_branches_and_the_fusion(
     tmp_path: Path,
 ) -> None:

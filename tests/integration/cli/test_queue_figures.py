@@ -1,4 +1,4 @@
-"""`python -m cli.monitoring.queue_figures` as a process."""
+"""`python -m cli.queue_figures` as a process."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def redis() -> Iterator[RedisServer]:
         yield server
 
 
+@pytest.mark.slow
 def test_it_serves_every_queue_and_ends_on_sigterm(redis: RedisServer, tmp_path: Path) -> None:
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "-m", "cli.monitoring.queue_figures", f"--port={port}"],
+        [sys.executable, "-m", "cli.queue_figures", f"--port={port}"],
         cwd=ROOT,
         env={**os.environ, "CHORALE_REDIS_URL": redis.url, "CHORALE_HOME": str(tmp_path)},
     )

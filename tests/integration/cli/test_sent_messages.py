@@ -18,15 +18,15 @@ from chorale_client.keys import HEARTBEAT, INDEXED, NOT_DONE, SENT, waiting_key
 
 import cli.indexing.by_workers
 import cli.indexing.sent_messages
+import tasks.indexing.handed_in_documents
 import tasks.indexing.index_tasks
 import tasks.indexing.indexing_run
-import tasks.indexing.namespace_writer
-from cli.indexing.by_workers import NotIndexed, index_by_workers
+from cli.indexing.by_workers import index_by_workers
 from cli.indexing.sent_messages import SentMessages
 from cli.installation import Installation, NotRunning
 from config.settings import Settings
 from ingest.raw_documents import RawDocument, Skipped
-from models.errors import StoreUnavailable
+from models.errors import ServiceError, StoreUnavailable
 from tasks.indexing.indexing_run import BATCH_DOCUMENTS, SourceDocuments
 from tasks.indexing.report import IndexReport
 from tasks.registration import make_app
@@ -170,7 +170,7 @@ def test_the_reason_why_a_message_is_put_back_is_logged_once(
     sent(redis_client)
     known = ticket(redis_client)
     with monkeypatch.context() as patched:
-        patched.setattr(tasks.indexing.namespace_writer, "index_corpus", fails)
+        patched.setattr(tasks.indexing.handed_in_documents, "index_corpus", fails)
         for _ in range(2):
             work(app)
             until(lambda: said)
@@ -186,7 +186,7 @@ def test_a_message_that_is_lost_ends_the_command(index: Index, redis_client: red
     sent(redis_client)
     redis_client.delete(QUEUE)
     assert list(redis_client.scan_iter(f"{NOT_DONE}*"))
-    with pytest.raises(NotIndexed, match="the same command sends it again"):
+    with pytest.raises(ServiceError, match="the same command sends it again"):
         running.result(30)
     assert list(redis_client.scan_iter(f"{NOT_DONE}*")) == []
 

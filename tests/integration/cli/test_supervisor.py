@@ -16,7 +16,7 @@ import pytest
 
 from cli.local.child_process import Child, ChildProcess
 from cli.local.supervisor import Patience, Supervisor
-from cli.monitoring.heartbeats import Heartbeat
+from monitoring.heartbeats import Heartbeat
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]

@@ -5,22 +5,30 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 import redis
 
+from cli.local.http_api import curl
+from cli.local.ports import Address
 from config.local_redis import find_redis_url
+from tests.support.servers.redis_server import free_port
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 # The queues that need no model: the processes are what is tested here.
-FEW = "retrieve=0,vector=0,hyde=0,fusion=0,index=0,bm25=2"
+FEW = "retrieve=0,vector=0,hyde=0,fusion=0,index=0,bulk=0,bm25=2"
 
 
 def command(*arguments: str, **environment: str) -> dict[str, Any]:
@@ -37,15 +45,32 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def up(home: Path) -> Iterator[subprocess.Popen[str]]:
+def flower_port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def http_port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def up(home: Path, flower_port: int, http_port: int) -> Iterator[subprocess.Popen[str]]:
+    flower = ("--flower", f"--flower-port={flower_port}")
+    http = ("--http", f"--http-bind={http_port}")
     with subprocess.Popen(
-        **command("up", "--json", "--processes", FEW, CHORALE_HOME=str(home)),
+        **command("up", "--json", "--processes", FEW, *flower, *http, CHORALE_HOME=str(home)),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     ) as process:
         try:
             lines = said_until(process, "ready: ")
-            assert {line["process"] for line in lines} >= {"chorale"}
+            login = (home / "flower_login").read_text().strip()
+            page = f"http://127.0.0.1:{flower_port}/tasks?name=chorale.retrieve"
+            assert {"process": "chorale", "line": f"Flower: {page}, login {login}"} in lines
+            assert {"process": "chorale", "line": f"HTTP: http://127.0.0.1:{http_port}/v1"} in lines
+            question = curl(Address("127.0.0.1", http_port), home / "http_key")
+            assert {"process": "chorale", "line": question} in lines
             yield process
         finally:
             process.kill()
@@ -76,7 +101,64 @@ def test_it_runs_what_was_asked_for_and_other_terminals_find_it(
     assert all(beat["ready"] for beat in beats.values())
     running = {child.pid for child in psutil.Process(up.pid).children()}
     assert running >= {beat["pid"] for beat in beats.values()}
-    assert len(running) == 4
+    assert len(running) == 6
+
+
+@pytest.mark.usefixtures("up")
+def test_nobody_else_may_read_what_its_processes_made(home: Path) -> None:
+    made = {}
+    for path in home.rglob("*"):
+        with suppress(FileNotFoundError):  # drafts of its processes are gone again
+            made[str(path.relative_to(home))] = stat.S_IMODE(path.lstat().st_mode)
+    assert {"audit.db", "redis", "up.lock"} <= made.keys()
+    assert not {path: oct(mode) for path, mode in made.items() if mode & 0o077}
+
+
+def test_flower_asks_for_the_login_which_only_its_owner_can_read(
+    up: subprocess.Popen[str], home: Path, flower_port: int
+) -> None:
+    address, file = f"http://127.0.0.1:{flower_port}/api/tasks", home / "flower_login"
+    user, _, password = file.read_text().strip().partition(":")
+    assert until(lambda: status_of(address, (user, password))) == 200
+    assert status_of(address, (user, "wrong")) == status_of(address, None) == 401
+    assert len(password) >= 20
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    flower = next(one for one in psutil.Process(up.pid).children() if "flower" in one.cmdline())
+    assert password not in " ".join(flower.cmdline())
+    assert {one.laddr.ip for one in flower.net_connections() if one.status == "LISTEN"} == {"127.0.0.1"}
+
+
+def status_of(address: str, login: tuple[str, str] | None) -> int:
+    """0 while nobody answers."""
+    try:
+        return httpx.get(address, auth=login).status_code
+    except httpx.TransportError:
+        return 0
+
+
+@pytest.mark.usefixtures("up")
+def test_the_http_api_is_asked_with_a_key_that_only_its_owner_can_read(home: Path, http_port: int) -> None:
+    address, file = f"http://127.0.0.1:{http_port}/v1/searches/unknown", home / "http_key"
+    key = file.read_text().strip()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    # The key may search, and no search has this id.
+    assert httpx.get(address, headers={"Authorization": f"Bearer {key}"}).status_code == 404
+    assert httpx.get(address, headers={"Authorization": f"Bearer {key}x"}).status_code == 401
+    assert httpx.get(address).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("options", "program"), [("--flower --flower-port", "Flower"), ("--http --http-bind", "The HTTP API")]
+)
+def test_a_port_that_is_taken_is_answered_with_one_sentence(
+    options: str, program: str, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        called = command("up", *options.split(), str(port), CHORALE_HOME=str(tmp_path))
+        refused = subprocess.run(**called, capture_output=True)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"chorale: {program} cannot listen on port {port} (")
 
 
 def test_a_second_up_on_the_same_home_is_refused_with_a_sentence(

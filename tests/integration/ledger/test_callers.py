@@ -11,14 +11,14 @@ from typing import cast
 import pytest
 from chorale_client import Chorale, NotEnded, Status, UnknownRequest, make_request
 from chorale_client.keys import MOMENTS, OUTBOX, OVERLOAD, entry_key, result_key
-from chorale_client.ledger import CallersLedger
+from chorale_client.ledger import CallersLedger, end_of
 from chorale_client.words import QUEUE_RETRIEVE
 from redis import Redis
 
 from audit.outbox import parse
 from audit.rows import Rows, rows_of
-from ledger.redis import RedisLedger
 from tests.contracts.ledger import TAIL, plan
+from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 
 
@@ -34,7 +34,7 @@ def accept(redis_client: Redis, question: str = "bread") -> str:
 
 def audited(redis_client: Redis) -> list[Rows]:
     entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", redis_client.xrange(OUTBOX))
-    return [rows_of(parse(fields), keep_texts=True) for _, fields in entries]
+    return [rows_of(parse(fields), hash_key=None) for _, fields in entries]
 
 
 class TestCancelling:
@@ -57,7 +57,7 @@ class TestCancelling:
 
     def test_the_audit_says_that_it_was_cancelled(self, client: Chorale, redis_client: Redis) -> None:
         request_id = accept(redis_client)
-        plan(RedisLedger(redis_client), make_request("bread", request_id=request_id), "bm25")
+        plan(SingleSteps(redis_client), make_request("bread", request_id=request_id), "bm25")
         client.cancel(request_id)
         (rows,) = audited(redis_client)
         assert (rows.request["status"], rows.request["ended_by"]) == ("cancelled", "client")
@@ -72,7 +72,7 @@ class TestCancelling:
 
     def test_what_has_ended_keeps_its_answer(self, client: Chorale, redis_client: Redis) -> None:
         request_id = accept(redis_client)
-        RedisLedger(redis_client).finish(request_id, by="fusion", tail=TAIL, is_complete=True)
+        SingleSteps(redis_client).finish(request_id, by="fusion", tail=TAIL, is_complete=True)
         assert client.cancel(request_id).status == "complete"
 
     def test_an_unknown_id_is_an_error(self, client: Chorale) -> None:
@@ -101,7 +101,7 @@ class TestAskingTooEarly:
         request_id, follower = accept(redis_client), accept(redis_client)
         with pytest.raises(NotEnded, match=f"^{request_id} is accepted; ask again$"):
             client.answer(request_id)
-        ledger = RedisLedger(redis_client)
+        ledger = SingleSteps(redis_client)
         plan(ledger, make_request("bread", request_id=request_id), "bm25", flight="chorale:flight:x")
         plan(ledger, make_request("bread", request_id=follower), "bm25", flight="chorale:flight:x")
         ledger.join(request_id, force=True)
@@ -146,18 +146,16 @@ class TestManyCallers:
         for end in (read, write):
             os.close(end)
 
-    def test_an_answer_that_comes_between_two_reads_is_found(
-        self, client: Chorale, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        request_id = accept(redis_client)
-        look = CallersLedger.state
-
-        def late(ledger: CallersLedger, of: str) -> str | None:
-            RedisLedger(redis_client).finish(request_id, by="fusion", tail=TAIL, is_complete=True)
-            return look(ledger, of)
-
-        monkeypatch.setattr(CallersLedger, "state", late)
-        assert client.answer(request_id).status == "complete"
+    def test_an_answer_that_comes_between_two_reads_is_found(self) -> None:
+        steps = end_of("a-request")
+        assert next(steps) == [
+            ("GET", result_key("a-request")),
+            ("HGET", entry_key("a-request"), "state"),
+        ]
+        assert steps.send([None, None]) == [("GET", result_key("a-request"))]
+        with pytest.raises(StopIteration) as found:
+            steps.send([b"the result"])
+        assert found.value.value == b"the result"
 
 
 class TestRefusing:

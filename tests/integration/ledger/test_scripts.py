@@ -21,7 +21,6 @@ from chorale_client.scripts import prelude
 from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
-from ledger.redis import RedisLedger
 from tests.contracts.ledger import (
     TAIL,
     AcceptingContract,
@@ -42,6 +41,7 @@ from tests.contracts.ledger_policies import (
     RefusingContract,
 )
 from tests.contracts.ledger_sweeping import FollowingContract, SweepingContract
+from tests.support.ledger.single_steps import SingleSteps
 from tests.support.ledger.stepped_ledgers import SteppedRedis
 
 
@@ -60,7 +60,7 @@ def in_flight(redis_client: Redis, callers: CallersLedger) -> Request:
     """A request with two branches, `bm25` and `vector`, by the server's own clock."""
     request = a_request()
     callers.accept(request)
-    assert plan(RedisLedger(redis_client), request, "bm25", "vector") == "planned"
+    assert plan(SingleSteps(redis_client), request, "bm25", "vector") == "planned"
     return request
 
 
@@ -93,12 +93,12 @@ class TestJoining(JoiningContract): ...
 
 class TestEnding(EndingContract):
     @pytest.fixture
-    def real(self, redis_client: Redis) -> RedisLedger:
+    def real(self, redis_client: Redis) -> SingleSteps:
         """By the server's own clock."""
-        return RedisLedger(redis_client)
+        return SingleSteps(redis_client)
 
     def test_the_end_and_its_outbox_entry_are_one(
-        self, redis_client: Redis, real: RedisLedger, in_flight: Request
+        self, redis_client: Redis, real: SingleSteps, in_flight: Request
     ) -> None:
         """A reader that sees the answer also finds the entry for the audit."""
         real.report(in_flight.request_id, "bm25", ok("bm25"))
@@ -122,14 +122,14 @@ class TestEnding(EndingContract):
         assert json.loads(fields[b"answer"])["status"] == "complete"
 
     def test_an_end_leaves_only_answer_and_outbox(
-        self, redis_client: Redis, real: RedisLedger, in_flight: Request
+        self, redis_client: Redis, real: SingleSteps, in_flight: Request
     ) -> None:
         real.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True)
         redis_client.delete("queue.bm25", "queue.vector")
         assert set(redis_client.keys("*")) == {OUTBOX.encode(), result_key(in_flight.request_id).encode()}
 
     def test_a_full_redis_can_still_end_requests(
-        self, redis_client: Redis, real: RedisLedger, in_flight: Request
+        self, redis_client: Redis, real: SingleSteps, in_flight: Request
     ) -> None:
         real.load(in_flight.request_id)
         real.finish(
@@ -144,7 +144,7 @@ class TestEnding(EndingContract):
             redis_client.config_set("maxmemory", "0")
 
     def test_a_waiting_caller_receives_the_result(
-        self, redis_client: Redis, real: RedisLedger, callers: CallersLedger, in_flight: Request
+        self, redis_client: Redis, real: SingleSteps, callers: CallersLedger, in_flight: Request
     ) -> None:
         with redis_client.pubsub(ignore_subscribe_messages=True) as channel:
             channel.subscribe(result_key(in_flight.request_id))
@@ -155,7 +155,7 @@ class TestEnding(EndingContract):
         assert result == redis_client.get(result_key(in_flight.request_id))
 
     def test_the_time_it_took_is_by_the_servers_clock(
-        self, redis_client: Redis, real: RedisLedger, in_flight: Request
+        self, redis_client: Redis, real: SingleSteps, in_flight: Request
     ) -> None:
         time.sleep(0.1)
         took_ms = real.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True)
@@ -164,7 +164,7 @@ class TestEnding(EndingContract):
         assert answer["took_ms"] == took_ms >= 100
 
     def test_date_done_is_the_moment_of_the_end(
-        self, redis_client: Redis, real: RedisLedger, in_flight: Request
+        self, redis_client: Redis, real: SingleSteps, in_flight: Request
     ) -> None:
         seconds, _ = redis_client.time()
         real.finish(in_flight.request_id, by="fusion", tail=TAIL, is_complete=True)
@@ -177,7 +177,7 @@ class TestSweeping(SweepingContract):
         self, redis_client: Redis, callers: CallersLedger
     ) -> None:
         accepted = callers.accept(a_request(timeout_s=0.05))
-        real = RedisLedger(redis_client)
+        real = SingleSteps(redis_client)
         until = time.monotonic() + 5
         while (entry := real.join(accepted.request_id, force=bool(real.sweep("sweeper").actions))) is None:
             assert time.monotonic() < until, "nobody ended it"
@@ -185,7 +185,7 @@ class TestSweeping(SweepingContract):
         assert entry.now_ms >= accepted.deadline_ms - 10
 
     def test_the_lease_of_a_sweeper_is_kept_by_the_server(self, redis_client: Redis) -> None:
-        real = RedisLedger(redis_client, prelude=prelude(replace(PROTOCOL, sweeper_lease_ms=60_000)))
+        real = SingleSteps(redis_client, prelude=prelude(replace(PROTOCOL, sweeper_lease_ms=60_000)))
         assert real.sweep("first").is_acting
         assert not real.sweep("second").is_acting
         assert 0 < redis_client.pttl(SWEEPER) <= 60_000
@@ -214,8 +214,8 @@ class TestOutbox(OutboxContract): ...
 def test_an_entry_that_nobody_ended_and_a_flight_expire(redis_client: Redis, callers: CallersLedger) -> None:
     request = a_request()
     callers.accept(request)
-    plan(RedisLedger(redis_client), request, "bm25", flight="chorale:flight:x")
+    plan(SingleSteps(redis_client), request, "bm25", flight="chorale:flight:x")
     assert 3_600_000 < redis_client.pttl(entry_key(request.request_id)) <= 3_610_000
     assert 0 < redis_client.pttl("chorale:flight:x") <= 10_000
-    RedisLedger(redis_client).finish(request.request_id, by="fusion", tail=TAIL, is_complete=True)
+    SingleSteps(redis_client).finish(request.request_id, by="fusion", tail=TAIL, is_complete=True)
     assert 0 < redis_client.pttl(result_key(request.request_id)) <= 600_000

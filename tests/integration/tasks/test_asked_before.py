@@ -9,10 +9,12 @@ from uuid import uuid4
 import pytest
 from chorale_client import Answer, Chorale, make_request
 from chorale_client.keys import GENERATION, entry_key
+from chorale_client.tenants import owned
 
 from ledger.protocol import Started
 from models.envelope import Envelope
 from tasks.request.retrieve import submit
+from tests.support.ledger.single_steps import SingleSteps
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
@@ -77,6 +79,14 @@ def test_a_cached_answer_is_never_given_in_another_namespace(
     assert (answer.cached, [hit.document_id for hit in answer.hits]) == (False, ["theirs"])
 
 
+def test_a_cached_answer_is_never_given_to_another_tenant(pipeline: RunningPipeline, client: Chorale) -> None:
+    text, before = new_text(), kept(pipeline)
+    ask(client, text, request_id=owned("acme", uuid4().hex))
+    assert kept(pipeline) != before
+    assert not ask(client, text, request_id=owned("zenith", uuid4().hex)).cached
+    assert ask(client, text, request_id=owned("acme", uuid4().hex)).cached
+
+
 def test_cache_bypass_neither_reads_nor_stores_and_cache_refresh_only_stores(
     pipeline: RunningPipeline, client: Chorale
 ) -> None:
@@ -114,10 +124,10 @@ def test_an_answer_is_not_cached_if_the_generation_rose_during_the_search(
     assert kept(pipeline) == before
 
 
-def test_an_answer_is_not_cached_if_the_generation_rose_after_the_search(
+def test_an_answer_is_not_used_if_the_generation_rose_after_its_search(
     pipeline: RunningPipeline, client: Chorale
 ) -> None:
-    text, before = new_text(), kept(pipeline)
+    text = new_text()
     pipeline.pause("chorale.fusion")
     try:
         request_id = send(pipeline, text, timeout_s=30)
@@ -125,8 +135,13 @@ def test_an_answer_is_not_cached_if_the_generation_rose_after_the_search(
         pipeline.index({"after": ("After", f"Indexed when all branches had searched for {text}.")})
     finally:
         pipeline.resume("chorale.fusion")
-    assert client.answer(request_id, wait_s=30).status == "complete"
-    assert kept(pipeline) == before
+    first = client.answer(request_id, wait_s=30)
+    again = ask(client, text)
+
+    assert first.status == "complete"
+    assert "after" not in [hit.document_id for hit in first.hits]
+    assert not again.cached
+    assert "after" in [hit.document_id for hit in again.hits]
 
 
 def test_an_answer_is_not_cached_if_a_branch_searched_another_generation(
@@ -199,6 +214,23 @@ def test_equal_questions_in_flight_are_searched_once(pipeline: RunningPipeline, 
     assert (second.status, second.hits) == ("complete", first.hits)
 
 
+def test_a_search_never_follows_one_of_another_tenant(pipeline: RunningPipeline, client: Chorale) -> None:
+    text = new_text()
+    pipeline.pause("chorale.vector")
+    try:
+        first, other, of_nobody, second = (
+            send(
+                pipeline, text, timeout_s=30, **({"request_id": owned(tenant, uuid4().hex)} if tenant else {})
+            )
+            for tenant in ("acme", "zenith", None, "acme")
+        )
+        states = [pipeline.redis.hget(entry_key(one), "state") for one in (first, other, of_nobody, second)]
+        assert states == [b"planned", b"planned", b"planned", b"following"]
+    finally:
+        pipeline.resume("chorale.vector")
+    assert client.answer(second, wait_s=30).status == "complete"
+
+
 def test_a_request_never_follows_a_leader_with_a_later_deadline(
     pipeline: RunningPipeline, client: Chorale
 ) -> None:
@@ -233,7 +265,7 @@ def test_a_follower_of_a_degraded_leader_searches_itself_only_if_it_has_time_lef
 
 
 def test_a_failed_part_is_replaced_by_a_later_answer_of_the_same_branch(pipeline: RunningPipeline) -> None:
-    ledger = pipeline.resources.ledger
+    ledger = SingleSteps(pipeline.redis, signer=pipeline.resources.signer)
     pipeline.pause("chorale.vector")
     try:
         request_id = send(pipeline, new_text(), timeout_s=30, cache="bypass")

@@ -9,6 +9,7 @@ import pytest
 from audit.database import open_database
 from audit.queries import show
 from models.audit_tables import RequestRow
+from tests.support.ledger.audit_rows import envelope_of
 from tests.support.pipelines.pipeline import RunningPipeline
 
 
@@ -39,7 +40,7 @@ def test_the_audit_row_holds_each_branch_with_its_candidates(audited: RequestRow
     assert {branch.branch for branch in audited.branches} == {"bm25", "vector", "hyde"}
     for branch in audited.branches:
         assert branch.status == "ok"
-        assert branch.envelope().rankings[0].hits
+        assert envelope_of(branch).rankings[0].hits
 
 
 def test_the_audit_row_holds_the_hits_with_their_ranks(audited: RequestRow) -> None:

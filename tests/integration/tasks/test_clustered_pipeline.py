@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from chorale_client import Answer
 
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
@@ -19,6 +21,13 @@ from tests.support.servers.redis_server import RedisServer, free_port
 from tests.support.stores.two_engines import Options, shared_engines, store_and_branch, texts_and_vectors
 
 QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion"]
+SCORES = """
+[configurations.rrf]
+method = "rrf"
+[configurations.scores]
+method = "dbsf"
+complete_scores = true
+"""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +41,7 @@ def running(
     engines: tuple[Options, Options], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningPipeline]:
     file = tmp_path_factory.mktemp("clustered") / "pipeline.toml"
-    file.write_text(texts_and_vectors(*engines, queue="chorale.all"))
+    file.write_text(texts_and_vectors(*engines, queue="chorale.all") + SCORES)
     with RedisServer() as server, RunningPipeline(server, pipeline_file=file, queues=QUEUES) as running:
         running.index()
         yield running
@@ -59,6 +68,28 @@ def test_hits_of_a_store_without_texts_have_those_of_another(running: RunningPip
     assert (answer.status, answer.degraded) == ("complete", ())
     assert [hit.found_by for hit in answer.hits] == [("vector",)] * len(CORPUS)
     assert {hit.document_id: (hit.title, hit.text) for hit in answer.hits} == CORPUS
+
+
+def test_each_store_scores_what_only_the_other_found_as_it_would_have_ranked_it(
+    running: RunningPipeline,
+) -> None:
+    # BM25 finds `bread` alone, and of the five documents the vectors find two others.
+    bread = {"kind": "keyword", "text": "bread", "replace": True}
+    question: dict[str, Any] = {"text": "When may a tenant leave the flat?", "variants": [bread]}
+
+    def asked(**options: Any) -> Answer:
+        return running.client().retrieve(
+            question, include=["ids", "explanation"], cache="bypass", timeout_s=20, **options
+        )
+
+    alone = {name: asked(branches=[name]).hits for name in ("bm25", "vector")}
+    scores = {name: {hit.document_id: hit.branches[name].score for hit in alone[name]} for name in alone}
+    answer = asked(configuration="scores", depth=1, top_k=1, weights={"bm25": 1.0, "vector": 0.01})
+    assert answer.status == "complete"
+    [hit] = answer.hits
+    assert (hit.document_id, hit.branches["bm25"].rank, hit.branches["vector"].rank) == ("bread", 1, 0)
+    for name, said in hit.branches.items():
+        assert said.score == pytest.approx(scores[name]["bread"], abs=2e-5)
 
 
 def test_where_no_store_has_texts_it_says_what_to_declare(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,15 @@ from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
 from ingest.raw_documents import RawDocument
+from models.documents import Document
 from models.errors import WriterBusy
 from search.embedded.store import EmbeddedStore
-from tasks.indexing import embedding_ahead as embedded_ahead
+from tasks.indexing import handed_in_documents
 from tasks.indexing.embedding_ahead import EmbeddedAhead
+from tasks.indexing.handed_in_documents import index_handed_in
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
+from tasks.indexing.turns import TURN_S, TurnOver, Turns
 from tests.support.models.hashing_embedder import HashingEmbedder
 
 
@@ -28,6 +33,7 @@ def message(*names: str) -> list[RawDocument]:
     return [RawDocument(name, "task", name, f"{name} is cut in spring.") for name in names]
 
 
+@pytest.mark.slow
 def test_a_message_that_waits_for_another_writer_is_embedded_meanwhile_and_not_again(
     resources: Resources,
 ) -> None:
@@ -54,15 +60,53 @@ def test_a_message_that_waits_for_another_writer_is_embedded_meanwhile_and_not_a
     assert vectors["hedge#0"] == pytest.approx(embedder.embed_questions(embedder.embedded)[0])
 
 
-def test_the_rest_of_a_large_message_is_embedded_while_it_is_written(
+def test_a_large_message_is_embedded_and_written_portion_by_portion(
     resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedder = HashingEmbedder()
-    ahead = EmbeddedAhead(embedder)
+    monkeypatch.setattr(resources, "indexing_embedder", embedder)
     # "rose is cut in spring." has 22 characters.
-    monkeypatch.setattr(embedded_ahead, "AHEAD_CHARACTERS", 50)
-    documents = message("rose", "yews", "pear")
-    ahead.take(documents, {})
-    assert [text.split("\n")[0] for text in embedder.embedded] == ["rose", "yews"]
-    report = index_corpus(resources, SourceDocuments(documents, "task"), namespace="garden", ahead=ahead)
-    assert (report.added, report.passages, len(embedder.embedded)) == (3, 3, 3)
+    monkeypatch.setattr(handed_in_documents, "PORTION_CHARACTERS", 50)
+    turns, store = Turns(lambda: False), resources.writing_store
+    written = store.upsert
+    seen: list[tuple[int, int]] = []
+
+    def upsert(namespace: str, documents: Sequence[Document]) -> int:
+        seen.append((len(documents), len(embedder.embedded)))
+        return written(namespace, documents)
+
+    monkeypatch.setattr(store, "upsert", upsert)
+    rows = [
+        {"id": name, "title": name, "text": f"{name} is cut in spring."} for name in ("rose", "yews", "pear")
+    ]
+    report = index_handed_in(resources, turns, None, "ticket", rows, namespace="garden", source="task")
+    assert seen == [(2, 2), (1, 3)]
+    assert (report.added, report.passages, turns.unfinished) == (3, 3, {})
+
+
+def test_a_message_goes_on_where_its_turn_was_over(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = HashingEmbedder(max_pieces=16)
+    monkeypatch.setattr(resources, "indexing_embedder", embedder)
+    turns = Turns(lambda: True, clock=count(0, TURN_S / 2).__next__)
+    text = " ".join(f"word{number}" for number in range(1_000))
+    ends, calls = 0, 0
+    while not ends:
+        calls += 1
+        try:
+            with turns.working("garden"):
+                index_handed_in(
+                    resources,
+                    turns,
+                    None,
+                    "ticket",
+                    [{"id": "rose", "title": "rose", "text": text}],
+                    namespace="garden",
+                    source="task",
+                )
+            ends += 1
+        except TurnOver:
+            assert turns.unfinished.keys() == {"ticket"}
+    assert calls > 2
+    assert len(embedder.embedded) == len(set(embedder.embedded)) >= 1_000 / 16

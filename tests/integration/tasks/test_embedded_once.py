@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 
@@ -19,6 +21,7 @@ TextEmbedder.embed_questions = counted
 """
 
 
+@pytest.mark.slow
 def test_a_worker_of_vector_and_hyde_embeds_each_question_once(own_redis_server: RedisServer) -> None:
     queues = ["chorale.retrieve", "chorale.bm25", "chorale.fusion"]
     with RunningPipeline(own_redis_server, queues=queues, preload=COUNT) as pipeline:

@@ -15,12 +15,13 @@ import pytest
 import redis
 from celery import Celery
 from chorale_client import Chorale
-from chorale_client.documents import MAX_DOCUMENT_BYTES
 from chorale_client.errors import NoRoom, NotEnded, ServiceUnavailable, UnknownRequest
 from chorale_client.handed_in import KEPT_S, NOT_DONE_FOR_S, next_stamp, stamp_of_message
 from chorale_client.keys import HANDED_IN, INDEXED, NOT_DONE, WRITTEN
+from chorale_client.limits import MAX_DOCUMENT_BYTES
 from chorale_client.publisher import Publisher
 
+import tasks.indexing.handed_in_documents
 import tasks.indexing.index_tasks
 import tasks.indexing.namespace_writer
 import tasks.indexing.write_order
@@ -135,7 +136,7 @@ def test_a_message_with_a_temporary_failure_is_retried_for_a_day_and_then_given_
         raise failure
 
     with monkeypatch.context() as patched:
-        patched.setattr(tasks.indexing.namespace_writer, "index_corpus", fails)
+        patched.setattr(tasks.indexing.handed_in_documents, "index_corpus", fails)
         ticket = client.upsert("docs", [TEA])
         work(app)
         work(app)
@@ -160,7 +161,7 @@ def test_an_unexpected_error_is_reported_and_ends_the_message(
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(tasks.indexing.namespace_writer, "index_corpus", fails)
+    monkeypatch.setattr(tasks.indexing.handed_in_documents, "index_corpus", fails)
     assert client.wait_visible(_done(app, client.upsert("docs", [TEA]))).error == "ZeroDivisionError"
     assert app.resources.redis.llen(QUEUE) == 0
 
@@ -188,7 +189,7 @@ def test_a_document_deleted_before_its_namespace_exists_stays_deleted(app: Celer
     deleted = client.delete("docs", ["tea"])
     work(app, last_first=True)
     assert shown(app) == {"rent"}
-    assert "no namespace" in (client.wait_visible(deleted).error or "")
+    assert client.wait_visible(deleted).error == "there is no namespace 'docs'"
 
 
 def test_a_document_deleted_while_its_namespace_is_being_created_stays_deleted(
@@ -399,7 +400,7 @@ def test_wait_visible_says_why_a_ticket_is_unfinished_and_when_a_ticket_is_unkno
     with pytest.raises(NotEnded, match=f"^{ticket} is not indexed yet; ask again$"):
         client.wait_visible(ticket, wait_s=0)
     with monkeypatch.context() as patched:
-        patched.setattr(tasks.indexing.namespace_writer, "index_corpus", fails)
+        patched.setattr(tasks.indexing.handed_in_documents, "index_corpus", fails)
         work(app)
         said = f"^{ticket} is not indexed yet: the documents' database does not answer; ask again$"
         with pytest.raises(NotEnded, match=said):

@@ -13,8 +13,8 @@ from celery import Celery
 from chorale_client import Chorale, ServiceUnavailable
 from kombu import Connection
 
+import tasks.indexing.handed_in_documents
 import tasks.indexing.index_tasks
-import tasks.indexing.namespace_writer
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
@@ -32,18 +32,18 @@ TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at eighty degre
 RENT = {"id": "rent", "title": "Rent", "text": "The rent is due on the third working day."}
 
 AWAY_THREE_TIMES = """
-import tasks.indexing.namespace_writer, tasks.indexing.index_tasks
+import tasks.indexing.handed_in_documents, tasks.indexing.index_tasks
 from models.errors import StoreUnavailable
 
 tasks.indexing.index_tasks.PATIENCE_S = 0.0
-index_corpus, failures = tasks.indexing.namespace_writer.index_corpus, [StoreUnavailable("away")] * 3
+index_corpus, failures = tasks.indexing.handed_in_documents.index_corpus, [StoreUnavailable("away")] * 3
 
 def fails_first(*args, **options):
     if failures:
         raise failures.pop()
     return index_corpus(*args, **options)
 
-tasks.indexing.namespace_writer.index_corpus = fails_first
+tasks.indexing.handed_in_documents.index_corpus = fails_first
 """
 
 
@@ -154,7 +154,7 @@ def own_app(
         raise StoreUnavailable("the documents' database does not answer")
 
     monkeypatch.setattr(tasks.indexing.index_tasks, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(tasks.indexing.namespace_writer, "index_corpus", fails)
+    monkeypatch.setattr(tasks.indexing.handed_in_documents, "index_corpus", fails)
     settings = Settings(home=tmp_path, broker_url=at(url, port=proxy.port))
     return make_app(Resources(settings, load_pipeline(), redis_server.url), queues=(QUEUE,))
 

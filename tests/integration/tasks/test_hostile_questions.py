@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import string
 
+import pytest
 from chorale_client import make_request
 
 from tasks.request.retrieve import submit
@@ -78,6 +79,7 @@ def hostile_questions(count: int) -> list[str]:
     return fixed + made
 
 
+@pytest.mark.slow
 def test_every_hostile_question_is_answered_from_its_own_namespace(pipeline: RunningPipeline) -> None:
     pipeline.index(
         {"guarded": ("Secret", "The secret bread of another tenant: notice nothing.")}, namespace="guarded"

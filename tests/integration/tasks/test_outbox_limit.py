@@ -8,8 +8,9 @@ import pytest
 from chorale_client.keys import OUTBOX
 
 from audit.database import open_database
-from audit.queries import count, show
+from audit.queries import show
 from ledger.outbox import OutboxBound, read_outbox_bound
+from tests.support.ledger.audit_rows import count
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until

@@ -49,6 +49,6 @@ def test_a_part_that_is_lost_is_sent_again_by_the_plain_way_too(plain: RunningPi
 
 def test_a_plain_chord_without_a_branch_worker_ends_in_time(plain: RunningPipeline) -> None:
     plain.kill("chorale.vector")
-    answer = plain.client().retrieve("ERR-4711", cache="bypass", timeout_s=1)
+    answer = plain.client().retrieve("ERR-4711", cache="bypass", timeout_s=3)
     assert [(one.where, one.reason) for one in answer.degraded] == [("search.vector", "not_started")]
-    assert answer.took_ms <= 2_000
+    assert answer.took_ms <= 4_000

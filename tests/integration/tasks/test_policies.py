@@ -12,6 +12,7 @@ from audit.database import open_database
 from audit.queries import show
 from models.audit_tables import RequestRow
 from tasks.request.retrieve import submit
+from tests.support.ledger.audit_rows import envelope_of
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
@@ -97,4 +98,4 @@ def test_a_hedged_branch_is_answered_by_its_second_attempt(failing: RunningPipel
     assert answer.status == "complete"
     assert "hangs_once" in answer.hits[0].found_by
     row = audited(failing, answer.request_id)
-    assert {one.branch: one.envelope().attempt for one in row.branches} == {"bm25": 1, "hangs_once": 2}
+    assert {one.branch: envelope_of(one).attempt for one in row.branches} == {"bm25": 1, "hangs_once": 2}

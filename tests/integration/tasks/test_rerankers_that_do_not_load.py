@@ -91,7 +91,7 @@ def ask(pipeline: RunningPipeline, configuration: str) -> Answer:
     [
         ("misfit", "model_missing", "is not loaded: "),
         ("list", "model_missing", "AttributeError"),
-        ("dangling", "model_missing", "FileNotFoundError"),
+        ("dangling", "model_missing", "has no weights"),
         ("partial", "not_configured", "lacks bert.encoder.layer.0.output.dense.bias"),
         ("hub", "model_missing", "nor downloaded from the Hugging Face hub yet"),
     ],

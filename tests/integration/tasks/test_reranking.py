@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,10 @@ def fused(pipeline: RunningPipeline) -> Answer:
     return ask(pipeline, rerank="off")
 
 
-def recovered(pipeline: RunningPipeline) -> Answer:
+def recovered(pipeline: RunningPipeline, **options: Any) -> Answer:
     """The first answer with all fifty reranked; it may take some requests to learn that the model is fast again."""
     for _ in range(40):
-        answer = ask(pipeline)
+        answer = ask(pipeline, **options)
         if rerank_line(answer).n_out == 50:
             return answer
     raise AssertionError(f"after 40 requests still {rerank_line(answer)}")
@@ -147,6 +148,9 @@ def test_fifty_hits_are_ordered_by_the_blend_and_the_other_ten_stay_below(
     }
     assert None not in logits
     assert {hit.document_id: hit.score for hit in answer.hits[:50]} == pytest.approx(blend, abs=1e-4)
+    first, second = sorted((logit or 0 for logit in logits), reverse=True)[:2]
+    signals = {"rerank": first, "rerank_gap": first - second}
+    assert answer.questions[0].signals == pytest.approx(signals, abs=1e-3)
     assert ids(answer)[50:] == ids(fused)[50:]
     assert ids(answer) != ids(fused)
     assert [hit.rerank and hit.rerank.stage for hit in answer.hits] == ["reranked"] * 50 + [
@@ -216,6 +220,7 @@ def test_a_reranked_answer_is_kept_and_a_fused_one_of_the_same_question_is_anoth
     assert not ask(pipeline, **options, rerank="off").cached
 
 
+@pytest.mark.slow
 def test_a_reranker_slowed_ten_times_ranks_a_few_hits_and_fifty_again_once_it_recovers(
     pipeline: RunningPipeline,
 ) -> None:
@@ -238,6 +243,7 @@ def test_a_reranker_slowed_ten_times_ranks_a_few_hits_and_fifty_again_once_it_re
     assert recovered(pipeline).status == "complete"
 
 
+@pytest.mark.slow
 def test_a_page_reranked_in_part_for_lack_of_time_is_not_cached_and_a_whole_one_is(
     pipeline: RunningPipeline,
 ) -> None:
@@ -322,3 +328,34 @@ def test_the_outbox_entry_has_the_rerank_scores_and_the_models_mark(pipeline: Ru
     assert [hit["rerank"]["score"] for hit in hits] == [
         hit.rerank and hit.rerank.score for hit in answer.hits
     ]
+
+
+def test_a_threshold_of_the_reranker_removes_what_is_below_and_what_was_not_reached(
+    pipeline: RunningPipeline,
+) -> None:
+    scores = {
+        hit.document_id: hit.rerank.score
+        for hit in recovered(pipeline).hits
+        if hit.rerank and hit.rerank.score is not None
+    }
+    # In the widest gap, since the same pairs may get slightly different scores in other batches.
+    gaps = [(upper - lower, (lower + upper) / 2) for lower, upper in pairwise(sorted(scores.values()))]
+    lowest = max(gaps)[1]
+    answer = recovered(pipeline, thresholds={"min_rerank_score": lowest})
+    assert set(ids(answer)) == {name for name, score in scores.items() if score >= lowest}
+    assert answer.questions[0].removed == {"min_rerank_score": 60 - len(answer.hits)}
+
+
+def test_the_page_is_chosen_after_reranking_and_its_texts_are_there(pipeline: RunningPipeline) -> None:
+    reranked = recovered(pipeline)
+    page = recovered(pipeline, diversity=0.2, offset=45, top_k=15, context_tokens=100)
+    assert page.status == "complete"
+    assert page.questions[0].ordered_by == "mmr"
+    assert [hit.rank for hit in page.hits] == list(range(46, 61))
+    # Only the best fifty were compared.
+    assert ids(page)[5:] == ids(reranked)[50:]
+    assert all(hit.text for hit in page.hits)
+    context = page.questions[0].context
+    assert context is not None
+    assert 0 < context.tokens <= 100
+    assert all(46 <= rank <= 60 for one in context.citations for rank in one.ranks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from chorale_client import make_request
 from chorale_client.request import Request
+from chorale_client.words import WIRE_VERSION
 
 from branches.kinds import bm25
 from branches.part import Part
@@ -20,7 +22,6 @@ from models.errors import StoreUnavailable
 from models.extensions import BranchKind
 from models.hits import Ranking
 from tasks.request.planning import resolve
-from tasks.request.search import answer_part
 from tasks.request.search_together import answer_parts
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
 
@@ -76,11 +77,16 @@ def searches(pipeline: RunningPipeline, monkeypatch: pytest.MonkeyPatch) -> list
     return seen
 
 
+def answered(pipeline: RunningPipeline, parts: Sequence[tuple[str, Started]]) -> list[Envelope]:
+    return answer_parts(pipeline.resources, [(*one, WIRE_VERSION) for one in parts])
+
+
 def ask(pipeline: RunningPipeline, *texts: str, branch: str = "bm25", **options: Any) -> list[Envelope]:
     parts = [(branch, started(pipeline, question(text, **options))) for text in texts]
-    return answer_parts(pipeline.resources, parts)
+    return answered(pipeline, parts)
 
 
+@pytest.mark.slow
 def test_a_question_has_the_same_ranking_alone_and_in_any_company(pipeline: RunningPipeline) -> None:
     words = sorted({word for title, text in CORPUS.values() for word in f"{title} {text}".lower().split()})
     chance = random.Random(12)
@@ -88,14 +94,14 @@ def test_a_question_has_the_same_ranking_alone_and_in_any_company(pipeline: Runn
     for branch in ("bm25", "vector", "hyde"):
         requests = [started(pipeline, question(text)) for text in texts]
         forget_vectors(pipeline)
-        alone = [answer_part(pipeline.resources, branch, one) for one in requests]
+        alone = [answered(pipeline, [(branch, one)])[0] for one in requests]
         forget_vectors(pipeline)
         order = chance.sample(range(200), 200)
         together: dict[int, Envelope] = {}
         while order:
             company, order = order[: (size := chance.randint(1, 8))], order[size:]
-            answered = answer_parts(pipeline.resources, [(branch, requests[at]) for at in company])
-            together |= zip(company, answered, strict=True)
+            now = answered(pipeline, [(branch, requests[at]) for at in company])
+            together |= zip(company, now, strict=True)
         assert {one.status for one in alone} <= {"ok", "empty"}
         for at, one in enumerate(alone):
             assert found(together[at]) == found(one), texts[at]
@@ -127,7 +133,7 @@ def test_parts_that_differ_are_searched_apart(
         ("bm25", started(pipeline, question("bread"))),
         ("bm25", started(pipeline, question("repairs", **other))),
     ]
-    answer_parts(pipeline.resources, parts)
+    answered(pipeline, parts)
     # A namespace that does not exist fails before it is searched.
     assert sorted(searches) == ([["bread"]] if "namespace" in other else [["bread"], ["repairs"]])
 
@@ -154,7 +160,7 @@ def test_a_part_after_its_limit_leaves_the_batch(
         ("bm25", started(pipeline, question("bread"))),
         ("bm25", started(pipeline, question("repairs"), left_ms=-3)),
     ]
-    envelopes = answer_parts(pipeline.resources, parts)
+    envelopes = answered(pipeline, parts)
     assert [(one.status, one.reason) for one in envelopes] == [("ok", None), ("failed", "late")]
     assert searches == [["bread"]]
 
@@ -167,7 +173,7 @@ def test_a_part_with_little_time_left_is_searched_first_and_alone(
         ("bm25", started(pipeline, question("repairs"), left_ms=90)),
         ("bm25", started(pipeline, question("ERR-4711"))),
     ]
-    envelopes = answer_parts(pipeline.resources, parts)
+    envelopes = answered(pipeline, parts)
     assert {one.status for one in envelopes} == {"ok"}
     assert searches == [["repairs"], ["bread", "ERR-4711"]]
 
@@ -202,6 +208,6 @@ def test_the_questions_of_two_dense_branches_are_embedded_once(
         for text in ("flour and salt", "a full disk")
         for branch in ("vector", "hyde")
     ]
-    envelopes = answer_parts(pipeline.resources, both)
+    envelopes = answered(pipeline, both)
     assert {one.status for one in envelopes} == {"ok"}
     assert embedded == [["flour and salt", "a full disk"]]

@@ -21,6 +21,7 @@ from audit.database import database_url, open_database
 from ingest.raw_documents import RawDocument
 from tasks.indexing.indexing_run import SourceDocuments
 from tasks.indexing.namespace_writer import index_corpus
+from tests.support.ledger.audit_rows import count, envelope_of
 from tests.support.pipelines.kinds import kinds_with
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -168,14 +169,14 @@ def test_the_audit_trail_of_a_namespace_has_no_word_of_the_other(
 ) -> None:
     ids = {found.request_id for _, found in told}
     engine = open_database(database_url(running.resources.settings.audit_database_url))
-    until(lambda: queries.count(engine) >= len(ids), 60)
+    until(lambda: count(engine) >= len(ids), 60)
     lines = queries.last(engine, 2 * REQUESTS)
     assert ids <= {line.request_id for line in lines}
     ended_by: Counter[tuple[str, str]] = Counter()
     for line in lines:
         found = queries.show(engine, line.request_id)
         assert found is not None
-        envelopes = [str(branch.envelope()) for branch in found.branches]
+        envelopes = [str(envelope_of(branch)) for branch in found.branches]
         said = to_json([queries.listed(line), found.shown(), envelopes], inf_nan_mode="null").decode().lower()
         assert OTHER[line.namespace] not in said, line.request_id
         ended_by[line.namespace, found.ended_by] += 1

@@ -47,6 +47,25 @@ def test_the_score_of_a_hit_follows_from_its_explanation(client: Chorale) -> Non
         assert hit.score == pytest.approx(by_hand, rel=1e-9)
 
 
+def test_with_scores_every_branch_scores_every_hit_and_the_hits_score_follows(client: Chorale) -> None:
+    answer = client.retrieve(
+        "ERR-4711", configuration="scores", cache="bypass", include=["ids", "metadata", "explanation"]
+    )
+
+    assert answer.status == "complete"
+    assert [(line.stage, line.status) for line in answer.stages if line.stage == "score"] == [("score", "ok")]
+    assert len(answer.hits) > 1
+    for hit in answer.hits:
+        assert set(hit.branches) == {"bm25", "vector", "hyde"}
+        assert set(hit.found_by) == {name for name, said in hit.branches.items() if said.rank}
+        by_hand = sum(said.weight * said.normalised for said in hit.branches.values())
+        assert hit.score == pytest.approx(by_hand, rel=1e-9)
+    # Only BM25 searches words: what has none of them gets 0.
+    only_scored = [hit.branches["bm25"] for hit in answer.hits if "bm25" not in hit.found_by]
+    assert only_scored
+    assert all(said.score == 0 for said in only_scored)
+
+
 def test_feedback_is_named_where_no_hypothesis_was_given(client: Chorale) -> None:
     answer = client.retrieve("who pays for repairs?", cache="bypass")
     assert [line.detail for line in answer.stages if line.stage == "hypothesis"] == ["feedback"]
@@ -124,6 +143,8 @@ def test_an_unknown_namespace_fails_and_says_why(client: Chorale) -> None:
         ("search.vector", "bad_index"),
         ("search.hyde", "bad_index"),
     }
+    # The worker's log and the command line say where it was looked for, and which namespaces are there.
+    assert {one.detail for one in answer.degraded} == {"there is no namespace 'nowhere'"}
 
 
 def test_a_name_that_the_pipeline_does_not_have_is_answered_with_those_it_has(client: Chorale) -> None:
@@ -141,8 +162,8 @@ def test_a_wrong_field_is_named_and_nothing_is_enqueued(client: Chorale, pipelin
     before = pipeline.redis.dbsize()
     with pytest.raises(InvalidRequest, match="top_k: Input should be less than or equal to 1000"):
         client.retrieve("bread", top_k=1001)
-    with pytest.raises(InvalidRequest, match="group_by: grouping is not available"):
-        client.retrieve("bread", group_by="source")
+    with pytest.raises(InvalidRequest, match="include: 'context' needs context_tokens"):
+        client.retrieve("bread", include=["ids", "context"])
     assert pipeline.redis.dbsize() == before
 
 

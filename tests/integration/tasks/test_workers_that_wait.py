@@ -58,6 +58,7 @@ def wait_for(words: str, process: subprocess.Popen[str], said: Path) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_workers_that_start_while_redis_is_away_work_when_it_is_back(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text(LEXICAL)

@@ -37,7 +37,8 @@ def due(
     if now_ms >= one.end_at_ms:
         return Due((Action("end", request_id),), now_ms + constants.sweeper_lease_ms)
     if one.state == "following":
-        if is_led:
+        one.leader_late += is_led
+        if is_led and one.leader_late <= 4:
             return Due((), min(now_ms + constants.follower_every_ms, one.end_at_ms))
         one.state, one.retrieves_sent = "accepted", 0
     if one.state == "accepted":

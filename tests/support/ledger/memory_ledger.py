@@ -71,6 +71,8 @@ class MemoryLedger:
         self._requests: Expiring[RequestInFlight] = Expiring()
         self._results: Expiring[tuple[str, bytes]] = Expiring()
         self._flights: Expiring[str] = Expiring()
+        self._followers: Expiring[dict[str, str]] = Expiring()
+        """By leader, the flights of its followers by id."""
         self._acting: Expiring[str] = Expiring()
         self._moments: dict[str, int] = {}
         self.queues: defaultdict[str, deque[bytes]] = defaultdict(deque)
@@ -84,7 +86,7 @@ class MemoryLedger:
 
     def _now(self) -> int:
         now = self._clock()
-        for kept in (self._requests, self._results, self._flights, self._acting):
+        for kept in (self._requests, self._results, self._flights, self._followers, self._acting):
             kept.forget(now)
         return now
 
@@ -150,7 +152,7 @@ class MemoryLedger:
             one = self._requests.get(request_id) or self._new(request, accepted_at_ms=accepted_at_ms)
             tail = not_ended_tail(request, one.state)
             self._end(request_id, one, "client", tail, now)
-            self._release_followers(one, tail, is_complete=False, now=now)
+            self._leave_followers(request_id, one, now)
         return self._results[request_id][1]
 
     def cancel(self, request_id: str) -> bytes | None:
@@ -159,7 +161,7 @@ class MemoryLedger:
         if one is not None:
             tail = CANCELLED_UNTIL_QUESTIONS + ",".join([CANCELLED_QUESTION] * one.questions) + "]}"
             self._end(request_id, one, "client", tail, now)
-            self._release_followers(one, tail, is_complete=False, now=now, is_cancelled=True)
+            self._leave_followers(request_id, one, now)
         ended = self._results.get(request_id)
         return ended and ended[1]
 
@@ -179,7 +181,7 @@ class MemoryLedger:
         if one.state != "accepted":
             return "known"
         one.finish_reserve_ms, flight = chord.finish_reserve_ms, chord.flight
-        if flight and self._follows(request_id, one, flight):
+        if flight and self._follows(request_id, one, flight, now):
             return "follows"
         if flight:
             self._flights.put(flight, request_id, until_ms=max(now + 1, one.deadline_ms))
@@ -207,16 +209,21 @@ class MemoryLedger:
             return accepted, None, found
         return accepted, self.plan(request.request_id, chord), ()
 
-    def _follows(self, request_id: str, one: RequestInFlight, flight: str) -> bool:
+    def _follows(self, request_id: str, one: RequestInFlight, flight: str, now: int) -> bool:
         """Follows the flight's leader, if there is one that ends no later than this request."""
         leader_id = self._flights.get(flight)
         leader = self._requests.get(leader_id) if leader_id and leader_id != request_id else None
         # A request that was lost and accepted again may lead another flight than before.
         if leader is None or leader.flight != flight or leader.end_at_ms > one.end_at_ms:
             return False
-        leader.followers.append(request_id)
-        one.state, one.leader = "following", leader_id
-        self._moments[request_id] = min(leader.deadline_ms + self._constants.follower_every_ms, one.end_at_ms)
+        if one.followed >= 2 or leader.finish_reserve_ms is None:
+            return False
+        assert leader_id is not None
+        followers = {**(self._followers.get(leader_id) or {}), request_id: flight}
+        self._followers.put(leader_id, followers, until_ms=max(now + 1, one.deadline_ms))
+        one.state, one.leader, one.followed = "following", leader_id, one.followed + 1
+        late_ms = max(now, leader.deadline_ms) + self._constants.follower_every_ms
+        self._moments[request_id] = min(late_ms, one.end_at_ms)
         return True
 
     def _push(self, queue: str, message: bytes) -> None:
@@ -284,7 +291,9 @@ class MemoryLedger:
         if one is None:
             return None
         self._end(request_id, one, by, tail, now)
-        self._release_followers(one, tail, is_complete=is_complete, now=now)
+        if one.flight is not None and self._flights.get(one.flight) == request_id:
+            self._flights.pop(one.flight)
+        self._release_followers(request_id, one.flight, tail, is_complete=is_complete, now=now)
         return now - one.accepted_at_ms
 
     def finish_all(self, ends: Sequence[End], *, by: str) -> list[tuple[int | None, list[bytes]]]:
@@ -297,8 +306,6 @@ class MemoryLedger:
     def _end(self, request_id: str, one: RequestInFlight, by: str, tail: str, now: int) -> None:
         self._requests.pop(request_id)
         self._moments.pop(request_id, None)
-        if one.flight is not None and self._flights.get(one.flight) == request_id:
-            self._flights.pop(one.flight)
         answer = one.answer(tail, now)
         result = one.result(request_id, answer, now)
         self._results.put(request_id, (one.fingerprint, result), until_ms=now + one.answer_ttl_ms)
@@ -308,26 +315,26 @@ class MemoryLedger:
             is_filling = self.outbox.share >= self._constants.brief_from_share
             self.outbox.append(one.outbox_fields(request_id, answer, by, now, is_filling=is_filling))
 
-    def _release_followers(
-        self,
-        leader: RequestInFlight,
-        tail: str,
-        *,
-        is_complete: bool,
-        now: int,
-        is_cancelled: bool = False,
-    ) -> None:
-        """Gives followers the answer if it is complete or if they have less than half their time; others are planned anew.
+    def _leave_followers(self, request_id: str, one: RequestInFlight, now: int) -> None:
+        """Leaves the followers to the sweeper's next look."""
+        if one.flight is not None:
+            self._moments[request_id] = now
 
-        If the leader was cancelled, all followers are planned anew.
+    def _release_followers(
+        self, leader_id: str, flight: str | None, tail: str, *, is_complete: bool, now: int
+    ) -> None:
+        """Gives followers of the flight the answer if it is complete or if they have less than half their time; others are
+        planned anew.
         """
-        for request_id in leader.followers:
+        followers = self._followers.get(leader_id) or {}
+        self._followers.pop(leader_id)
+        for request_id, followed in followers.items():
             one = self._requests.get(request_id)
             if one is None or one.state != "following":
                 continue
             left_ms, whole_ms = one.deadline_ms - now, one.deadline_ms - one.accepted_at_ms
             is_late = left_ms < self._constants.replan_share * whole_ms
-            if not is_cancelled and (is_complete or is_late):
+            if followed == flight and (is_complete or is_late):
                 self._end(request_id, one, "leader", tail, now)
             else:
                 one.state, one.retrieves_sent = "accepted", 0
@@ -351,6 +358,7 @@ class MemoryLedger:
         for moment, request_id in in_order[:most]:
             if moment <= now and (one := self._requests.get(request_id)) is None:
                 del self._moments[request_id]
+                self._release_followers(request_id, None, "", is_complete=False, now=now)
             elif moment <= now and one is not None:
                 # A leader that ends at the same moment ends its followers, with an answer.
                 target = last if one.state == "following" and now >= one.end_at_ms else actions

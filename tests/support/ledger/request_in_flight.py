@@ -97,7 +97,8 @@ class RequestInFlight:
     flight: str | None = None
     """The flight that this request leads."""
     leader: str | None = None
-    followers: list[str] = field(default_factory=list)
+    followed: int = 0
+    leader_late: int = 0
 
     @property
     def end_at_ms(self) -> int:
@@ -136,6 +137,7 @@ class RequestInFlight:
             decided_by=self.decided_by,
             accepted_at_ms=self.accepted_at_ms,
             deadline_ms=self.deadline_ms,
+            flight=self.flight,
         )
 
     def answer(self, tail: str, now_ms: int) -> str:

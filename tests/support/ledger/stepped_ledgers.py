@@ -18,9 +18,10 @@ from redis import Redis
 
 from ledger.outbox import publish_outbox_limit, read_outbox_bound
 from ledger.protocol import Entry
-from ledger.redis import RedisLedger, _entry
+from ledger.redis import _entry
 from tests.support.ledger.ledger_interfaces import CallersSide, Ledger
 from tests.support.ledger.memory_ledger import MemoryLedger
+from tests.support.ledger.single_steps import SingleSteps
 
 BEGIN_MS = 1_790_000_000_000
 
@@ -198,7 +199,7 @@ class SteppedRedis:
     def __init__(self, client: Redis, constants: ProtocolConstants = PROTOCOL) -> None:
         self.client = client
         text = STEPPED_CLOCK + prelude(constants)
-        self.ledger = RedisLedger(client, prelude=text)
+        self.ledger = SingleSteps(client, prelude=text)
         self.callers = CallersLedger(client, prelude=text)
         client.set(NOW, BEGIN_MS)
 

@@ -1,9 +1,10 @@
-"""A server that answers `snapshot_download` like the Hugging Face hub and has one model."""
+"""A server that answers `snapshot_download` like the Hugging Face hub and has one model, in one or several revisions."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 from tests.support.servers.local_http import LocalHttp, QuietHandler
@@ -16,22 +17,25 @@ class Handler(QuietHandler):
     owner: ModelHub
 
     def answer(self) -> None:
-        folder = self.owner.folder
-        path = self.path.partition("?")[0]
-        file = folder / path.rpartition("/")[2]
-        if path == f"/api/models/{NAME}/revision/main":
-            listed = [{"rfilename": one.name} for one in folder.iterdir()]
-            self.send(200, json.dumps({"id": NAME, "sha": COMMIT, "siblings": listed}).encode())
-        elif path == f"/api/models/{NAME}/tree/{COMMIT}":
+        asked = re.fullmatch(rf"/(api/models/)?{NAME}/(revision|tree|resolve)/([^/?]+)/?([^?]*).*", self.path)
+        commit, folder = self.owner.revisions.get(asked[3] if asked else "", ("", Path()))
+        if not asked or not commit:
+            self.send(404, b"", {"x-error-code": "RevisionNotFound"} if asked else {})
+            return
+        files = {one.relative_to(folder).as_posix(): one for one in folder.rglob("*") if one.is_file()}
+        if asked[2] == "revision":
+            listed = [{"rfilename": name} for name in files]
+            self.send(200, json.dumps({"id": NAME, "sha": commit, "siblings": listed}).encode())
+        elif asked[2] == "tree":
             tree = [
-                {"type": "file", "path": one.name, "size": one.stat().st_size, "oid": _sha1(one)}
-                for one in folder.iterdir()
+                {"type": "file", "path": name, "size": one.stat().st_size, "oid": _sha1(one)}
+                for name, one in files.items()
             ]
             self.send(200, json.dumps(tree).encode())
-        elif path.startswith(f"/{NAME}/resolve/{COMMIT}/") and file.is_file():
+        elif file := files.get(asked[4]):
             stated = {
                 "etag": f'"{_sha1(file)}"',
-                "x-repo-commit": COMMIT,
+                "x-repo-commit": commit,
                 "content-length": str(file.stat().st_size),
             }
             self.send(200, b"" if self.command == "HEAD" else file.read_bytes(), stated)
@@ -40,11 +44,16 @@ class Handler(QuietHandler):
 
 
 class ModelHub(LocalHttp):
-    """Serves `folder` as the model NAME."""
+    """Serves `folder` as the model NAME, its branch `main` at COMMIT."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(Handler)
-        self.folder = folder
+        self.revisions = dict[str, tuple[str, Path]]()
+        """Commit and folder by branch, tag and commit."""
+        self.publish("main", COMMIT, folder)
+
+    def publish(self, revision: str, commit: str, folder: Path) -> None:
+        self.revisions[revision] = self.revisions[commit] = (commit, folder)
 
 
 def _sha1(file: Path) -> str:

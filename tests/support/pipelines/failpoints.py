@@ -63,7 +63,7 @@ def _has_joined(options: Mapping[str, Any], found: Any) -> bool:
 
 _START, _JOIN = _of_ledger("start", "take"), _of_ledger("join", "take")
 _PLAN = _of_ledger("plan", "submit")
-_REPORT, _FINISH = _of_ledger("report", "report_all"), _of_ledger("finish_all")
+_REPORT, _FINISH = _of_ledger("report_all"), _of_ledger("finish_all")
 
 PLACES: Mapping[str, Place] = {
     "publisher.after_accept": Place(("chorale_client.ledger:CallersLedger.accept",), "after"),
@@ -87,6 +87,17 @@ PLACES: Mapping[str, Place] = {
     "drainer.after_commit": Place(("audit.drainer:Drainer._write",), "after"),
 }
 """The places that a fault can hit, named after the process and the step of docs/reference/ledger.md."""
+
+JOB_PLACES: Mapping[str, Place] = {
+    "feeder.after_send": Place(("jobs.store:Jobs.send",), "after", lambda _, found: found is not None),
+    "feeder.before_end": Place(("jobs.store:Jobs.end",), "before"),
+    "feeder.after_end": Place(("jobs.store:Jobs.end",), "after"),
+    "bulk.before_take": Place(("jobs.store:Jobs.take",), "before"),
+    "bulk.after_take": Place(("jobs.store:Jobs.take",), "after"),
+    "bulk.before_write": Place(("jobs.store:Jobs.write",), "before"),
+    "bulk.after_write": Place(("jobs.store:Jobs.write",), "after"),
+}
+"""The places of bulk jobs; `install(JOB_PLACES)` wraps them."""
 
 
 def _kill() -> None:
@@ -124,7 +135,8 @@ def arm(
 
     If `process` or the request is given, it happens only to that process, and only while it handles that request.
     """
-    assert place in PLACES, f"no place {place!r}; there are: {', '.join(PLACES)}"
+    known = {**PLACES, **JOB_PLACES}
+    assert place in known, f"no place {place!r}; there are: {', '.join(known)}"
     assert fault in FAULTS, f"no fault {fault!r}; there are: {', '.join(FAULTS)}"
     client.rpush(_armed(place, process), *[f"{fault} {request_id}"] * times)
 

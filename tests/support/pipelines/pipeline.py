@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from chorale_client import Chorale
+from chorale_client.words import QUEUE_INDEX
 
 from assembly.kinds import BUILT_IN
 from assembly.pipeline import load_pipeline
@@ -50,7 +51,7 @@ def logging_to(file: Path) -> str:
 
 
 class RunningPipeline:
-    """Starts and ends the processes; `queues` says which (all when None), `sweeper` adds `chorale sweeper`.
+    """Starts and ends the processes; `queues` says which (all but `bulk` when None), `sweeper` adds `chorale sweeper`.
 
     `preload` is code that every process runs first, to register what a test adds.  The processes are forks of one
     that has imported the product already; with `forked=False` each is an interpreter of its own.
@@ -86,7 +87,8 @@ class RunningPipeline:
         self.resources = Resources(Settings(**names), load_pipeline(pipeline_file, kinds), server.url)
         self.app = make_app(self.resources)
         self.redis = self.resources.redis
-        self._queues = list(self.resources.pipeline.queues if queues is None else queues)
+        everyday = (*self.resources.pipeline.request_queues, QUEUE_INDEX)
+        self._queues = list(everyday if queues is None else queues)
         self._sweeper = sweeper
         self.preload = preload
         self.processes: dict[str, Process] = {}

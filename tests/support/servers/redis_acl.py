@@ -17,16 +17,21 @@ from tests.support.servers.services import missing
 
 
 class SecuredRedis(RedisServer):
-    """A Redis without a plain port; its self-signed certificate is its own authority (`ca_file`)."""
+    """A Redis without a plain port; its self-signed certificate is its own authority (`ca_file`).
 
-    def __init__(self) -> None:
+    The sweeper may tell the queue `app` of the end of jobs.
+    """
+
+    def __init__(self, *, remote_control: bool = False) -> None:
         self.tls_port = free_port()
         self.passwords = {role: secrets.token_urlsafe(24) for role in ROLES}
         super().__init__(appendonly=True, tls_port=str(self.tls_port), tls_auth_clients="no")
         self.ca_file = self.folder / "server.crt"
         Certificate.make(self.folder)
         acl = self.folder / "users.acl"
-        acl.write_text(acl_file({ROLES[role].variable: word for role, word in self.passwords.items()}))
+        passwords = {ROLES[role].variable: word for role, word in self.passwords.items()}
+        more = {"CHORALE_ON_END_QUEUES": "app", "CHORALE_REMOTE_CONTROL": str(remote_control)}
+        acl.write_text(acl_file({**passwords, **more}))
         self._settings |= {
             "aclfile": str(acl),
             "tls-cert-file": str(self.ca_file),
@@ -54,6 +59,20 @@ class SecuredRedis(RedisServer):
 
     def as_role(self, role: str, **settings: Any) -> redis.Redis:
         return redis.Redis.from_url(self.url_of(role), **{"socket_timeout": 5.0, **settings})
+
+    def take_away(self, right: str) -> None:
+        """Removes a pattern of keys or a command, with the blank before it, from the ACL file."""
+        acl = self.folder / "users.acl"
+        text = acl.read_text()
+        assert right in text
+        acl.write_text(
+            "".join(
+                line if line.startswith("user admin") else line.replace(right, "")
+                for line in text.splitlines(True)
+            )
+        )
+        with self.client() as admin:
+            admin.acl_load()
 
     def denied(self) -> list[str]:
         """Returns the refusals since the last call as `user reason object`."""

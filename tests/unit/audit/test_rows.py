@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from audit.outbox import Unreadable, parse
 from audit.rows import Rows, rows_of
+from models.asked import Asked
 from models.audit_tables import BranchRow
 from models.documents import PassageText
 from tests.support.ledger.audit_entries import (
@@ -24,9 +26,16 @@ from tests.support.ledger.audit_entries import (
     whole_entry,
 )
 
+KEY = b"a secret of the installation"
+
 
 def rows(entry: dict[str, str], *, keep_texts: bool = True) -> Rows:
-    return rows_of(parse(entry), keep_texts=keep_texts)
+    return rows_of(parse(entry), hash_key=None if keep_texts else KEY)
+
+
+def everything(found: Rows) -> str:
+    rankings = [BranchRow(candidates=row["candidates"]).rankings for row in found.branches]
+    return f"{found} {rankings}"
 
 
 def branches_by_name(found: Rows) -> dict[str, dict[str, Any]]:
@@ -88,14 +97,44 @@ def test_without_texts_no_word_of_a_question_is_in_any_row() -> None:
         "bm25_query": "dirigible",
         "hypothetical_document": "a quixotic airship",
     }
-    request = make_request("xylophone", rewritten)
-    entry = whole_entry(request)
-    kept, left_out = str(rows(entry)), str(rows(entry, keep_texts=False))
-    for word in ("xylophone", "zeppelin", "dirigible", "quixotic"):
+    request = make_request(
+        "xylophone",
+        rewritten,
+        filters={"customer": "lovelace", "name": {"not": "babbage"}},
+        tags={"case": "divorce"},
+    )
+    warning = "filter 'plaintiff': no document has this field, so nothing matches"
+    found = make_envelope("bm25", replace(make_ranking("a"), warnings=(warning,)))
+    answer = make_answer(request, warnings=[warning, "cache: unavailable"])
+    entry = make_entry(request, plan=make_plan(request), answer=answer, envelopes=(found,))
+    kept, left_out = (everything(rows(entry, keep_texts=keep)) for keep in (True, False))
+    assert "cache: unavailable" in left_out
+    for word in (
+        "xylophone",
+        "zeppelin",
+        "dirigible",
+        "quixotic",
+        "lovelace",
+        "babbage",
+        "divorce",
+        "plaintiff",
+    ):
         assert word in kept
         assert word not in left_out
     hashes = [row["text_hash"] for row in rows(entry, keep_texts=False).questions]
-    assert hashes == [sha256(text).hexdigest() for text in (b"xylophone", b"zeppelin")]
+    assert hashes == [hmac.digest(KEY, text, "sha256").hex() for text in (b"xylophone", b"zeppelin")]
+
+
+def test_a_question_cannot_be_guessed_from_its_hash() -> None:
+    """Whoever reads the tables hashes what people may have asked; the key is not in the tables."""
+    guesses = ["how do I file for divorce?", "am I pregnant?", "who is leaving?"]
+    entry = whole_entry(make_request("am I pregnant?"))
+    (row,) = rows(entry, keep_texts=False).questions
+    attempts = {sha256(guess.encode()).hexdigest() for guess in guesses}
+    attempts |= {hmac.digest(b"", guess.encode(), "sha256").hex() for guess in guesses}
+    assert row["text_hash"] not in attempts
+    (again,) = rows(whole_entry(make_request("am I pregnant?")), keep_texts=False).questions
+    assert again["text_hash"] == row["text_hash"]
 
 
 def test_candidates_come_back_hit_for_hit_and_bit_for_bit() -> None:
@@ -114,6 +153,28 @@ def test_texts_that_came_with_their_hits_are_not_kept() -> None:
         "vector"
     ]
     assert BranchRow(candidates=row["candidates"]).rankings == (ranking,)
+
+
+def test_filters_that_could_be_dropped_are_not_named_where_filters_are_not_kept() -> None:
+    request = make_request(
+        filters={"shop": "north"},
+        thresholds={"min_fused_score": 0.5},
+        relax=["filters.shop", "thresholds.min_fused_score"],
+    )
+    entry = whole_entry(request)
+    assert rows(entry).request["options"]["relax"] == list(request.relax)
+    assert rows(entry, keep_texts=False).request["options"]["relax"] == ["thresholds.min_fused_score"]
+
+
+def test_what_a_branch_searched_with_is_not_kept() -> None:
+    """It is the question's text or its vector, from which a text can be guessed."""
+    request, ranking = make_request(), make_ranking("a")
+    for asked in (Asked({"xylophone": 1.0}), Asked(vectors=(b"zeppelin",))):
+        envelope = make_envelope("vector", replace(ranking, asked=asked))
+        row = branches_by_name(rows(make_entry(request, plan=make_plan(request), envelopes=(envelope,))))[
+            "vector"
+        ]
+        assert BranchRow(candidates=row["candidates"]).rankings == (ranking,)
 
 
 def test_a_branch_row_joins_the_envelope_with_its_plan() -> None:

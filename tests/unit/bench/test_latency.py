@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 from chorale_client.answer import Answer
 from rich.console import Console
 
-from bench.corpus_questions import TooFewQuestions, questions_about
+from bench.corpus_questions import questions_about
 from bench.latency import Variant, compare, cpu_by_process, waterfall_of
 from bench.redis_cost import is_counted
 from bench.timing import WARMING, Hung, Timing, drive
 from cli.views.latency import runs_table
 from ingest.raw_documents import RawDocument
+from models.errors import ServiceError
 
 
 def test_percentiles_are_latencies_that_were_seen() -> None:
@@ -46,6 +49,20 @@ def test_as_many_requests_are_in_flight_as_declared() -> None:
     barrier = threading.Barrier(3, timeout=20)
     drive(lambda _: barrier.wait(), ["a", "b", "c"], in_flight=3, timing=Timing())
     assert not barrier.broken
+
+
+def test_no_question_is_asked_before_its_time_and_processor_time_count() -> None:
+    order: list[str] = []
+
+    @contextmanager
+    def meter() -> Iterator[None]:
+        time.sleep(0.1)
+        order.append("meter")
+        yield
+
+    drive(order.append, ["a", "b", "c", "d"], in_flight=2, timing=Timing(), meter=meter())
+    assert order[:3] == [WARMING, WARMING, "meter"]
+    assert sorted(order[3:]) == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize("bad", ["b", WARMING])
@@ -154,5 +171,5 @@ def test_questions_are_distinct_and_the_same_each_time() -> None:
     found = questions_about(documents, 5)
     assert len(set(found)) == 5
     assert found == questions_about(documents, 5)
-    with pytest.raises(TooFewQuestions, match="6 distinct questions wanted, but the corpus has 5"):
+    with pytest.raises(ServiceError, match="6 distinct questions wanted, but the corpus has 5"):
         questions_about(documents, 6)

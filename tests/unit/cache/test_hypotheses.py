@@ -44,6 +44,13 @@ def test_texts_are_found_whatever_the_spacing_of_the_question() -> None:
     assert texts.known([" tea\n"]) == {" tea\n": ("tea", "TEA")}
 
 
+def test_each_owner_has_texts_of_its_own() -> None:
+    texts = cached(MemoryCache(max_entries=9), MemoryCache(max_entries=9))
+    texts.write(["tea"], timeout_s=1, owner="acme")
+    assert texts.known(["tea"], "acme") == {"tea": ("tea", "TEA")}
+    assert texts.known(["tea"], "zenith") == texts.known(["tea"]) == {}
+
+
 def test_failures_and_partial_results_are_not_cached() -> None:
     texts = cached(MemoryCache(max_entries=9))
     written = texts.write(["bad", "half", "some"], timeout_s=1)

@@ -162,3 +162,11 @@ def test_a_bar_has_its_place_and_length_on_the_scale() -> None:
 def test_a_refusal_says_when_to_ask_again() -> None:
     last = shown({"request_id": "r-1", "status": "refused", "retry_after_s": 1.5, "took_ms": 0})[-1]
     assert last == "refused · no hits · 0 ms · ask again in 1.5 s · r-1"
+
+
+def test_a_context_and_what_was_removed_are_shown() -> None:
+    context = {"text": "[1] Tea\nGreen.", "tokens": 5, "left_out": 2}
+    question = {"status": "complete", "removed": {"group_by": 1_200}, "context": context}
+    lines = shown({"request_id": "r-1", "status": "complete", "took_ms": 0, "questions": [question]})
+    assert lines[:3] == ["[1] Tea", "Green.", "5 tokens, 2 passages left out"]
+    assert lines[-1] == "complete · no hits · removed by group_by 1,200 · 0 ms · r-1"

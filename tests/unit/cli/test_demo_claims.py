@@ -35,6 +35,7 @@ def hit(
         "passage_id": f"{document_id}#0",
         "score": 0.1,
         "metadata": {"parent": parent},
+        "found_by": list(ranks),
         "branches": {
             name: {
                 "rank": rank,

@@ -41,6 +41,8 @@ def test_on_two_cores_two_replicas_serve_all_branches_and_the_fusion(cores: Core
         (*served, "--name", "replica-1"),
         (*served, "--name", "replica-2"),
         ("chorale.index", "--name", "index-1"),
+        ("chorale.bulk", "--name", "bulk-1"),
+        ("chorale.bulk", "--name", "bulk-2"),
         ("--name", "sweeper"),
     ]
     assert all(child.env == {"A": "b", "CHORALE_LAYOUT": "replicas"} for child in children)
@@ -48,14 +50,14 @@ def test_on_two_cores_two_replicas_serve_all_branches_and_the_fusion(cores: Core
 
 def test_one_core_has_two_replicas_too(cores: Cores) -> None:
     cores(1)
-    assert names(Settings()) == [*REPLICAS, "index-1", "sweeper"]
+    assert names(Settings()) == [*REPLICAS, "index-1", "bulk-1", "sweeper"]
 
 
 def test_on_more_than_two_cores_the_branches_that_embed_questions_share_a_process(cores: Cores) -> None:
     cores(3)
     children = worker_children(Settings(), load_pipeline(), {})
     assert [child.name for child in children] == [
-        "retrieve-1", "vector+hyde-1", "bm25-1", "fusion-1", "index-1", "sweeper",
+        "retrieve-1", "vector+hyde-1", "bm25-1", "fusion-1", "index-1", "bulk-1", "bulk-2", "bulk-3", "sweeper",
     ]  # fmt: skip
     assert children[1].argv[4:] == ("chorale.vector", "chorale.hyde", "--name", "vector+hyde-1")
     counted = Settings(worker_processes={"chorale.hyde": 2})
@@ -98,7 +100,7 @@ def test_a_pipeline_that_waits_or_reranks_has_a_process_for_each_queue(
 def test_a_count_for_a_queue_of_requests_chooses_the_layout_queues(cores: Cores) -> None:
     cores(2)
     assert "bm25-2" in names(Settings(worker_processes={"chorale.bm25": 2}))
-    assert names(Settings(worker_processes={"chorale.index": 0})) == [*REPLICAS, "sweeper"]
+    assert names(Settings(worker_processes={"chorale.index": 0, "chorale.bulk": 0})) == [*REPLICAS, "sweeper"]
 
 
 def test_replicas_and_a_count_for_a_queue_contradict_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,4 +119,7 @@ def test_all_models_together_have_no_more_threads_than_cores_in_either_layout(
 ) -> None:
     cores(8)
     settings = Settings(model_threads=8, layout=layout)
-    assert Resources(settings, load_pipeline(), "redis://unused").threads_for_a_model == threads
+    resources = Resources(settings, load_pipeline(), "redis://unused")
+    assert resources.threads_for_a_model == threads
+    resources.answers_jobs = True
+    assert resources.threads_for_a_model == 2, "four processes answer bulk jobs"

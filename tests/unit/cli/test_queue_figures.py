@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 import httpx
 import pytest
 
-import cli.monitoring.queue_figures
-from cli.monitoring.queue_figures import Watch, figures_server
-from tasks.sweeping.queues import QueueState
+import cli.queue_figures
+from cli.queue_figures import Watch, figures_server
+from monitoring.queues import QueueState
 from tests.support.waiting import until
 
 
@@ -85,7 +85,7 @@ class Broker:
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Broker, Watch]]:
-    monkeypatch.setattr(cli.monitoring.queue_figures, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(cli.queue_figures, "LOOK_EVERY_S", 0.01)
     broker, stop = Broker(), threading.Event()
     watch = Watch(broker.open)
     thread = threading.Thread(target=watch.run, args=(stop,))
@@ -111,7 +111,7 @@ def test_a_hung_broker_delays_no_request_and_old_figures_are_not_served(
     until(lambda: kind_of_failure(watch) is None)
     broker.answers.clear()
     assert watch()["chorale.bm25"].length == 1
-    monkeypatch.setattr(cli.monitoring.queue_figures, "OLD_S", 0.05)
+    monkeypatch.setattr(cli.queue_figures, "OLD_S", 0.05)
     until(lambda: kind_of_failure(watch) is TimeoutError)
     broker.answers.set()
     until(lambda: kind_of_failure(watch) is None)

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from rich.console import Console
 
-from cli.monitoring.status import Status
+from cli.installation_status import breaker_fields
 from cli.views.status import view
-from ledger.breakers import Breaker, Look
-from ledger.outbox import OutboxBound
+from ledger.breakers import Breaker
 
 
-def shown(*breakers: Breaker, refusing_for_ms: int | None = None, waiting: int = 0, refused: int = 0) -> str:
-    status = Status(
-        home="/home/here",
-        redis="redis://localhost",
-        redis_version="7.0",
-        workers=(),
-        queues={},
-        look=Look(100_000, {one.name: one for one in breakers}, retry_after_ms=refusing_for_ms),
-        in_flight=0,
-        outbox_entries=waiting,
-        outbox_age_s=8.0,
-        outbox_bound=OutboxBound(entries=10_000, refused=refused),
-        unreadable=0,
-        chords="lean",
-        namespaces=(),
-        published={},
-    )
+def shown(
+    *breakers: Breaker,
+    refusing_for_ms: int | None = None,
+    waiting: int = 0,
+    refused: int = 0,
+    aside: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    status = {
+        "home": "/home/here",
+        "redis": {"address": "redis://localhost", "version": "7.0"},
+        "workers": [],
+        "queues": [],
+        "breakers": [breaker_fields(one, 100_000) for one in breakers],
+        "refusing_for_s": None if refusing_for_ms is None else refusing_for_ms / 1000,
+        "requests_in_flight": 0,
+        "outbox": {"entries": waiting, "oldest_s": 8.0, "limit": 10_000, "refused": refused, "unreadable": 0},
+        "quarantine": {"entries": len(aside), "first": aside},
+        "chords": "lean",
+        "namespaces": [],
+    }
     console = Console(width=120, color_system=None)
     with console.capture() as capture:
         for part in view(status):
@@ -61,3 +66,9 @@ def test_the_status_shows_the_outbox_and_the_requests_refused_because_of_it() ->
     assert "outbox    6,000 of at most 10,000 waiting, the oldest for 8.0 s\n" in shown(waiting=6_000)
     full = shown(waiting=10_000, refused=17)
     assert "10,000 waiting, the oldest for 8.0 s, 17 requests were refused while it was full" in full
+
+
+def test_the_status_shows_what_was_set_aside_and_why() -> None:
+    assert "set aside" not in shown()
+    text = shown(aside={"'a\x1b]0;x'": "not an id"})
+    assert "set aside 1 malformed entries, now deleted · 'a\\x1b]0;x': not an id\n" in text

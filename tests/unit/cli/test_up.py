@@ -12,16 +12,18 @@ import pytest
 from assembly.pipeline import load_pipeline
 from cli.local.child_output import JsonLines, PrefixedLines
 from cli.local.processes import worker_children, worker_environment
-from cli.monitoring.heartbeats import Heartbeat, RedisHeartbeats, parse_heartbeat
 from config.settings import Settings
 from models.errors import WrongDeclaration
+from monitoring.heartbeats import Heartbeat, RedisHeartbeats, parse_heartbeat
 from tests.support.servers.redis_server import RedisServer
 
 
 def test_in_the_layout_queues_up_starts_one_process_for_each_queue_and_a_sweeper() -> None:
-    children = worker_children(Settings(layout="queues"), load_pipeline(), {"A": "b"})
+    children = worker_children(
+        Settings(layout="queues", worker_processes={"chorale.bulk": 1}), load_pipeline(), {"A": "b"}
+    )
     assert [child.name for child in children] == [
-        "retrieve-1", "bm25-1", "vector-1", "hyde-1", "fusion-1", "index-1", "sweeper",
+        "retrieve-1", "bm25-1", "vector-1", "hyde-1", "fusion-1", "index-1", "bulk-1", "sweeper",
     ]  # fmt: skip
     assert children[1].argv == (sys.executable, "-m", "cli", "worker", "chorale.bm25", "--name", "bm25-1")
     assert children[-1].argv == (sys.executable, "-m", "cli", "sweeper", "--name", "sweeper")
@@ -30,7 +32,9 @@ def test_in_the_layout_queues_up_starts_one_process_for_each_queue_and_a_sweeper
 
 
 def test_the_settings_give_the_number_of_workers_of_a_queue() -> None:
-    settings = Settings(layout="queues", worker_processes={"chorale.bm25": 2, "chorale.index": 0})
+    settings = Settings(
+        layout="queues", worker_processes={"chorale.bm25": 2, "chorale.index": 0, "chorale.bulk": 0}
+    )
     names = [child.name for child in worker_children(settings, load_pipeline(), {})]
     assert names == ["retrieve-1", "bm25-1", "bm25-2", "vector-1", "hyde-1", "fusion-1", "sweeper"]
 
@@ -40,7 +44,7 @@ def test_an_unknown_queue_is_refused_with_the_list_of_queues() -> None:
     with pytest.raises(WrongDeclaration) as raised:
         worker_children(settings, load_pipeline(), {})
     assert str(raised.value) == (
-        "CHORALE_WORKER_PROCESSES: no queue bm52, nosuch; there are: retrieve, bm25, vector, hyde, fusion, index"
+        "CHORALE_WORKER_PROCESSES: no queue bm52, nosuch; there are: retrieve, bm25, vector, hyde, fusion, index, bulk"
     )
 
 

@@ -6,7 +6,7 @@ import redis
 from chorale_client import make_request
 from chorale_client.default_time import DefaultTimes, in_its_time, publish_timeouts
 from chorale_client.keys import TIMEOUTS
-from chorale_client.ledger import fingerprint
+from chorale_client.ledger import CallersLedger, fingerprint
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -34,11 +34,11 @@ def test_a_request_sent_again_under_another_default_is_equal() -> None:
 def test_a_caller_without_the_pipeline_reads_what_the_workers_published(redis_client: redis.Redis) -> None:
     publish_timeouts(redis_client, {"gone": 3.0})
     publish_timeouts(redis_client, DECLARED)
-    times = DefaultTimes(redis_client)
-    assert times.applied(make_request("q", configuration="late")).timeout_s == 8
-    assert times.applied(make_request("q", configuration="gone")).timeout_s == 2
+    ledger, times = CallersLedger(redis_client), DefaultTimes()
+    assert ledger.drive(times.apply(make_request("q", configuration="late"))).timeout_s == 8
+    assert ledger.drive(times.apply(make_request("q", configuration="gone"))).timeout_s == 2
     redis_client.delete(TIMEOUTS)
-    assert times.applied(make_request("q")).timeout_s == 5
+    assert ledger.drive(times.apply(make_request("q"))).timeout_s == 5
 
 
 def test_without_declared_time_limits_redis_has_no_key(redis_client: redis.Redis) -> None:
@@ -49,5 +49,5 @@ def test_without_declared_time_limits_redis_has_no_key(redis_client: redis.Redis
 
 def test_without_redis_the_usual_time_limit_applies() -> None:
     nobody = redis.Redis(port=9, retry=Retry(NoBackoff(), 0))
-    assert DefaultTimes(nobody).applied(make_request("q")).timeout_s == 2
+    assert CallersLedger(nobody).drive(DefaultTimes().apply(make_request("q"))).timeout_s == 2
     nobody.close()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from chorale_client import Chorale, InvalidRequest
-from chorale_client.documents import MAX_DOCUMENT_BYTES
+from chorale_client.limits import MAX_DELETED, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_METADATA_BYTES
 
 TEA = {"id": "tea", "text": "Green tea."}
 
@@ -44,3 +44,27 @@ def test_the_error_for_a_recursive_document_gives_its_number(client: Chorale) ->
     endless["metadata"] = {"again": endless}
     with pytest.raises(InvalidRequest, match=r"^documents: number 2: not JSON: "):
         client.upsert("docs", [TEA, endless])
+
+
+def test_too_large_metadata_is_refused_by_the_number_of_its_document(client: Chorale) -> None:
+    for fields in ({"metadata": {"about": "x" * MAX_METADATA_BYTES}}, {"about": "x" * MAX_METADATA_BYTES}):
+        with pytest.raises(
+            InvalidRequest,
+            match=r"^documents: number 2: metadata: 262,\d+ bytes; at most 262,144 are allowed$",
+        ):
+            client.upsert("docs", [TEA, TEA | fields])
+
+
+def test_too_many_documents_and_ids_are_refused(client: Chorale) -> None:
+    with pytest.raises(InvalidRequest, match=r"^documents: 1,001 in one message; at most 1,000 are allowed$"):
+        client.upsert("docs", [TEA] * (MAX_DOCUMENTS + 1))
+    with pytest.raises(InvalidRequest, match=r"^ids: 10,001 in one message; at most 10,000 are allowed$"):
+        client.delete("docs", ["tea"] * (MAX_DELETED + 1))
+
+
+def test_too_many_bytes_of_documents_are_refused(client: Chorale) -> None:
+    large = {"id": "book", "text": "x" * (MAX_DOCUMENT_BYTES - 100)}
+    with pytest.raises(
+        InvalidRequest, match=r"^documents: 83,\d+,\d+ bytes in one message; at most 67,108,864 are"
+    ):
+        client.upsert("docs", [large] * 5)

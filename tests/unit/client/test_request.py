@@ -9,7 +9,7 @@ import pytest
 from chorale_client import InvalidRequest, make_request
 
 VALUES = "a text, a finite number, true or false"
-OPERATORS = "gt, gte, lt, lte, exists, not, contains"
+OPERATORS = "gt, gte, lt, lte, exists, not, contains, all"
 
 
 def complaint(questions: Any = "bread", **options: Any) -> str:
@@ -36,6 +36,9 @@ def complaint(questions: Any = "bread", **options: Any) -> str:
         ({"contains": {"gt": 1}}, f"contains takes {VALUES}, or a list of these, not {{'gt': 1}}"),
         ({"not": {"exists": "no"}}, "exists takes true or false, not 'no'"),
         ({"not": None}, f"takes {VALUES}, a list of these, or {{{OPERATORS}}}, not None"),
+        ({"all": []}, "all takes a list of conditions, not []"),
+        ({"all": {"gt": 1}}, "all takes a list of conditions, not {'gt': 1}"),
+        ({"all": ["x", {"like": 1}]}, f"no operator 'like'; there are: {OPERATORS}"),
         ("\ud800", "half a character in '\\ud800' (surrogates not allowed)"),
     ],
     ids=str,
@@ -63,6 +66,7 @@ def test_a_filter_with_a_too_large_number_is_refused() -> None:
         {"not": ["a", "b"]},
         {"not": {"gte": 3}},
         {"contains": ["kiwi", 3]},
+        {"all": ["x", ["x", 1], {"gt": 1}, {"all": [{"not": "y"}]}]},
     ],
     ids=str,
 )

@@ -85,7 +85,7 @@ def test_a_pipeline_can_declare_kinds_and_methods_of_a_package(site: Path, decla
     assert pipeline.configurations["plain"].method == "mean"
     assert (pipeline.kinds.stores["shelf"].writes, list(pipeline.kinds.methods)) == (
         True,
-        ["rrf", "rrf-grouped", "mean"],
+        [*BUILT_IN.methods, "mean"],
     )
 
 

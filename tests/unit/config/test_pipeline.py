@@ -65,6 +65,7 @@ def test_the_pipeline_lists_every_queue_once() -> None:
         "chorale.hyde",
         "chorale.fusion",
         "chorale.index",
+        "chorale.bulk",
     )
 
 
@@ -160,7 +161,7 @@ def test_a_reranker_is_declared_once_and_chosen_by_configurations(declares: Decl
         ('device = "cuda"', "the backend onnx runs on the cpu alone, not on cuda"),
         ('backend = "onxn"', "'onnx' or 'sentence_transformers'"),
         ('device = "gpu"', "cpu|mps|cuda"),
-        ("budget = 3", "unknown field; there are: model, backend, device, depth"),
+        ("budget = 3", "unknown field; there are: model, revision, backend, device, depth"),
         ("weight = 1.5", "less than or equal to 1"),
         ("max_pieces = 8", "greater than or equal to 16"),
     ],
@@ -267,12 +268,27 @@ def test_a_wrong_branch_or_store_names_its_line_and_the_choices(
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
-        ('method = "rff"', 9, "no fusion method 'rff'; there are: rrf, rrf-grouped"),
+        (
+            'method = "rff"',
+            9,
+            f"no fusion method 'rff'; there are: {', '.join(sorted(BUILT_IN.methods))}",
+        ),
         ('method = "rrf"\nbranches = ["vector"]', 10, "no branch 'vector'; there are: bm25"),
         ('method = "rrf"\nbranches = []', 10, "at least 1"),
         ('method = "rrf"\nweights = { vector = 1 }', 10, "no branch 'vector'; there are: bm25"),
         ('method = "rrf"\nweights = { bm25 = -1 }', 10, "greater than or equal to 0"),
         ('method = "rrf"\nweights = { bm25 = 0 }', 8, "every weight is 0"),
+        ('method = "rrf"\nweights_by_type = { long = { bm25 = 0 } }', 10, "every weight is 0"),
+        (
+            'method = "rrf"\nweights_by_type = { long = { vector = 1 } }',
+            10,
+            "no branch 'vector'; there are: bm25",
+        ),
+        (
+            'method = "rrf"\nweights_by_type = { short = { bm25 = 1 } }',
+            10,
+            "'identifier', 'keyword', 'sentence'",
+        ),
         ('method = "rrf"\nk = -1', 10, "greater than or equal to 0"),
         ('method = "rrf"\nboosts = "none"', 10, "no boosts 'none'; there are: italian-law"),
         ("k = 1", 8, "method: Field required"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -49,6 +50,25 @@ def test_the_command_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> No
     assert "REDIS_CALLER_PASSWORD" in str(main([]))
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_only_the_owner_may_read_the_file(
+    is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This holds for any umask, and for a file that an earlier version made."""
+    file = tmp_path / "users.acl"
+    if is_there:
+        file.write_text("user old on\n" * 100)
+        file.chmod(0o644)
+    monkeypatch.setenv("REDIS_WORKER_PASSWORD", LONG)
+    before = os.umask(0)
+    try:
+        assert main([str(file)]) == 0
+    finally:
+        os.umask(before)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_text() == acl_file(os.environ)
+
+
 CALLING = Grant(("*",), ("eval", "evalsha"))
 """Allows scripts; the other grants apply to their commands."""
 
@@ -59,9 +79,9 @@ def may_write(role: str, key: str) -> bool:
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_workers_or_the_sweeper_may_write_every_key(name: str) -> None:
+def test_workers_the_sweeper_or_the_http_api_may_write_every_key(name: str) -> None:
     key = KEYS[name] if KEYS[name][-1].isalpha() else f"{KEYS[name]}law"
-    assert may_write("worker", key) or may_write("sweeper", key)
+    assert any(may_write(role, key) for role in ("worker", "sweeper", "http"))
     assert not may_write("flower", key)
 
 

@@ -178,6 +178,16 @@ def test_processes_are_counted_by_queue_under_short_or_full_names(monkeypatch: p
     assert counted == {"bm25": 2, "fusion": 3, "index": 0, "vector": 1}
 
 
+@pytest.mark.parametrize("secret", ["too short", "whsec_no+base64+at+all!"])
+def test_a_secret_that_cannot_sign_is_refused_and_not_quoted(
+    monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    monkeypatch.setenv("CHORALE_WEBHOOK_SECRET", secret)
+    with pytest.raises(WrongDeclaration, match="CHORALE_WEBHOOK_SECRET: ") as raised:
+        load_settings()
+    assert secret not in str(raised.value)
+
+
 def test_a_misspelt_variable_is_reported_with_the_most_similar_setting() -> None:
     environ = {
         "CHORALE_REDIS_ULR": "x",

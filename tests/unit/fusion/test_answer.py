@@ -10,6 +10,7 @@ from chorale_client.words import Reason, Status
 from fusion.answer import Pages, answer_tail, build_answer_tail, worst
 from fusion.answered import BranchAnswers
 from fusion.waterfall import merged
+from models.documents import PassageText
 from models.envelope import Degradation, Envelope, StageNote
 from models.hits import Ranking
 from models.plan import BoostPlan, Plan
@@ -60,6 +61,20 @@ def test_the_answer_reads_back_as_it_was_built() -> None:
     ]
 
 
+def test_a_hit_shows_the_passage_of_its_document_that_answers_best() -> None:
+    found = envelopes(bm25=[hit("a", 1)], vector=[hit("a", 0)], hyde=[hit("a", 0)])
+    both = {
+        f"a#{n}": PassageText(f"a#{n}", "a", "", "", text, {})
+        for n, text in enumerate(["Of other things.", "The notice period is three months."])
+    }
+    shown = read(fields(request(include=EXPLAINED), given=found, texts=both)).hits[0]
+    assert (shown.passage_id, shown.text) == ("a#1", both["a#1"].text)
+    assert shown.snippet is not None
+    assert shown.snippet.text == shown.text
+    without = read(fields(request(include=["ids", "texts"]), given=found, texts=both)).hits[0]
+    assert (without.passage_id, without.text) == ("a#0", both["a#0"].text)
+
+
 @pytest.mark.parametrize("method", ["rrf", "rrf-grouped"])
 def test_every_score_can_be_computed_again_by_hand_from_the_answer(method: str) -> None:
     boosts = BoostPlan(authority={"legge": 1.3}, recency_amount=0.5, max_places=0)
@@ -79,7 +94,7 @@ INCLUDED = {
     "ids": set(),
     "metadata": {"title", "found_by", "source_type", "language", "metadata"},
     "snippets": {"snippet"},
-    "texts": {"text"},
+    "texts": {"text", "matches"},
     "explanation": {"branches", "boosts"},
 }
 
@@ -285,8 +300,8 @@ def test_merged_stages_have_the_sum_of_milliseconds_and_the_worst_status() -> No
     assert merged(notes) == [StageNote("fold", "partial", 3.5, 7, 2, detail="cut")]
 
 
-def test_warnings_of_plan_branches_and_rankings_appear_once_each() -> None:
-    warned = Envelope("bm25", "ok", rankings=(Ranking(warnings=("field",)),), warnings=("store",))
+def test_warnings_of_plan_and_rankings_appear_once_each() -> None:
+    warned = Envelope("bm25", "ok", rankings=(Ranking(warnings=("store", "field")),))
     given = THREE | {"bm25": warned}
     built = fields(request(), plan(warnings=("plan", "store")), given)
     assert built["warnings"] == ["plan", "store", "field"]

@@ -1,32 +1,57 @@
-"""Promises of every fusion method."""
+"""The contract of every fusion method: those of `fusion/methods`, and those of `fusion/presets`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import fsum
+from math import fsum, inf, isfinite, nan
 from random import Random
+from typing import Any, TypeAlias
 
 import pytest
+from chorale_client.words import Status
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assembly.kinds import BUILT_IN
+from fusion.answer import build_question
 from fusion.candidates import fuse_rankings
+from fusion.thresholds import attainable
 from models.errors import WrongDeclaration
 from models.fusion_method import BranchRanking, Method, Worth
-from tests.unit.fusion.builders import ranking
+from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, ranking, request
 
 IDS = [f"d{number}" for number in range(8)]
-GROUPS = {"a": "lexical", "b": "dense", "c": "dense", "e": "graph"}
+GROUPS = {"b": "dense", "bm25": "lexical", "c": "dense", "e": "graph"}
+METHODS = tuple(BUILT_IN.methods.values())
 
-lists = st.lists(st.sampled_from(IDS), unique=True)
+Change: TypeAlias = Callable[[list[BranchRanking], st.DataObject], tuple[str, list[BranchRanking]]]
+
 weights = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.4, 1.0])
-branches = st.fixed_dictionaries({name: st.tuples(lists, weights) for name in GROUPS}).map(
-    lambda drawn: [
-        ranking(name, ids, weight=weight, group=GROUPS[name]) for name, (ids, weight) in drawn.items()
-    ]
-)
 ks = st.sampled_from([0.0, 1.0, 10.0, 60.0])
-methods = pytest.mark.parametrize("method", BUILT_IN.methods.values(), ids=BUILT_IN.methods)
+plain = st.integers(0, 40).map(float)
+odd = st.one_of(plain, st.floats(), st.sampled_from([nan, inf, -inf, 1e308, -1e308, 1e-308, 0.0, -3.0]))
+methods = pytest.mark.parametrize("method", METHODS, ids=BUILT_IN.methods)
+
+
+def scored(name: str, scores: Mapping[str, float], **fields: Any) -> BranchRanking:
+    """A ranking by falling scores; what is no number comes last."""
+    ids = sorted(scores, key=lambda id_: (scores[id_] != scores[id_], -scores[id_], id_))
+    hits = tuple(hit(id_, score=scores[id_]) for id_ in ids)
+    return replace(ranking(name, ids, group=GROUPS[name]), hits=hits, **fields)
+
+
+def rankings_with(scores: st.SearchStrategy[float]) -> st.SearchStrategy[list[BranchRanking]]:
+    lists = st.dictionaries(st.sampled_from(IDS), scores)
+    floors, halves = st.sampled_from([None, 0.0]), st.sampled_from([None, 0.5, 20.0])
+    return st.fixed_dictionaries({name: st.tuples(lists, weights, floors, halves) for name in GROUPS}).map(
+        lambda drawn: [
+            scored(name, found, weight=weight, floor=floor, half=half)
+            for name, (found, weight, floor, half) in drawn.items()
+        ]
+    )
+
+
+branches, odd_branches = rankings_with(plain), rankings_with(odd)
+swappable = branches.filter(lambda rankings: any(len(one.ids) > 1 for one in rankings))
 
 
 def order(rankings: list[BranchRanking], method: Method, k: float) -> list[str]:
@@ -38,7 +63,8 @@ def scores(rankings: list[BranchRanking], method: Method, k: float) -> dict[str,
 
 
 def test_an_unknown_method_is_refused_with_the_table() -> None:
-    with pytest.raises(WrongDeclaration, match=r"no fusion method 'magic'; there are: rrf, rrf-grouped"):
+    listed = ", ".join(BUILT_IN.methods)
+    with pytest.raises(WrongDeclaration, match=f"^no fusion method 'magic'; there are: {listed}$"):
         BUILT_IN.method("magic")
 
 
@@ -56,103 +82,161 @@ def test_a_hit_of_value_zero_is_still_a_candidate() -> None:
     assert scores(rankings, linear, 60) == {"x": 0.5, "y": 0.25, "z": 0.0}
 
 
-@methods
-@given(branches, ks, st.randoms(use_true_random=False))
+# Every example is tried with every method: drawing examples is what takes time.
+
+
+@given(odd_branches, ks, st.randoms(use_true_random=False))
 def test_the_order_of_the_branches_never_matters(
-    method: Method, rankings: list[BranchRanking], k: float, random: Random
+    rankings: list[BranchRanking], k: float, random: Random
 ) -> None:
     shuffled = random.sample(rankings, len(rankings))
-    assert fuse_rankings(shuffled, method, k) == fuse_rankings(rankings, method, k)
+    for method in METHODS:
+        # Not as a whole: NaN, the raw score of a hit, equals nothing.
+        for one, other in zip(
+            fuse_rankings(shuffled, method, k), fuse_rankings(rankings, method, k), strict=True
+        ):
+            assert (one.score, one.hit.document_id) == (other.score, other.hit.document_id), method.name
+            assert [worth for *_, worth in one.found] == [worth for *_, worth in other.found], method.name
 
 
-def risen(rankings: list[BranchRanking], data: st.DataObject) -> tuple[str, list[BranchRanking]]:
-    """A document, and the rankings with that document one place higher in one of them."""
-    chosen = data.draw(st.sampled_from([at for at, one in enumerate(rankings) if len(one.ids) > 1]))
-    ids = list(rankings[chosen].ids)
+def swapped(rankings: list[BranchRanking], data: st.DataObject) -> tuple[str, list[BranchRanking]]:
+    """A document, and the rankings in one of which it has changed places and scores with the document above it."""
+    at = data.draw(st.sampled_from([at for at, one in enumerate(rankings) if len(one.ids) > 1]))
+    ids, found = list(rankings[at].ids), [one.score for one in rankings[at].hits]
     place = data.draw(st.integers(1, len(ids) - 1))
     ids[place - 1], ids[place] = ids[place], ids[place - 1]
-    changed = ranking("", ids, weight=rankings[chosen].weight, group=rankings[chosen].group)
-    other = [replace(changed, name=one.name) if at == chosen else one for at, one in enumerate(rankings)]
-    return ids[place - 1], other
+    hits = tuple(hit(id_, score=score) for id_, score in zip(ids, found, strict=True))
+    changed = replace(rankings[at], ids=tuple(ids), hits=hits)
+    return ids[place - 1], [*rankings[:at], changed, *rankings[at + 1 :]]
 
 
-swappable = branches.filter(lambda rankings: any(len(one.ids) > 1 for one in rankings))
+def raised(rankings: list[BranchRanking], data: st.DataObject) -> tuple[str, list[BranchRanking]]:
+    """A document, and the rankings in one of which it has a higher score, and the place that this score earns."""
+    at = data.draw(st.sampled_from([at for at, one in enumerate(rankings) if one.ids]))
+    found = {one.document_id: one.score for one in rankings[at].hits}
+    id_ = data.draw(st.sampled_from(rankings[at].ids))
+    found[id_] += data.draw(st.integers(1, 50))
+    before = scored(rankings[at].name, found)
+    changed = replace(rankings[at], ids=before.ids, hits=before.hits)
+    return id_, [*rankings[:at], changed, *rankings[at + 1 :]]
 
 
-@methods
 @given(swappable, ks, st.data())
 def test_a_better_rank_never_lowers_a_score(
-    method: Method, rankings: list[BranchRanking], k: float, data: st.DataObject
+    rankings: list[BranchRanking], k: float, data: st.DataObject
 ) -> None:
-    document_id, other = risen(rankings, data)
-    before, after = scores(rankings, method, k), scores(other, method, k)
-    assert after.get(document_id, 0) >= before.get(document_id, 0) * (1 - 1e-11)
+    document_id, other = swapped(rankings, data)
+    for method in METHODS:
+        before, after = scores(rankings, method, k), scores(other, method, k)
+        assert after.get(document_id, 0) >= before.get(document_id, 0) * (1 - 1e-11), method.name
 
 
-@pytest.mark.parametrize("method", [one for one in BUILT_IN.methods.values() if one.better_rank_never_lowers])
+@pytest.mark.parametrize("changed", [swapped, raised])
 @given(swappable, ks, st.data())
 def test_a_better_rank_never_lowers_the_place_if_the_method_declares_that(
-    method: Method, rankings: list[BranchRanking], k: float, data: st.DataObject
+    changed: Change, rankings: list[BranchRanking], k: float, data: st.DataObject
 ) -> None:
-    document_id, other = risen(rankings, data)
-    before, after = order(rankings, method, k), order(other, method, k)
-    assert (document_id in after) == (document_id in before)
-    assert document_id not in before or after.index(document_id) <= before.index(document_id)
+    document_id, other = changed(rankings, data)
+    for method in METHODS:
+        if method.better_rank_never_lowers:
+            before, after = order(rankings, method, k), order(other, method, k)
+            assert (document_id in after) == (document_id in before), method.name
+            if document_id in before:
+                assert after.index(document_id) <= before.index(document_id), method.name
 
 
-@methods
-@given(branches, ks, st.sampled_from([0.125, 0.5, 2.0, 1024.0]))
-def test_scaling_all_weights_scales_the_scores_and_keeps_the_order(
-    method: Method, rankings: list[BranchRanking], k: float, factor: float
+@pytest.mark.parametrize("name", ["dbsf", "z-score"])
+def test_a_higher_score_may_lower_the_place_in_methods_that_divide_by_sigma(name: str) -> None:
+    """The higher score of `a` makes sigma larger, and what the others are behind smaller."""
+    other = scored("b", {"b": 10.0, "c": 1.0, "a": 0.0})
+    method = BUILT_IN.method(name)
+    before, after = (
+        order([scored("bm25", {"a": lead, "c": 1.0, "b": 0.0}), other], method, 60) for lead in (5.0, 55.0)
+    )
+    assert not method.better_rank_never_lowers
+    assert before.index("a") < after.index("a")
+
+
+@given(odd_branches, ks, st.sampled_from([0.125, 0.5, 2.0, 1024.0]))
+def test_scaling_all_weights_keeps_the_order_if_the_method_declares_that(
+    rankings: list[BranchRanking], k: float, factor: float
 ) -> None:
-    scaled = [ranking(one.name, one.ids, weight=one.weight * factor, group=one.group) for one in rankings]
-    assert order(scaled, method, k) == order(rankings, method, k)
-    expected = {id_: score * factor for id_, score in scores(rankings, method, k).items()}
-    assert scores(scaled, method, k) == pytest.approx(expected)
+    scaled = [replace(one, weight=one.weight * factor) for one in rankings]
+    for method in METHODS:
+        if method.is_scale_free:
+            assert order(scaled, method, k) == order(rankings, method, k), method.name
 
 
-@methods
-@given(branches, ks)
-def test_a_branch_of_weight_zero_changes_no_score(
-    method: Method, rankings: list[BranchRanking], k: float
-) -> None:
+def test_weights_of_qdrant_stretch_ranks() -> None:
+    first, second = ranking("a", ["x", "y", "z"], weight=1.0), ranking("b", ["z", "y"], weight=2.0)
+    doubled = [replace(one, weight=2 * one.weight) for one in (first, second)]
+    method = BUILT_IN.method("qdrant")
+    assert scores([first, second], method, 60)["x"] == pytest.approx(1 / 2)
+    assert scores(doubled, method, 60)["x"] == pytest.approx(2 / 3)
+
+
+@given(odd_branches, ks)
+def test_a_branch_of_weight_zero_changes_no_score(rankings: list[BranchRanking], k: float) -> None:
     silent = ranking("z", IDS[:4], weight=0.0, group="dense")
-    assert scores([*rankings, silent], method, k) == scores(rankings, method, k)
+    for method in METHODS:
+        assert scores([*rankings, silent], method, k) == scores(rankings, method, k), method.name
+
+
+@given(odd_branches, ks)
+def test_a_score_is_the_sum_of_its_finite_contributions_and_absence_earns_nothing(
+    rankings: list[BranchRanking], k: float
+) -> None:
+    finders = {id_: sorted(one.name for one in rankings if id_ in one.ids) for id_ in IDS}
+    for method in METHODS:
+        assert method.absent == 0.0
+        for candidate in fuse_rankings(rankings, method, k):
+            found_by = sorted(one.name for one, _, _ in candidate.found)
+            assert found_by == finders[candidate.hit.document_id], method.name
+            assert isfinite(candidate.score), method.name
+            assert candidate.score == pytest.approx(
+                fsum(worth.weight * worth.normalised for *_, worth in candidate.found)
+            ), method.name
+
+
+@given(odd_branches, ks)
+def test_no_score_is_above_the_attainable_one_if_the_method_declares_a_best_value(
+    rankings: list[BranchRanking], k: float
+) -> None:
+    names = [one.name for one in rankings]
+    for method in METHODS:
+        if isfinite(method.best(k)):
+            found = fuse_rankings(rankings, method, k)
+            highest = attainable(rankings, names, method, k, found)
+            assert all(one.score <= highest * (1 + 1e-11) for one in found), method.name
+
+
+@given(odd_branches, ks)
+def test_normalised_values_stay_in_the_declared_range(rankings: list[BranchRanking], k: float) -> None:
+    for method in METHODS:
+        for row, one in zip(method.worths(rankings, k), rankings, strict=True):
+            assert len(row) == len(one.ids), method.name
+            assert all(0 <= worth.normalised <= method.best(k) for worth in row), method.name
+            assert all(worth.weight >= 0 for worth in row), method.name
 
 
 @methods
-@given(branches, ks)
-def test_a_document_that_a_branch_did_not_find_earns_nothing_from_it(
-    method: Method, rankings: list[BranchRanking], k: float
-) -> None:
-    assert method.absent == 0.0
-    for candidate in fuse_rankings(rankings, method, k):
-        finders = [one.name for one in rankings if candidate.hit.document_id in one.ids]
-        assert sorted(one.name for one, _, _ in candidate.found) == sorted(finders)
-        assert candidate.score == pytest.approx(
-            fsum(worth.weight * worth.normalised for *_, worth in candidate.found)
-        )
+def test_the_values_of_a_single_hit_and_of_equal_hits_are_as_declared(method: Method) -> None:
+    for k in (0.0, 1.0, 60.0):
+        [row] = method.worths([ranking("a", IDS[:1])], k)
+        assert [worth.normalised for worth in row] == [method.single_hit(k)]
+        [row] = method.worths([ranking("a", IDS)], k)
+        assert [worth.normalised for worth in row] == [
+            method.all_equal(k, rank + 1) for rank in range(len(IDS))
+        ]
 
 
-@methods
-@given(branches, ks)
-def test_normalised_values_stay_in_the_declared_range(
-    method: Method, rankings: list[BranchRanking], k: float
-) -> None:
-    for row in method.worths(rankings, k):
-        assert all(0 <= worth.normalised <= method.best(k) for worth in row)
-        assert all(worth.weight >= 0 for worth in row)
-
-
-@methods
-@given(ks, st.integers(1, 6))
-def test_the_values_of_a_single_hit_and_of_equal_hits_are_as_declared(
-    method: Method, k: float, length: int
-) -> None:
-    [row] = method.worths([ranking("a", IDS[:1], weight=0.3)], k)
-    assert [worth.normalised for worth in row] == [method.single_hit(k)]
-    [row] = method.worths([ranking("a", IDS[:length], weight=0.3)], k)
-    assert [worth.normalised for worth in row] == [method.all_equal(k, rank + 1) for rank in range(length)]
+@pytest.mark.parametrize("method", [one for one in BUILT_IN.methods.values() if one.uses_scores])
+@pytest.mark.parametrize("broken", [nan, inf, -inf, 1e300])
+def test_what_is_no_number_is_worth_nothing_and_changes_no_other_value(method: Method, broken: float) -> None:
+    whole = scored("b", {"x": 3.0, "y": 2.0, "z": 1.0})
+    with_broken = replace(whole, ids=("broken", *whole.ids), hits=(hit("broken", score=broken), *whole.hits))
+    [values], [others] = method.worths([whole], 60), method.worths([with_broken], 60)
+    assert [worth.normalised for worth in others] == [0.0, *(worth.normalised for worth in values)]
 
 
 @methods
@@ -165,3 +249,25 @@ def test_fusing_no_branches_or_no_hits_gives_no_candidates(method: Method) -> No
 def test_equal_scores_are_ordered_by_id(method: Method) -> None:
     rankings = [ranking("a", ["y", "x"], weight=0.3), ranking("b", ["x", "y"], weight=0.3)]
     assert order(rankings, method, 60) == ["x", "y"]
+
+
+@methods
+def test_an_answer_explains_every_score(method: Method) -> None:
+    """With what an answer says of a hit, and nothing else, its score can be computed again."""
+    found = {
+        "bm25": [hit("a", 1, score=14.2), hit("b", score=9.1), hit("c", score=2.5)],
+        "vector": [hit("b", 3, score=0.81), hit("d", score=0.66), hit("a", score=0.4)],
+        "hyde": [hit("d", score=0.7), hit("e", score=0.2)],
+    }
+    asked = plan([branch(name) for name in found], method=method.name)
+    wanted = request(include=["ids", "explanation"])
+    fused = fuse_question(asked, envelopes(**found), 0, wanted)
+    shown = build_question(wanted, asked, 0, fused, None, Status.COMPLETE)["hits"]
+    assert {one["document_id"] for one in shown} == set("abcde")
+    for one in shown:
+        parts = one["branches"].values()
+        assert one["score_kind"] == method.name
+        assert one["score"] == pytest.approx(fsum(part["weight"] * part["normalised"] for part in parts))
+        assert all(
+            part["contribution"] == pytest.approx(part["weight"] * part["normalised"]) for part in parts
+        )

@@ -156,3 +156,17 @@ def test_the_answer_names_the_rerank_stage_of_each_hit() -> None:
     }
     assert hits[1]["rerank"] == {"stage": "coarse_fallback", "fused_score": pytest.approx(1 / 61)}
     assert hits[2]["rerank"]["stage"] == "coarse_only"
+
+
+def test_hits_below_the_reranker_s_threshold_and_hits_that_it_did_not_reach_are_removed() -> None:
+    logits = {"d0": -2.0, "d1": 0.0, "d2": 3.0, "d3": 1.0}
+    one = pages(logits, chosen=6, thresholds={"min_rerank_score": 0.5})
+    assert ids(one) == ["d2", "d3", "d1"]
+    assert one.removed == {"min_rerank_score": 7}
+    second = pages(logits, chosen=6, thresholds={"min_rerank_score": 0.5}, top_k=1, offset=1)
+    assert (ids(second), second.removed) == (["d3"], {"min_rerank_score": 7})
+
+
+def test_a_reranker_that_reached_no_hit_removes_none() -> None:
+    one = pages(None, thresholds={"min_rerank_score": 0.5})
+    assert (len(one.hits), one.removed) == (10, {"min_rerank_score": 0})

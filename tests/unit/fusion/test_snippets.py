@@ -1,5 +1,6 @@
 import re
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ TEXT = FILLER + LEASE + FILLER
 
 
 def snippet(text: str, question: str, max_chars: int = 120) -> Snippet:
-    return best_snippet(text, QuestionTerms(question), max_chars)
+    return best_snippet([text], QuestionTerms(question), max_chars)[1]
 
 
 def highlighted(found: Snippet) -> list[str]:
@@ -100,17 +101,57 @@ def test_a_hindi_word_is_not_cut_at_its_vowel_signs() -> None:
     assert highlighted(snippet("यह किताब है।", "किताब")) == ["किताब"]
 
 
-@pytest.mark.parametrize("max_chars", [40, 41, 42, 43])
-def test_a_letter_and_its_accent_stay_together_where_a_word_is_cut(max_chars: int) -> None:
-    shown = snippet("x" + "e\u0301" * 500, "y", max_chars).text.strip(ELLIPSIS)
-    assert shown == "x" + "e\u0301" * (len(shown) // 2)
+@pytest.mark.parametrize("max_chars", range(40, 50))
+@pytest.mark.parametrize(
+    "character",
+    [
+        "e\u0301",
+        "👩\u200d👩\u200d👧",
+        "👍🏽",
+        "🇮🇹",
+        "\u1112\u1161\u11ab",
+        "क्षि",
+        "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    ],
+    ids=["accent", "family", "skin", "flag", "jamo", "conjunct", "England"],
+)
+def test_a_character_is_never_cut(character: str, max_chars: int) -> None:
+    shown = snippet(character * 200, "x", max_chars).text.strip(ELLIPSIS)
+    assert shown == character * (len(shown) // len(character)) != ""
 
 
-@pytest.mark.parametrize("max_chars", [40, 43, 46, 49])
-def test_an_emoji_and_its_joiners_stay_together(max_chars: int) -> None:
-    family = "👩\u200d👩\u200d👧"
-    shown = snippet(family * 200, "x", max_chars).text.strip(ELLIPSIS)
-    assert shown == family * (len(shown) // len(family))
+TABLE = "".join(
+    f"| item {n} | costs {n * 7} euro | {'sold out' if n == 31 else 'on sale'} |\n" for n in range(60)
+)
+
+
+@pytest.mark.parametrize("max_chars", [60, 90, 120, 240])
+def test_a_row_of_a_table_is_shown_whole_or_not(max_chars: int) -> None:
+    shown = snippet("The prices of our shop.\n\n" + TABLE, "Which item is sold out?", max_chars).text
+    assert "| item 31 | costs 217 euro | sold out |" in shown
+    rows = TABLE.splitlines()
+    assert " ".join(row for row in rows if row in shown) == shown.strip(ELLIPSIS)
+
+
+def test_a_row_longer_than_the_snippet_is_cut_between_its_cells() -> None:
+    cells = [f"cell number {n} of many" for n in range(40)]
+    shown = snippet("| " + " | ".join(cells) + " |", "cell 20", 120).text.strip(ELLIPSIS + "| ")
+    assert set(shown.split(" | ")) <= set(cells)
+
+
+def test_a_snippet_uses_the_room_that_it_has() -> None:
+    found = snippet(FILLER + LEASE + FILLER, "notice period of a lease", 240)
+    assert LEASE.strip() in found.text
+    assert len(found.text) > 200
+
+
+def test_the_text_whose_sentences_match_most_is_chosen_and_the_first_one_if_none_is_clearly_better() -> None:
+    terms = QuestionTerms("notice period of a lease")
+    texts = [FILLER + "A lease is long. " + FILLER, TEXT, "Nothing."]
+    assert best_snippet(texts, terms, 120)[0] == 1
+    assert LEASE.strip() in best_snippet(texts, terms, 120)[1].text
+    assert best_snippet([TEXT, "Also so: " + TEXT], terms, 120)[0] == 0
+    assert best_snippet(["Nothing.", "Nothing either."], terms, 120) == (0, Snippet("Nothing.", ()))
 
 
 @pytest.mark.parametrize(
@@ -126,6 +167,9 @@ def test_an_emoji_and_its_joiners_stay_together(max_chars: int) -> None:
         "e\u0301" * 500_000,
         "通知" * 500_000,
         "\u200d" * 1_000_000,
+        "Notice. " * 125_000,
+        "🇮🇹" * 500_000,
+        "| notice " * 110_000,
     ],
     ids=lambda text: repr(text[:8]),
 )
@@ -150,7 +194,7 @@ anything = st.lists(alphabet, max_size=200).map("".join)
 @given(anything, anything, st.integers(40, 200))
 def test_highlights_are_words_of_the_snippet_in_order(text: str, question: str, max_chars: int) -> None:
     terms = QuestionTerms(question)
-    found = best_snippet(text, terms, max_chars)
+    _, found = best_snippet([text], terms, max_chars)
     assert len(found.text) <= max_chars
     assert not re.search(r"\s\s|^\s|\s$", found.text)
     ends = [bound for span in found.highlights for bound in span]
@@ -160,8 +204,20 @@ def test_highlights_are_words_of_the_snippet_in_order(text: str, question: str, 
         assert any(terms.term_of(stem) for stem, _, _ in tokens(found.text[start:end]))
 
 
-@given(st.text(alphabet=st.sampled_from("abcdeinotc E.,_-1"), max_size=80), anything)
+@given(st.text(alphabet=st.sampled_from("abcdeinotc E.,_-1éÀçñøßİı²ª–’…€\u0301"), max_size=80), anything)
 def test_the_search_by_word_beginnings_finds_the_same_as_reading_every_word(text: str, question: str) -> None:
     terms = QuestionTerms(question)
     read = [(term, start, end) for stem, start, end in tokens(text) if (term := terms.term_of(stem))]
     assert terms.matches(text) == read
+
+
+ROOT = Path(__file__).parents[3]
+FULL = "what happens when redis is full?"
+
+
+def test_our_own_documents_say_in_one_snippet_what_happens_when_redis_is_full() -> None:
+    promises = (ROOT / "docs/evidence/guarantees-matrix.md").read_text(encoding="utf-8")
+    shown = snippet(promises, FULL, 440).text
+    assert "A full Redis ends the requests that it holds, with what it has, and refuses new ones" in shown
+    losses = (ROOT / "docs/reference/ledger.md").read_text(encoding="utf-8")
+    assert "It can happen only if" not in snippet(losses, FULL, 440).text

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from fusion.fused_hits import BranchScore, FusedHit
-from fusion.texts_to_fetch import texts_to_fetch
-from models.plan import BranchPlan, Plan
+from fusion.fused_hits import BranchScore, FusedHit, texts_to_fetch
+from models.plan import BranchPlan, Plan, RerankPlan
 
 
 def branch(name: str, store: str) -> BranchPlan:
@@ -23,6 +22,7 @@ PLAN = Plan(
     finish_reserve_ms=60,
     fusion_reserve_ms=160,
 )
+RERANK = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
 
 
 def hit(passage_id: str, **chosen: str) -> FusedHit:
@@ -33,7 +33,16 @@ def hit(passage_id: str, **chosen: str) -> FusedHit:
 
 def test_a_text_is_fetched_from_the_store_of_the_branch_that_chose_the_passage() -> None:
     hits = [hit("d#1", a="d#0", b="d#1"), hit("e#0", a="e#0", b="e#0"), hit("f#0", c="f#0")]
-    assert texts_to_fetch(PLAN, hits, known=()) == {"second": ["d#1", "f#0"], "first": ["e#0"]}
+    reranked = PLAN.model_copy(update={"rerank": RERANK})
+    assert texts_to_fetch(reranked, hits, known=()) == {"second": ["d#1", "f#0"], "first": ["e#0"]}
+
+
+def test_the_other_passages_of_a_document_are_fetched_too_where_their_store_is_asked_anyway() -> None:
+    hits = [hit("d#1", a="d#0", b="d#1", c="d#2")]
+    assert texts_to_fetch(PLAN, hits, known=()) == {"second": ["d#1", "d#2"]}
+    hits = [*hits, hit("e#0", a="e#0", b="e#0")]
+    assert texts_to_fetch(PLAN, hits, known=()) == {"second": ["d#1", "d#2"], "first": ["e#0", "d#0"]}
+    assert texts_to_fetch(PLAN, hits, known={"d#0", "d#1"}) == {"first": ["e#0"]}
 
 
 def test_texts_that_came_with_a_ranking_are_not_fetched_and_no_text_is_fetched_twice() -> None:

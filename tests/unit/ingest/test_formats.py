@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from ingest.raw_documents import RawDocument, Skipped
+from ingest.formats.pdf import read as read_pdf
+from ingest.raw_documents import OpenFile, RawDocument, ReadOptions, Skipped, Unreadable
 from ingest.read import FORMATS, read_documents
 
 
@@ -220,13 +222,10 @@ def test_a_scan_is_reported(tmp_path: Path) -> None:
     assert "no text in it" in skipped.why
 
 
-def test_without_pypdf_one_sentence_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pypdf_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdf", None)
-    (skipped,) = read_documents([write(tmp_path, "a.pdf", "%PDF")])
-    assert isinstance(skipped, Skipped)
-    assert "pip install pypdf" in skipped.why
+    with pytest.raises(Unreadable, match="pip install pypdf"):
+        next(read_pdf(OpenFile(io.BufferedReader(io.BytesIO(b"%PDF")), "a"), ReadOptions({}, 100, 100)))
 
 
 def test_every_format_of_the_table_reads_a_file_or_says_what_is_wrong(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import unicodedata
 from typing import Any
 
 import pytest
-from chorale_client.documents import MAX_DOCUMENT_BYTES, document_bytes
+from chorale_client.documents import document_bytes
+from chorale_client.limits import MAX_DELETED, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_METADATA_BYTES
 
 from ingest.handed_in import last_of_each, read_ids, read_rows
 from ingest.raw_documents import RawDocument, Skipped
@@ -86,8 +87,19 @@ def test_an_invalid_id_is_left_out_with_the_reason(wrong: object, why: str) -> N
 
 
 def test_a_text_instead_of_a_list_of_ids_is_refused() -> None:
-    with pytest.raises(ValueError, match="a list of texts"):
+    with pytest.raises(ValueError, match=r"^ids: a list, even of one; not a str$"):
         read_ids("12")
+
+
+def test_a_message_of_a_program_without_our_client_has_the_same_limits() -> None:
+    with pytest.raises(ValueError, match=r"^documents: 1,001 in one message; at most 1,000 are allowed$"):
+        list(read_rows([{"id": "a", "text": "b"}] * (MAX_DOCUMENTS + 1), source="task"))
+    with pytest.raises(ValueError, match=r"^ids: 10,001 in one message; at most 10,000 are allowed$"):
+        read_ids(["a"] * (MAX_DELETED + 1))
+    rows = [{"id": "a", "text": "b", "metadata": {"c": "d" * MAX_METADATA_BYTES}}, {"id": "b", "text": "c"}]
+    skipped, kept = read_rows(rows, source="task")
+    assert str(skipped).startswith("document 1: metadata: 262,")
+    assert isinstance(kept, RawDocument)
 
 
 @pytest.mark.parametrize(

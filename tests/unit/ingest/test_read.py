@@ -95,32 +95,6 @@ def test_a_file_without_a_reader_is_a_fault_only_if_it_is_given_by_name(docs: Pa
     assert [(item.is_fault, item.spares) for item in in_folder + by_name] == [(False, None), (True, None)]
 
 
-def test_a_folder_that_links_to_itself_is_walked_once(docs: Path) -> None:
-    expected = ids(docs)
-    (docs / "a" / "loop").symlink_to(docs)
-    (docs / "a" / "here").symlink_to(".")
-    assert ids(docs) == expected
-
-
-def test_a_linked_folder_is_followed_once_and_a_linked_file_read(docs: Path, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "o.txt").write_text("x")
-    (outside / "back").symlink_to(docs)
-    for name in ("c", "d"):
-        (docs / name).symlink_to(outside)
-    (docs / "e.txt").symlink_to(outside / "o.txt")
-    assert ids(docs)[3:] == ["docs/b.txt", "docs/c/o.txt", "docs/e.txt"]
-
-
-@pytest.mark.parametrize("target", ["nowhere", "link.txt"])
-def test_a_broken_link_is_reported(docs: Path, target: str) -> None:
-    (docs / "link.txt").symlink_to(docs / target)
-    (skipped,) = (item for item in read_documents([docs]) if isinstance(item, Skipped))
-    assert skipped.why.startswith("cannot be opened: ")
-    assert skipped.spares == "docs/link.txt"
-
-
 def test_the_number_of_documents_is_estimated_by_files_and_lines(docs: Path) -> None:
     (docs / "c.jsonl").write_text('{"text": "x"}\n' * 5)
     (docs / "logo.png").write_bytes(b"\n")

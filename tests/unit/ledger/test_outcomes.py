@@ -126,3 +126,17 @@ def test_a_language_model_counts_neither_for_nor_against_the_branch_and_its_stor
 
 def test_a_search_without_its_language_model_counts() -> None:
     assert verdicts(Envelope("bm25", "ok", stages=(StageNote("expand", "partial"),))) == ["answered"] * 2
+
+
+@pytest.mark.parametrize("reason", ["timeout", "unavailable", "error", "late", "not_started"])
+def test_a_failure_of_a_costly_request_counts_against_nothing(reason: str) -> None:
+    costly = branch("bm25").model_copy(update={"is_costly": True})
+    found = outcomes(plan(costly), {"bm25": Envelope.failed("bm25", reason)}, {}, timeout_s=2)
+    assert [one.verdict for one in found] == ["says_nothing", "says_nothing"]
+
+
+def test_an_answer_to_a_costly_request_closes_breakers_and_counts_for_no_duration() -> None:
+    costly = branch("bm25").model_copy(update={"is_costly": True})
+    note = StageNote("search.bm25", ms=9_000, start_ms=1_000)
+    found = outcomes(plan(costly), {"bm25": Envelope("bm25", "ok", stages=(note,))}, {}, timeout_s=60)
+    assert [(one.verdict, one.answered_after_ms) for one in found] == [("answered", None)] * 2

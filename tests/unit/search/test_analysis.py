@@ -11,10 +11,10 @@ from search.analysis import (
     LANGUAGES,
     MAX_TERMS,
     analyser,
+    indexed_text,
     prepared,
     question_terms,
 )
-from search.title_weight import indexed_text
 from tests.contracts.store_documents import MANIFEST
 
 

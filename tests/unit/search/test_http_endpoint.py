@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from models.http_endpoint import HttpEndpoint
-from search.http.json_path import at
+from search.http.answer import at
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,8 @@ FIELDS = st.dictionaries(
 )
 OPERATORS: st.SearchStrategy[Any] = st.deferred(
     lambda: st.dictionaries(
-        st.sampled_from(["gt", "gte", "lt", "lte", "exists", "not", "contains"]),
-        st.one_of(SCALARS, st.lists(SCALARS, max_size=2), OPERATORS),
+        st.sampled_from(["gt", "gte", "lt", "lte", "exists", "not", "contains", "all"]),
+        st.one_of(SCALARS, st.lists(st.one_of(SCALARS, OPERATORS), max_size=2), OPERATORS),
         max_size=2,
     )
 )
@@ -134,7 +134,7 @@ def test_codes_of_integers_of_any_size_sort_beside_exact_ones(one: float, other:
         ),
         (
             {"a": {"near": 1}},
-            ["filter 'a': no operator 'near'; there are: gt, gte, lt, lte, exists, not, contains"],
+            ["filter 'a': no operator 'near'; there are: gt, gte, lt, lte, exists, not, contains, all"],
         ),
     ],
 )

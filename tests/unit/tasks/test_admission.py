@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from monitoring.queues import QueueState
 from tasks.sweeping.admission import (
     FEWEST_WAITING,
     LONGEST_RETRY_MS,
@@ -13,7 +14,6 @@ from tasks.sweeping.admission import (
     Judge,
     Judgement,
 )
-from tasks.sweeping.queues import QueueState
 
 BRANCHES = ("chorale.bm25", "chorale.vector")
 EMPTY = QueueState(0)

@@ -370,3 +370,23 @@ def test_a_judged_collection_keeps_its_ids(index: Index, store: EmbeddedStore, t
 def test_a_document_without_words_is_kept_as_read(index: Index, store: EmbeddedStore) -> None:
     assert index([raw("a", " ")]).added == 1
     assert index([raw("a", " ")]).unchanged == 1
+
+
+@pytest.mark.parametrize("given", [list, iter])
+def test_the_first_documents_are_read_ahead_and_none_is_lost(given: Callable[[list[Any]], Any]) -> None:
+    items: list[RawDocument | Skipped] = [RawDocument(f"d{n}", "docs", "", f"text {n}") for n in range(5)]
+    items.insert(1, Skipped("torn.txt", "not text"))
+    documents, first = SourceDocuments(given(items), "docs").with_first(3)
+    assert first == ["text 0", "text 1"]
+    assert list(documents.items) == items
+    assert SourceDocuments([], "docs").with_first(3)[1] == []
+
+
+def test_a_namespace_keeps_how_well_the_embedder_knew_its_first_documents(store: EmbeddedStore) -> None:
+    """Later documents, and a run that measures none, do not change it."""
+    store.create("ns", manifest(known_words=0.14))
+    assert store.create("ns", manifest()).known_words == 0.14
+    assert store.create("ns", manifest(known_words=0.9)).known_words == 0.14
+    [state] = store.namespaces()
+    assert state.manifest is not None
+    assert state.manifest.known_words == 0.14

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from chorale_client import Request, make_request
 
 from assembly.pipeline import load_pipeline
 from config.declarations import Pipeline
+from config.pipeline_reader import DEFAULT_FILE
 from models.plan import Plan, RerankPlan
 from tasks.request.planning import NotOffered, question_keys, reserves_ms, resolve
 
@@ -63,8 +65,11 @@ def test_a_request_chooses_branches_weights_method_and_depth() -> None:
     [
         ({"branches": ["bm52"]}, "branches: no 'bm52'; there are: bm25, vector, hyde"),
         ({"weights": {"x": 1.0}}, "weights: no 'x'; there are: bm25, vector, hyde"),
-        ({"configuration": "best"}, "configuration: no 'best'; there are: rrf, rrf-grouped, rrf-two"),
-        ({"fusion": "sum"}, "fusion: no 'sum'; there are: rrf, rrf-grouped"),
+        ({"configuration": "best"}, "configuration: no 'best'; there are: rrf, scores, rrf-grouped, rrf-two"),
+        (
+            {"fusion": "sum"},
+            f"fusion: no 'sum'; there are: {', '.join(PIPELINE.kinds.methods)}",
+        ),
         ({"require": ["nope"]}, "require: no 'nope'; there are: bm25, vector, hyde"),
         ({"min_branches": 9}, "min_branches: at most 3, which are asked: bm25, vector, hyde"),
         (
@@ -78,6 +83,14 @@ def test_a_request_chooses_branches_weights_method_and_depth() -> None:
         (
             {"weights": {"bm25": 0}, "branches": ["bm25"]},
             "weights: every weight is 0 among the asked branches (bm25); one must be above",
+        ),
+        (
+            {"thresholds": {"min_branch_score": {"hyde": 0.1}}, "branches": ["bm25"]},
+            "thresholds.min_branch_score: no 'hyde'; there are: bm25",
+        ),
+        (
+            {"thresholds": {"min_rerank_score": 0.1}},
+            "thresholds.min_rerank_score: no reranker runs; choose a configuration that declares one",
         ),
     ],
 )
@@ -107,6 +120,12 @@ def test_further_questions_are_given_time_to_be_fused_and_shown() -> None:
     assert (many.finish_reserve_ms, many.fusion_reserve_ms) == (60, 160 + 63 * 4)
     # Never more than 40 % of the time.
     assert plan_of(make_request(["bread"] * 64, timeout_s=0.5)).fusion_reserve_ms == 60 + 200
+
+
+def test_a_context_is_given_time_by_its_tokens_and_hits() -> None:
+    # 16 µs for a token; a passage has 256 at most.
+    assert plan_of(make_request("bread", context_tokens=1_000)).fusion_reserve_ms == 160 + 16
+    assert plan_of(make_request("bread", context_tokens=1_000_000)).fusion_reserve_ms == 160 + 20
 
 
 @pytest.fixture(scope="module")
@@ -209,6 +228,10 @@ class TestEqualQuestions:
     def test_caller_and_timeout_do_not_change_the_key(self) -> None:
         assert key_of(correlation_id="a", tags={"x": "y"}, timeout_s=5, request_id="other") == key_of()
 
+    def test_tenants_share_no_key_and_two_requests_of_one_tenant_do(self) -> None:
+        assert len({key_of(), key_of(request_id="t.acme.1"), key_of(request_id="t.zenith.1")}) == 3
+        assert key_of(request_id="t.acme.1") == key_of(request_id="t.acme.2")
+
     @pytest.mark.parametrize(
         "options",
         [
@@ -226,6 +249,12 @@ class TestEqualQuestions:
             {"snippet_chars": 100},
             {"fuse_by": "passage"},
             {"boosts": "off"},
+            {"thresholds": {"min_fused_score": 0.1}},
+            {"thresholds": {"min_branch_score": {"bm25": 1}}},
+            {"group_by": "source"},
+            {"group_by": {"field": "source", "size": 2}},
+            {"diversity": 0.3},
+            {"context_tokens": 500},
         ],
     )
     def test_every_option_that_changes_the_answer_changes_the_key(self, options: dict[str, Any]) -> None:
@@ -250,3 +279,74 @@ class TestEqualQuestions:
         tomorrow = datetime(2026, 3, 2, 12, tzinfo=UTC)
         assert key_of(at=tomorrow) == key_of()
         assert key_of(at=tomorrow, configuration="italian-law") != key_of(configuration="italian-law")
+
+
+def test_a_configuration_names_a_preset_with_its_window_and_the_halves_of_bounded_scores(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(
+        DEFAULT_FILE.read_text(encoding="utf-8")
+        + '[configurations.as-elastic]\nmethod = "elastic"\nrank_window_size = 10\n'
+        + '[configurations.absolute]\nmethod = "bounded"\nhalves = { bm25 = 21.5, vector = 0.6 }\n',
+        encoding="utf-8",
+    )
+
+    def planned(**options: Any) -> Plan:
+        request = make_request("bread", **options)
+        return resolve(request, load_pipeline(file), accepted_at=NOON, generation=3, models={})
+
+    windowed, absolute = (planned(configuration=name, depth=50) for name in ("as-elastic", "absolute"))
+    assert (windowed.method, {branch.depth for branch in windowed.branches}) == ("elastic", {10})
+    assert {branch.depth for branch in planned(configuration="as-elastic", depth=5, top_k=2).branches} == {5}
+    assert {one.name: (one.depth, one.half) for one in absolute.branches} == {
+        "bm25": (50, 21.5),
+        "vector": (50, 0.6),
+        "hyde": (50, None),
+    }
+
+
+def test_a_branch_without_a_declared_weight_has_the_one_that_the_method_gives_it(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    declared = DEFAULT_FILE.read_text(encoding="utf-8")
+    file.write_text(declared.replace('store = "local"\nweight = 0.4', 'store = "local"'), encoding="utf-8")
+
+    def weights(**options: Any) -> dict[str, float]:
+        plan = resolve(
+            make_request("bread", **options), load_pipeline(file), accepted_at=NOON, generation=3, models={}
+        )
+        return {branch.name: branch.weight for branch in plan.branches}
+
+    assert weights() == {"bm25": 0.3, "vector": 1.0, "hyde": 0.3}
+    assert weights(fusion="late-fusion") == {"bm25": 0.3, "vector": 0.1, "hyde": 0.3}
+    assert weights(fusion="late-fusion", weights={"vector": 1}) == {"bm25": 0.3, "vector": 1.0, "hyde": 0.3}
+    assert weights(fusion="late-fusion", configuration="scores")["vector"] == 0.45
+
+
+@pytest.mark.parametrize("method", PIPELINE.kinds.methods)
+def test_a_request_may_name_every_method(method: str) -> None:
+    plan = plan_of(make_request("bread", fusion=method, configuration="scores"))
+    assert plan.method == method
+    # The configuration wants complete scores: no method by ranks and no preset has them.
+    scores = {"bounded", "comb-mnz", "comb-sum", "dbsf", "min-max", "tm2c2", "z-score"}
+    assert plan.complete_scores == (method in scores)
+
+
+def test_weights_by_type_are_those_of_the_asked_branches_and_a_requests_weights_count_first(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(
+        DEFAULT_FILE.read_text() + '[configurations.typed]\nmethod = "rrf"\n'
+        "weights_by_type = { identifier = { bm25 = 1, vector = 0, hyde = 0 }, long = { vector = 0.9 } }\n"
+    )
+    pipeline = load_pipeline(file)
+
+    def weights(**options: Any) -> dict[str, dict[str, float]]:
+        request = make_request("bread", configuration="typed", **options)
+        return resolve(request, pipeline, accepted_at=NOON, generation=3, models={}).weights_by_type
+
+    assert weights() == {"identifier": {"bm25": 1, "vector": 0, "hyde": 0}, "long": {"vector": 0.9}}
+    assert weights(weights={"bm25": 0.5}) == {}
+    # Without BM25 nothing would have weight for an identifier.
+    assert weights(branches=["vector"]) == {"long": {"vector": 0.9}}

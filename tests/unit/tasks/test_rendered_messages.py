@@ -8,13 +8,13 @@ from typing import cast
 
 import pytest
 from celery import Celery
+from chorale_client.message_template import Template
 from chorale_client.words import QUEUE_FUSION, TASK_FUSE
 from redis import Redis
 
 from config.celery import celery_settings
 from ledger.redis import RedisLedger
-from tasks.celery_surface import rendered_messages as messages
-from tasks.celery_surface.rendered_messages import Template, check
+from tasks.celery_surface.rendered_messages import check
 from tasks.request.fanout import Fanout
 
 
@@ -29,6 +29,7 @@ def app(redis_client: Redis) -> Celery:
             queues=[QUEUE_FUSION],
             acknowledged=False,
             task_events=False,
+            remote_control=False,
             soft_shutdown_s=8,
             redis_socket_timeout_s=5,
             redis_connect_timeout_s=2,
@@ -88,7 +89,7 @@ def test_a_plain_chord_is_used_if_rendered_messages_differ_from_celerys(
 
     render = Template.render
     monkeypatch.setattr(
-        messages.Template,
+        Template,
         "render",
         lambda *args, **options: render(*args, **options).replace(b'"retries"', b'"tries"'),
     )

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 from assembly.pipeline import load_pipeline
 from assembly.resources import Resources
 from config.settings import Settings
-from models.errors import WrongDeclaration
+from fusion.confidence import FittedFile
+from inference.embedding.onnx_embedder import OnnxEmbedder
+from inference.model_folder.model_trust import ModelTrust
+from models.errors import ModelMissing, WrongDeclaration
 from tests.support.models.tiny_bert import TEXTS, write_tiny_bert
 
 
@@ -92,3 +98,76 @@ def test_an_unsupported_precision_is_refused_and_the_supported_ones_are_listed(m
     )
     with pytest.raises(WrongDeclaration, match=r"'int8'.*there are: fp32"):
         _ = resources.embedder
+
+
+RERANKED = """
+[stores.local]
+kind = "embedded"
+
+[branches.bm25]
+kind = "bm25"
+group = "lexical"
+store = "local"
+
+[rerankers.small]
+model = "acme/reranker"
+revision = "v2"
+
+[configurations.one]
+method = "rrf"
+reranker = "small"
+"""
+
+
+def test_models_are_trusted_as_the_settings_and_the_pipeline_say(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(RERANKED)
+    given = Settings(home=tmp_path, embedder="acme/tiny", embedder_revision="c" * 40, pickled_weights=True)
+    resources = Resources(given, load_pipeline(file), "redis://nowhere")
+    trusted = [resources.embedder.questions, resources.indexing_embedder, resources.reranker("small")]
+    assert [cast("OnnxEmbedder", one).trust for one in trusted] == [
+        ModelTrust("c" * 40, tmp_path / "model_hashes", pickled=True),
+        ModelTrust("c" * 40, tmp_path / "model_hashes", pickled=True),
+        ModelTrust("v2", tmp_path / "model_hashes", pickled=True),
+    ]
+    assert not Settings(home=tmp_path).pickled_weights
+
+
+def test_a_tokenizer_of_its_own_counts_the_tokens_of_contexts(model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+
+    def resources() -> Resources:
+        return resources_of(model, context_tokenizer=file)
+
+    with pytest.raises(ModelMissing, match=r"tokenizer\.json cannot be read"):
+        resources().count_tokens("one")
+    missing = resources().fingerprints["tokenizer"]
+    words = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.pre_tokenizer = Whitespace()
+    words.save(str(file))
+    assert resources().count_tokens("one two three") == 3
+    # Answers with contexts that another tokenizer counted are not taken from the cache.
+    assert resources().fingerprints["tokenizer"] != missing
+    plain = resources_of(model)
+    assert "tokenizer" not in plain.fingerprints
+    assert plain.count_tokens("a tree") == plain.embedder.count_pieces("a tree")
+
+
+def test_factors_of_its_own_stand_before_the_shipped_ones_and_a_wrong_file_is_refused_at_the_start(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "confidence.json"
+    shipped = resources_of(model).fitted
+    own = shipped[0].model_copy(update={"fingerprints": ("own",)})
+    file.write_text(FittedFile(how="by hand", figures=(), models=(own,)).model_dump_json())
+    with_own = resources_of(model, confidence_file=file)
+    assert with_own.fitted == (own, *shipped)
+    # Answers with the confidence of other factors are not taken from the cache.
+    assert with_own.fingerprints["confidence"] != resources_of(model).fingerprints.get("confidence")
+
+    file.write_text(file.read_text().replace('"about":{', '"about":{"colour":1,'))
+    monkeypatch.setenv("CHORALE_CONFIDENCE_FILE", str(file))
+    monkeypatch.setenv("CHORALE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CHORALE_REDIS_URL", "redis://nowhere")
+    with pytest.raises(WrongDeclaration, match=r"CHORALE_CONFIDENCE_FILE.*no signals: colour"):
+        Resources.from_environment()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from chorale_client.words import QUEUE_BULK
 
 from tests.support.command_line import Called, in_process
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -17,6 +18,8 @@ Run = Callable[..., Called]
 @pytest.fixture(scope="package")
 def pipeline() -> Iterator[RunningPipeline]:
     with RedisServer(appendonly=True) as server, RunningPipeline(server, sweeper=True) as running:
+        running.start(QUEUE_BULK)
+        running.wait_ready()
         running.index()
         yield running
 

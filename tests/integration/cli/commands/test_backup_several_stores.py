@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from cli.backup.copying import back_up, put_back
-from cli.backup.folder import MANIFEST, NoBackup
+from cli.backup.folder import MANIFEST
 from cli.installation import Installation
 from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates
 from models.documents import Document, Manifest, Passage
-from models.errors import WriterBusy
+from models.errors import ServiceError, WriterBusy
 from search.embedded.snapshot import still_corpus
 from search.several_stores import snapshot
 from search.several_stores.store import ClusteredStore
@@ -82,6 +82,7 @@ def shown(installation: Installation) -> dict[str, list[str]]:
     return {name: sorted(revisions) for name, revisions in found.items()}
 
 
+@pytest.mark.slow
 def test_a_backup_taken_while_documents_change_is_consistent(tmp_path: Path) -> None:
     installation, stop, rounds = at_home(tmp_path / "home", TWO), threading.Event(), [0]
     filled(installation, "always", "changing")
@@ -195,7 +196,7 @@ def test_a_backup_of_other_stores_is_refused_with_what_it_has(tmp_path: Path) ->
     back_up(installation, tmp_path / "backup", force=False)
     alone = Installation(Settings(home=tmp_path / "other"), None)
     said = "has corpus.db and documents.db and stores/archive.db, and the pipeline here keeps corpus.db: set"
-    with pytest.raises(NoBackup, match=said):
+    with pytest.raises(ServiceError, match=said):
         put_back(alone, tmp_path / "backup", force=False)
     assert not (tmp_path / "other").exists()
 

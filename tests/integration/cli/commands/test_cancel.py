@@ -9,9 +9,9 @@ from chorale_client import make_request
 from chorale_client.ledger import CallersLedger
 from redis import Redis
 
-from ledger.redis import RedisLedger
 from tests.contracts.ledger import TAIL
 from tests.support.command_line import Called
+from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 
 Run = Callable[..., Called]
@@ -31,7 +31,7 @@ def test_a_request_is_cancelled_and_says_so(
 
 def test_what_had_ended_is_left_as_it_is(alone: Run, redis_server: RedisServer, redis_client: Redis) -> None:
     CallersLedger(redis_client).accept(make_request("bread", request_id="nightly-17"))
-    RedisLedger(redis_client).finish("nightly-17", by="fusion", tail=TAIL, is_complete=True)
+    SingleSteps(redis_client).finish("nightly-17", by="fusion", tail=TAIL, is_complete=True)
     said = alone("cancel", "nightly-17", CHORALE_REDIS_URL=redis_server.url)
     assert (said.returncode, said.stdout) == (0, "nightly-17: had ended before as complete\n")
 

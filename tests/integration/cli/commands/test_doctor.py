@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
-from chorale_client.keys import OUTBOX
+from chorale_client.keys import OUTBOX, QUARANTINE, TO_TELL
 from rich.console import Console
 
 from audit.database import open_database
@@ -186,6 +187,26 @@ def test_a_redis_that_forgets_evicts_or_is_full_is_found(
     assert "of its memory" in the_finding(bare, "redis memory").what
 
 
+def test_what_was_set_aside_is_found_with_the_first_reasons(
+    bare: Installation, own_redis_server: RedisServer
+) -> None:
+    assert findings(bare, "quarantine") == ()
+    aside: dict[Any, Any] = {
+        b"\xff\x1b]0;" + b"x" * 120: "not an id",
+        **{f"z{n}": "no plan" for n in range(9)},
+    }
+    own_redis_server.client().hset(QUARANTINE, mapping=aside)
+    what = the_finding(bare, "quarantine").what
+    assert what.startswith("10 malformed entries")
+    assert "z0 (no plan); z1 (no plan); z2 (no plan)" in what.replace("'", "")
+    assert "z3" not in what
+    own_redis_server.client().hdel(QUARANTINE, *[name for name in aside if isinstance(name, str)])
+    what = the_finding(bare, "quarantine").what
+    assert what.isprintable()
+    assert "(not an id)" in what
+    assert len(what) < 200
+
+
 def test_missing_workers_and_a_missing_sweeper_are_found(bare: Installation) -> None:
     examined = found(bare, "workers", "sweeper")
     assert [one.what for one in examined["workers"].findings] == [
@@ -231,14 +252,16 @@ def test_a_long_queue_and_an_outbox_that_nobody_empties_are_found(
 
     # An entry's id is the millisecond in which it was written: the first of them is of 1970.
     client.xadd(OUTBOX, {"id": "old"}, id="1-0")
+    client.xadd(TO_TELL, {"id": "untold"}, id="1-0")
     client.xadd(UNREADABLE, {"id": "odd"})
-    old, aside = findings(bare, "outbox")
+    old, untold, aside = findings(bare, "outbox")
     assert old.what.startswith(
         "1 of at most 10,000 ended requests wait for the audit tables, the oldest for "
     )
+    assert untold.what.startswith("1 ended requests wait until a task is told of them")
     assert aside.what.startswith("1 ended requests could not be written")
 
-    client.delete(OUTBOX, UNREADABLE)
+    client.delete(OUTBOX, TO_TELL, UNREADABLE)
     publish_outbox_limit(client, 4)
     client.xadd(OUTBOX, {"id": "young"})
     assert found(bare, "outbox") == {"outbox": Examined("outbox")}

@@ -26,6 +26,7 @@ def installation(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ins
         yield Installation(Settings(home=tmp_path, audit_url=url), None)
 
 
+@pytest.mark.slow
 def test_a_database_that_somebody_holds_is_found_at_once(installation: Installation) -> None:
     assert list(schema(installation)) == []
     with started("hold", installation.settings.audit_database_url) as holder:

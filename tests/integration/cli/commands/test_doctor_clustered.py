@@ -13,7 +13,7 @@ import pytest
 from cli.commands.doctor import checks, examine
 from cli.doctor.finding import Finding
 from cli.installation import Installation
-from cli.monitoring.status import read_status
+from cli.installation_status import read_status
 from config.settings import Settings
 from models.errors import NotConfigured
 from search.protocol import Store
@@ -28,7 +28,7 @@ from tests.support.servers.redis_server import RedisServer, free_port
 from tests.support.servers.services import need
 from tests.support.servers.weaviate_server import WeaviateServer
 
-QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion", "chorale.index"]
+QUEUES = ["chorale.retrieve", "chorale.all", "chorale.fusion", "chorale.index", "chorale.bulk"]
 KEYS = {"TEXTS_PASSWORD": "opensesame-1", "VECTORS_KEY": "opensesame-2", "MODEL_KEY": "opensesame-3"}
 PIPELINE = """
 [stores.texts]
@@ -156,7 +156,7 @@ def the_finding(installation: Installation, name: str) -> Finding:
 
 
 def test_a_healthy_clustered_installation_gives_nothing(healthy: Installation) -> None:
-    wrong = [one for one in examine(healthy, checks()) if one.findings or one.skipped]
+    wrong = [one for one in examine(healthy, checks()) if one.wrong or one.skipped]
     assert wrong == []
 
 
@@ -245,7 +245,7 @@ def test_databases_in_files_are_found_where_processes_run_on_several_hosts(healt
     (one,) = examine(in_files, {"shared databases": checks()["shared databases"]})
     audit, documents = one.findings
     assert audit.what.startswith(
-        f"the audit trail is in a file ({settings.home}/audit.db), and processes run on 5 hosts (host-of-"
+        f"the audit trail is in a file ({settings.home}/audit.db), and processes run on 6 hosts (host-of-"
     )
     assert "CHORALE_AUDIT_URL" in audit.mend
     assert documents.what.startswith(f"the table of documents is in a file ({settings.home}/documents.db)")
@@ -266,11 +266,11 @@ def test_a_broker_that_refuses_us_or_is_not_there_is_found(
     url = f"amqp://{wrong}{host if wrong.endswith('@') else '//'}"
     away = replace(healthy, settings=healthy.settings.model_copy(update={"broker_url": url}))
     with closing(away.resources.writing_store):
-        wrong_ones = {one.name: one for one in examine(away, checks()) if one.findings or one.skipped}
-        queues = read_status(away).queues
+        wrong_ones = {one.name: one for one in examine(away, checks()) if one.wrong or one.skipped}
+        queues = read_status(away)["queues"]
     assert wrong_ones.keys() == {"broker"}
     (found,) = wrong_ones["broker"].findings
     assert found.what.startswith("the broker at amqp://***@")
     assert said in found.what
     assert "CHORALE_BROKER_URL" in found.mend
-    assert {one.length for one in queues.values()} == {None}
+    assert {one["length"] for one in queues} == {None}

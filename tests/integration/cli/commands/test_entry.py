@@ -18,12 +18,14 @@ ENDED = {
     "status": ((), 0, "in flight"),
     "doctor": (("--json",), 0, '"check":"redis answers","status":"well"'),
     "audit": (("prune", "--older-than", "1d", "--yes"), 0, "0 requests older than 1d"),
+    "jobs": (("list", "--json"), 0, '"jobs":['),
+    "keys": (("list", "--json"), 0, '"keys":['),
     "backup": (("{folder}",), 0, "with the audit trail"),
     "restore": (("{folder}/nothing",), 1, "is no backup"),
     "worker": (("chorale.nosuch",), 2, "no queue"),
 }
 """Arguments, exit code and a part of what is printed."""
-ELSEWHERE = {"demo", "up", "sweeper", "eval", "bench"}
+ELSEWHERE = {"demo", "up", "serve", "sweeper", "mcp", "eval", "bench"}
 """Tests of their own start these as processes."""
 
 

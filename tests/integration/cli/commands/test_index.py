@@ -10,9 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from search.embedded.store import EmbeddedStore
 from tests.support.command_line import Called, command
 from tests.support.pipelines.pipeline import RunningPipeline
+from tests.unit.ingest.test_parser_bombs import substitutions
 
 Run = Callable[..., Called]
 
@@ -77,6 +80,22 @@ def test_a_mixed_folder_is_indexed_searched_repeated_pruned_and_deleted(
     assert pipeline.resources.generations.in_redis("garden") == 3
 
 
+def test_a_bomb_among_files_is_named_and_the_others_are_indexed(
+    chorale: Run, pipeline: RunningPipeline, tmp_path: Path
+) -> None:
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    (folder / "a.txt").write_text("Asters flower in autumn.")
+    (folder / "bomb.rst").write_bytes(substitutions())
+    (folder / "z.md").write_text("# Zinnias\n\nZinnias flower in summer.")
+    called = chorale("index", str(folder), "-n", "hostile", "--json", CHORALE_READ_MEMORY_MB="50")
+    assert called.returncode == 8, called.stderr
+    report = json.loads(called.stdout)
+    assert (report["added"], report["passages"]) == (2, 2)
+    (skipped,) = report["skipped"]
+    assert (skipped["path"], skipped["is_fault"]) == (str(folder / "bomb.rst"), True)
+
+
 def test_deactivate_names_the_stores_where_none_of_them_closes_namespaces(
     chorale: Run, pipeline: RunningPipeline
 ) -> None:
@@ -85,6 +104,7 @@ def test_deactivate_names_the_stores_where_none_of_them_closes_namespaces(
     assert "(kind weaviate can); there are: local (embedded)" in called.stderr
 
 
+@pytest.mark.slow
 def test_an_empty_namespace_can_be_created_and_creating_it_again_changes_nothing(
     chorale: Run, pipeline: RunningPipeline, tmp_path: Path
 ) -> None:
@@ -134,9 +154,11 @@ def test_a_deleted_namespace_is_gone_for_the_cache_too(chorale: Run, pipeline: R
     assert chorale("search", "tea", "-n", "drafts", "--json").returncode == 4
     unknown = chorale("namespaces", "show", "drafts")
     assert unknown.returncode == 1
-    assert unknown.stderr.startswith("chorale: there is no namespace 'drafts'; there are: ")
+    assert unknown.stderr.startswith("chorale: there is no namespace 'drafts' in /")
+    assert "; there are: " in unknown.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_so_and_goes_on_when_repeated(tmp_path: Path) -> None:
     documents = 200
     folder = tmp_path / "many"
@@ -168,6 +190,7 @@ def test_an_interrupted_run_says_so_and_goes_on_when_repeated(tmp_path: Path) ->
     assert store.namespaces()[0].documents == documents
 
 
+@pytest.mark.slow
 def test_without_any_server_it_indexes_and_a_second_writer_or_other_settings_are_refused(
     alone: Run, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kombu import Queue
 
-from cli.monitoring.heartbeats import read_heartbeats
+from monitoring.heartbeats import read_heartbeats
 from tests.support.command_line import Called, command
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.rabbitmq import own_queues
@@ -133,6 +133,7 @@ def test_workers_of_another_broker_are_not_waited_for(
         )
 
 
+@pytest.mark.slow
 def test_a_heartbeat_names_the_messages_that_its_worker_has_taken(pipeline: RunningPipeline) -> None:
     def in_hand() -> set[str]:
         return {task for worker in read_heartbeats(pipeline.redis) for task in worker.tasks}
@@ -162,6 +163,7 @@ def test_a_rebuild_is_not_for_workers(chorale: Run, tmp_path: Path) -> None:
     assert "--where" in called.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupted_command_leaves_its_messages_with_the_workers(
     pipeline: RunningPipeline, tmp_path: Path
 ) -> None:

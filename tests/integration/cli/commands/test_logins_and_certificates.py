@@ -93,7 +93,7 @@ def test_doctor_with_a_worker_s_login_says_why_it_did_not_look(secured: SecuredR
     shown = alone("doctor", CHORALE_REDIS_URL=secured.url_of("worker"))
     assert (shown.returncode, shown.stderr) == (1, "")
     assert (
-        "not looked at: redis version, redis memory, redis evictions, redis durability "
+        "not looked at: redis version, redis weaknesses, redis memory, redis evictions, redis durability "
         "Redis does not allow this login to do that (this user has no permissions to run the 'info' command): put a login "
     ) in " ".join(shown.stdout.split())
 

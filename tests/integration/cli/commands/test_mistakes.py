@@ -91,6 +91,7 @@ def test_a_server_s_wrong_address_is_one_sentence(alone: Run, tmp_path: Path) ->
     assert (called.returncode, called.stdout, called.stderr) == (1, "", f"chorale: {AWAY}\n")
 
 
+@pytest.mark.slow
 def test_a_partly_deleted_namespace_can_be_deleted_again(alone: Run, tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text(FAR + NEAR)

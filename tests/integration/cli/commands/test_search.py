@@ -39,11 +39,54 @@ def test_json_is_one_document_on_stdout_and_nothing_else(chorale: Run) -> None:
     assert "branches" not in hit
 
 
+def test_a_fusion_method_is_named_on_the_command_line(chorale: Run) -> None:
+    found = chorale("search", "ERR-4711", "--fusion", "weaviate-relative", "--json", "--no-cache")
+    assert found.returncode == 0, found.stderr
+    hits = json.loads(found.stdout)["questions"][0]["hits"]
+    assert {hit["score_kind"] for hit in hits} == {"weaviate-relative"}
+    unknown = chorale("search", "ERR-4711", "--fusion", "magic", "--no-cache")
+    assert "fusion: no 'magic'; there are: bounded, comb-mnz" in unknown.stdout + unknown.stderr
+
+
+def test_what_follows_the_fusion_is_asked_for_on_the_command_line(chorale: Run) -> None:
+    options = [
+        "--threshold",
+        "fused=0.999",
+        "--group-by",
+        "shop=2",
+        "--diversity",
+        "0.3",
+        "--context-tokens",
+        "60",
+        "--context-around",
+        "1",
+    ]
+    found = chorale("search", "ERR-4711", *options, "--no-cache", "--timeout-s", "30")
+    assert found.returncode == 0, found.stderr
+    assert "[1] Error ERR-4711" in found.stdout
+    assert "removed by min_fused_score" in " ".join(found.stdout.split())
+    wrong = chorale("search", "ERR-4711", "--threshold", "bm25")
+    assert (wrong.returncode, "NAME=SCORE" in wrong.stdout + wrong.stderr) == (2, True)
+
+
+def test_an_abstained_question_shows_its_hits_and_says_so(chorale: Run) -> None:
+    found = chorale("search", "which planet has rings", "--abstain", "0.9", "--explain", "--no-cache")
+    shown = " ".join(found.stdout.split())
+    assert found.returncode == 0, found.stderr
+    assert "abstained: the confidence 0.0" in shown
+    assert "(cosine 0." in shown
+    assert "complete · 5 hits" in shown
+
+
 def test_a_filter_that_no_document_meets_gives_no_hits_and_says_so(chorale: Run) -> None:
     found = chorale("search", "bread", "--filter", "colour=red,green")
     assert found.returncode == 0
     assert "complete · no hits" in found.stdout
     assert "warning filter 'colour': no document has this field" in found.stdout
+    options = ["--filter", "colour=red", "--relax", "filters.colour", "--autocut", "1", "--no-cache"]
+    found = chorale("search", "bread", *options, "--timeout-s", "30")
+    assert found.returncode == 0, found.stderr
+    assert "· found without filters.colour ·" in " ".join(found.stdout.split())
 
 
 def test_a_degraded_answer_names_what_is_missing_and_has_exit_code_3(
@@ -60,10 +103,16 @@ def test_a_degraded_answer_names_what_is_missing_and_has_exit_code_3(
     assert found.stdout.splitlines()[-1].startswith("degraded · ")
 
 
-def test_a_failed_and_a_skipped_question_have_their_exit_codes(chorale: Run) -> None:
+def test_a_failed_and_a_skipped_question_have_their_exit_codes(
+    chorale: Run, pipeline: RunningPipeline
+) -> None:
     failed = chorale("search", "bread", "--namespace", "nowhere")
     assert failed.returncode == 4
     assert "missing search.bm25, search.vector, search.hyde bad_index: there is no" in failed.stdout
+    home = pipeline.environment["CHORALE_HOME"]
+    assert f"chorale: there is no namespace 'nowhere' in {home}; there are: " in failed.stderr
+    assert "default" in failed.stderr
+    assert home not in failed.stdout
     skipped = chorale("search", " ")
     assert skipped.returncode == 5
     assert skipped.stdout.startswith("skipped · no hits")

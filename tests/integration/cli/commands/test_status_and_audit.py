@@ -9,7 +9,7 @@ from typing import Any
 
 from chorale_client import Chorale
 
-from cli.monitoring.queues import read_queues
+from monitoring.served_queues import read_queues
 from tests.support.command_line import Called
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
@@ -33,6 +33,15 @@ def test_status_shows_every_worker_queue_and_namespace(chorale: Run, pipeline: R
     shown = chorale("status").stdout
     assert "0 in flight · chords are lean" in shown
     assert "ready" in shown
+
+
+def test_status_prints_what_prometheus_reads_with_every_queue(
+    chorale: Run, pipeline: RunningPipeline
+) -> None:
+    found = chorale("status", "--prometheus")
+    assert (found.returncode, found.stderr) == (0, "")
+    for queue in pipeline.resources.pipeline.queues:
+        assert f'chorale_queue_messages{{queue="{queue}"}} 0.0' in found.stdout
 
 
 def test_status_where_nothing_runs_is_a_sentence(alone: Run) -> None:

@@ -63,6 +63,7 @@ def test_no_older_message_brings_back_what_a_command_has_deleted(
     assert texts(pipeline, "deleted") == {"pages/b": "Moles dig."}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["--prune", "--rebuild"])
 def test_no_older_message_overwrites_what_a_command_has_indexed(
     pipeline: RunningPipeline, chorale: Run, tmp_path: Path, how: str
@@ -87,6 +88,7 @@ def test_no_older_message_overwrites_what_a_command_has_indexed(
     assert (found["pages/same.txt"], found["pages/new.txt"]) == ("Moss.", "Roses and thorns.")
 
 
+@pytest.mark.slow
 def test_who_indexes_by_workers_waits_for_room(pipeline: RunningPipeline, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Roses.")
     client, redis = pipeline.client(), pipeline.redis

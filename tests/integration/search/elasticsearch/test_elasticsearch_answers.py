@@ -61,7 +61,7 @@ def store() -> Iterator[ElasticsearchStore]:
 
 def drawn_filter(drawn: random.Random, depth: int = 0) -> Any:
     plain = [value for value in VALUES if not isinstance(value, dict)]
-    kind = drawn.choice(["value", "values", "range", "exists", "contains", "not"])
+    kind = drawn.choice(["value", "values", "range", "exists", "contains", "not", "all"])
     if kind == "values":
         return [value for value in drawn.sample(plain, 3) if not isinstance(value, list)]
     if kind == "range":
@@ -74,6 +74,8 @@ def drawn_filter(drawn: random.Random, depth: int = 0) -> Any:
         return {"exists": drawn.random() < 0.5}
     if kind == "contains":
         return {"contains": drawn.choice(["a", "*", "?", "\\", "ss", "2024-05", "", 1, ["B?", "ſ"]])}
+    if kind == "all" and depth < 3:
+        return {"all": [drawn_filter(drawn, depth + 1) for _ in range(2)]}
     if kind == "not" and depth < 3:
         return {"not": drawn_filter(drawn, depth + 1)}
     return drawn.choice([value for value in plain if not isinstance(value, list)])

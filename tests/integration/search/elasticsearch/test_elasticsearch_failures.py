@@ -19,8 +19,7 @@ from models.elasticsearch_endpoint import ElasticsearchEndpoint
 from models.errors import BadIndex, InvalidAnswer, StageFailure, StoreTimeout, StoreUnavailable, Unauthorised
 from search.elasticsearch.analysis import Words
 from search.elasticsearch.bulk import send
-from search.elasticsearch.connection import Connection
-from search.elasticsearch.index_call import IndexCall
+from search.elasticsearch.connection import Connection, IndexCall
 from search.elasticsearch.index_layout import Namespace
 from search.elasticsearch.lookups import by_id
 from search.elasticsearch.store import ElasticsearchStore

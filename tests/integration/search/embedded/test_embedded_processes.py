@@ -87,6 +87,7 @@ def test_a_writer_killed_anywhere_leaves_a_whole_batch_or_none(folder: Path, poi
     fresh.close()
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_by_killing_a_busy_writer(folder: Path) -> None:
     random = Random(20)
     store = EmbeddedStore(folder)

@@ -110,7 +110,7 @@ def test_a_rebuild_has_its_own_near_duplicates_which_replace_the_old_ones(
     assert (assigned(made, "new"), assigned(store, "c"), assigned(made, "newer")) == (None, "a", "new")
     made.finish()
     assert assigned(store, "d") == "new"
-    # One group of three documents, with its 16 bands.
-    assert sorted(count or 0 for count in rows()) == [1, 1, 3, 16]
+    # One group of three documents, with its 32 bands.
+    assert sorted(count or 0 for count in rows()) == [1, 1, 3, 32]
     store.drop(NS)
     assert rows() == [0, 0, 0, 0]

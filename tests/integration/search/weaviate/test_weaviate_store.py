@@ -7,7 +7,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import pytest
 
+from assembly.kinds import BUILT_IN
+from fusion.candidates import fuse_rankings
+from models.fusion_method import BranchRanking
 from search.filters import compile_filters
 from search.protocol import Fuses, Search
 from search.weaviate.store import WeaviateStore
@@ -111,6 +115,41 @@ class TestHybrid:
                     "ns", ["pear"], questions(EAST), Search(depth=5, timeout_s=30), alpha=alpha, fusion=fusion
                 )
                 assert ranking.hits[0].document_id == first, (fusion, alpha)
+
+    @pytest.mark.parametrize("fusion", ["relative", "ranked"])
+    @pytest.mark.parametrize("alpha", [0.25, 0.5, 0.75])
+    def test_our_presets_give_the_scores_of_its_own_fusion(
+        self, store: WeaviateStore, fusion: Literal["relative", "ranked"], alpha: float
+    ) -> None:
+        chance = random.Random(13)
+        vectors = normalised(np.random.default_rng(13).normal(size=(41, 4)).astype(np.float32))
+        store.create("ns", MANIFEST)
+        store.upsert(
+            "ns",
+            [
+                document(
+                    f"d{i:02}",
+                    " ".join(["pear"] * chance.randrange(4) + ["plum"] * (i + 1)),
+                    vectors=(vector,),
+                )
+                for i, vector in enumerate(vectors[1:])
+            ],
+        )
+        search = Search(depth=60, timeout_s=30)
+        (lexical,) = store.search_text("ns", ["pear"], search)
+        (dense,) = store.search_vectors("ns", vectors[:1], search)
+        (own,) = store.search_hybrid("ns", ["pear"], vectors[:1], search, alpha=alpha, fusion=fusion)
+        rankings = [
+            BranchRanking(name, name, weight, tuple(one.passage_id for one in ranking.hits), ranking.hits)
+            for name, weight, ranking in (("bm25", 1 - alpha, lexical), ("vector", alpha, dense))
+        ]
+        ours = fuse_rankings(rankings, BUILT_IN.method(f"weaviate-{fusion}"), 60)
+        assert 20 < len(lexical.hits) < len(dense.hits) == len(own.hits)
+        assert {one.hit.passage_id: one.score for one in ours} == pytest.approx(
+            # The store rounds scores of BM25 to five decimals, and relative fusion then divides them by their range.
+            {hit.passage_id: hit.score for hit in own.hits},
+            abs=3e-4 if fusion == "relative" else 1e-5,
+        )
 
     def test_alpha_0_gives_the_order_of_the_text_search(self, store: WeaviateStore) -> None:
         chance = random.Random(11)

@@ -1,0 +1,263 @@
+"""API keys in SQL, in the database of the audit trail."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from typing import Any
+
+from chorale_client.filters import check_filters
+from chorale_client.request import check_namespace
+from chorale_client.tenants import check_tenant
+from sqlalchemy import Connection, Engine, Row, func, insert, inspect, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from access.grant import SCOPES, Grant
+from access.key import NO_KEY, NewKey, is_secret, new_key, parts_of
+from audit.database import open_database
+from audit.drainer import cause
+from models.errors import ServiceError, WrongDeclaration
+from models.key_tables import key_table as keys
+
+CACHED_FOR_S = 1.0
+"""How long a revoked key may still work in a process that has just used it."""
+_CACHED_KEYS = 10_000
+_LARGEST = 1_000_000_000
+_USE_WRITTEN_EVERY_MS = 60_000
+
+
+class KeysUnavailable(ServiceError):
+    """The database of the keys does not answer, or is locked."""
+
+
+class NoSuchKey(ServiceError):
+    """No key has this id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key's row without its hash."""
+
+    key_id: str
+    name: str
+    tenant: str
+    namespaces: Sequence[str] | None
+    scopes: Sequence[str]
+    filters: Mapping[str, Any]
+    max_top_k: int | None
+    max_depth: int | None
+    max_questions: int | None
+    max_timeout_s: float | None
+    requests_per_minute: int | None
+    weight: float
+    created_at_ms: int
+    expires_at_ms: int | None
+    revoked_at_ms: int | None
+    used_at_ms: int | None
+
+    def state(self, now_ms: int) -> str:
+        if self.revoked_at_ms is not None:
+            return "revoked"
+        return "expired" if self.expires_at_ms is not None and self.expires_at_ms <= now_ms else "active"
+
+    def grant(self) -> Grant:
+        return Grant(
+            key_id=self.key_id,
+            tenant=self.tenant,
+            namespaces=None if self.namespaces is None else frozenset(self.namespaces),
+            scopes=frozenset(self.scopes),
+            filters=self.filters,
+            max_top_k=self.max_top_k,
+            max_depth=self.max_depth,
+            max_questions=self.max_questions,
+            max_timeout_s=self.max_timeout_s,
+            requests_per_minute=self.requests_per_minute,
+            weight=self.weight,
+        )
+
+
+_SHOWN = tuple(keys.c[one.name] for one in fields(Key))
+
+
+@dataclass(slots=True)
+class _Cached:
+    hashed: str
+    key: Key | None
+    grant: Grant | None
+    read_at_s: float
+    is_noted: bool = False
+    """Whether its use was noted since it was read."""
+
+
+class KeyStore:
+    """Thread-safe.  Every method raises KeysUnavailable if the database cannot be used."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._engine: Engine = open_database(url, must_exist=True)
+        self._now_ms = now_ms
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._cached: OrderedDict[str, _Cached] = OrderedDict()
+        # `find` never waits for a lock of the database, so another thread writes when a key was used.
+        self._writer = ThreadPoolExecutor(1, "chorale-keys")
+
+    def close(self) -> None:
+        self._writer.shutdown()
+        self._engine.dispose()
+
+    def has_tables(self) -> bool:
+        """Whether the database has the table of this version; `audit.schema.upgrade` makes it."""
+        with self._using() as connection:
+            return bool(inspect(connection).has_table(keys.name))
+
+    def create(self, grant: Grant, *, name: str = "", expires_at_ms: int | None = None) -> NewKey:
+        """Store a key with these rights and return it, the only time that its secret is known.
+
+        Without a tenant the key's own id becomes its tenant; `grant.key_id` is ignored.  Raises WrongDeclaration.
+        """
+        check_rights(grant)
+        made = new_key()
+        row = {one.name: getattr(grant, one.name) for one in fields(Grant)} | {
+            "key_id": made.key_id,
+            "hashed": made.hashed,
+            "name": name,
+            "tenant": grant.tenant or made.key_id,
+            "namespaces": None if grant.namespaces is None else sorted(grant.namespaces),
+            "scopes": [scope for scope in SCOPES if scope in grant.scopes],
+            "filters": dict(grant.filters),
+            "created_at_ms": self._now_ms(),
+            "expires_at_ms": expires_at_ms,
+        }
+        with self._using() as connection:
+            connection.execute(insert(keys).values(row))
+        return made
+
+    def find(self, text: str) -> Grant | None:
+        """The grant of a key; None for a text that is no key, and for one that is wrong, expired or revoked."""
+        parts = parts_of(text)
+        return None if parts is None else self._checked(self._read(parts[0]), parts[1])
+
+    def recall(self, text: str) -> Grant | None:
+        """`find` without the database: None also for a key that this process has not read within CACHED_FOR_S."""
+        parts = parts_of(text)
+        cached = None if parts is None else self._fresh(parts[0])
+        return None if parts is None or cached is None else self._checked(cached, parts[1])
+
+    def _checked(self, found: _Cached, secret: str) -> Grant | None:
+        right = is_secret(secret, found.hashed)
+        if not right or found.key is None or found.key.state(self._now_ms()) != "active":
+            return None
+        if not found.is_noted:
+            found.is_noted = True
+            self._note_use(found.key)
+        return found.grant
+
+    def list(self) -> Sequence[Key]:
+        """Every key, the newest first, with revoked and expired ones."""
+        with self._using() as connection:
+            rows = connection.execute(select(*_SHOWN).order_by(keys.c.created_at_ms.desc(), keys.c.key_id))
+            return [_key(row) for row in rows]
+
+    def revoke(self, key_id: str) -> None:
+        """End a key.  A process that has just used it may accept it for CACHED_FOR_S more.  Raises NoSuchKey."""
+        with self._using() as connection:
+            revoked = func.coalesce(keys.c.revoked_at_ms, self._now_ms())
+            changed = connection.execute(
+                update(keys).where(keys.c.key_id == key_id).values(revoked_at_ms=revoked)
+            )
+        if not changed.rowcount:
+            raise NoSuchKey(f"no key {key_id!r}; `chorale keys list` shows the keys")
+        with self._lock:
+            self._cached.pop(key_id, None)
+
+    def _fresh(self, key_id: str) -> _Cached | None:
+        with self._lock:
+            cached = self._cached.get(key_id)
+        is_fresh = cached is not None and self._clock_s() - cached.read_at_s < CACHED_FOR_S
+        return cached if is_fresh else None
+
+    def _read(self, key_id: str) -> _Cached:
+        if (cached := self._fresh(key_id)) is not None:
+            return cached
+        now_s = self._clock_s()
+        with self._using() as connection:
+            row = connection.execute(select(keys.c.hashed, *_SHOWN).where(keys.c.key_id == key_id)).first()
+        if row is None:
+            found = _Cached(NO_KEY, None, None, now_s)
+        else:
+            key = _key(row)
+            found = _Cached(row.hashed, key, key.grant(), now_s)
+        with self._lock:
+            self._cached[key_id] = found
+            self._cached.move_to_end(key_id)
+            if len(self._cached) > _CACHED_KEYS:
+                self._cached.popitem(last=False)
+        return found
+
+    def _note_use(self, key: Key) -> None:
+        now_ms = self._now_ms()
+        if key.used_at_ms is None or now_ms - key.used_at_ms >= _USE_WRITTEN_EVERY_MS:
+            self._writer.submit(self._write_use, key.key_id, now_ms)
+
+    def _write_use(self, key_id: str, now_ms: int) -> None:
+        # A locked database is asked again at the key's next use.
+        with suppress(KeysUnavailable), self._using() as connection:
+            connection.execute(
+                update(keys)
+                .where(
+                    keys.c.key_id == key_id,
+                    func.coalesce(keys.c.used_at_ms, 0) <= now_ms - _USE_WRITTEN_EVERY_MS,
+                )
+                .values(used_at_ms=now_ms)
+            )
+
+    @contextmanager
+    def _using(self) -> Iterator[Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise KeysUnavailable(f"the database of the keys cannot be used: {cause(error)}") from error
+
+
+def check_rights(grant: Grant) -> None:
+    """Raises WrongDeclaration, which names the field."""
+    try:
+        if grant.tenant:
+            check_tenant(grant.tenant)
+        for namespace in grant.namespaces or ():
+            check_namespace(namespace)
+        check_filters(dict(grant.filters))
+    except ValueError as error:
+        raise WrongDeclaration(str(error)) from None
+    if unknown := sorted(grant.scopes - set(SCOPES)):
+        raise WrongDeclaration(f"scope: no {', '.join(unknown)}; there are: {', '.join(SCOPES)}")
+    if not grant.scopes:
+        raise WrongDeclaration(f"scope: a key needs at least one of: {', '.join(SCOPES)}")
+    if grant.namespaces is not None and not grant.namespaces:
+        raise WrongDeclaration("namespace: a key needs at least one, or all")
+    if grant.filters and (writing := {"documents:write", "admin"} & grant.scopes):
+        raise WrongDeclaration(
+            f"filter: a key with {' and '.join(sorted(writing))} cannot have one, since it could replace documents that it "
+            "cannot see; give the tenant a namespace of its own"
+        )
+    limits = ("max_top_k", "max_depth", "max_questions", "max_timeout_s", "requests_per_minute", "weight")
+    for name in limits:
+        value = getattr(grant, name)
+        if value is not None and not 0 < value < _LARGEST:
+            raise WrongDeclaration(f"{name}: must be above 0 and below {_LARGEST:,}, not {value:g}")
+
+
+def _key(row: Row[Any]) -> Key:
+    return Key(**{one.name: getattr(row, one.name) for one in fields(Key)})

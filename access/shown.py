@@ -1,0 +1,69 @@
+"""What callers with keys are told of failures: what and why, without the addresses and folders of the installation.
+
+Details name servers, paths and texts of other programs.  They stay in the logs and in the audit trail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chorale_client.answer import Answer, Degradation, StageLine
+from chorale_client.words import Reason, Stage
+
+_ABOUT_THE_REQUEST = frozenset(
+    {
+        Reason.NOT_DECLARED,
+        Reason.RULE,
+        Reason.ADAPTIVE,
+        Reason.BUDGET,
+        Reason.CANCELLED,
+        Reason.OVERLOAD,
+        Reason.NOT_STARTED,
+        Reason.LATE,
+    }
+)
+"""Reasons whose details are the service's own words."""
+
+
+def shown_outside(answer: Answer) -> Answer:
+    """The answer as a caller with a key gets it."""
+    return answer.model_copy(
+        update={
+            "degraded": tuple(map(_degradation, answer.degraded)),
+            "stages": tuple(map(_stage, answer.stages)),
+            "warnings": tuple(map(_warning, answer.warnings)),
+        }
+    )
+
+
+def line_shown_outside(line: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a job's line as a caller with a key gets it."""
+    degraded = [one for one in line["degraded"] if not _is_told(one["where"], one["reason"])]
+    if not degraded:
+        return dict(line)
+    kept = [
+        one if _is_told(one["where"], one["reason"]) else {**one, "detail": ""} for one in line["degraded"]
+    ]
+    error = "; ".join(f"{one['where']}: {one['reason']} {one['detail']}".strip() for one in kept)
+    return {**line, "degraded": kept, "error": line["error"] and error}
+
+
+def _is_told(where: str, reason: str) -> bool:
+    # Details of the planning repeat only what the request itself names.
+    return where == Stage.PLAN or reason in _ABOUT_THE_REQUEST
+
+
+def _degradation(one: Degradation) -> Degradation:
+    return one if _is_told(one.where, one.reason) else one.model_copy(update={"detail": ""})
+
+
+def _stage(line: StageLine) -> StageLine:
+    # `openai, feedback (unavailable: …)`
+    short = line.detail and line.detail.partition(" (")[0].partition(":")[0]
+    return line if short == line.detail else line.model_copy(update={"detail": short})
+
+
+def _warning(text: str) -> str:
+    """A warning of the cache without the text of Redis' error: `cache: unavailable`."""
+    return ": ".join(text.split(": ")[:2]) if text.startswith("cache: ") else text

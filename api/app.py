@@ -1,0 +1,86 @@
+"""The application: its routes, limits and errors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from chorale_client.limits import MAX_REQUEST_BYTES
+from fastapi import Depends, FastAPI
+from fastapi.routing import APIRoute
+from starlette.types import ASGIApp
+
+from api import audit, health, jobs, namespaces, rules, search_events, searches
+from api.closing import Closing
+from api.limits import RateLimitHeaders, TooLargeAsProblem
+from api.openapi_document import with_problem_types
+from api.problems import ProblemDocument, answer_with_problems
+from api.services import open_services
+from api.strictness import name_allowed_methods, refuse_unknown_parameters
+from config.settings import Settings, load_settings
+
+ROUTERS = (
+    searches.router,
+    search_events.router,
+    jobs.router,
+    namespaces.router,
+    rules.router,
+    audit.router,
+    health.router,
+)
+
+LARGEST_BODY = MAX_REQUEST_BYTES
+"""Bytes of a request's body, unless its route has a limit of its own (`max_body_size`)."""
+
+
+class Api(FastAPI):
+    """FastAPI whose every error is a problem document."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = with_problem_types(super().openapi())
+        return self.openapi_schema
+
+    def build_middleware_stack(self) -> ASGIApp:
+        return TooLargeAsProblem(super().build_middleware_stack())
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The API of this installation; settings of the environment by default.
+
+    Redis and the database are opened when the server starts.  CORS is off: keys do not belong into browsers.
+    """
+    settings = settings or load_settings()
+    closing = Closing()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_services(settings, closing) as services:
+            app.state.services = services
+            yield
+
+    app = Api(
+        title="Chorale",
+        summary="Hybrid retrieval: every search ends on time with the best answer there is.",
+        version="1",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        max_body_size=LARGEST_BODY,
+        generate_unique_id_function=_operation_id,
+        responses={"default": {"model": ProblemDocument, "description": "An error"}},
+        dependencies=[Depends(refuse_unknown_parameters)],
+    )
+    app.state.closing = closing
+    app.add_middleware(RateLimitHeaders)
+    answer_with_problems(app)
+    name_allowed_methods(app, ROUTERS)
+    for router in ROUTERS:
+        app.include_router(router)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name

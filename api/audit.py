@@ -1,0 +1,97 @@
+"""The audit trail: past searches with what each branch found.  A key sees the searches of its tenant; the operator's, all."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from chorale_client.tenants import owned
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
+
+from access.grant import Grant
+from api.caller import caller
+from api.cursors import cursor_after, read_cursor
+from api.problems import not_found
+from api.services import Services, services
+from audit import queries
+
+router = APIRouter(prefix="/v1/audit", tags=["audit"])
+
+Auditor = Annotated[Grant, Depends(caller("audit:read"))]
+Own = Annotated[Services, Depends(services)]
+
+
+class AuditLine(BaseModel):
+    """A past search in short."""
+
+    request_id: str
+    accepted_at_ms: int = Field(description="Milliseconds since 1970")
+    status: str
+    took_ms: float
+    namespace: str
+    correlation_id: str | None
+    configuration: str | None
+    ended_by: str
+    degraded: list[Any]
+    questions: int = Field(description="Number of questions")
+    text: str | None = Field(description="The first question; null if texts are not kept")
+
+
+class AuditPage(BaseModel):
+    searches: list[AuditLine]
+    next: str | None = Field(description="`after` of the next page; null on the last page")
+
+
+class AuditedSearch(BaseModel):
+    """Everything that the trail has about a search: its options and plan, questions, hits and branches with candidates."""
+
+    model_config = ConfigDict(extra="allow")
+
+    request_id: str
+    accepted_at_ms: int
+    ended_at_ms: int
+    ended_by: str
+    status: str
+    took_ms: float
+    namespace: str
+    questions: list[dict[str, Any]]
+    branches: list[dict[str, Any]]
+
+
+@router.get("")
+def list_past_searches(
+    grant: Auditor,
+    own: Own,
+    limit: Annotated[int, Query(ge=1, le=200)] = 20,
+    after: Annotated[str | None, Query(description="`next` of the page before")] = None,
+    correlation_id: Annotated[str | None, Query(max_length=256)] = None,
+    status: Annotated[str | None, Query(max_length=32)] = None,
+) -> AuditPage:
+    """List past searches, newest first.  A search that has just ended is listed within a second."""
+    which = queries.Which(
+        owner=_owner(grant),
+        namespaces=grant.namespaces,
+        correlation_id=correlation_id,
+        status=status,
+    )
+    rows = queries.last(own.database, limit + 1, which, after=read_cursor(after))
+    more = rows[limit - 1] if len(rows) > limit else None
+    return AuditPage(
+        searches=[AuditLine(**queries.listed(row)) for row in rows[:limit]],
+        next=None if more is None else cursor_after(more.accepted_at_ms, more.request_id),
+    )
+
+
+@router.get("/{request_id}", response_model=AuditedSearch)
+def get_past_search(request_id: str, grant: Auditor, own: Own) -> Response:
+    """Show everything about a past search."""
+    found = queries.show(own.database, request_id) if request_id.startswith(_owner(grant)) else None
+    if found is None or not grant.sees_namespace(found.namespace):
+        raise not_found()
+    return Response(to_json(found.shown(), inf_nan_mode="null"), media_type="application/json")
+
+
+def _owner(grant: Grant) -> str:
+    """The beginning that all ids have that the key may see."""
+    return "" if grant.is_operators else owned(grant.tenant, "")

@@ -1,0 +1,47 @@
+"""Who calls: the key in `Authorization: Bearer …` becomes a grant."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from fastapi import Depends, Request, Security
+from fastapi.concurrency import run_in_threadpool
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from access.grant import Forbidden, Grant
+from api.limits import count
+from api.problems import Problem
+from api.services import Services, services
+
+_BEARER = HTTPBearer(
+    auto_error=False, scheme_name="key", description="A key of `chorale keys create`: `Bearer chorale_…`"
+)
+
+
+def caller(*scopes: str) -> Callable[..., Awaitable[Grant]]:
+    """A dependency: the grant of the key that calls, which must have one of these scopes.
+
+    401 without a valid key, 403 without a scope, 429 for a key that calls too often.
+    """
+
+    async def grant(
+        request: Request,
+        given: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)],
+        own: Annotated[Services, Depends(services)],
+    ) -> Grant:
+        text = given.credentials if given else ""
+        # A key that is in use needs neither the database nor a thread.
+        found = own.keys.recall(text) or await run_in_threadpool(own.keys.find, text)
+        if found is None:
+            raise Problem(
+                "unauthenticated",
+                "give a valid key: `Authorization: Bearer chorale_…`",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        await count(request, found, own.redis)
+        if not {*scopes, "admin"} & found.scopes:
+            raise Forbidden(" or ".join(scopes))
+        return found
+
+    return grant

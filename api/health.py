@@ -1,0 +1,121 @@
+"""Whether the API lives and the installation can answer, and its metrics."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from chorale_client.words import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, Field
+from redis.exceptions import RedisError
+
+from access.grant import Grant
+from access.key_store import KeysUnavailable
+from api.caller import caller
+from api.services import Services, services
+from config.pipeline_reader import declared_queues
+from models.errors import WrongDeclaration
+from monitoring.exporter import CONTENT_TYPE, render
+from monitoring.heartbeats import read_heartbeats
+
+router = APIRouter(tags=["health"])
+
+LOOKED_AT_FOR_S = 2.0
+"""How long a result is reused: probes need no key, and each look asks every server."""
+
+Own = Annotated[Services, Depends(services)]
+
+
+class Alive(BaseModel):
+    status: Literal["ok"] = "ok"
+
+
+class Missing(BaseModel):
+    name: str = Field(description="`redis`, `database`, `pipeline`, `sweeper`, or a queue")
+    why: str
+    is_needed: bool = Field(description="Whether no search is answered without it")
+
+
+class Readiness(BaseModel):
+    is_ready: bool = Field(description="Whether searches are answered, perhaps without some branches")
+    missing: list[Missing]
+
+
+@router.get("/healthz")
+async def check_life() -> Alive:
+    """Whether the process serves.  Needs no key."""
+    return Alive()
+
+
+@router.get("/readyz", responses={503: {"model": Readiness, "description": "No search is answered"}})
+async def check_readiness(request: Request, response: Response, own: Own) -> Readiness:
+    """Whether searches are answered, and what is missing, by name.  Needs no key."""
+    state = request.app.state
+    if not hasattr(state, "readiness"):
+        state.readiness = _Looks()
+    found: Readiness = await run_in_threadpool(state.readiness.look, own)
+    response.status_code = 200 if found.is_ready else 503
+    return found
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+def read_metrics(grant: Annotated[Grant, Depends(caller("admin"))], own: Own) -> Response:
+    """The metrics of the installation, as Prometheus reads them.  Needs a key of the operator: `admin` for every namespace."""
+    grant.require_operators()
+    return Response(render(own.blocking_redis), media_type=CONTENT_TYPE)
+
+
+class _Looks:
+    """The last look at the installation.  Thread-safe; at most one look at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: Readiness | None = None
+        self._looked_at_s = 0.0
+
+    def look(self, own: Services) -> Readiness:
+        with self._lock:
+            if self._found is None or time.monotonic() - self._looked_at_s > LOOKED_AT_FOR_S:
+                missing = list(_missing(own))
+                self._found = Readiness(is_ready=not any(one.is_needed for one in missing), missing=missing)
+                self._looked_at_s = time.monotonic()
+            return self._found
+
+
+def _missing(own: Services) -> Iterator[Missing]:
+    try:
+        has_tables = own.keys.has_tables()
+    except KeysUnavailable:
+        yield Missing(
+            name="database", why="the database of keys, jobs and audit does not answer", is_needed=True
+        )
+    else:
+        if not has_tables:
+            yield Missing(name="database", why="its tables are not of this version", is_needed=True)
+    try:
+        beats = [beat for beat in read_heartbeats(own.blocking_redis) if beat.is_ready]
+    except RedisError:
+        yield Missing(name="redis", why="it does not answer", is_needed=True)
+        return
+    served = {queue for beat in beats for queue in beat.queues}
+    try:
+        branches = declared_queues(own.settings.pipeline_file)
+    except WrongDeclaration:
+        yield Missing(name="pipeline", why="its file cannot be read here", is_needed=False)
+        branches = []
+    for queue in (QUEUE_RETRIEVE, *branches, QUEUE_FUSION, QUEUE_INDEX, QUEUE_BULK):
+        if queue not in served:
+            is_needed = queue in (QUEUE_RETRIEVE, QUEUE_FUSION) or (
+                queue in branches and served.isdisjoint(branches)
+            )
+            yield Missing(name=queue, why="no worker serves this queue", is_needed=is_needed)
+    if not any(not beat.queues for beat in beats):
+        yield Missing(name="sweeper", why="no sweeper runs: jobs and the audit trail wait", is_needed=False)

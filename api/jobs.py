@@ -1,0 +1,340 @@
+"""Bulk jobs: submit a file of questions, watch and steer the job, and read its results while it runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from itertools import chain, islice
+from typing import Annotated, Any, Literal
+
+from anyio import CapacityLimiter, to_thread
+from chorale_client.errors import InvalidRequest
+from chorale_client.job import Job as ShownJob
+from chorale_client.limits import MAX_JOB_BYTES, MAX_LINES
+from chorale_client.tenants import owned
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import AwareDatetime, BeforeValidator
+from pydantic_core import to_json
+
+from access.grant import Grant
+from access.shown import line_shown_outside
+from api.caller import caller
+from api.cursors import cursor_after, read_cursor
+from api.idempotency import IdempotencyKey, id_for
+from api.job_documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
+from api.problems import Problem, not_found
+from api.services import Services, services
+from api.submissions import Submission
+from api.uploads import MEDIA_TYPES, MULTIPART, Upload
+from jobs.comparison import compare_jobs
+from jobs.job import Job, State
+from jobs.result_formats import writer_of
+from jobs.store import within
+from jobs.submitting import described, new_job
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+
+UPLOADS = 16
+"""Uploads that a process reads at the same time; each has a thread."""
+PAGE_BYTES = 1_000_000
+"""A page of results as JSON ends after the line that exceeds this size."""
+CHUNK_BYTES = 64_000
+RESULT_TYPES = {
+    "jsonl": "application/jsonl",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "trec": "text/plain; charset=utf-8",
+}
+
+
+def _as_iso(text: object) -> datetime:
+    # pydantic reads numbers, too.
+    try:
+        return datetime.fromisoformat(str(text).upper())
+    except ValueError:
+        raise ValueError("not a moment such as 2026-11-23T08:00:00Z") from None
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_as_iso)]
+Writer = Annotated[Grant, Depends(caller("jobs:write"))]
+Reader = Annotated[Grant, Depends(caller("search:read", "jobs:write"))]
+Own = Annotated[Services, Depends(services)]
+
+
+_LINES_AS_BYTES = {"schema": {"type": "string", "format": "binary"}}
+_UPLOAD = {
+    "requestBody": {
+        "required": True,
+        "description": "The lines, as JSON lines or CSV; in a form they are the only part, with the name `file`.",
+        "content": {
+            **dict.fromkeys(MEDIA_TYPES, _LINES_AS_BYTES),
+            MULTIPART: {
+                "schema": {
+                    "type": "object",
+                    "properties": {"file": {"type": "string", "format": "binary"}},
+                    "required": ["file"],
+                }
+            },
+        },
+    }
+}
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=SubmittedJob,
+    max_body_size=MAX_JOB_BYTES,
+    openapi_extra=_UPLOAD,
+    responses={
+        200: {"model": SubmittedJob, "description": "The same `Idempotency-Key` made this job before"}
+    },
+)
+async def submit_job(
+    request: Request,
+    grant: Writer,
+    own: Own,
+    namespace: Annotated[str, Query(description="The namespace in which every line is asked")] = "default",
+    name: Annotated[str, Query(max_length=256, description="For lists; by default the file's name")] = "",
+    deadline_s: Annotated[float | None, Query(gt=0, le=365 * 86_400)] = None,
+    on_error: Annotated[
+        Literal["refuse", "skip"], Query(description="What a wrong line does to the job")
+    ] = "refuse",
+    on_end: Annotated[
+        str | None,
+        Query(
+            description="JSON: whom to tell of the end, `{url}` or `{task, queue}`; needs the scope `admin`"
+        ),
+    ] = None,
+    options: Annotated[
+        str, Query(description='JSON: options of a search for all lines, such as `{"top_k": 3}`')
+    ] = "{}",
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Submit a file of questions.
+
+    A line is `{"id", "text" | "questions", ...options of a search}`; a CSV file has the columns `id` and `text` and optional
+    columns of options.  Lines are checked while they arrive; the first wrong ones are named.  The job waits for its turn
+    when the response is there.
+    """
+    grant.check_namespace(namespace)
+    told = None if on_end is None else _json_object(on_end, "on_end")
+    if told is not None:
+        grant.require("admin")
+    about = described(
+        namespace=namespace,
+        name=name,
+        tenant=grant.tenant,
+        weight=grant.weight,
+        deadline_s=deadline_s,
+        on_end=told,
+    )
+    now_ms = await clock(own)
+    new = new_job(about, own.settings, now_ms(), job_id=id_for(idempotency_key, "POST /v1/jobs", grant))
+    defaults = _json_object(options, "options")
+    submission = Submission(
+        Upload(request), own.jobs, grant, new, defaults, now_ms, refuses=on_error == "refuse"
+    )
+    job, is_new, read = await to_thread.run_sync(submission.run, limiter=_uploads(request))
+    wrong = [{"line": number, "error": said} for number, said in read.named]
+    headers = {"Location": f"/v1/jobs/{job.job_id}"}
+    return _json({**job.to_wire(), "wrong_lines": wrong}, 201 if is_new else 200, headers)
+
+
+@router.get("")
+def list_jobs(
+    grant: Reader,
+    own: Own,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 20,
+    after: Annotated[str | None, Query(description="`next` of the page before")] = None,
+) -> JobPage:
+    """List your jobs, newest first."""
+    found = own.jobs.last(limit + 1, _theirs(grant), after=read_cursor(after))
+    last = found[limit - 1] if len(found) > limit else None
+    return JobPage(
+        jobs=[_document(job) for job in found[:limit]],
+        next=None if last is None else cursor_after(last.created_at_ms, last.job_id),
+    )
+
+
+@router.delete("")
+async def delete_jobs(
+    grant: Writer, own: Own, ended_before: Annotated[Moment, Query(description="ISO 8601, with a zone")]
+) -> Removed:
+    """Delete your jobs that ended before this moment, with their questions and results."""
+    before_ms = max(0, round(ended_before.timestamp() * 1_000))
+    removed = await to_thread.run_sync(lambda: own.jobs.prune(_theirs(grant), before_ms=before_ms))
+    return Removed(removed=removed)
+
+
+@router.get("/{job_id}")
+def get_job(job_id: str, grant: Reader, own: Own) -> ShownJob:
+    """Show a job: its state, its lines by status, its rate and the time left."""
+    return _document(_found(own, grant, job_id))
+
+
+@router.delete("/{job_id}", status_code=204)
+def delete_job(job_id: str, grant: Writer, own: Own) -> None:
+    """Delete a job that has ended, with its questions and results."""
+    own.jobs.delete(_found(own, grant, job_id).job_id)
+
+
+@router.post("/{job_id}/pause")
+def pause_job(job_id: str, grant: Writer, own: Own) -> ShownJob:
+    """Send no further lines to the workers; lines that they have are still answered."""
+    own.jobs.pause(_found(own, grant, job_id).job_id)
+    return _document(own.jobs.get(job_id))
+
+
+@router.post("/{job_id}/resume")
+def resume_job(job_id: str, grant: Writer, own: Own) -> ShownJob:
+    """Go on with a paused job."""
+    own.jobs.resume(_found(own, grant, job_id).job_id)
+    return _document(own.jobs.get(job_id))
+
+
+@router.post("/{job_id}/cancel")
+def cancel_job(job_id: str, grant: Writer, own: Own) -> ShownJob:
+    """End a job; the results that are there stay, and its other lines get the status `cancelled`."""
+    own.jobs.cancel(_found(own, grant, job_id).job_id)
+    return _document(own.jobs.get(job_id))
+
+
+@router.post("/{job_id}/retry")
+async def retry_job(job_id: str, body: Retry, grant: Writer, own: Own) -> Retried:
+    """Answer some lines of an ended job again; their new results take the place of the old ones."""
+    now_ms = (await clock(own))()
+    deadline_ms = None if body.deadline_s is None else now_ms + round(body.deadline_s * 1_000)
+
+    def again() -> Retried:
+        _found(own, grant, job_id)
+        count = own.jobs.retry(job_id, body.only, now_ms=now_ms, deadline_at_ms=deadline_ms)
+        return Retried(lines=count, job=_document(own.jobs.get(job_id)))
+
+    return await to_thread.run_sync(again)
+
+
+@router.get("/{job_id}/comparison")
+def compare_with_job(
+    job_id: str, grant: Reader, own: Own, other: Annotated[str, Query(description="The second job")]
+) -> Comparison:
+    """Compare the results of two ended jobs over the same questions, line by line; lines are matched by their ids."""
+    both = [_found(own, grant, one) for one in (job_id, other)]
+    return Comparison.model_validate(compare_jobs(own.jobs, both))
+
+
+@router.get(
+    "/{job_id}/results",
+    response_class=Response,
+    responses={
+        200: {
+            "model": ResultPage,
+            "description": "A page as JSON, or the lines in another format",
+            "content": {
+                media_type.partition(";")[0]: _LINES_AS_BYTES for media_type in RESULT_TYPES.values()
+            },
+        }
+    },
+)
+def read_results(
+    job_id: str,
+    grant: Reader,
+    own: Own,
+    after: Annotated[int, Query(ge=0, le=2**31, description="The number of the last line that is known")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_LINES, description="At most so many lines")] = MAX_LINES,
+    format_: Annotated[
+        Literal["json", "jsonl", "csv", "parquet", "trec"],
+        Query(
+            alias="format", description="`json` is a page of about 1 MB; the others are streams of all lines"
+        ),
+    ] = "json",
+) -> Response:
+    """Read the results in input order while the job runs: the lines after `after`, up to the first line without a result.
+
+    The number of the last line is the next `after`.
+    """
+    job = _found(own, grant, job_id)
+    lines = islice(map(line_shown_outside, own.jobs.results(job_id, after=after)), limit)
+    if format_ == "json":
+        page = list(_page(lines))
+        last = page[-1]["line"] if page else after
+        return _json({"lines": page, "next": last, "is_ended": job.state == State.ENDED})
+    written = writer_of(format_)(lines)
+    # An error before the first byte still has a status of its own.
+    first = next(written, b"")
+    return StreamingResponse(_joined(chain([first], written)), media_type=RESULT_TYPES[format_])
+
+
+def _page(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    size = 0
+    for line in lines:
+        yield line
+        size += len(to_json(line))
+        if size > PAGE_BYTES:
+            return
+
+
+def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Joins small parts into larger ones: each part is fetched from another thread."""
+    ready: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        ready.append(piece)
+        size += len(piece)
+        if size >= CHUNK_BYTES:
+            yield b"".join(ready)
+            ready, size = [], 0
+    yield b"".join(ready)
+
+
+def _found(own: Services, grant: Grant, job_id: str) -> Job:
+    """The caller's job.  An unknown id and another's are the same Problem."""
+    grant.check_owned(job_id)
+    job = own.jobs.get(job_id)
+    if not grant.sees_namespace(job.namespace):
+        raise not_found()
+    return job
+
+
+def _theirs(grant: Grant) -> Any:
+    return within(owned(grant.tenant, ""), grant.namespaces)
+
+
+def _document(job: Job) -> ShownJob:
+    return ShownJob.model_validate(job.to_wire())
+
+
+def _json(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    content = to_json(document, inf_nan_mode="null")
+    return Response(content, status, headers=headers, media_type="application/json")
+
+
+def _json_object(text: str, field: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidRequest(f"{field}: not a JSON object")
+    return found
+
+
+def _uploads(request: Request) -> CapacityLimiter:
+    """The threads of uploads, so that slow ones keep no thread from other calls.  Raises Problem if all are taken."""
+    state = request.app.state
+    if not hasattr(state, "uploads"):
+        state.uploads = CapacityLimiter(UPLOADS)
+    limiter: CapacityLimiter = state.uploads
+    if limiter.available_tokens < 1:
+        raise Problem("refused", f"{UPLOADS} uploads are being read; submit the job again later")
+    return limiter
+
+
+async def clock(own: Services) -> Callable[[], int]:
+    """Milliseconds since 1970 by the Redis server's clock."""
+    seconds, micros = await own.redis.time()
+    ahead_ms = seconds * 1_000 + micros // 1_000 - time.time_ns() // 1_000_000
+    return lambda: time.time_ns() // 1_000_000 + ahead_ms

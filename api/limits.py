@@ -1,0 +1,90 @@
+"""Requests a minute of a key, counted in Redis for all processes of the API, and told in the headers `RateLimit` and
+`RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-10)."""
+
+from __future__ import annotations
+
+from chorale_client.keys import RATE
+from redis.asyncio import Redis
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from access.grant import Grant
+from api.problems import MEDIA_TYPE, Problem, response_of
+
+WINDOW_S = 60
+POLICY = "minute"
+QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+
+async def count(request: Request, grant: Grant, redis: Redis) -> None:
+    """Count this call of the key.  Raises Problem if the key has no more calls in its window, and RedisError.
+
+    The window begins with the first call and lasts a minute.
+    """
+    quota = grant.requests_per_minute
+    if quota is None:
+        return
+    key = RATE + grant.key_id
+    async with redis.pipeline() as trip:
+        trip.set(key, 0, px=WINDOW_S * 1000, nx=True)
+        trip.incr(key)
+        trip.pttl(key)
+        _, used, left_ms = await trip.execute()
+    left_s = max(1, -(-left_ms // 1000))
+    request.state.rate_limit = {
+        "RateLimit-Policy": f'"{POLICY}";q={quota};w={WINDOW_S}',
+        "RateLimit": f'"{POLICY}";r={max(0, quota - used)};t={left_s}',
+    }
+    if used > quota:
+        problem = Problem(
+            "rate_limited",
+            f"this key may call {quota} times a minute; call again in {left_s} s",
+            headers={"Retry-After": str(left_s)},
+            type=QUOTA_EXCEEDED,
+        )
+        problem.document["violated-policies"] = [POLICY]
+        raise problem
+
+
+class RateLimitHeaders:
+    """Puts the headers on every response to a counted call, on errors too."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(scope.get("state", {}).get("rate_limit", {}))
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+class TooLargeAsProblem:
+    """Replaces the plain text with which Starlette refuses a body whose `Content-Length` is over the limit."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_plain = False
+
+        async def send_problem(message: Message) -> None:
+            nonlocal is_plain
+            if message["type"] == "http.response.start":
+                is_plain = message["status"] == 413 and not _is_problem(message)
+                if is_plain:
+                    return
+            elif is_plain:
+                response = response_of(Problem("too_large", "the body is larger than this resource takes"))
+                await response(scope, receive, send)
+                return
+            await send(message)
+
+        await self._app(scope, receive, send_problem if scope["type"] == "http" else send)
+
+
+def _is_problem(message: Message) -> bool:
+    return MutableHeaders(scope=message).get("content-type") == MEDIA_TYPE

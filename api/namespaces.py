@@ -1,0 +1,168 @@
+"""Namespaces, and the documents in them.  What changes them is done by index workers: the response is a ticket."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from chorale_client.errors import NotEnded
+from chorale_client.handed_in import namespace_of
+from chorale_client.indexed import Indexed
+from chorale_client.limits import MAX_DOCUMENTS
+from fastapi import APIRouter, Depends, Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from access.grant import Grant
+from api.caller import caller
+from api.problems import not_found
+from api.services import Services, services
+
+router = APIRouter(prefix="/v1/namespaces", tags=["namespaces"])
+
+LARGEST_MESSAGE = 32 * 1024 * 1024
+"""Bytes of documents in one call."""
+MOST_IDS = 200
+
+Own = Annotated[Services, Depends(services)]
+Reader = Annotated[Grant, Depends(caller("search:run", "search:read", "documents:write"))]
+Writer = Annotated[Grant, Depends(caller("documents:write"))]
+Admin = Annotated[Grant, Depends(caller("admin"))]
+Name = Annotated[str, Path(max_length=256)]
+
+
+class ShownNamespace(BaseModel):
+    name: str
+    documents: int | None = Field(
+        description="Null for a key with a filter, which sees a part of the namespace"
+    )
+    passages: int | None
+    generation: int | None = Field(description="Rises with each change")
+
+
+class NamespaceList(BaseModel):
+    namespaces: list[ShownNamespace]
+
+
+class Document(BaseModel):
+    """A document; further fields are metadata."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(min_length=1)
+    title: str = ""
+    text: str
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    markup: Literal["plain", "markdown"] | None = Field(
+        None, description="By default headings in the text decide"
+    )
+
+
+class Documents(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    documents: list[Document] = Field(min_length=1, max_length=MAX_DOCUMENTS)
+
+
+class Ticket(BaseModel):
+    ticket: str
+
+
+class TicketState(BaseModel):
+    ticket: str
+    state: Literal["waiting", "done", "failed"]
+    why: str = Field("", description="Why it waits, or has failed")
+    outcome: Outcome | None = Field(None, description="Null while it waits")
+
+
+class Outcome(BaseModel):
+    """Documents that are not in `skipped` or `unwritten` can be found, or are gone."""
+
+    generation: int
+    added: int
+    replaced: int
+    unchanged: int
+    deleted: int
+    passages: int
+    skipped: list[str] = Field(description="Documents that were left out, each with its reason")
+    unwritten: dict[str, str] = Field(description="Why a document is not in every store yet, by its id")
+
+
+TicketState.model_rebuild()
+
+
+@router.get("")
+def list_namespaces(grant: Reader, own: Own) -> NamespaceList:
+    """List the namespaces that this key may search."""
+    return NamespaceList(namespaces=_seen(grant, own))
+
+
+@router.get("/{namespace}")
+def get_namespace(namespace: Name, grant: Reader, own: Own) -> ShownNamespace:
+    """Show a namespace."""
+    found = next((one for one in _seen(grant, own) if one.name == namespace), None)
+    if found is None:
+        raise not_found()
+    return found
+
+
+@router.delete("/{namespace}", status_code=202)
+def delete_namespace(namespace: Name, grant: Admin, own: Own, response: Response) -> Ticket:
+    """Delete a namespace with everything in it."""
+    get_namespace(namespace, grant, own)
+    return _ticket(own.chorale.delete_namespace(namespace, tenant=grant.tenant), namespace, response)
+
+
+@router.post("/{namespace}/documents", status_code=202, tags=["documents"], max_body_size=LARGEST_MESSAGE)
+def upsert_documents(namespace: Name, body: Documents, grant: Writer, own: Own, response: Response) -> Ticket:
+    """Hand in documents, which replace those with the same ids.  The namespace is made if it is not there."""
+    grant.check_namespace(namespace)
+    given = [one.model_dump(exclude_unset=True, exclude_none=True) for one in body.documents]
+    return _ticket(own.chorale.upsert(namespace, given, tenant=grant.tenant), namespace, response)
+
+
+@router.delete("/{namespace}/documents", status_code=202, tags=["documents"])
+def delete_documents(
+    namespace: Name,
+    grant: Writer,
+    own: Own,
+    response: Response,
+    ids: Annotated[list[str], Query(alias="id", min_length=1, max_length=MOST_IDS)],
+) -> Ticket:
+    """Delete documents; an id that is not there does no harm."""
+    grant.check_namespace(namespace)
+    return _ticket(own.chorale.delete(namespace, ids, tenant=grant.tenant), namespace, response)
+
+
+@router.get("/{namespace}/tickets/{ticket}", tags=["documents"])
+def get_ticket(namespace: Name, ticket: str, grant: Writer, own: Own, response: Response) -> TicketState:
+    """Show what has become of documents that were handed in.  An outcome is kept for an hour."""
+    grant.check_owned(ticket)
+    grant.check_namespace(namespace)
+    if namespace_of(ticket) != namespace:
+        raise not_found()
+    try:
+        outcome = own.chorale.wait_visible(ticket, wait_s=0)
+    except NotEnded as error:
+        response.headers["Retry-After"] = "1"
+        return TicketState(ticket=ticket, state="waiting", why=str(error), outcome=None)
+    if outcome.error is not None:
+        return TicketState(ticket=ticket, state="failed", why=outcome.error, outcome=None)
+    return TicketState(ticket=ticket, state="done", why="", outcome=_shown(outcome))
+
+
+def _shown(outcome: Indexed) -> Outcome:
+    return Outcome(**{name: getattr(outcome, name) for name in Outcome.model_fields})
+
+
+def _seen(grant: Grant, own: Services) -> list[ShownNamespace]:
+    seen = [one for one in own.chorale.namespaces() if grant.sees_namespace(one.name)]
+    names = ("documents", "passages", "generation")
+    is_whole = grant.sees_whole_namespaces
+    return [
+        ShownNamespace(name=one.name, **{name: getattr(one, name) if is_whole else None for name in names})
+        for one in sorted(seen, key=lambda one: one.name)
+    ]
+
+
+def _ticket(ticket: str, namespace: str, response: Response) -> Ticket:
+    response.headers["Location"] = f"/v1/namespaces/{namespace}/tickets/{ticket}"
+    return Ticket(ticket=ticket)

@@ -1,0 +1,122 @@
+"""The rules of a namespace: pinned and blocked documents, and synonyms.
+
+Whoever may write the documents of a namespace may write its rules: they can do no more harm than deleted documents.  A key
+with a filter has neither right.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from chorale_client.limits import MAX_RULES_BYTES
+from fastapi import APIRouter, Depends, Header, Query, Response
+from pydantic import BaseModel, Field
+
+from access.grant import Grant
+from api.caller import caller
+from api.namespaces import Name, get_namespace
+from api.problems import Problem
+from api.services import Services, services
+from models.rules import Rules
+from rules.copying import copy_rules
+from rules.store import RuleStore, Version
+
+router = APIRouter(prefix="/v1/namespaces/{namespace}/rules", tags=["rules"])
+
+LARGEST_BODY = 4 * MAX_RULES_BYTES
+"""Bytes: a body may have spaces and fields with their defaults."""
+MOST_CHANGES = 100
+
+Own = Annotated[Services, Depends(services)]
+Writer = Annotated[Grant, Depends(caller("documents:write"))]
+
+
+class RuleSet(BaseModel):
+    namespace: str
+    version: int = Field(description="Rises with each change; 0 if nobody has written rules yet")
+    changed_at_ms: int = Field(description="Milliseconds since 1970; 0 if nobody has written rules yet")
+    changed_by: str
+    rules: Rules
+
+
+class RuleHistory(BaseModel):
+    changes: list[RuleSet] = Field(description="Newest first")
+
+
+@router.get("", response_model=RuleSet, responses={304: {"description": "The rules still have this version"}})
+def get_rules(
+    namespace: Name,
+    grant: Writer,
+    own: Own,
+    response: Response,
+    if_none_match: Annotated[str | None, Header(description="The `ETag` of a response before")] = None,
+) -> RuleSet | Response:
+    """Show the rules of a namespace."""
+    get_namespace(namespace, grant, own)
+    found = RuleStore(own.database).current(namespace)
+    if if_none_match is not None and _tag(found) in _tags(if_none_match):
+        return Response(status_code=304, headers={"ETag": _tag(found)})
+    response.headers["ETag"] = _tag(found)
+    return _shown(found)
+
+
+@router.put("", max_body_size=LARGEST_BODY)
+def put_rules(
+    namespace: Name,
+    body: Rules,
+    grant: Writer,
+    own: Own,
+    response: Response,
+    if_match: Annotated[
+        str | None,
+        Header(description="An `ETag`: the rules are written only if they still have this version"),
+    ] = None,
+) -> RuleSet:
+    """Replace all rules of a namespace.  Searches that come a second later follow them."""
+    get_namespace(namespace, grant, own)
+    store = RuleStore(own.database)
+    expected = None if if_match is None or if_match.strip() == "*" else _version(if_match)
+    written = store.change(
+        namespace, lambda _: body, by=f"key {grant.key_id} of {grant.tenant}", expected=expected
+    )
+    copy_rules(own.blocking_redis, store, namespace)
+    response.headers["ETag"] = _tag(written)
+    return _shown(written)
+
+
+@router.get("/history")
+def get_history_of_rules(
+    namespace: Name,
+    grant: Writer,
+    own: Own,
+    count: Annotated[int, Query(ge=1, le=MOST_CHANGES)] = 10,
+) -> RuleHistory:
+    """Show who has changed the rules, when, and what they were then."""
+    get_namespace(namespace, grant, own)
+    return RuleHistory(changes=[_shown(one) for one in RuleStore(own.database).history(namespace, count)])
+
+
+def _shown(one: Version) -> RuleSet:
+    return RuleSet(
+        namespace=one.namespace,
+        version=one.version,
+        changed_at_ms=one.changed_at_ms,
+        changed_by=one.changed_by,
+        rules=one.rules,
+    )
+
+
+def _tag(one: Version) -> str:
+    return f'"{one.version}"'
+
+
+def _tags(header: str) -> list[str]:
+    return [tag.strip().removeprefix("W/") for tag in header.split(",")]
+
+
+def _version(header: str) -> int:
+    """Raises Problem: no version but a number was ever an `ETag` of rules."""
+    number = header.strip().removeprefix("W/").strip('"')
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise Problem("malformed", 'If-Match: one ETag of these rules, such as "7", or *', field="If-Match")
+    return int(number)

@@ -1,0 +1,216 @@
+"""Searches: a search is a request in the ledger, and its answer is the client's `Answer`."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import suppress
+from typing import Annotated, Any
+
+from chorale_client.answer import Answer
+from chorale_client.coverage import coverage_of
+from chorale_client.errors import InvalidRequest, NotEnded
+from chorale_client.events import Standing
+from chorale_client.request import Request
+from chorale_client.request_json import request_json
+from chorale_client.told import Linked
+from chorale_client.words import Reason, Status, consequence
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
+from starlette.requests import Request as HttpRequest
+
+from access.grant import Grant
+from access.shown import shown_outside
+from api.caller import caller
+from api.disconnects import unless_gone
+from api.idempotency import IdempotencyKey, id_for
+from api.preferences import LONGEST_WAIT_S, Preferences, preferences
+from api.problems import RETRY_AFTER_S, Problem, ProblemDocument, field_of, response_of
+from api.services import Services, services
+from api.trace_context import CallersSpan
+
+PATH = "/v1/searches"
+router = APIRouter(prefix=PATH, tags=["searches"])
+
+Own = Annotated[Services, Depends(services)]
+Reader = Annotated[Grant, Depends(caller("search:run", "search:read"))]
+Runner = Annotated[Grant, Depends(caller("search:run"))]
+
+
+class SearchRequest(Request):
+    """What to search, and how.  The service makes the id."""
+
+    request_id: SkipJsonSchema[str] = ""
+    on_end: SkipJsonSchema[dict[str, str] | None] = None
+    linked: SkipJsonSchema[tuple[Linked, ...]] = ()
+
+
+class SearchAnswer(Answer):
+    """The end of a search."""
+
+    coverage: dict[str, str] = Field(
+        default_factory=dict,
+        description="For each branch that was asked: `ok`, `empty`, or the reason why it is missing.  An answer from the "
+        "cache asked none, and is complete",
+    )
+
+
+class SearchState(BaseModel):
+    """A search that has not ended."""
+
+    v: int = 1
+    request_id: str
+    status: str = Field(description="`accepted` or `running`")
+    coverage: dict[str, str] | None = Field(
+        None, description="With `partial`: for each branch `ok`, `empty`, `failed`, or `running`"
+    )
+
+
+NOT_OVER_HTTP = {
+    "request_id": "unknown field; the header `Idempotency-Key` makes a call repeatable",
+    "on_end": "unknown field; a key may not send tasks to other applications",
+    "linked": "unknown field; a key may not send tasks to other applications",
+}
+
+UNKNOWN_TO_THE_PIPELINE = ("plan", Reason.NOT_CONFIGURED)
+
+NOT_ENDED: dict[int | str, dict[str, Any]] = {
+    202: {
+        "model": SearchState,
+        "description": "The search has not ended; `Location` is where its answer will be",
+    },
+    429: {"model": ProblemDocument, "description": "The search was refused, or the key has asked too often"},
+    503: {"model": ProblemDocument, "description": "The search failed; `answer` says why"},
+}
+
+
+@router.post("", response_model=SearchAnswer, responses=NOT_ENDED)
+async def create_search(
+    body: SearchRequest,
+    http: HttpRequest,
+    grant: Runner,
+    own: Own,
+    preferred: Annotated[Preferences, Depends(preferences)],
+    span: CallersSpan,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Search, and wait for the answer.
+
+    `Prefer: wait=3` waits at most 3 s, and `Prefer: respond-async` does not wait: a search that has not ended then is
+    answered with 202 and its `Location`.
+    """
+    request_id = id_for(idempotency_key, f"POST {PATH}", grant)
+    request = grant.applied(await own.asking.in_its_time(checked(body, request_id, span)))
+    if preferred.wait_s is None:
+        doing = own.asking.ask(request) if idempotency_key is None else _ask_for_later(own, request)
+        response = ended(await unless_gone(http, doing))
+    else:
+        handle = await own.asking.submit_request(request)
+        if handle.state == "new" and preferred.wait_s == 0:
+            response = not_ended(handle.id, Standing(Status.ACCEPTED, {}), partial=False)
+        else:
+            response = await _within(http, own, handle.id, preferred.wait_s)
+    if preferred.applied:
+        response.headers["Preference-Applied"] = preferred.applied
+    return response
+
+
+async def _ask_for_later(own: Services, request: Request) -> Answer:
+    """Ask even if the caller goes away: it will call again with the same key."""
+    return await asyncio.shield(own.asking.ask(request))
+
+
+@router.get("/{search_id}", response_model=SearchAnswer, responses=NOT_ENDED)
+async def get_search(
+    search_id: str,
+    http: HttpRequest,
+    grant: Reader,
+    own: Own,
+    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for the end")] = 0,
+    partial: Annotated[bool, Query(description="Say which branches have answered so far")] = False,
+) -> Response:
+    """The answer of a search, for as long as it is kept; what is known so far if it has not ended."""
+    grant.check_owned(search_id)
+    return await _within(http, own, search_id, wait, partial=partial)
+
+
+@router.delete("/{search_id}", response_model=SearchAnswer)
+async def cancel_search(search_id: str, grant: Runner, own: Own) -> Response:
+    """End a search, and return its answer.  A search that had already ended keeps the answer that it had."""
+    grant.check_owned(search_id)
+    return ended(await own.asking.cancel(search_id))
+
+
+async def _within(
+    http: HttpRequest, own: Services, search_id: str, wait_s: float, *, partial: bool = False
+) -> Response:
+    """The answer, or 202 if there is none after `wait_s` or when the server stops."""
+    if wait_s > 0:
+        with suppress(NotEnded):
+            waiting = own.asking.answer(search_id, wait_s=wait_s)
+            answer = await own.closing.unless_begun(unless_gone(http, waiting))
+            if answer is not None:
+                return ended(answer)
+    if (standing := await own.asking.standing(search_id)) is None:
+        return ended(await own.asking.answer(search_id))
+    return not_ended(search_id, standing, partial=partial)
+
+
+def checked(body: SearchRequest, request_id: str, span: str | None) -> Request:
+    """The request with its id and its caller's span.  Raises InvalidRequest."""
+    for name in NOT_OVER_HTTP.keys() & body.model_fields_set:
+        raise InvalidRequest(f"{name}: {NOT_OVER_HTTP[name]}")
+    request_json(body)
+    return body.model_copy(update={"request_id": request_id, "traceparent": body.traceparent or span})
+
+
+def wire_answer(answer: Answer) -> SearchAnswer:
+    """The answer as this API gives it."""
+    shown = shown_outside(answer)
+    return SearchAnswer.model_construct(**shown.__dict__, coverage=coverage_of(shown)["branches"])
+
+
+def ended(answer: Answer) -> Response:
+    """The response to a search that has ended: 200, or a problem if it was refused (429), failed (503), or asked for what
+    the pipeline does not have (422)."""
+    body = wire_answer(answer)
+    headers = {"Chorale-Status": answer.status, "Cache-Control": "no-store"}
+    if answer.status not in (Status.REFUSED, Status.FAILED):
+        return Response(body.model_dump_json(), headers=headers, media_type="application/json")
+    wrong = [one.detail for one in answer.degraded if (one.where, one.reason) == UNKNOWN_TO_THE_PIPELINE]
+    if wrong:
+        return response_of(
+            Problem(
+                "invalid", wrong[0], field=field_of(wrong[0]), request_id=answer.request_id, headers=headers
+            )
+        )
+    is_refused = answer.status == Status.REFUSED
+    is_retryable = is_refused or any(consequence(one.reason).retry_worth_it for one in answer.degraded)
+    if is_retryable:
+        headers["Retry-After"] = str(max(RETRY_AFTER_S, math.ceil(answer.retry_after_s or 0)))
+    why = "; ".join(f"{one.where}: {one.reason}" for one in answer.degraded)
+    problem = Problem(
+        "refused" if is_refused else "failed",
+        why or "the policy of the request was not met",
+        request_id=answer.request_id,
+        retryable=is_retryable,
+        headers=headers,
+        answer=body.model_dump(mode="json"),
+    )
+    return response_of(problem)
+
+
+def not_ended(request_id: str, standing: Standing, *, partial: bool) -> Response:
+    """202: where the answer will be, and when to look."""
+    headers = {
+        "Location": f"{PATH}/{request_id}",
+        "Retry-After": str(RETRY_AFTER_S),
+        "Chorale-Status": standing.status,
+        "Cache-Control": "no-store",
+    }
+    coverage = dict(standing.branches) if partial else None
+    body = SearchState(request_id=request_id, status=standing.status, coverage=coverage)
+    return Response(
+        body.model_dump_json(exclude_none=True), 202, headers=headers, media_type="application/json"
+    )

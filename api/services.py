@@ -1,0 +1,90 @@
+"""What every route needs: settings, the client, Redis and the database; opened and closed with the server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from chorale_client import AsyncChorale, Chorale
+from fastapi import Request
+from redis import Redis as BlockingRedis
+from redis.asyncio import Redis
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from access.key_store import KeyStore
+from api.closing import Closing
+from audit.database import open_database
+from audit.schema import upgrade
+from config.local_redis import find_redis_url
+from config.redis_client import open_redis
+from config.settings import Settings
+from jobs.store import Jobs
+from models.errors import ServiceError, WrongDeclaration
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Shared by all requests of a process."""
+
+    settings: Settings
+    redis: Redis
+    """Does not decode responses."""
+    blocking_redis: BlockingRedis
+    """The same for code that blocks; gives up after 2 s."""
+    asking: AsyncChorale
+    """Asks, and waits, without blocking the event loop."""
+    chorale: Chorale
+    """Does the rest; its calls block: await them in a thread."""
+    database: Engine
+    """The tables of audit trail and jobs.  Its calls block: await them in a thread."""
+    keys: KeyStore
+    jobs: Jobs
+    closing: Closing
+
+
+async def services(request: Request) -> Services:
+    """The dependency of a route that needs them.  Async: FastAPI calls other functions in a thread."""
+    found: Services = request.app.state.services
+    return found
+
+
+@asynccontextmanager
+async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[Services]:
+    """Raises WrongDeclaration if no Redis is known."""
+    redis_url = settings.redis_url or find_redis_url(settings.home)
+    if redis_url is None:
+        raise WrongDeclaration(
+            "no Redis is known: start `chorale up` in another terminal, or set CHORALE_REDIS_URL"
+        )
+    try:
+        upgrade(settings.audit_database_url)
+    except (ServiceError, SQLAlchemyError) as error:
+        # Searches of callers that are known already go on; `/readyz` names what is missing.
+        log.warning("the audit database is not ready: %s", error)
+    database = open_database(settings.audit_database_url)
+    keys = KeyStore(settings.audit_database_url)
+    jobs = Jobs(settings.audit_database_url)
+    redis = Redis.from_url(
+        redis_url,
+        socket_timeout=settings.redis_socket_timeout_s,
+        socket_connect_timeout=settings.redis_connect_timeout_s,
+    )
+    blocking_redis = open_redis(redis_url)
+    given: dict[str, Any] = {"broker_url": settings.broker_url, "answer_ttl_s": settings.answer_ttl_s}
+    asking, chorale = AsyncChorale(redis_url, **given), Chorale(redis_url, **given)
+    try:
+        yield Services(settings, redis, blocking_redis, asking, chorale, database, keys, jobs, closing)
+    finally:
+        await asking.aclose()
+        chorale.close()
+        await redis.aclose()
+        blocking_redis.close()
+        keys.close()
+        jobs.close()
+        database.dispose()

@@ -1,0 +1,150 @@
+"""The body of an upload as a binary file that another thread reads while it arrives."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Iterator
+from pathlib import PurePath
+from typing import Any, Literal
+
+from anyio import fail_after, from_thread
+from chorale_client.job_lines import SUFFIXES
+from fastapi import Request
+from python_multipart.exceptions import MultipartParseError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from api.problems import Problem
+
+SILENT_S = 30.0
+"""Seconds without a byte after which an upload is given up."""
+MEDIA_TYPES: dict[str, Literal["jsonl", "csv"]] = {
+    "application/jsonl": "jsonl",
+    "application/x-ndjson": "jsonl",
+    "application/x-jsonlines": "jsonl",
+    "text/csv": "csv",
+    "text/tab-separated-values": "csv",
+}
+MULTIPART = "multipart/form-data"
+FILE_PART = "file"
+
+
+class Upload(io.RawIOBase):
+    """Reads the body from a worker thread of the event loop; `form` and `name` are known after `open`."""
+
+    def __init__(self, request: Request) -> None:
+        self._body: AsyncIterator[bytes] = request.stream()
+        self._type, self._parameters = parse_options_header(request.headers.get("content-type", ""))
+        self._encoding = request.headers.get("content-encoding", "identity")
+        self._chunks: Iterator[bytes] = iter(())
+        self._rest = b""
+        self.form = ""
+        self.name = ""
+
+    def open(self) -> io.BufferedReader:
+        """Call it in the thread that reads.  Raises Problem for a body that is not read here."""
+        media_type = self._type.decode("latin-1").lower()
+        if self._encoding.lower() != "identity":
+            raise Problem("unsupported_media_type", "Content-Encoding: send the lines uncompressed")
+        if media_type == MULTIPART:
+            part = _FilePart(self._arrived(), self._parameters.get(b"boundary", b""))
+            part.begin()
+            self.name, self._chunks = part.filename, part.chunks()
+            self.form = MEDIA_TYPES.get(part.media_type) or SUFFIXES.get(PurePath(self.name).suffix, "jsonl")
+        elif media_type in MEDIA_TYPES:
+            self.form, self._chunks = MEDIA_TYPES[media_type], self._arrived()
+        else:
+            shown = ", ".join([*MEDIA_TYPES, MULTIPART])
+            raise Problem("unsupported_media_type", f"Content-Type: there are: {shown}", field="Content-Type")
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._rest = self._rest or next((chunk for chunk in self._chunks if chunk), b"")
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+    def _arrived(self) -> Iterator[bytes]:
+        while (chunk := from_thread.run(self._next)) is not None:
+            yield chunk
+
+    async def _next(self) -> bytes | None:
+        try:
+            with fail_after(SILENT_S):
+                return await anext(self._body, None)
+        except TimeoutError:
+            raise Problem("malformed", f"nothing of the body arrived for {SILENT_S:.0f} s") from None
+
+
+class _FilePart:
+    """The only part of a form, whose name is `file`."""
+
+    def __init__(self, body: Iterator[bytes], boundary: bytes) -> None:
+        self._body = body
+        self._data: list[bytes] = []
+        self._field, self._value = b"", b""
+        self._parts = 0
+        self._is_begun = False
+        self.filename = self.media_type = ""
+        self._parser = MultipartParser(
+            boundary or b"-",
+            {
+                "on_part_begin": self._on_part,
+                "on_header_field": self._on_field,
+                "on_header_value": self._on_value,
+                "on_header_end": self._on_header,
+                "on_headers_finished": self._on_headers,
+                "on_part_data": self._on_data,
+            },
+        )
+
+    def begin(self) -> None:
+        """Read until the file begins."""
+        while not self._is_begun:
+            self._feed(next(self._body, None))
+
+    def chunks(self) -> Iterator[bytes]:
+        while True:
+            data, self._data = self._data, []
+            yield from data
+            if (chunk := next(self._body, None)) is None:
+                return
+            self._feed(chunk)
+
+    def _feed(self, chunk: bytes | None) -> None:
+        try:
+            if chunk is None:
+                raise Problem("malformed", f"the form has no part `{FILE_PART}`", field=FILE_PART)
+            self._parser.write(chunk)
+        except MultipartParseError as error:
+            raise Problem("malformed", f"the body is no form: {error}") from None
+
+    def _on_part(self) -> None:
+        self._parts += 1
+        if self._parts > 1:
+            raise Problem("invalid", "the form has more than one part; options are query parameters")
+
+    def _on_field(self, data: bytes, start: int, end: int) -> None:
+        self._field += data[start:end]
+
+    def _on_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _on_header(self) -> None:
+        value, options = parse_options_header(self._value)
+        match self._field.lower():
+            case b"content-disposition":
+                if options.get(b"name") != FILE_PART.encode():
+                    raise Problem("invalid", f"the file of lines is the part `{FILE_PART}`", field=FILE_PART)
+                self.filename = PurePath(options.get(b"filename", b"").decode("utf-8", "replace")).name[:256]
+            case b"content-type":
+                self.media_type = value.decode("latin-1").lower()
+        self._field, self._value = b"", b""
+
+    def _on_headers(self) -> None:
+        self._is_begun = True
+
+    def _on_data(self, data: bytes, start: int, end: int) -> None:
+        self._data.append(data[start:end])

@@ -1,0 +1,121 @@
+"""`python -m bench.filters`: the largest filters that a request may have, at their first search of the embedded store.
+
+Prints a line of JSON for each filter: its first search's time as a share of its time limit, how often it must be repeated until it
+is answered, the time of the search after that, and that of a usual filter's first search.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from chorale_client.filters import check_filters
+from chorale_client.limits import MAX_CONDITIONS, MAX_FILTER_DEPTH, MAX_FILTER_VALUES, MAX_METADATA_BYTES
+
+from bench import given_vectors
+from models.documents import Document, Manifest
+from models.errors import StoreTimeout
+from search.embedded.store import EmbeddedStore
+from search.filters import compile_filters
+from search.protocol import Search
+
+NAMESPACE = "filters"
+LIMIT_S = 2.0
+BATCH = 2_000
+DAYS = [
+    f"{year}-{month:02}-{day:02}"
+    for year in range(2010, 2016)
+    for month in range(1, 13)
+    for day in range(1, 29)
+]
+USUAL = {"year": {"gte": 2012}, "tags": ["red", "blue"]}
+
+
+def largest() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each matches every document, so that no condition is left out."""
+    a_part = MAX_FILTER_VALUES // MAX_CONDITIONS
+    lists = [
+        {"not": [f"{day}T12:00" for day in DAYS[i * a_part : (i + 1) * a_part]]}
+        for i in range(MAX_CONDITIONS)
+    ]
+    yield "dates in lists", {"published_at": {"all": lists}}
+    yield "fields", {f"f{i}": {"not": i} for i in range(MAX_CONDITIONS)}
+    yield "parts of texts", {"about": {"not": {"contains": [f"q{i}" for i in range(MAX_CONDITIONS)]}}}
+    deep: Any = {"gte": 1}
+    for _ in range(MAX_FILTER_DEPTH - 4):
+        deep = {"not": deep}
+    yield "ranges, deep", {"numbers": {"all": [deep] * MAX_CONDITIONS}}
+
+
+def documents(first: int, end: int) -> Iterator[Document]:
+    for number, one in enumerate(given_vectors.passages(first, end), start=first):
+        fields = {
+            "year": 2010 + number % 10,
+            "tags": ["red", "green", "blue"][: 1 + number % 3],
+            "published_at": DAYS[number % len(DAYS)],
+            "about": one.passages[0].text,
+            "numbers": list(range(1, 9)),
+        }
+        yield replace(one, metadata=fields)
+
+
+def longest_document_s() -> float:
+    """The time of the document that costs most: the deadline can be missed by so much."""
+    parts = ["b" + "a" * 95 + str(i) for i in range(MAX_CONDITIONS)]
+    compiled = compile_filters(check_filters({"about": {"not": {"contains": parts}}}))
+    begun_s = time.perf_counter()
+    compiled.judged({"about": "a" * (MAX_METADATA_BYTES - 100)})
+    return time.perf_counter() - begun_s
+
+
+def seconds(store: EmbeddedStore, filters: Mapping[str, Any]) -> tuple[float, bool]:
+    """The time of one search, and whether it was answered."""
+    begun_s = time.perf_counter()
+    try:
+        store.search_text(NAMESPACE, ["topic1"], Search(10, filters, timeout_s=LIMIT_S))
+    except StoreTimeout:
+        return time.perf_counter() - begun_s, False
+    return time.perf_counter() - begun_s, True
+
+
+def measured(store: EmbeddedStore, filters: Mapping[str, Any]) -> dict[str, Any]:
+    first_s, is_answered = seconds(store, check_filters(dict(filters)))
+    searches = 1
+    while not is_answered:
+        is_answered = seconds(store, filters)[1]
+        searches += 1
+    return {
+        "first, of its limit": round(first_s / LIMIT_S, 3),
+        "searches until answered": searches,
+        "then, of its limit": round(seconds(store, filters)[0] / LIMIT_S, 3),
+    }
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--passages", type=int, default=50_000)
+    size = arguments.parse_args().passages
+    manifest = Manifest(
+        "none", "en", "chorale-lexical-1", given_vectors.GivenVectors.fingerprint, given_vectors.DIMENSION
+    )
+    longest_s = min(longest_document_s() for _ in range(5))
+    print(json.dumps({"longest document, of the limit": round(longest_s / LIMIT_S, 3)}), flush=True)
+    with tempfile.TemporaryDirectory(prefix="chorale-filters-") as folder:
+        store = EmbeddedStore(Path(folder))
+        store.create(NAMESPACE, manifest)
+        for first in range(0, size, BATCH):
+            store.upsert(NAMESPACE, list(documents(first, min(size, first + BATCH))))
+        store.warm(NAMESPACE)
+        for name, filters in [("usual", USUAL), *largest()]:
+            print(json.dumps({"filter": name, "passages": size, **measured(store, filters)}), flush=True)
+        store.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""`chorale compare`: which of two rankings answers judged questions better, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import AsJson
+from models.errors import WrongDeclaration
+
+if TYPE_CHECKING:
+    from config.settings import Settings
+    from evaluation.collection import Collection
+    from evaluation.comparison import Answered
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="A configuration, or a file of recorded answers.")],
+    b: Annotated[
+        str, typer.Argument(metavar="B", help="Another one; a win is a question that B answers better.")
+    ],
+    folder: Annotated[
+        Path, typer.Argument(help="A collection in the BEIR layout: corpus.jsonl, queries.jsonl, qrels/.")
+    ],
+    split: Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")] = "test",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Compare on only this many judged questions, the first ones.")
+    ] = None,
+    measure: Annotated[str, typer.Option(help="ndcg@10, recall@10, recall@100 or mrr@10.")] = "ndcg@10",
+    movers: Annotated[int, typer.Option(min=0, max=1_000, help="Explain this many questions.")] = 5,
+    record: Annotated[
+        Path | None, typer.Option(help="Write the answers of each configuration into this folder.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two configurations, or recorded answers, on the judged questions of a collection.
+
+    Shows wins, losses and ties by question, a paired test, and the questions that differ most, with the rank and the
+    contribution of each branch under A and under B. Questions go through the running pipeline; where none runs, one is
+    started for this command. A file holds JSON lines of `chorale jobs results` or of --record, or a TREC run; two files need no
+    pipeline.
+
+    Exit code: 0 compared, 3 some answer was degraded or is missing, 2 wrong usage, 1 anything else.
+
+    Examples:
+
+        chorale compare rrf scores ~/collections/scifact
+
+        chorale compare rrf scores ~/collections/scifact --record before --json
+
+        chorale compare before/scores.jsonl scores ~/collections/scifact
+    """
+    from chorale_client.words import Status
+
+    from cli.exit_codes import BY_STATUS
+    from cli.terminal import print_json, stderr, stdout
+    from cli.views.comparison import show_comparison
+    from config.settings import load_settings
+    from evaluation.collection import read_collection
+    from evaluation.comparison import compare as compared
+    from evaluation.metrics import MEASURES, measure_each
+    from evaluation.recorded_answers import write_answers
+
+    if measure not in MEASURES:
+        raise typer.BadParameter(f"{measure!r}; there are: {', '.join(MEASURES)}", param_hint="--measure")
+    collection = read_collection(folder, split).limited(limit)
+    # Report a missing package now, not after all questions.
+    measure_each(collection.judgements, {})
+    sides = _sides(collection, load_settings(), (a, b))
+    if record is not None:
+        record.mkdir(parents=True, exist_ok=True)
+        for side in sides:
+            if not Path(side.name).is_file():
+                write_answers(side, record / f"{side.name}.jsonl")
+    found = compared(collection, *sides, measure=measure, movers=movers)
+    if as_json:
+        print_json(found.to_wire())
+    else:
+        show_comparison(stdout(), found)
+    if any(found.faults):
+        stderr().print(
+            f"degraded, failed or missing answers: {found.faults[0]:,} of {a}, {found.faults[1]:,} of {b}"
+        )
+        raise typer.Exit(BY_STATUS[Status.DEGRADED])
+
+
+def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -> tuple[Answered, Answered]:
+    """The answers of both sides: read, or asked of the pipeline."""
+    from chorale_client import Chorale
+
+    from assembly.pipeline import load_pipeline
+    from cli.commands.evaluate import index_collection
+    from cli.local.measured_pipeline import LastLines, measured_pipeline
+    from cli.terminal import stderr
+    from cli.views.asking_bar import asking_bar
+    from evaluation.comparison import answered
+    from evaluation.recorded_answers import read_answers
+
+    found = {name: read_answers(Path(name), collection) for name in names if Path(name).is_file()}
+    asked = [name for name in dict.fromkeys(names) if name not in found]
+    pipeline = load_pipeline(settings.pipeline_file)
+    for name in asked:
+        if name not in pipeline.configurations:
+            raise WrongDeclaration(
+                f"{name}: neither a file nor a configuration; there are: {', '.join(pipeline.configurations)}"
+            )
+    if asked:
+        console = stderr()
+        with LastLines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
+            index_collection(collection, resources, console)
+            client = Chorale(resources.redis_url, broker_url=settings.broker_url)
+            with asking_bar(console, len(asked) * len(collection.questions)) as progress:
+                for name in asked:
+                    found[name] = answered(collection, pipeline, name, ask=client.ask, progress=progress)
+    return found[names[0]], found[names[1]]

@@ -1,0 +1,153 @@
+"""`chorale golden`: asks questions whose answers are known, and fails where an answer has become worse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.options import AsJson
+
+if TYPE_CHECKING:
+    from chorale_client import Chorale
+    from rich.console import Console
+
+    from evaluation.golden import Verdict
+    from evaluation.golden_file import GoldenQuestion
+
+SHOWN = 3
+"""Documents that are named of an answer that failed."""
+
+
+def golden(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="YAML or JSON lines with `question` and `expected`; by default our own suite.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of questions that name none.")
+    ] = "default",
+    configuration: Annotated[
+        str | None, typer.Option("--configuration", "-c", help="Instead of the pipeline's default.")
+    ] = None,
+    top: Annotated[
+        int, typer.Option(min=1, max=10, help="An expected document must be among so many first hits.")
+    ] = 5,
+    abstain: Annotated[
+        float, typer.Option(min=0, max=1, help="The lowest confidence of an answer; below it, it abstains.")
+    ] = 0.5,
+    may_fail: Annotated[int, typer.Option(min=0, help="So many questions may fail.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Ask questions whose answers are known, and show where an expected document is missing.
+
+    A question passes if one of its documents is among the first hits, or if nothing answers it and the answer
+    says so (`abstained`). The questions go through the running pipeline; where none runs, one is started for
+    this command. Without a file, our own suite is asked: 30 questions about the documentation of Python and
+    eight articles, which are indexed in the namespace `golden`.
+
+    Exit code: 0 all passed, 9 more failed than may fail, 3 some answer was degraded, 2 wrong usage, 1 anything else.
+
+    Examples:
+
+        chorale golden
+
+        chorale golden questions.yaml --namespace docs --may-fail 2
+
+        chorale golden questions.jsonl -n docs --configuration scores --json
+    """
+    from chorale_client import Chorale
+    from chorale_client.words import Status
+
+    from assembly.pipeline import load_pipeline
+    from cli.exit_codes import BY_STATUS, GOLDEN_FAILED
+    from cli.golden_suite.suite import NAMESPACE, QUESTIONS, index_suite
+    from cli.local.measured_pipeline import LastLines, measured_pipeline
+    from cli.terminal import print_json, stderr
+    from config.settings import load_settings
+    from evaluation.golden import figures
+    from evaluation.golden_file import read_golden
+
+    questions = read_golden(file or QUESTIONS)
+    settings = load_settings()
+    pipeline = load_pipeline(settings.pipeline_file)
+    console = stderr()
+    with LastLines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
+        if file is None:
+            namespace = NAMESPACE
+            index_suite(resources, console)
+        client = Chorale(resources.redis_url, broker_url=settings.broker_url)
+        options = {"namespace": namespace, "configuration": configuration, "abstain": abstain}
+        verdicts = _ask(questions, client, console, top=top, **options)
+    failed = sum(not one.passed for one in verdicts)
+    if as_json:
+        means = {name: round(value, 4) for name, value in figures(verdicts).items()}
+        print_json(
+            {
+                "questions": len(verdicts),
+                "failed": failed,
+                **means,
+                "verdicts": [v.to_wire() for v in verdicts],
+            }
+        )
+    else:
+        _show(verdicts, top)
+    if any(one.missing for one in verdicts):
+        lines.show()
+        raise typer.Exit(BY_STATUS[Status.DEGRADED])
+    if failed > may_fail:
+        raise typer.Exit(GOLDEN_FAILED)
+
+
+def _ask(
+    questions: Sequence[GoldenQuestion], client: Chorale, console: Console, **options: Any
+) -> list[Verdict]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress
+
+    from evaluation.golden import judge
+
+    with Progress(BarColumn(bar_width=28), MofNCompleteColumn(), console=console, transient=True) as shown:
+        task = shown.add_task("", total=len(questions))
+        return judge(questions, ask=client.ask, progress=lambda: shown.advance(task), **options)
+
+
+def _show(verdicts: Sequence[Verdict], top: int) -> None:
+    from cli.terminal import Text, counted, stdout
+    from evaluation.golden import figures
+
+    console = stdout()
+    answerable = [one for one in verdicts if one.question.expected]
+    others = [one for one in verdicts if not one.question.expected]
+    for verdict in verdicts:
+        if not verdict.passed or verdict.missing:
+            for line in _lines_of(verdict):
+                console.print(Text(line), soft_wrap=True)
+            console.print()
+    if answerable:
+        means = "  ".join(f"{name} {value:.3f}" for name, value in figures(verdicts).items())
+        passed = sum(one.passed for one in answerable)
+        asked = counted(len(answerable), "question")
+        console.print(f"{passed} of {asked}: an expected document is among the first {top}  {means}")
+    if wrongly := sum(one.abstained for one in answerable):
+        console.print(f"{wrongly} of these answers abstain all the same")
+    if others:
+        passed, asked = sum(one.passed for one in others), counted(len(others), "question")
+        console.print(f"{passed} of {asked} that nothing answers: the answer abstains")
+
+
+def _lines_of(verdict: Verdict) -> Iterator[str]:
+    question = verdict.question
+    yield f"line {question.line}: {question.text}"
+    if verdict.missing:
+        yield f"  missing   {verdict.missing}"
+    for one in verdict.found:
+        ranks = ", ".join(f"{name} {rank}" for name, rank in one.branches.items()) or "no branch found it"
+        where = "not among the first 100" if one.rank is None else f"rank {one.rank} ({ranks})"
+        yield f"  expected  {one.document_id}: {where}"
+    if not question.expected and not verdict.passed:
+        yield f"  expected  no answer; confidence {verdict.confidence}, not abstained"
+    yield f"  first     {', '.join(verdict.ranked[:SHOWN]) or 'nothing'}"

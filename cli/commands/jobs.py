@@ -1,0 +1,432 @@
+"""`chorale jobs`: bulk jobs, a file of questions that is answered while interactive requests go first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import typer
+
+from cli.options import AsJson, Yes, confirm_deletion, seconds_of
+
+if TYPE_CHECKING:
+    from cli.jobs.opening import OpenJobs
+    from jobs.job import Job
+
+jobs = typer.Typer(
+    help="Submit files of questions, watch and steer the jobs, and read their results.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+JobId: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="The job's id, or its beginning.")]
+Deadline: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="The job ends after this time, as in 30m, 2h or 1d; by default never."),
+]
+
+
+@jobs.command()
+def submit(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines or CSV; `-` reads stdin.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace to search.")] = "default",
+    format_: Annotated[
+        Literal["jsonl", "csv"] | None,
+        typer.Option("--format", help="By default by the file's name; `jsonl` for stdin."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="A name for lists; by default the file's name.", show_default=False)
+    ] = None,
+    tenant: Annotated[
+        str,
+        typer.Option(help="For whom this is; jobs of several tenants take turns. By default the namespace."),
+    ] = "",
+    weight: Annotated[float, typer.Option(help="The tenant's share: 2 gets twice as many lines as 1.")] = 1.0,
+    deadline: Deadline = None,
+    on_error: Annotated[
+        Literal["refuse", "skip"],
+        typer.Option(
+            help="A wrong line refuses the whole file, or is skipped with its error in the results."
+        ),
+    ] = "refuse",
+    on_end: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|TASK@QUEUE", help="Who is told when the job has ended.", show_default=False
+        ),
+    ] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", "-k", help="Number of hits, 1 to 1,000.")] = None,
+    configuration: Annotated[
+        str | None,
+        typer.Option("--configuration", "-c", help="A named set of ranking choices of the pipeline."),
+    ] = None,
+    depth: Annotated[
+        int | None, typer.Option(help="Documents of each branch, 1 to 1,000.", show_default=False)
+    ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PART", help="ids, metadata, snippets, texts or explanation; may be given again."
+        ),
+    ] = None,
+    options: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="Any other options of a request as one JSON object.", show_default=False
+        ),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the progress until the job has ended.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Store the questions of a file as a job, and print the job's id.
+
+    A line is `{"id", "text" | "questions", ...options of a request}`; a CSV file has the columns `id` and `text` and
+    optional columns of options. Ids and lines are checked first. A line's own options go before those given here.
+    The job is stored also where nothing runs; it is answered once `chorale up` runs.
+
+    Exit code: 0 submitted; with `--watch` 0 completed, 3 with degraded lines, 8 with lines that failed, were refused or
+    not reached, 4 failed, 6 cancelled; 2 wrong usage or wrong lines, 1 anything else.
+
+    Examples:
+
+        chorale jobs submit questions.csv --namespace law --watch
+
+        chorale jobs submit - -n law --deadline 2h --options '{"filters": {"year": {"gte": 2020}}}'
+    """
+    from chorale_client.job_lines import form_of, read_lines
+
+    from cli.exit_codes import of_job
+    from cli.jobs.opening import open_jobs
+    from cli.jobs.submission import deadline_s_of, opened, options_of, store_lines, target_of
+    from cli.terminal import counted, print_json, print_line, stderr
+    from jobs.submitting import described, new_job
+
+    given = {"top_k": top_k, "configuration": configuration, "depth": depth, "include": include}
+    defaults = options_of(options) | {key: value for key, value in given.items() if value is not None}
+    form = form_of(file, format_)
+    if name is None:
+        name = "" if file == "-" else Path(file).name
+    about = described(
+        namespace=namespace,
+        name=name,
+        tenant=tenant,
+        weight=weight,
+        deadline_s=deadline_s_of(deadline),
+        on_end=target_of(on_end),
+    )
+    with opened(file) as stream, open_jobs(create=True) as found:
+        new = new_job(about, found.installation.settings, found.now_ms())
+        lines = read_lines(stream, form=form, defaults={**defaults, "namespace": namespace})
+        read = store_lines(found, new, lines, refuses=on_error == "refuse")
+        if not as_json:
+            print_line(new.job_id)
+        if read.wrong:
+            stderr().print(read.said(), soft_wrap=True)
+        if missing := found.missing() or found.unknown_namespace(namespace):
+            stderr().print(missing, soft_wrap=True)
+        if watch:
+            job = _watched(found, new.job_id)
+        else:
+            job = found.store.get(new.job_id)
+            stderr().print(
+                f"{counted(job.total, 'line')} submitted; `chorale jobs show {new.job_id} --watch` watches"
+            )
+    if as_json:
+        print_json(job.to_wire())
+    elif watch:
+        _show(job)
+    raise typer.Exit(of_job(job.outcome, job.counts) if watch else 0)
+
+
+@jobs.command("list")
+def list_(
+    n: Annotated[int, typer.Argument(metavar="[N]", min=1, max=10_000, help="Number of jobs.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the last jobs, newest first.
+
+    Examples:
+
+        chorale jobs list
+
+        chorale jobs list 100 --json
+    """
+    from cli.jobs.opening import NoJobs, open_jobs
+    from cli.terminal import print_json, stdout
+    from cli.views.jobs import jobs_table
+
+    try:
+        with open_jobs() as found:
+            last = found.store.last(n)
+    except NoJobs:
+        last = []
+    if as_json:
+        print_json({"jobs": [job.to_wire() for job in last]})
+    elif last:
+        stdout().print(jobs_table(last))
+    else:
+        stdout().print("there are no jobs yet: `chorale jobs submit FILE` makes one")
+
+
+@jobs.command()
+def show(
+    job_id: JobId,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show the progress until the job has ended.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a job: its state, its lines by status, its rate and the time left.
+
+    With `--watch` the exit code tells how the job has ended: 0 completed, 3 with degraded lines, 8 with lines that failed,
+    were refused or not reached, 4 failed, 6 cancelled.
+
+    Examples:
+
+        chorale jobs show 4ad2be09
+
+        chorale jobs show 4ad2be09 --watch
+    """
+    from cli.exit_codes import of_job
+    from cli.jobs.opening import open_jobs
+    from cli.terminal import print_json, stderr
+
+    with open_jobs() as found:
+        job = found.store.find(job_id)
+        if job.outcome is None and (missing := found.missing()):
+            stderr().print(missing, soft_wrap=True)
+        if watch:
+            job = _watched(found, job.job_id)
+    if as_json:
+        print_json(job.to_wire())
+    else:
+        _show(job)
+    raise typer.Exit(of_job(job.outcome, job.counts) if watch else 0)
+
+
+@jobs.command()
+def pause(job_id: JobId, as_json: AsJson = False) -> None:
+    """Send no further lines of a job to the workers; lines that they have are still answered.
+
+    Examples:
+
+        chorale jobs pause 4ad2be09
+    """
+    _steer(job_id, "pause", "paused", as_json=as_json)
+
+
+@jobs.command()
+def resume(job_id: JobId, as_json: AsJson = False) -> None:
+    """Go on with a paused job.
+
+    Examples:
+
+        chorale jobs resume 4ad2be09
+    """
+    _steer(job_id, "resume", "goes on", as_json=as_json)
+
+
+@jobs.command()
+def cancel(job_id: JobId, as_json: AsJson = False) -> None:
+    """End a job; the results that are there stay, and its other lines have the status `cancelled`.
+
+    Examples:
+
+        chorale jobs cancel 4ad2be09
+    """
+    _steer(
+        job_id, "cancel", "is cancelled as soon as the lines that workers have are answered", as_json=as_json
+    )
+
+
+@jobs.command()
+def retry(
+    job_id: JobId,
+    only: Annotated[
+        list[str],
+        typer.Option(
+            metavar="failed|expired|degraded",
+            help="Lines with this status; `expired` includes cancelled lines. May be given again.",
+        ),
+    ],
+    deadline: Deadline = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer some lines of an ended job again; their new results take the place of the old ones.
+
+    Examples:
+
+        chorale jobs retry 4ad2be09 --only failed --only expired
+
+        chorale jobs retry 4ad2be09 --only degraded --deadline 2h
+    """
+    from cli.jobs.opening import open_jobs
+    from cli.jobs.submission import deadline_s_of
+    from cli.terminal import counted, print_json, stderr, stdout
+    from jobs.job import RETRIED
+
+    if wrong := sorted({*only} - {*RETRIED}):
+        raise typer.BadParameter(f"{wrong[0]!r} is none of {', '.join(RETRIED)}", param_hint="--only")
+    after_s = deadline_s_of(deadline)
+    with open_jobs() as found:
+        job, now_ms = found.store.find(job_id), found.now_ms()
+        at_ms = None if after_s is None else now_ms + after_s * 1_000
+        count = found.store.retry(job.job_id, only, now_ms=now_ms, deadline_at_ms=at_ms)
+        missing = found.missing()
+    if as_json:
+        print_json({"job_id": job.job_id, "lines": count})
+    else:
+        stdout().print(f"{job.job_id}: {counted(count, 'line')} to be answered again")
+    if missing:
+        stderr().print(missing, soft_wrap=True)
+
+
+@jobs.command()
+def results(
+    job_id: JobId,
+    after: Annotated[
+        int, typer.Option(min=0, metavar="LINE", help="Begin after the line with this number.")
+    ] = 0,
+    format_: Annotated[
+        Literal["jsonl", "csv", "parquet", "trec"] | None,
+        typer.Option("--format", help="By default by the name of --output, or `jsonl`."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="A file instead of stdout; it is replaced when all is written.")
+    ] = None,
+) -> None:
+    """Write the results of a job, a line for each question in input order.
+
+    While the job runs these are the results up to the first line without one. stderr says how many lines have no result
+    yet, and from which line to go on.
+
+    Exit code: 0 all results, 8 the job goes on, 1 anything else.
+
+    Examples:
+
+        chorale jobs results 4ad2be09 --output answers.parquet
+
+        chorale jobs results 4ad2be09 --after 6400 --format csv
+    """
+    from cli.exit_codes import PART_DONE
+    from cli.jobs.opening import open_jobs
+    from cli.jobs.writing import Reading, form_of_results, replaced, write_to_stdout
+    from cli.terminal import stderr
+    from jobs.result_formats import writer_of
+
+    form = form_of_results(format_, output)
+    with open_jobs() as found:
+        lines = Reading(found.store, found.store.find(job_id), after)
+        if output is None:
+            write_to_stdout(writer_of(form)(lines), form)
+        else:
+            with replaced(output) as stream:
+                stream.writelines(writer_of(form)(lines))
+    job = lines.job
+    if job.outcome is None:
+        stderr().print(
+            f"{job.total - job.done:,} of {job.total:,} lines have no result yet; "
+            f"go on with `chorale jobs results {job.job_id} --after {lines.last}`",
+            soft_wrap=True,
+        )
+        raise typer.Exit(PART_DONE)
+
+
+@jobs.command()
+def prune(
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="TIME", help="As in 90d, 12h or 30m: days, hours, minutes.")
+    ],
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete jobs that ended before --older-than, with their questions and results.
+
+    Examples:
+
+        chorale jobs prune --older-than 30d --yes
+    """
+    from cli.jobs.opening import open_jobs
+    from cli.terminal import counted, print_json, stdout
+
+    age_s = seconds_of(older_than, "--older-than")
+    with open_jobs() as found:
+        # No job is older than 1970, and a longer time may exceed the numbers of a database.
+        before_ms = max(0, found.now_ms() - age_s * 1_000)
+        if not yes:
+            there = counted(found.store.old(before_ms=before_ms), "job")
+            confirm_deletion(there, f"Delete {there} that ended more than {older_than} ago?", as_json=as_json)
+        removed = found.store.prune(before_ms=before_ms)
+    if as_json:
+        print_json({"removed": removed})
+    else:
+        stdout().print(f"{counted(removed, 'job')} that ended more than {older_than} ago: deleted")
+
+
+@jobs.command()
+def compare(
+    first: Annotated[str, typer.Argument(metavar="A", help="The id of an ended job, or its beginning.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The id of another one.")],
+    as_json: AsJson = False,
+) -> None:
+    """Compare the results of two ended jobs over the same questions, line by line.
+
+    Lines are matched by their ids. A pair in the JSON document is of the first job and the second.
+
+    Examples:
+
+        chorale jobs compare 4ad2be09 f5334cde
+
+        chorale jobs compare 4ad2be09 f5334cde --json
+    """
+    from cli.jobs.opening import open_jobs
+    from cli.terminal import print_json, stdout
+    from cli.views.jobs import comparison_parts
+    from jobs.comparison import compare_jobs
+
+    with open_jobs() as found:
+        fields = compare_jobs(found.store, [found.store.find(begins) for begins in (first, second)])
+    if as_json:
+        print_json(fields)
+    else:
+        for part in comparison_parts(fields, fields["jobs"]):
+            stdout().print(part)
+
+
+def _watched(found: OpenJobs, job_id: str) -> Job:
+    """The job when it has ended; Ctrl-C ends the command and not the job."""
+    from cli.exit_codes import PART_DONE
+    from cli.jobs.watching import watch_job
+    from cli.terminal import stderr
+
+    try:
+        return watch_job(found.store, job_id, stderr())
+    except KeyboardInterrupt:
+        stderr().print(f"the job goes on; `chorale jobs cancel {job_id}` ends it", soft_wrap=True)
+        raise typer.Exit(PART_DONE) from None
+
+
+def _show(job: Job) -> None:
+    from cli.terminal import stdout
+    from cli.views.jobs import job_facts
+
+    stdout().print(job_facts(job))
+
+
+def _steer(begins: str, action: Literal["pause", "resume", "cancel"], said: str, *, as_json: bool) -> None:
+    from cli.jobs.opening import open_jobs
+    from cli.terminal import print_json, stderr, stdout
+
+    with open_jobs() as found:
+        job_id = found.store.find(begins).job_id
+        steer = {"pause": found.store.pause, "resume": found.store.resume, "cancel": found.store.cancel}
+        steer[action](job_id)
+        job, missing = found.store.get(job_id), found.missing()
+    if as_json:
+        print_json(job.to_wire())
+    else:
+        stdout().print(f"{job_id}: {said}", soft_wrap=True)
+    if missing and action != "pause":
+        stderr().print(missing, soft_wrap=True)

@@ -1,0 +1,199 @@
+"""`chorale keys`: the keys of callers of the HTTP API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import AsJson, seconds_of
+
+if TYPE_CHECKING:
+    from access.key_store import KeyStore
+
+keys = typer.Typer(
+    help="Create, list and revoke the keys of callers of the HTTP API.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+LONGEST_S = 3_650 * 86_400
+
+
+@keys.command()
+def create(
+    namespace: Annotated[
+        list[str],
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="A namespace that the key may use; may be given again; `*` is every one.",
+        ),
+    ],
+    scope: Annotated[
+        list[str],
+        typer.Option(
+            help="search:run, search:read, documents:write, jobs:write, audit:read, or admin, which includes the "
+            "others; may be given again."
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="What the key is for, as `list` shows it.")] = "",
+    tenant: Annotated[
+        str,
+        typer.Option(
+            help="Keys of one tenant see the same searches and jobs. By default the key is a tenant of its own.",
+            show_default=False,
+        ),
+    ] = "",
+    filter_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="FILTER",
+            help="The key finds only documents that meet this, such as `customer=acme`; may be given again.",
+        ),
+    ] = None,
+    max_top_k: Annotated[
+        int | None, typer.Option(help="Most hits of a question.", show_default=False)
+    ] = None,
+    max_depth: Annotated[
+        int | None, typer.Option(help="Most documents of each branch.", show_default=False)
+    ] = None,
+    max_questions: Annotated[
+        int | None, typer.Option(help="Most questions of a search.", show_default=False)
+    ] = None,
+    max_timeout_s: Annotated[
+        float | None, typer.Option(help="Longest time of a search.", show_default=False)
+    ] = None,
+    requests_per_minute: Annotated[
+        int | None, typer.Option(help="Most calls in a minute.", show_default=False)
+    ] = None,
+    weight: Annotated[
+        float, typer.Option(help="The tenant's share of the lines of jobs: 2 gets twice as many as 1.")
+    ] = 1.0,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="How long the key works, as in 90d or 12h; by default until revoked."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a key and print it. It is never shown again: only a hash of it is stored.
+
+    Examples:
+
+        chorale keys create --namespace docs --scope search:run --max-top-k 50 --expires 90d
+
+        chorale keys create -n docs --scope search:run --scope search:read --tenant acme --filter customer=acme
+    """
+    import time
+
+    from access.grant import Grant
+    from cli.terminal import print_json, print_line, stderr
+
+    grant = Grant(
+        key_id="",
+        tenant=tenant,
+        namespaces=None if "*" in namespace else frozenset(namespace),
+        scopes=frozenset(scope),
+        filters=_filters(filter_ or []),
+        max_top_k=max_top_k,
+        max_depth=max_depth,
+        max_questions=max_questions,
+        max_timeout_s=max_timeout_s,
+        requests_per_minute=requests_per_minute,
+        weight=weight,
+    )
+    lasts_s = None if expires is None else seconds_of(expires, "--expires")
+    if lasts_s is not None and not 0 < lasts_s <= LONGEST_S:
+        raise typer.BadParameter("from 1m to 3650d", param_hint="--expires")
+    expires_at_ms = None if lasts_s is None else (time.time_ns() // 1_000_000) + lasts_s * 1_000
+    with _open() as store:
+        made = store.create(grant, name=name, expires_at_ms=expires_at_ms)
+    if as_json:
+        print_json({"key": made.text, "key_id": made.key_id, "expires_at_ms": expires_at_ms})
+        return
+    print_line(made.text)
+    stderr().print(
+        f"keep it now, it is not shown again; `chorale keys revoke {made.key_id}` ends it", soft_wrap=True
+    )
+
+
+@keys.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the keys with their rights and when they were last used; never the keys themselves.
+
+    Examples:
+
+        chorale keys list
+
+        chorale keys list --json
+    """
+    import time
+
+    from cli.terminal import print_json, stdout
+    from cli.views.keys import key_fields, keys_table
+
+    with _open() as store:
+        found = store.list()
+    now_ms = time.time_ns() // 1_000_000
+    if as_json:
+        print_json({"keys": [key_fields(one, now_ms) for one in found]})
+    elif found:
+        stdout().print(keys_table(found, now_ms))
+    else:
+        stdout().print("there are no keys yet: `chorale keys create` makes one")
+
+
+@keys.command()
+def revoke(
+    key: Annotated[
+        str,
+        typer.Argument(metavar="KEY", help="The key's id, or what `list` shows of it, or the key itself."),
+    ],
+) -> None:
+    """End a key. Every process of the API refuses it within a second; what it has begun goes on.
+
+    Examples:
+
+        chorale keys revoke k3v9x0q2m7tz
+    """
+    from cli.terminal import stdout
+
+    key_id = key.removeprefix("chorale_").partition("_")[0]
+    with _open() as store:
+        store.revoke(key_id)
+    stdout().print(f"{key_id}: revoked")
+
+
+@contextmanager
+def _open() -> Iterator[KeyStore]:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from access.key_store import KeyStore, KeysUnavailable
+    from audit.drainer import cause
+    from audit.schema import upgrade
+    from cli.installation import find_installation
+
+    url = find_installation().settings.audit_database_url
+    try:
+        upgrade(url)
+    except SQLAlchemyError as error:
+        raise KeysUnavailable(f"the database of the keys cannot be used: {cause(error)}") from error
+    store = KeyStore(url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _filters(given: list[str]) -> dict[str, object]:
+    from cli.filters import WrongFilter, parse_filters
+
+    try:
+        return parse_filters(given)
+    except WrongFilter as error:
+        raise typer.BadParameter(str(error), param_hint="--filter") from None

@@ -1,0 +1,150 @@
+"""`chorale train confidence`: fits what tells the confidence of answers, for the models of this installation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import AsJson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+    from config.settings import Settings
+    from evaluation.collection import Collection
+    from evaluation.confidence import Check, Judged
+
+LARGEST_ERROR = 0.05
+
+
+def confidence(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Two or more collections in the BEIR layout; FOLDER:SPLIT names the judgements, `train` by default."
+        ),
+    ],
+    check: Annotated[
+        list[Path],
+        typer.Option(help="A collection to check the result on, FOLDER:SPLIT; may be given again."),
+    ],
+    out: Annotated[Path, typer.Option(help="File to write; CHORALE_CONFIDENCE_FILE names it then.")],
+    limit: Annotated[
+        int | None, typer.Option(min=50, help="Ask only this many judged questions of each, evenly spaced.")
+    ] = None,
+    configuration: Annotated[str | None, typer.Option(help="The configuration that answers.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the confidence of answers on judged collections, and check it on others.
+
+    Each collection is asked its own questions and those of the others, which nothing in it answers. The questions go
+    through the running pipeline; where none runs, one is started for this command.
+
+    Exit code: 0 the calibration error is below .05 on every checked collection, 3 it is not (the file is written all
+    the same), 2 wrong usage, 1 anything else.
+
+    Examples:
+
+        chorale train confidence ~/c/feedbackqa ~/c/obliqa:dev --check ~/c/scifact:test --out confidence.json
+    """
+    from chorale_client.words import Status
+
+    from cli.exit_codes import BY_STATUS
+    from cli.terminal import print_json, stderr
+    from config.settings import load_settings
+    from evaluation.confidence import check as checked
+    from evaluation.confidence import fit, to_wire
+    from fusion.confidence import FittedFile
+
+    if len(folders) < 2:
+        raise typer.BadParameter("one collection has no questions of another: give two", param_hint="FOLDERS")
+    learned, others = [_read(one, limit) for one in folders], [_read(one, limit) for one in check]
+    answers, fingerprints = _asked(learned, others, load_settings(), configuration, stderr())
+    pooled = [one for collection in learned for one in answers[collection.name]]
+    models = list(fit(pooled, fingerprints))
+    if not models:
+        raise typer.BadParameter(
+            "its answers lack a cosine and a reranker's score", param_hint="--configuration"
+        )
+    checks = [[checked(other.name, answers[other.name], model) for other in others] for model in models]
+    figures = [
+        {"signals": list(model.signals), "checks": [to_wire(one) for one in of_model]}
+        for model, of_model in zip(models, checks, strict=True)
+    ]
+    given = [*map(str, (f.name for f in folders)), *(f"--check {f.name}" for f in check)]
+    said = f"chorale train confidence {' '.join(given)}" + (f" --limit {limit}" if limit else "")
+    file = FittedFile(how=said, figures=figures, models=tuple(models))
+    out.write_text(file.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        print_json({"file": str(out), "figures": figures})
+    else:
+        _show(checks[0])
+    if any(one.error >= LARGEST_ERROR for one in checks[0]):
+        raise typer.Exit(BY_STATUS[Status.DEGRADED])
+
+
+def _read(given: Path, limit: int | None) -> Collection:
+    from evaluation.collection import read_collection
+    from evaluation.confidence import spaced
+
+    name, _, split = given.name.partition(":")
+    return spaced(read_collection(given.with_name(name), split or "train"), limit)
+
+
+def _asked(
+    learned: Sequence[Collection],
+    others: Sequence[Collection],
+    settings: Settings,
+    configuration: str | None,
+    console: Console,
+) -> tuple[Mapping[str, list[Judged]], Mapping[str, str]]:
+    """The judged answers by collection, and the fingerprints of the models by role."""
+    from chorale_client import Chorale
+
+    from assembly.pipeline import load_pipeline
+    from cli.commands.evaluate import index_collection
+    from cli.local.measured_pipeline import LastLines, measured_pipeline
+    from cli.views.asking_bar import asking_bar
+    from evaluation.confidence import judged
+
+    pipeline = load_pipeline(settings.pipeline_file)
+    with LastLines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
+        for collection in (*learned, *others):
+            index_collection(collection, resources, console)
+        client = Chorale(resources.redis_url, broker_url=settings.broker_url)
+        with asking_bar(console, 2 * sum(len(one.questions) for one in (*learned, *others))) as progress:
+            answers = {
+                one.name: judged(one, learned, client.ask, configuration=configuration, progress=progress)
+                for one in (*learned, *others)
+            }
+        fingerprints = {"embedder": resources.embedder.fingerprint}
+        chosen = pipeline.configurations[configuration or pipeline.default_configuration]
+        if chosen.reranker is not None:
+            fingerprints["reranker"] = resources.reranker(chosen.reranker.name).fingerprint
+    return answers, fingerprints
+
+
+def _show(checks: Sequence[Check]) -> None:
+    from cli.terminal import plain_table, stdout
+
+    console = stdout()
+    for one in checks:
+        own, foreign = one.abstained
+        console.print(
+            f"{one.collection}: calibration error {one.error:.3f} over {one.questions:,} questions; below .5 at top_k 5 "
+            f"are {own:.0%} of its own questions and {foreign:.0%} of the foreign ones"
+        )
+        table = plain_table(">confidence", ">share", ">promised", ">kept")
+        for row in one.table:
+            table.add_row(
+                f"{row.low:.1f}–{row.low + 0.1:.1f}",
+                f"{row.share:.3f}",
+                f"{row.promised:.3f}",
+                f"{row.kept:.3f}",
+            )
+        console.print(table)

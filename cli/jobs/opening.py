@@ -1,0 +1,95 @@
+"""The store of jobs that a command works on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from chorale_client.words import QUEUE_BULK
+from redis import RedisError
+from sqlalchemy.exc import SQLAlchemyError
+
+from audit.database import database_url
+from audit.drainer import cause
+from audit.schema import upgrade
+from cli.installation import Installation, find_installation
+from cli.namespace_states import published
+from jobs.job import JobsUnavailable
+from jobs.store import Jobs
+from models.errors import ServiceError
+from monitoring.heartbeats import read_heartbeats
+
+
+class NoJobs(ServiceError):
+    """There is no database of jobs yet."""
+
+
+@dataclass
+class OpenJobs:
+    installation: Installation
+    store: Jobs
+
+    def now_ms(self) -> int:
+        """Now by the Redis server's clock; by this machine's if Redis does not answer."""
+        return time.time_ns() // 1_000_000 + self._ahead_ms
+
+    @cached_property
+    def _ahead_ms(self) -> int:
+        redis = self.installation.redis
+        if redis is None:
+            return 0
+        seconds, microseconds = redis.time()
+        return seconds * 1_000 + microseconds // 1_000 - time.time_ns() // 1_000_000
+
+    def missing(self) -> str | None:
+        """What has to be started before a job goes on; None if everything runs."""
+        redis = self.installation.redis
+        try:
+            beats = [] if redis is None else read_heartbeats(redis)
+        except RedisError:
+            beats = []
+        if not beats:
+            return "nothing runs here; the job waits for `chorale up`"
+        if not any(QUEUE_BULK in beat.queues for beat in beats):
+            return f"no worker serves {QUEUE_BULK}; the job waits for `chorale worker bulk`"
+        if not any(not beat.queues for beat in beats):
+            return "no sweeper runs; the job waits for `chorale sweeper`"
+        return None
+
+    def unknown_namespace(self, namespace: str) -> str | None:
+        """A sentence if Redis has no namespace of this name; None where Redis does not answer."""
+        if self.installation.redis is None or published(self.installation, [namespace]):
+            return None
+        return (
+            f"there is no namespace {namespace!r} yet; `chorale namespaces list` shows those that are there"
+        )
+
+
+@contextmanager
+def open_jobs(*, create: bool = False) -> Iterator[OpenJobs]:
+    """The jobs of this installation; with `create` the tables are made if they are missing, otherwise raises NoJobs."""
+    installation = find_installation()
+    url = installation.settings.audit_database_url
+    if create:
+        _upgrade(url)
+    file = database_url(url).database if url.startswith("sqlite") else None
+    # Opening a missing file would create it.
+    is_there = file is None or Path(file).exists()
+    store = Jobs(url)
+    try:
+        if not (is_there and store.has_tables()):
+            raise NoJobs("there are no jobs yet: `chorale jobs submit FILE` makes one")
+        yield OpenJobs(installation, store)
+    finally:
+        store.close()
+
+
+def _upgrade(url: str) -> None:
+    try:
+        upgrade(url)
+    except SQLAlchemyError as error:
+        raise JobsUnavailable(f"the database of the jobs cannot be used: {cause(error)}") from error

@@ -1,0 +1,79 @@
+"""What `chorale jobs submit` is given: the file, the options, the deadline and who is told; and storing it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import typer
+from chorale_client.errors import InvalidJob
+from chorale_client.lines_read import LinesRead
+
+from cli.jobs.opening import OpenJobs
+from cli.options import seconds_of
+from cli.terminal import stderr
+from cli.views.jobs import JobBar
+from jobs.job import NewJob
+from jobs.submitting import submit_lines
+
+MAX_DEADLINE_S = 365 * 86_400
+
+
+def opened(file: str) -> IO[bytes]:
+    """The file, or stdin for `-`."""
+    if file == "-":
+        return sys.stdin.buffer
+    try:
+        return Path(file).open("rb")
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None
+
+
+def options_of(given: str | None) -> dict[str, Any]:
+    """The options of a request that `--options` holds."""
+    if given is None:
+        return {}
+    try:
+        options = json.loads(given)
+    except ValueError as error:
+        raise typer.BadParameter(f"not JSON: {error}", param_hint="--options") from None
+    if not isinstance(options, dict):
+        raise typer.BadParameter('not a JSON object such as {"depth": 50}', param_hint="--options")
+    return options
+
+
+def deadline_s_of(given: str | None) -> int | None:
+    if given is None:
+        return None
+    seconds = seconds_of(given, "--deadline")
+    if not 0 < seconds <= MAX_DEADLINE_S:
+        raise typer.BadParameter("from 1m to 365d", param_hint="--deadline")
+    return seconds
+
+
+def target_of(given: str | None) -> dict[str, str] | None:
+    """`{"url": address}`, or `{"task": name, "queue": name}` of TASK@QUEUE."""
+    if given is None:
+        return None
+    task, at, queue = given.rpartition("@")
+    return {"url": given} if "://" in given or not at else {"task": task, "queue": queue}
+
+
+def store_lines(found: OpenJobs, new: NewJob, lines: Iterator[Any], *, refuses: bool) -> LinesRead:
+    """Stores the job and its lines with a bar of progress; raises InvalidJob, and then there is no job."""
+    # SIGTERM, an orderly `kill`, refuses the job as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with JobBar(stderr()) as bar:
+        read = LinesRead(refuses, progress=lambda read: bar.read(read.lines, read.wrong))
+        try:
+            submit_lines(found.store, new, lines, read, now_ms=found.now_ms)
+        except InvalidJob as error:
+            if not error.wrong:
+                raise
+            hint = "the job is refused; `--on-error skip` asks the other lines"
+            raise InvalidJob(f"{hint}: {error}") from None
+    return read

@@ -1,0 +1,88 @@
+"""The HTTP API as a child of the supervisor, and the key with which a newcomer asks it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.local.child_process import Child
+from cli.local.ports import Address
+from cli.local.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from config.settings import Settings
+
+HTTP = "http"
+KEY_FILE = "http_key"
+LISTENS_WITHIN_S = 60.0
+
+
+def http_child(address: Address, environment: Mapping[str, str]) -> Child:
+    """Raises PortTaken."""
+    address.check_free("The HTTP API", "--http-bind")
+    command = (sys.executable, "-m", "cli", "serve", "--host", address.host, "--port", str(address.port))
+    return Child(HTTP, command, environment, level=2, beats=False)
+
+
+def wait_until_it_listens(address: Address, supervisor: Supervisor) -> bool:
+    """False after LISTENS_WITHIN_S, or if the supervisor begins to stop."""
+    give_up = time.monotonic() + LISTENS_WITHIN_S
+    while time.monotonic() < give_up and not supervisor.is_stopping:
+        try:
+            socket.create_connection((address.host, address.port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return True
+    return False
+
+
+def how_to_ask(settings: Settings, address: Address) -> list[str]:
+    """Lines that say where the API is and how to ask it; makes the first key where only this machine can ask."""
+    lines = [f"HTTP: http://{address}/v1"]
+    if not address.is_loopback:
+        lines.append("this address has no TLS: put a proxy with TLS in front of it")
+    key = own_key(settings) if address.is_loopback and settings.audit_url is None else None
+    if key is None:
+        return [*lines, "it asks for a key: `chorale keys create --help`"]
+    return [*lines, curl(address, key)]
+
+
+def curl(address: Address, key: Path) -> str:
+    return (
+        f'curl http://{address}/v1/searches -H "Authorization: Bearer $(cat {shlex.quote(str(key))})" '
+        """-H 'Content-Type: application/json' -d '{"questions": ["Who pays for repairs?"]}'"""
+    )
+
+
+def own_key(settings: Settings) -> Path | None:
+    """The file with the key of this home, which may search; None if there is none because the operator has made keys.
+
+    The first call makes key and file, and only this user can read the file.  Raises KeysUnavailable.
+    """
+    from access.grant import Grant
+    from access.key_store import KeyStore
+    from audit.schema import upgrade
+
+    file = settings.home / KEY_FILE
+    if file.exists():
+        return file
+    upgrade(settings.audit_database_url)
+    store = KeyStore(settings.audit_database_url)
+    try:
+        if store.list():
+            return None
+        scopes = frozenset({"search:run", "search:read"})
+        grant = Grant(key_id="", tenant="", namespaces=None, scopes=scopes)
+        made = store.create(grant, name=f"{KEY_FILE} of `chorale up`")
+    finally:
+        store.close()
+    with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as out:
+        out.write(made.text + "\n")
+    return file

@@ -1,0 +1,94 @@
+"""The connection of an adapter.
+
+A process has one synchronous client for each address, and one asynchronous client for each address and event loop, however
+many retrievers it makes.  An asynchronous client closes when its event loop shuts down (`asyncio.run` does that).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from chorale_client.adapters.retrieved import Retrieved, retrieved, with_texts
+from chorale_client.asynchronous.client import AsyncChorale
+from chorale_client.checked_request import Questions, make_request
+from chorale_client.client import Chorale
+from chorale_client.coverage import Coverage
+from chorale_client.request import Request
+from chorale_client.request_options import RequestOptions
+
+OnCoverage = Callable[[Coverage], None]
+"""Called with the coverage of each answer; an answer without documents has no other place for it."""
+
+_Arguments = tuple[tuple[str, Any], ...]
+
+LOCAL = "redis://localhost:6379/0"
+
+
+class Connection:
+    """Opens nothing before its first use.  Threads and event loops may share one connection."""
+
+    def __init__(
+        self,
+        redis_url: str = LOCAL,
+        *,
+        options: RequestOptions | None = None,
+        on_coverage: OnCoverage | None = None,
+        **client: Any,
+    ) -> None:
+        """`client` are arguments of `Chorale`."""
+        self._address = redis_url, tuple(sorted(client.items()))
+        self._options, self._on_coverage = options, on_coverage
+
+    def ask(self, question: Questions, *options: Mapping[str, Any] | None) -> Retrieved:
+        """Ask and wait.  Later options win.  Raises InvalidRequest, RequestIdConflict, ServiceUnavailable."""
+        return self._told(retrieved(_synchronous(*self._address).ask(self.request(question, *options))))
+
+    async def ask_async(self, question: Questions, *options: Mapping[str, Any] | None) -> Retrieved:
+        """Like `ask`; a cancelled task cancels its request."""
+        return await self.ask_request(self.request(question, *options))
+
+    async def ask_request(self, request: Request) -> Retrieved:
+        """Like `ask_async`, for a request of `request`."""
+        chorale = await _asynchronous(*self._address)
+        return self._told(retrieved(await chorale.ask(request)))
+
+    def request(self, question: Questions, *options: Mapping[str, Any] | None) -> Request:
+        """A checked request with the options of the connection and these.  Raises InvalidRequest."""
+        return make_request(question, **with_texts(self._options, *options))
+
+    def _told(self, found: Retrieved) -> Retrieved:
+        if self._on_coverage is not None:
+            self._on_coverage(found.coverage)
+        return found
+
+
+@lru_cache(16)
+def _synchronous(redis_url: str, client: _Arguments) -> Chorale:
+    return Chorale(redis_url, **dict(client))
+
+
+_OPEN: dict[
+    tuple[asyncio.AbstractEventLoop, str, _Arguments], tuple[AsyncChorale, AsyncGenerator[None, None]]
+] = {}
+
+
+async def _asynchronous(redis_url: str, client: _Arguments) -> AsyncChorale:
+    loop = asyncio.get_running_loop()
+    key = loop, redis_url, client
+    if key not in _OPEN:
+        for closed in [one for one in list(_OPEN) if one[0].is_closed()]:
+            _OPEN.pop(closed, None)
+        chorale = AsyncChorale(redis_url, **dict(client))
+        closing = _close_with_the_loop(chorale)
+        _OPEN[key] = chorale, closing
+        await anext(closing)
+    return _OPEN[key][0]
+
+
+async def _close_with_the_loop(chorale: AsyncChorale) -> AsyncGenerator[None, None]:
+    """An event loop that shuts down closes the generators that have begun in it; this one closes the client."""
+    async with chorale:
+        yield

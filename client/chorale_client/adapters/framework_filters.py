@@ -1,0 +1,65 @@
+"""Filters of other frameworks as filters of a request: conditions of which all must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from chorale_client.errors import InvalidRequest
+from chorale_client.shown import named, shown
+
+Condition = tuple[str, Any]
+"""A field, and what a request's `filters` take for it."""
+
+_OPERATORS: Mapping[str, Callable[[Any], Any]] = {
+    "==": lambda value: {"exists": False} if value is None else value,
+    "!=": lambda value: {"exists": True} if value is None else {"not": value},
+    ">": lambda value: {"gt": value},
+    ">=": lambda value: {"gte": value},
+    "<": lambda value: {"lt": value},
+    "<=": lambda value: {"lte": value},
+    "in": list,
+    "not in": lambda value: {"not": list(value)},
+    # LlamaIndex's names
+    "nin": lambda value: {"not": list(value)},
+    "any": list,
+    "all": lambda value: {"all": list(value)},
+    "contains": lambda value: {"contains": value},
+    "text_match_insensitive": lambda value: {"contains": value},
+    "is_empty": lambda value: {"exists": False},
+}
+
+
+def condition(field: str, operator: str, value: Any) -> Condition:
+    """One comparison.  Raises InvalidRequest, which lists the operators."""
+    if operator not in _OPERATORS:
+        raise InvalidRequest(f"filters: no operator {shown(operator)}; there are: {', '.join(_OPERATORS)}")
+    return field, _OPERATORS[operator](value)
+
+
+def all_of(conditions: Iterable[Condition]) -> dict[str, Any]:
+    """All conditions as a request's `filters`."""
+    of_field: dict[str, list[Any]] = {}
+    for field, wanted in conditions:
+        of_field.setdefault(field, []).append(wanted)
+    return {
+        field: {"all": several} if len(several) > 1 else several[0] for field, several in of_field.items()
+    }
+
+
+def negated(conditions: Iterable[Condition]) -> Condition:
+    """Raises InvalidRequest unless it is the negation of one field's condition."""
+    joined = all_of(conditions)
+    if len(joined) != 1:
+        raise InvalidRequest(
+            f"filters: NOT takes conditions on one field, not on {', '.join(list(map(named, joined))[:3]) or 'none'}"
+        )
+    ((field, wanted),) = joined.items()
+    return field, {"not": wanted}
+
+
+def refused(operator: str) -> InvalidRequest:
+    """The error for a logical operator that a request cannot express."""
+    return InvalidRequest(
+        f"filters: {operator} cannot be expressed; all conditions of a request must hold, and `in` takes several values"
+    )

@@ -1,0 +1,132 @@
+"""Haystack's retriever: `pip install 'chorale-client[haystack]'`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from chorale_client.adapters.connection import Connection
+from chorale_client.adapters.extra import needs
+from chorale_client.adapters.framework_filters import Condition, all_of, condition, negated, refused
+from chorale_client.adapters.retrieved import Retrieved
+from chorale_client.coverage import Coverage
+from chorale_client.request_options import RequestOptions
+
+with needs("haystack"):
+    from haystack import Document, component, default_from_dict, default_to_dict
+    from haystack.utils import Secret
+
+URL_VARIABLE = "CHORALE_REDIS_URL"
+
+
+@component
+class ChoraleRetriever:
+    """A `TextRetriever` with the further output `coverage`.
+
+    `filters` are those of Haystack, or those of a request; the filters of a call replace those of `options`.
+    """
+
+    def __init__(
+        self,
+        redis_url: str | Secret | None = None,
+        *,
+        broker_url: str | Secret | None = None,
+        options: RequestOptions | None = None,
+    ) -> None:
+        """Without `redis_url`, the address is in the variable CHORALE_REDIS_URL.
+
+        A pipeline is saved with the variable's name, or with an address that is a text; an address with a password
+        should therefore be a Secret.  `options` are fields of `Request` for every call.
+        """
+        self.redis_url = Secret.from_env_var(URL_VARIABLE) if redis_url is None else redis_url
+        self.broker_url = broker_url
+        self.options = options or RequestOptions()
+        self._connection: Connection | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as plain values."""
+        return default_to_dict(
+            self, redis_url=self.redis_url, broker_url=self.broker_url, options=dict(self.options)
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ChoraleRetriever:
+        """The component of `to_dict`."""
+        return default_from_dict(cls, data)
+
+    def warm_up(self) -> None:
+        """Read the addresses."""
+        if self._connection is None:
+            self._connection = Connection(
+                _resolved(self.redis_url) or "", broker_url=_resolved(self.broker_url), options=self.options
+            )
+
+    @component.output_types(documents=list[Document], coverage=Coverage)
+    def run(
+        self,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Ask; `options` are fields of `Request` for this call."""
+        return _outputs(self._asking().ask(query, _options(filters, top_k), options))
+
+    @component.output_types(documents=list[Document], coverage=Coverage)
+    async def run_async(
+        self,
+        query: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Like `run`, without blocking the event loop; a cancelled task cancels the request."""
+        return _outputs(await self._asking().ask_async(query, _options(filters, top_k), options))
+
+    def _asking(self) -> Connection:
+        self.warm_up()
+        assert self._connection is not None
+        return self._connection
+
+
+def request_filters(filters: dict[str, Any]) -> dict[str, Any]:
+    """Haystack's filters, or a request's own, as a request's.
+
+    Raises InvalidRequest for OR, and for NOT of several fields, which a request cannot express.
+    """
+    return all_of(_conditions(filters)) if _is_haystack(filters) else filters
+
+
+def _is_haystack(filters: dict[str, Any]) -> bool:
+    return "operator" in filters and ("conditions" in filters or "field" in filters)
+
+
+def _conditions(filters: dict[str, Any]) -> Iterator[Condition]:
+    operator = filters.get("operator", "")
+    if "field" in filters:
+        yield condition(filters["field"].removeprefix("meta."), operator, filters.get("value"))
+        return
+    inner = [one for part in filters.get("conditions", ()) for one in _conditions(part)]
+    if operator == "AND":
+        yield from inner
+    elif operator == "NOT":
+        yield negated(inner)
+    else:
+        raise refused(operator)
+
+
+def _options(filters: dict[str, Any] | None, top_k: int | None) -> dict[str, Any]:
+    given = {"top_k": top_k, "filters": request_filters(filters) if filters is not None else None}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _resolved(url: str | Secret | None) -> str | None:
+    return url.resolve_value() if isinstance(url, Secret) else url
+
+
+def _outputs(found: Retrieved) -> dict[str, Any]:
+    documents = [
+        Document(id=one.passage_id, content=one.text, meta=one.metadata, score=one.score)
+        for one in found.documents
+    ]
+    return {"documents": documents, "coverage": found.coverage}

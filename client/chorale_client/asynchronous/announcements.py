@@ -1,0 +1,169 @@
+"""The connection on which a client hears of ends: one subscription connection for all of its waiting calls.
+
+One task reads it.  After a lost connection the task subscribes again to all that is waited for, and has each waiting call
+look for its result once, since it may have missed the announcement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from redis.asyncio.connection import ConnectionPool
+from redis.exceptions import RedisError
+
+RECONNECT_S = 0.05
+"""Pause between attempts to reconnect."""
+
+
+class Listener:
+    """One waiting call.  `is_asked`: the request may have ended before the subscription."""
+
+    def __init__(self, *, is_asked: bool) -> None:
+        self.result: bytes | None = None
+        """The announced result."""
+        self.has_to_look = False
+        """Whether the end may have come before the subscription."""
+        self._is_asked = is_asked
+        self._woken: asyncio.Future[None] | None = None
+
+    def asked(self) -> None:
+        """The request was accepted; if the subscription is only confirmed after this, it may miss the end."""
+        self._is_asked = True
+
+    async def wait(self, until_s: float) -> None:
+        """Wait until there is a result, the call has to look, or the event loop's clock shows `until_s`."""
+        while self.result is None and not self.has_to_look:
+            loop = asyncio.get_running_loop()
+            self._woken = loop.create_future()
+            timer = loop.call_at(until_s, self._wake)
+            try:
+                await self._woken
+            finally:
+                timer.cancel()
+            if loop.time() >= until_s:
+                return
+
+    def _wake(self) -> None:
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+    def look(self) -> None:
+        """Have the call look for its result, if its request may have ended."""
+        self.has_to_look = self._is_asked
+        self._wake()
+
+    def told(self, result: bytes) -> None:
+        self.result = result
+        self._wake()
+
+
+class Announcements:
+    """Belongs to one event loop."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        # A subscriber may hear nothing for hours.
+        kwargs = {**pool.connection_kwargs, "socket_timeout": None}
+        self._connection: Any = pool.connection_class(**kwargs)
+        self._listeners: dict[bytes, list[Listener]] = {}
+        self._subscribed: set[bytes] = set()
+        """The channels that the server has confirmed."""
+        self._asked: set[bytes] = set()
+        """The channels for which SUBSCRIBE was sent on this connection."""
+        self._changed: set[bytes] = set()
+        self._is_ready = False
+        """Whether the connection is open."""
+        self._writing: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def listening(self, name: str, *, is_asked: bool = False) -> Iterator[Listener]:
+        """Subscribes to a channel.  The subscription goes out with the next turn of the event loop."""
+        channel, listener = name.encode(), Listener(is_asked=is_asked)
+        self._listeners.setdefault(channel, []).append(listener)
+        if channel in self._subscribed:
+            listener.look()
+        self._change(channel)
+        try:
+            yield listener
+        finally:
+            listeners = self._listeners[channel]
+            listeners.remove(listener)
+            if not listeners:
+                del self._listeners[channel]
+                self._change(channel)
+
+    async def renew(self) -> None:
+        """Drop the connection, which has missed an announcement; the reading task makes a new one."""
+        await self._connection.disconnect(nowait=True)
+
+    async def close(self) -> None:
+        """Disconnect.  Every waiting call has to look for its result itself."""
+        for task in (self._writing, self._reading):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+        await self._connection.disconnect()
+        for listener in itertools.chain(*self._listeners.values()):
+            listener.look()
+
+    def _change(self, channel: bytes) -> None:
+        self._changed.add(channel)
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._read(), name="chorale-announcements")
+        elif self._writing is None and self._is_ready:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            # Without a connection nothing counts as asked: `_connect` asks for all that is listened to.
+            while self._changed and self._is_ready:
+                changed, self._changed = self._changed, set()
+                gone = [one for one in changed if one not in self._listeners and one in self._asked]
+                new = [one for one in changed if one in self._listeners and one not in self._asked]
+                self._asked -= set(gone)
+                self._asked |= set(new)
+                self._subscribed -= set(gone)
+                commands = [("UNSUBSCRIBE", *gone)] * bool(gone) + [("SUBSCRIBE", *new)] * bool(new)
+                if commands:
+                    packed = self._connection.pack_commands(commands)
+                    await self._connection.send_packed_command(packed, check_health=False)
+        except (RedisError, OSError):
+            await self._connection.disconnect(nowait=True)  # the reading task connects again
+        finally:
+            self._writing = None
+
+    async def _read(self) -> None:
+        try:
+            while self._listeners or self._connection.is_connected:
+                try:
+                    await self._connect()
+                    while True:
+                        self._hear(await self._connection.read_response())
+                except (RedisError, OSError):
+                    self._is_ready = False
+                    await self._connection.disconnect(nowait=True)
+                    self._asked.clear()
+                    self._subscribed.clear()
+                    await asyncio.sleep(RECONNECT_S)
+        finally:
+            self._reading = None
+
+    async def _connect(self) -> None:
+        await self._connection.connect()
+        self._is_ready = True
+        self._changed = set(self._listeners)
+        await self._write()
+
+    def _hear(self, message: Sequence[Any]) -> None:
+        kind, channel, data = message
+        if kind == b"subscribe" and channel in self._asked:
+            self._subscribed.add(channel)
+            for listener in self._listeners.get(channel, ()):
+                listener.look()
+        elif kind == b"message":
+            for listener in self._listeners.get(channel, ()):
+                listener.told(data)

@@ -1,0 +1,279 @@
+"""`AsyncChorale`: what `Chorale` does, for programs with an event loop, which it never blocks."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import CancelledError
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from chorale_client import ledger
+from chorale_client.answer import Answer
+from chorale_client.asynchronous.announcements import Announcements, Listener
+from chorale_client.asynchronous.commands import Commands
+from chorale_client.checked_request import Questions, make_request
+from chorale_client.client import (
+    ATTEMPTS_TO_ACCEPT,
+    LAST_WORD_S,
+    LOOK_AGAIN_S,
+    LOOKUP_S,
+    RECONNECT_S,
+    Chorale,
+)
+from chorale_client.default_time import DefaultTimes
+from chorale_client.errors import UnknownRequest
+from chorale_client.events import Event, Progress, Standing, standing
+from chorale_client.handed_in import outcome_of
+from chorale_client.handles import AsyncHandle
+from chorale_client.indexed import Indexed
+from chorale_client.keys import result_key
+from chorale_client.ledger import GRACE_S, Accepted
+from chorale_client.namespace import Namespace
+from chorale_client.replies import PASSING, read_answer, unavailable
+from chorale_client.request import Request
+from chorale_client.request_options import RequestOptions
+from chorale_client.steps import Steps
+
+T = TypeVar("T")
+
+
+class AsyncChorale:
+    """Belongs to the event loop in which it is first used; all tasks of the loop share one client.
+
+    Close it with `async with` or `aclose()`.  The arguments are those of `Chorale`.
+    """
+
+    def __init__(
+        self,
+        redis_url: str = "redis://localhost:6379/0",
+        *,
+        broker_url: str | None = None,
+        answer_ttl_s: float = 600,
+        socket_timeout_s: float = 2,
+    ) -> None:
+        self._redis = Redis.from_url(
+            redis_url,
+            socket_timeout=socket_timeout_s,
+            socket_connect_timeout=socket_timeout_s,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+        )
+        self._commands = Commands(self._redis.connection_pool)
+        self._announcements = Announcements(self._redis.connection_pool)
+        self._patience_s = socket_timeout_s
+        self._answer_ttl_ms = int(answer_ttl_s * 1000)
+        self._default_times = DefaultTimes()
+        self._blocking = Chorale(
+            redis_url, broker_url=broker_url, answer_ttl_s=answer_ttl_s, socket_timeout_s=socket_timeout_s
+        )
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="chorale-documents")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Send what is not sent yet, and close every connection.  Calls that still wait get ServiceUnavailable."""
+        await self._commands.close()
+        await self._announcements.close()
+        await asyncio.to_thread(self._close_threads)
+        await self._redis.aclose()
+
+    def _close_threads(self) -> None:
+        self._threads.shutdown()
+        self._blocking.close()
+
+    async def retrieve(self, questions: Questions, **options: Unpack[RequestOptions]) -> Answer:
+        """Ask and wait for the answer, at most `timeout_s`.  If the task is cancelled, the request is cancelled too.
+
+        `options` are the fields of `Request`.  Raises InvalidRequest (nothing was enqueued), RequestIdConflict,
+        ServiceUnavailable.
+        """
+        return await self.ask(make_request(questions, **options))
+
+    async def ask(self, request: Request) -> Answer:
+        """Like `retrieve`, for a request of `make_request`."""
+        begun_s = asyncio.get_running_loop().time()
+        request = await self.in_its_time(request)
+        ends_at_s = begun_s + request.timeout_s + GRACE_S
+        accepted: Accepted | None = None
+        try:
+            async with asyncio.timeout_at(ends_at_s + LAST_WORD_S):
+                with self._announcements.listening(result_key(request.request_id)) as listener:
+                    accepted = await self._enqueue(request, ends_at_s - GRACE_S)
+                    listener.asked()
+                    result = accepted.result or await self._end(listener, request.request_id, ends_at_s)
+                return read_answer(result or await self._last_word(request, accepted))
+        except CancelledError:
+            if accepted is not None and accepted.is_new:
+                self._commands.begin(ledger.cancel(request.request_id))
+            raise
+        except (RedisError, TimeoutError) as error:
+            raise unavailable(error, accepted=request.request_id if accepted else None) from error
+
+    async def submit(self, questions: Questions, **options: Unpack[RequestOptions]) -> AsyncHandle:
+        """Enqueue, and return a handle of the request at once.  Raises as `retrieve`."""
+        return await self.submit_request(make_request(questions, **options))
+
+    async def submit_request(self, request: Request) -> AsyncHandle:
+        """Like `submit`, for a request of `make_request`.  The handle says whether the request is new."""
+        request = await self.in_its_time(request)
+        until_s = asyncio.get_running_loop().time() + self._patience_s
+        return AsyncHandle(self, request.request_id, await _in_time(self._enqueue(request), until_s))
+
+    def handle(self, request_id: str) -> AsyncHandle:
+        """The handle of a request that was sent earlier, by any client."""
+        return AsyncHandle(self, request_id)
+
+    async def answer(self, request_id: str, *, wait_s: float = 0) -> Answer:
+        """As `Chorale.answer`."""
+        until_s = asyncio.get_running_loop().time() + wait_s
+        result = None
+        if wait_s > 0:
+            with self._announcements.listening(result_key(request_id), is_asked=True) as listener:
+                result = await self._end(listener, request_id, until_s)
+        if result is None:
+            result = await self._drive(ledger.end_of(request_id))
+        return read_answer(result)
+
+    async def events(self, request_id: str, *, after: str = "") -> AsyncGenerator[Event, None]:
+        """As `Chorale.events`."""
+        loop = asyncio.get_running_loop()
+        progress = Progress(request_id, after)
+        with self._announcements.listening(result_key(request_id), is_asked=True) as listener:
+            while True:
+                for event in await self._drive(progress.look()):
+                    yield event
+                if progress.is_over:
+                    return
+                listener.has_to_look = False
+                await listener.wait(loop.time() + progress.pause_s())
+
+    async def standing(self, request_id: str) -> Standing | None:
+        """How far a request in flight is; None if it has ended, or is unknown.  Raises ServiceUnavailable."""
+        return await self._drive(standing(request_id))
+
+    async def cancel(self, request_id: str) -> Answer:
+        """As `Chorale.cancel`."""
+        if (result := await self._drive(ledger.cancel(request_id))) is None:
+            raise UnknownRequest(request_id)
+        return read_answer(result)
+
+    async def upsert(
+        self,
+        namespace: str,
+        documents: Sequence[Mapping[str, Any]],
+        *,
+        source: str = "task",
+        tenant: str | None = None,
+    ) -> str:
+        """As `Chorale.upsert`."""
+        return await self._in_a_thread(
+            partial(self._blocking.upsert, namespace, documents, source=source, tenant=tenant)
+        )
+
+    async def delete(self, namespace: str, ids: Sequence[str], *, tenant: str | None = None) -> str:
+        """As `Chorale.delete`."""
+        return await self._in_a_thread(partial(self._blocking.delete, namespace, ids, tenant=tenant))
+
+    async def delete_namespace(self, namespace: str, *, tenant: str | None = None) -> str:
+        """As `Chorale.delete_namespace`."""
+        return await self._in_a_thread(partial(self._blocking.delete_namespace, namespace, tenant=tenant))
+
+    async def namespaces(self) -> Sequence[Namespace]:
+        """As `Chorale.namespaces`."""
+        return await self._in_a_thread(self._blocking.namespaces)
+
+    async def wait_visible(self, ticket: str, *, wait_s: float = 30) -> Indexed:
+        """As `Chorale.wait_visible`."""
+        loop = asyncio.get_running_loop()
+        ends_at_s = loop.time() + wait_s
+        while True:
+            is_last = loop.time() >= ends_at_s
+            found = await self._drive(outcome_of(ticket, is_last=is_last))
+            if found is not None:
+                return found
+            await asyncio.sleep(min(LOOK_AGAIN_S, max(0.0, ends_at_s - loop.time())))
+
+    async def _enqueue(self, request: Request, ends_at_s: float | None = None) -> Accepted:
+        message = self._blocking.publisher.message(request.request_id)
+        for attempt in range(1, ATTEMPTS_TO_ACCEPT + 1):
+            try:
+                # This time is spent before the request is accepted.
+                await self._commands.connect()
+                within_s = None if ends_at_s is None else ends_at_s - asyncio.get_running_loop().time()
+                steps = ledger.accept(
+                    request, answer_ttl_ms=self._answer_ttl_ms, within_s=within_s, message=message
+                )
+                accepted = await self._commands.drive(steps, self._call_off)
+                break
+            except PASSING:
+                if attempt == ATTEMPTS_TO_ACCEPT:
+                    raise
+        if accepted.is_new and not message:
+            # If this message cannot be published, the sweeper sends another one soon.
+            self._blocking.publisher.send(request.request_id, within_s=request.timeout_s)
+        return accepted
+
+    def _call_off(self, accepted: Accepted) -> None:
+        """The caller was cancelled before it knew of the acceptance."""
+        if accepted.is_new:
+            self._commands.begin(ledger.cancel(accepted.request_id))
+
+    async def _end(self, listener: Listener, request_id: str, until_s: float) -> bytes | None:
+        """The result, announced or found; None after `until_s`.  A lost connection is bridged."""
+        loop = asyncio.get_running_loop()
+        while listener.result is None and loop.time() < until_s:
+            await listener.wait(until_s)
+            if listener.has_to_look:
+                try:
+                    listener.has_to_look = False
+                    if (found := await self._commands.drive(ledger.result(request_id))) is not None:
+                        return found
+                except PASSING:
+                    listener.has_to_look = True
+                    await asyncio.sleep(RECONNECT_S)
+        return listener.result
+
+    async def _last_word(self, request: Request, accepted: Accepted) -> bytes:
+        """The result of a request whose end was not heard in time.  If the request has no end yet, this ends it."""
+        if (found := await self._commands.drive(ledger.result(request.request_id))) is not None:
+            await self._announcements.renew()
+            return found
+        steps = ledger.finish_failed(request, accepted.accepted_at_ms, answer_ttl_ms=self._answer_ttl_ms)
+        return await self._commands.drive(steps)
+
+    async def in_its_time(self, request: Request) -> Request:
+        """The request with its configuration's own time limit, if it has none of its own."""
+        try:
+            async with asyncio.timeout(LOOKUP_S):
+                return await self._commands.drive(self._default_times.apply(request))
+        except TimeoutError:
+            return self._default_times.last_known(request)
+
+    async def _drive(self, steps: Steps[T]) -> T:
+        until_s = asyncio.get_running_loop().time() + self._patience_s
+        return await _in_time(self._commands.drive(steps), until_s)
+
+    async def _in_a_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+async def _in_time(doing: Coroutine[Any, Any, T], until_s: float) -> T:
+    try:
+        async with asyncio.timeout_at(until_s):
+            return await doing
+    except (RedisError, TimeoutError) as error:
+        raise unavailable(error) from error

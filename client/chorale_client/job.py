@@ -1,0 +1,112 @@
+"""A bulk job as its submitter describes it, and as the service shows it."""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from chorale_client.request import check_namespace
+from chorale_client.told import is_plain
+from chorale_client.words import WIRE_VERSION
+
+Name = Annotated[str, Field(max_length=256)]
+
+
+class Submission(BaseModel):
+    """What belongs to a job besides its lines."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    namespace: str
+    name: Name = ""
+    tenant: Name = ""
+    """Jobs of several tenants take turns.  If empty, the namespace."""
+    weight: float = Field(1.0, ge=0.001, le=1000)
+    """The tenant's share: with 2, twice as many lines as a tenant with 1."""
+    deadline_s: float | None = Field(None, gt=0, le=365 * 86_400)
+    """Seconds after the submission at which the job ends as `expired`."""
+    on_end: dict[str, str] | None = None
+    """`{"task": name, "queue": name}` or `{"url": address}`: who is told when the job has ended."""
+
+    @field_validator("namespace")
+    @classmethod
+    def _is_namespace(cls, value: str) -> str:
+        return check_namespace(value)
+
+    @field_validator("on_end")
+    @classmethod
+    def _tells_somebody(cls, value: dict[str, str] | None) -> dict[str, str] | None:
+        if value is None:
+            return None
+        if set(value) not in ({"task", "queue"}, {"url"}) or not all(map(is_plain, value.values())):
+            raise ValueError('either {"task": name, "queue": name} or {"url": address}')
+        if "url" in value:
+            _check_url(value["url"])
+        return value
+
+
+class Job(BaseModel):
+    """A bulk job at one moment.  Unknown fields are ignored, and words are open strings."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    v: int = WIRE_VERSION
+    job_id: str
+    name: str = ""
+    namespace: str
+    tenant: str = ""
+    weight: float = 1.0
+    state: Literal["validating", "queued", "running", "paused", "cancelling", "ended"] | str
+    outcome: Literal["completed", "expired", "cancelled", "failed"] | str | None = None
+    """How the job ended; None until then."""
+    reason: str = ""
+    total: int = 0
+    """Number of lines."""
+    counts: dict[str, int] = {}
+    """Number of lines by status: `pending running complete degraded failed skipped refused expired cancelled`; they sum
+    to `total`."""
+    deduplicated: int = 0
+    """Number of lines whose answer was known already."""
+    rate_1m: float | None = None
+    """Lines a second during the last minute."""
+    eta_s: float | None = None
+    """Seconds until the job ends at this rate."""
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    deadline_at: datetime | None = None
+    on_end: dict[str, Any] | None = None
+
+    @property
+    def is_ended(self) -> bool:
+        return self.state == "ended"
+
+    @property
+    def done(self) -> int:
+        """Number of lines with a final result."""
+        return self.total - self.counts.get("pending", 0) - self.counts.get("running", 0)
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError("no address") from None
+    if not host or parts.scheme not in ("http", "https"):
+        raise ValueError("the address begins with https://")
+    if parts.username is not None or parts.fragment:
+        raise ValueError("the address has no login and no fragment")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise ValueError("only an address of this machine may begin with http://; others begin with https://")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

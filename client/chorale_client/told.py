@@ -1,0 +1,72 @@
+"""Whom a request or a job names to be told of its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import to_json
+
+
+def is_plain(text: str) -> bool:
+    """Whether this can be the name of a task or a queue, or an address."""
+    return 0 < len(text) <= 2_000 and text.isascii() and text.isprintable() and " " not in text
+
+
+def check_told_task(value: Mapping[str, str]) -> Mapping[str, str]:
+    if set(value) != {"task", "queue"} or not all(map(is_plain, value.values())):
+        raise ValueError('takes {"task": name, "queue": name}')
+    return value
+
+
+def _check_name(value: str) -> str:
+    if not is_plain(value):
+        raise ValueError("no name of a task or a queue")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_check_name)]
+
+
+def _check_option(value: str) -> str:
+    if value not in OPTIONS:
+        raise ValueError(f"is not passed on; there are: {', '.join(OPTIONS)}")
+    return value
+
+
+def _check_json(value: Any) -> Any:
+    try:
+        to_json(value)
+    except ValueError as error:  # half a character, which Python's JSON reads and no other JSON can hold
+        raise ValueError(f"not JSON: {str(error)[:200]}") from None
+    return value
+
+
+AsJson = AfterValidator(_check_json)
+
+OPTIONS = ("countdown", "expires", "priority", "time_limit", "soft_time_limit")
+Option = Annotated[str, AfterValidator(_check_option)]
+
+
+class Linked(BaseModel):
+    """A task that Celery would have sent when `chorale.retrieve` returned; it is sent when the request has ended."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    task: Name
+    queue: Name
+    first: Literal["answer", "request_id"] | None = "answer"
+    """What stands before `args`."""
+    is_for_errors: bool = False
+    """Sent only if the request is `failed`, `cancelled` or `refused`."""
+    args: Annotated[tuple[Any, ...], AsJson] = Field((), strict=False)
+    kwargs: Annotated[dict[str, Any], AsJson] = Field(default_factory=dict)
+    options: Annotated[dict[Option, Any], AsJson] = Field(default_factory=dict)
+    task_id: str | None = Field(None, max_length=256)
+    root_id: str | None = Field(None, max_length=256)
+    ignore_result: bool = False
+    chain: Annotated[tuple[dict[str, Any], ...], AsJson] = Field((), strict=False)
+    """The signatures that come after this task, the last one first, as Celery sends them."""
+    link: Annotated[tuple[dict[str, Any], ...], AsJson] = Field((), strict=False)
+    link_error: Annotated[tuple[dict[str, Any], ...], AsJson] = Field((), strict=False)

@@ -1,0 +1,103 @@
+"""What `autocut` and `context_around` gain, asked through a running pipeline of its own.
+
+`python -m docs.evidence.after_fusion FOLDER [--split train] [--limit 300] [--configuration scores] [--tokens 600]` asks the
+questions of a judged collection (BEIR layout) for ten hits each, and cuts these.  Where `metadata.answer` says the answer, it also
+looks for the answer's words in contexts of three hits.  The settings of `chorale` apply.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from chorale_client import Chorale
+from chorale_client.answer import QuestionAnswer
+from chorale_client.checked_request import make_request
+
+from assembly.pipeline import load_pipeline
+from cli.commands.evaluate import index_collection
+from cli.local.measured_pipeline import LastLines, measured_pipeline
+from cli.terminal import stderr
+from config.settings import load_settings
+from docs.evidence.snippets import words
+from evaluation.collection import Collection, read_collection
+from models.batching import in_batches
+
+QUESTIONS_A_REQUEST = 8
+
+
+def asked(
+    client: Chorale, collection: Collection, ids: list[str], **options: Any
+) -> dict[str, QuestionAnswer]:
+    found: dict[str, QuestionAnswer] = {}
+    for batch in in_batches(ids, QUESTIONS_A_REQUEST):
+        texts = [collection.questions[id_] for id_ in batch]
+        request = make_request(
+            texts,
+            namespace=collection.namespace,
+            include=["ids"],
+            cache="bypass",
+            timeout_s=60.0,
+            **options,
+        )
+        found |= zip(batch, client.ask(request).questions, strict=True)
+    return found
+
+
+def cuts(client: Chorale, collection: Collection, ids: list[str], configuration: str) -> None:
+    relevant = {id_: {name for name, grade in collection.judgements[id_].items() if grade} for id_ in ids}
+    all_found = 0
+    for jumps in (None, 1, 2, 3):
+        answers = asked(client, collection, ids, top_k=10, configuration=configuration, autocut=jumps)
+        shown = [(hit.document_id in relevant[id_]) for id_, one in answers.items() for hit in one.hits]
+        all_found = all_found or sum(shown)
+        sys.stdout.write(
+            f"autocut {jumps}: {len(shown) / len(ids):.1f} hits, of which {sum(shown) / len(shown):.3f} are relevant; "
+            f"{sum(shown) / all_found:.3f} of the relevant hits stay\n"
+        )
+
+
+def contexts(
+    client: Chorale, collection: Collection, answer_of: dict[str, str], configuration: str, tokens: int
+) -> None:
+    for around in (0, 1, 2, "document"):
+        options: dict[str, Any] = {"context_tokens": tokens, "context_around": around}
+        answers = asked(client, collection, list(answer_of), top_k=3, configuration=configuration, **options)
+        texts = {id_: one.context.text for id_, one in answers.items() if one.context}
+        there = sum(words(answer_of[id_]) in words(text) for id_, text in texts.items())
+        used = sum(one.context.tokens for one in answers.values() if one.context) / len(answers)
+        sys.stdout.write(
+            f"context_around {around}: the answer is in {there / len(answers):.3f} of the contexts, {used:.0f} tokens\n"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--split", default="train")
+    parser.add_argument("--limit", type=int, default=300)
+    parser.add_argument("--configuration", default="scores")
+    parser.add_argument("--tokens", type=int, default=600)
+    given = parser.parse_args()
+    collection = read_collection(given.folder, given.split)
+    ids = list(islice(collection.questions, given.limit))
+    with (given.folder / "queries.jsonl").open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    answers = {row["_id"]: str(row.get("metadata", {}).get("answer") or "") for row in rows}
+    answer_of = {id_: answers[id_] for id_ in ids if answers[id_]}
+    settings = load_settings()
+    pipeline = load_pipeline(settings.pipeline_file)
+    with LastLines() as said, measured_pipeline(settings, pipeline, said) as resources:
+        index_collection(collection, resources, stderr())
+        client = Chorale(resources.redis_url)
+        cuts(client, collection, ids, given.configuration)
+        if answer_of:
+            contexts(client, collection, answer_of, given.configuration, given.tokens)
+
+
+if __name__ == "__main__":
+    main()

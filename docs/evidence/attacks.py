@@ -1,0 +1,403 @@
+"""The attacks on callers, documents and terminals with their tests: `python -m docs.evidence.attacks` writes attacks.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PAGE = Path(__file__).with_suffix(".md")
+
+_RANDOM = "tests/integration/tasks/test_random_input.py"
+_LOGINS = "tests/integration/test_deployment_redis_acl.py"
+ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (
+        "A caller's login reads or changes the data of another role",
+        "a Redis login for each role",
+        (f"{_LOGINS}::test_no_role_can_touch_the_data_of_another_role",),
+    ),
+    (
+        "Any login but the administrator's configures, empties or stops the server, or lists its keys",
+        "only `admin` has these commands",
+        (f"{_LOGINS}::test_no_role_can_do_what_an_administrator_does",),
+    ),
+    (
+        "A caller's login writes an entry that makes the sweeper push a message to any queue",
+        "no queue and no message is read from an entry",
+        (
+            "tests/faults/test_forged.py::test_a_forged_entry_makes_the_sweeper_push_no_message_to_another_queue",
+            "tests/integration/ledger/test_forged_entries.py::test_an_entry_names_no_queue",
+            "tests/integration/ledger/test_forged_entries.py::test_an_entry_names_no_key_that_its_end_deletes",
+        ),
+    ),
+    (
+        "A caller's login answers for a branch, or changes a plan, so that the next caller gets the forged answer from the cache",
+        "plans and answers of branches are signed",
+        (
+            "tests/faults/test_forged.py::test_a_forged_answer_of_a_branch_is_a_failed_branch_and_nobody_else_sees_it",
+            "tests/faults/test_forged.py::test_a_forged_answer_does_not_answer_those_who_asked_the_same",
+            "tests/faults/test_forged.py::test_a_forged_plan_is_neither_searched_nor_fused",
+            "tests/faults/test_forged.py::test_a_request_that_was_changed_after_it_was_planned_is_not_cached_under_the_other_question",
+        ),
+    ),
+    (
+        "An entry without its fields stops the sweep of all requests",
+        "each entry is checked by itself, and set aside if it is malformed",
+        (
+            "tests/faults/test_forged.py::test_an_entry_without_its_fields_keeps_no_other_request_from_its_end",
+            "tests/integration/ledger/test_forged_entries.py::test_a_malformed_entry_is_set_aside_and_the_others_are_swept",
+            "tests/integration/ledger/test_forged_entries.py::test_a_thousand_poisoned_moments_delay_nobody_for_long",
+        ),
+    ),
+    (
+        "Forged entries, plans, answers, flights and messages come while processes are killed and hung",
+        "all of the above; `make soak` forges one after every five requests",
+        ("tests/faults/test_soak.py::test_a_thousand_requests_under_attack_each_end_once_and_correctly",),
+    ),
+    (
+        "Random input: calls of the HTTP API (10,000 by `make test-all`), options, lines of a job, messages, entries, answers of branches, files",
+        "an error that has a name, or a request that ends",
+        (
+            "tests/integration/api/test_tenants.py::test_fuzzed_calls_show_nothing_of_another_tenant",
+            "tests/unit/client/test_random_input.py::test_options_of_a_request_are_taken_or_refused_by_name",
+            "tests/unit/client/test_random_input.py::test_lines_of_json_are_taken_or_refused_by_name",
+            "tests/unit/client/test_random_input.py::test_rows_of_csv_are_taken_or_refused_by_name",
+            f"{_RANDOM}::test_a_message_with_a_request_ends_under_its_id_or_the_message_s",
+            f"{_RANDOM}::test_a_message_with_documents_is_told_as_done_or_refused",
+            f"{_RANDOM}::test_an_entry_is_swept_and_worked_on_without_harm",
+            f"{_RANDOM}::test_whatever_a_branch_finds_its_request_ends",
+            f"{_RANDOM}::test_whatever_an_answer_of_a_branch_says_its_request_ends",
+            "tests/unit/ingest/test_random_files.py::test_a_random_file_is_read_or_reported_and_its_neighbour_read",
+        ),
+    ),
+    (
+        "Malformed entries go unnoticed",
+        "`chorale doctor`, `chorale status` and `/metrics` show what was set aside",
+        (
+            "tests/integration/cli/commands/test_doctor.py::test_what_was_set_aside_is_found_with_the_first_reasons",
+            "tests/unit/cli/test_status_view.py::test_the_status_shows_what_was_set_aside_and_why",
+            f"{_LOGINS}::test_the_operator_may_look_at_the_server_and_at_what_could_not_be_audited",
+        ),
+    ),
+    (
+        "A right that an old ACL file lacks makes sound requests look malformed",
+        "a refusal by Redis is an error",
+        (f"{_LOGINS}::test_a_right_that_an_older_acl_file_lacks_is_an_error_and_no_request_that_has_ended",),
+    ),
+    (
+        "A caller's login puts a message of another task, or of a branch's part, on the queue of requests",
+        "workers drop every message on that queue that is not a request",
+        (
+            "tests/faults/test_forged.py::test_workers_drop_each_message_on_the_queue_of_requests_that_is_not_a_request",
+            "tests/faults/test_forged.py::test_a_message_with_the_id_of_a_part_does_not_count_as_a_failure_of_its_branch",
+        ),
+    ),
+    (
+        "A caller's login makes the request of another caller wait for its own",
+        "flights and followers are stored under Redis keys that callers cannot reach",
+        (
+            "tests/integration/ledger/test_forged_entries.py::test_a_leader_s_caller_does_not_learn_who_follows",
+            "tests/integration/ledger/test_forged_entries.py::test_a_leader_answers_no_follower_of_another_flight",
+            "tests/integration/ledger/test_forged_entries.py::test_a_malformed_leader_is_not_followed",
+        ),
+    ),
+    (
+        "Somebody without a login, or with a wrong password, talks to Redis",
+        "a login for everybody, over TLS",
+        (
+            "tests/integration/test_deployment_redis_acl.py::test_a_connection_without_a_login_may_only_ping",
+            "tests/integration/test_deployment_redis_acl.py::test_a_wrong_password_and_an_unknown_authority_are_turned_away",
+        ),
+    ),
+    (
+        "Flower's login stops workers or takes their queues from them",
+        "no remote control unless `CHORALE_REMOTE_CONTROL` is set",
+        (
+            f"{_LOGINS}::test_flower_s_login_may_not_command_workers_unless_that_is_turned_on",
+            f"{_LOGINS}::test_workers_obey_no_command_of_anybody",
+        ),
+    ),
+    (
+        "Somebody opens Flower where no login was set",
+        "Flower does not start, except on loopback",
+        (
+            "tests/unit/tasks/test_flower_start.py::test_flower_without_a_login_does_not_open_its_port",
+            "tests/unit/tasks/test_flower_start.py::test_a_login_without_a_user_or_a_password_does_not_count",
+        ),
+    ),
+    (
+        "Somebody guesses the id of a request",
+        "122 random bits",
+        ("tests/unit/client/test_request_ids.py::test_the_id_of_a_request_has_122_random_bits",),
+    ),
+    (
+        "Somebody between us and PostgreSQL listens or answers in its place",
+        "`sslmode=verify-full`",
+        (
+            "tests/integration/audit/test_postgresql_over_tls.py::test_verify_full_tells_a_server_of_another_authority_nothing",
+            "tests/integration/audit/test_postgresql_over_tls.py::test_require_tells_a_server_without_tls_nothing",
+        ),
+    ),
+    (
+        "Somebody between us and RabbitMQ or Redis answers in their place",
+        "certificates are checked",
+        (
+            "tests/integration/test_broker_over_tls.py::test_nobody_logs_in_to_a_broker_whose_certificate_has_another_name",
+            "tests/integration/test_broker_over_tls.py::test_kombu_logs_in_to_no_redis_whose_certificate_is_not_trusted",
+        ),
+    ),
+    (
+        "A key without the right reads or changes the rules of a namespace, or sends rules that are huge or too many",
+        "the scope `documents:write`, which no key with a filter has; limits of number and size",
+        (
+            "tests/integration/api/test_rules.py::test_a_key_without_the_right_or_for_another_namespace_neither_reads_nor_writes",
+            "tests/integration/api/test_rules.py::test_wrong_rules_and_too_many_are_refused_by_name",
+            "tests/integration/api/test_rules.py::test_huge_rules_and_foreign_etags_are_refused",
+            "tests/unit/rules/test_matching.py::test_the_most_rules_that_are_allowed_match_the_longest_question_in_little_time",
+        ),
+    ),
+    (
+        "A pinned document shows what a filter, or the forced filter of a key, hides",
+        "the store applies the filters of the request to pinned documents",
+        (
+            "tests/integration/tasks/test_rules.py::test_a_pin_breaks_no_filter_and_no_exclusion_but_stands_above_thresholds_and_groups",
+        ),
+    ),
+    (
+        "A request has 5 MB in `configuration`, or 100,000 conditions in a filter",
+        "a limit for each field, which the client and the workers check",
+        (
+            "tests/unit/client/test_limits.py::test_more_than_the_limit_is_refused_by_name",
+            "tests/unit/client/test_limits.py::test_a_request_that_was_made_past_the_client_s_checks_is_refused_before_it_is_read",
+        ),
+    ),
+    (
+        "Lone surrogates in names, or in the arguments of a linked task",
+        "the request is refused, and the error names the field",
+        (
+            "tests/unit/client/test_limits.py::test_half_a_character_in_a_name_is_refused_by_field",
+            "tests/faults/test_bad_input.py::test_half_a_character_for_a_linked_task_ends_the_request_with_the_reason",
+        ),
+    ),
+    (
+        "One request of 64 questions with 8 documents each degrades all others and opens their breakers",
+        "costly requests run on the workers of bulk jobs",
+        (
+            "tests/integration/tasks/test_costly_requests.py::test_64_questions_with_8_documents_each_degrade_no_other_request_and_open_no_breaker",
+        ),
+    ),
+    (
+        "The same request, where no worker serves the bulk queue",
+        "the others answer it in slices, and serve what waits in between",
+        (
+            "tests/integration/tasks/test_costly_requests.py::test_without_a_bulk_worker_others_are_served_between_the_slices_of_a_costly_request",
+        ),
+    ),
+    (
+        "The largest filter that the limits allow, over many documents",
+        "the store looks at the deadline after each document, and keeps what it has judged; such a request counts as costly",
+        (
+            "tests/unit/search/embedded/test_filter_masks.py::test_a_search_looks_at_its_deadline_after_each_document_and_the_next_one_goes_on_from_there",
+            "tests/unit/search/embedded/test_filter_masks.py::test_while_one_filter_is_judged_searches_with_others_and_with_the_same_are_answered",
+            "tests/unit/search/embedded/test_filter_masks.py::test_a_list_of_a_thousand_values_is_compared_with_a_thousand_values_in_a_thousand_steps",
+            "tests/unit/tasks/test_cost.py::test_the_costliest_allowed_requests_are_sent_to_the_bulk_workers_once",
+        ),
+    ),
+    (
+        "A heavy document keeps other namespaces waiting",
+        "namespaces take turns with an index worker",
+        (
+            "tests/unit/tasks/test_turns.py::test_a_heavy_message_lets_the_message_of_another_namespace_come_first",
+            "tests/integration/tasks/test_turns_of_namespaces.py::test_a_small_document_of_one_namespace_comes_before_the_rest_of_a_heavy_one_of_another",
+        ),
+    ),
+    (
+        "A message brings thousands of documents or ids, gigabytes, or megabytes of metadata",
+        "limits, which the client and the index worker check",
+        (
+            "tests/unit/client/test_documents.py::test_too_large_metadata_is_refused_by_the_number_of_its_document",
+            "tests/unit/client/test_documents.py::test_too_many_documents_and_ids_are_refused",
+            "tests/unit/client/test_documents.py::test_too_many_bytes_of_documents_are_refused",
+            "tests/unit/ingest/test_handed_in.py::test_a_message_of_a_program_without_our_client_has_the_same_limits",
+        ),
+    ),
+    (
+        "A judged collection has a line of gigabytes",
+        "a limit for each line, and for their number",
+        (
+            "tests/unit/evaluation/test_collection.py::test_a_line_that_would_fill_the_memory_is_named_and_not_shown",
+            "tests/unit/evaluation/test_collection.py::test_too_many_lines_are_refused",
+        ),
+    ),
+    (
+        "`notes.md` is a link to `/etc/shadow`, or becomes one while it is opened",
+        "links are not followed unless the caller asks for it",
+        (
+            "tests/unit/ingest/test_links.py::test_by_default_a_link_is_reported_and_not_followed",
+            "tests/unit/ingest/test_links.py::test_a_file_that_becomes_a_link_before_it_is_opened_is_not_read",
+        ),
+    ),
+    (
+        "A link inside the folder leads out of it, and the caller has asked to follow links",
+        "`--follow-links` stays inside the root",
+        (
+            "tests/unit/ingest/test_links.py::test_a_link_out_of_the_folder_is_never_followed",
+            "tests/unit/ingest/test_links.py::test_a_folder_that_links_to_itself_is_walked_once",
+            "tests/unit/ingest/test_links.py::test_links_into_a_hidden_chain_of_folders_read_each_folder_once",
+        ),
+    ),
+    (
+        "Small files that take a parser minutes or gigabytes: reStructuredText, HTML, Markdown, PDF, CSV",
+        "a process with limits of time, memory and output parses them, and finds their headings",
+        (
+            "tests/unit/ingest/test_parser_bombs.py::test_a_bomb_is_given_up_and_its_neighbour_read",
+            "tests/unit/ingest/test_outline.py::test_splitting_a_file_s_document_parses_nothing",
+            "tests/integration/cli/commands/test_index.py::test_a_bomb_among_files_is_named_and_the_others_are_indexed",
+        ),
+    ),
+    (
+        "1,500 folders inside each other",
+        "the walk through folders has no recursion",
+        ("tests/unit/ingest/test_parser_bombs.py::test_a_folder_1500_levels_deep_is_read",),
+    ),
+    (
+        "A file becomes a pipe before it is opened",
+        "pipes are opened without waiting, and are not read",
+        (
+            "tests/unit/ingest/test_links.py::test_a_file_that_becomes_a_pipe_before_it_is_opened_is_not_waited_for",
+        ),
+    ),
+    (
+        "Another user of the machine reads the home, a backup or the logins of Redis",
+        "umask 077; `chorale doctor` names what others may read",
+        (
+            "tests/integration/cli/commands/test_private_files.py::test_the_command_that_makes_the_home_makes_it_private",
+            "tests/integration/cli/commands/test_private_files.py::test_a_backup_and_what_is_restored_from_it_are_private",
+            "tests/integration/cli/commands/test_private_files.py::test_the_doctor_finds_a_home_that_others_may_use",
+            "tests/integration/cli/commands/test_private_files.py::test_the_doctor_finds_a_home_that_others_may_replace",
+            "tests/unit/config/test_redis_acl.py::test_only_the_owner_may_read_the_file",
+        ),
+    ),
+    (
+        "A question, a title, a file's name or an error steers the terminal",
+        "control characters are printed as `\\x1b` and the like",
+        (
+            "tests/unit/cli/test_terminal.py::test_a_hostile_text_is_shown_and_not_obeyed",
+            "tests/unit/config/test_logging.py::test_a_hostile_text_is_one_line_of_the_console_and_is_not_obeyed",
+            "tests/unit/cli/test_terminal.py::test_json_keeps_the_values_exactly",
+        ),
+    ),
+    (
+        "A caller asks for a namespace that it does not know, to learn names and paths",
+        "the error names neither; the log, for operators, names both",
+        (
+            "tests/integration/tasks/test_who_is_told_of_namespaces.py::test_a_caller_of_the_client_learns_neither_paths_nor_namespaces",
+            "tests/integration/tasks/test_who_is_told_of_namespaces.py::test_a_caller_over_http_learns_neither_paths_nor_namespaces",
+        ),
+    ),
+    (
+        "A model on the hub, or a file of the default model, is replaced",
+        "the SHA-256 of every file is checked",
+        (
+            "tests/unit/inference/test_model_trust.py::test_a_model_that_changes_on_the_hub_is_refused_by_the_names_of_its_files",
+            "tests/unit/inference/test_model_trust.py::test_a_file_that_a_later_commit_adds_is_refused",
+            "tests/unit/inference/test_model_files.py::test_a_file_of_the_package_that_is_not_the_published_one_is_refused",
+        ),
+    ),
+    (
+        "A model brings a pickle, which can run code",
+        "refused, unless a setting allows it",
+        (
+            "tests/unit/inference/test_model_trust.py::test_pickled_weights_of_a_folder_are_refused_unless_they_are_allowed",
+        ),
+    ),
+    (
+        "A model brings code, or files that lead out of its folder",
+        "refused",
+        (
+            "tests/unit/inference/test_model_trust.py::test_a_model_that_brings_code_or_leads_out_of_its_folder_is_refused",
+        ),
+    ),
+    (
+        "Somebody guesses questions from the hashes in the audit trail",
+        "the hashes are keyed",
+        ("tests/unit/audit/test_rows.py::test_a_question_cannot_be_guessed_from_its_hash",),
+    ),
+    (
+        "Somebody reads filters and tags in the audit trail, or questions of years ago",
+        "`CHORALE_AUDIT_TEXTS=false`; `CHORALE_AUDIT_KEEP`",
+        (
+            "tests/unit/audit/test_rows.py::test_without_texts_no_word_of_a_question_is_in_any_row",
+            "tests/integration/audit/test_retention.py::test_requests_older_than_the_time_to_keep_are_deleted_and_the_others_stay",
+        ),
+    ),
+    (
+        "An attacker takes over one service of Compose or of the chart, and reads its secrets",
+        "each service has only the secrets that it needs",
+        (
+            "tests/architecture/test_compose.py::test_a_service_gets_the_secrets_that_it_needs_and_no_others",
+            "tests/architecture/test_kubernetes.py::test_a_pod_gets_the_secrets_that_it_needs_and_no_others",
+        ),
+    ),
+    (
+        "An image or a package is replaced by other content under the same version",
+        "images have exact versions, to which digests can be added; packages have hashes",
+        (
+            "tests/architecture/test_compose.py::test_the_image_is_built_from_an_exact_version_that_can_be_pinned",
+            "tests/architecture/test_kubernetes.py::test_an_image_can_be_pinned_by_its_digest",
+            "tests/architecture/test_repository.py::test_every_package_of_a_lock_has_a_hash_and_no_lock_an_address",
+        ),
+    ),
+    (
+        "A locked package has a known weakness",
+        "`make audit` names it, and is never green for what it could not check; `make sbom` lists the packages",
+        (
+            "tests/architecture/test_supply_chain.py::test_the_audit_is_green_only_if_pypi_answers_for_every_version",
+            "tests/architecture/test_supply_chain.py::test_a_copy_of_the_database_answers_where_pypi_does_not_and_is_never_green",
+            "tests/architecture/test_supply_chain.py::test_every_locked_package_of_the_service_is_in_the_sbom_with_its_version_and_hashes",
+        ),
+    ),
+    (
+        "The running Redis has a known weakness",
+        "`chorale doctor` names it",
+        ("tests/unit/cli/test_redis_weaknesses.py::test_the_doctor_names_them_as_a_remark",),
+    ),
+)
+"""What is tried, what stands against it, and the tests that show it."""
+
+OPEN: tuple[str, ...] = (
+    "**A stolen login of a caller.**  It reads and ends requests whose ids it knows, sees and steers all jobs, fills the memory "
+    "of Redis, and blocks Redis with a script.  Give it only to applications that you trust.",
+    "**Costly requests beside others over RabbitMQ.**  Without bulk workers, and with a broker other than the ledger's Redis, a "
+    "worker answers a costly request whole before it takes the next message.  Start a bulk worker there.",
+    "**Markdown that a writer hands in.**  A worker finds the headings of a document without a pause for other namespaces.  A "
+    "byte of usual text takes 0.1 µs, a byte of the worst text that we know, quotations 20 deep, 90 µs: 24 minutes for 16 MiB.  "
+    "Headings of files are found within the limits of a file.",
+)
+"""What nothing stands against yet."""
+
+_HEAD = """# Attacks, and the tests that make them
+
+`python -m docs.evidence.attacks` writes this page; `tests/architecture/test_attacks.py` fails if a test that it names does not
+exist.  [Security](../security.md) describes whom Chorale trusts.  The attacks of one tenant on another are in [tenants.md](tenants.md).
+
+| attack | what stands against it | test |
+|---|---|---|
+"""
+
+
+def attacks_page() -> str:
+    """The whole page as Markdown."""
+    return (
+        _HEAD
+        + "".join(_row(*one) for one in ATTACKS)
+        + "\n## Open\n\n"
+        + "".join(f"- {one}\n" for one in OPEN)
+    )
+
+
+def _row(attack: str, defence: str, tests: tuple[str, ...]) -> str:
+    names = ", ".join(f"`{test.rpartition('::')[2]}`" for test in tests)
+    return f"| {attack} | {defence} | {names} |\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(attacks_page(), encoding="utf-8")

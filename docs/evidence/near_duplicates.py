@@ -1,0 +1,247 @@
+"""How many edited copies of documents indexing recognises: `python -m docs.evidence.near_duplicates FOLDER [THRESHOLD …]`.
+
+FOLDER is a collection in the BEIR layout.  1,000 of its documents get a copy each, a hundred by each kind of edit; copies and
+documents come to the groups of near-duplicates in any order.  A pair of one group is right if both are made of one document.
+
+With `asked` in place of thresholds, 400 documents and 100 copies are indexed in a folder of their own, and the titles of the
+copied documents are asked through a running pipeline.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations, islice
+from pathlib import Path
+
+from chorale_client import Chorale
+from sqlalchemy import create_engine
+
+from assembly.pipeline import load_pipeline
+from cli.local.measured_pipeline import LastLines, measured_pipeline
+from config.settings import Settings
+from ingest.near_duplicates import NearDuplicates
+from ingest.raw_documents import RawDocument
+from models.near_duplicate_tables import near_duplicates_metadata
+from search.near_duplicate_rows import NearDuplicateRows
+from tasks.indexing.indexing_run import SourceDocuments
+from tasks.indexing.namespace_writer import index_corpus
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+Edit = Callable[[str, random.Random, Sequence[str]], str]
+"""A text, a source of chance, and texts to take words and sentences from."""
+
+
+def _words(change: Callable[[str, random.Random, Sequence[str]], list[str]], share: float) -> Edit:
+    def edit(text: str, chance: random.Random, others: Sequence[str]) -> str:
+        words = text.split()
+        changed = set(chance.sample(range(len(words)), max(1, round(share * len(words)))))
+        kept = [change(word, chance, others) if n in changed else [word] for n, word in enumerate(words)]
+        return " ".join(word for some in kept for word in some)
+
+    return edit
+
+
+def _sentences(change: Callable[[list[str], random.Random, Sequence[str]], None]) -> Edit:
+    def edit(text: str, chance: random.Random, others: Sequence[str]) -> str:
+        sentences = _SENTENCE.split(text)
+        change(sentences, chance, others)
+        return " ".join(sentences)
+
+    return edit
+
+
+def _typo(word: str, chance: random.Random, others: Sequence[str]) -> list[str]:
+    at = chance.randrange(len(word))
+    return [word[:at] + chance.choice("aeiounrst") + word[at + 1 :]]
+
+
+def _replaced(word: str, chance: random.Random, others: Sequence[str]) -> list[str]:
+    return [chance.choice(chance.choice(others).split())]
+
+
+def _inserted(word: str, chance: random.Random, others: Sequence[str]) -> list[str]:
+    return [word, *_replaced(word, chance, others)]
+
+
+def _deleted(word: str, chance: random.Random, others: Sequence[str]) -> list[str]:
+    return []
+
+
+def _dropped(sentences: list[str], chance: random.Random, others: Sequence[str]) -> None:
+    if len(sentences) > 2:
+        del sentences[chance.randrange(len(sentences))]
+
+
+def _added(sentences: list[str], chance: random.Random, others: Sequence[str]) -> None:
+    sentences.insert(
+        chance.randrange(len(sentences) + 1), chance.choice(_SENTENCE.split(chance.choice(others)))
+    )
+
+
+def _shuffled(sentences: list[str], chance: random.Random, others: Sequence[str]) -> None:
+    chance.shuffle(sentences)
+
+
+def _framed(text: str, chance: random.Random, others: Sequence[str]) -> str:
+    return f"Downloaded on 3 March 2021 for personal use only.\n{text}\nAll rights reserved by the publisher."
+
+
+def _retyped(text: str, chance: random.Random, others: Sequence[str]) -> str:
+    bare = re.sub(r"[.,;:()'\"]", "", text)
+    return re.sub(r"\s+", lambda _: chance.choice((" ", "\n", "  ")), bare.upper())
+
+
+EDITS: Mapping[str, Edit] = {
+    "case, punctuation and white space": _retyped,
+    "a notice before and after it": _framed,
+    "its sentences in another order": _sentences(_shuffled),
+    "a sentence dropped": _sentences(_dropped),
+    "a sentence added": _sentences(_added),
+    "typing errors in 5 % of the words": _words(_typo, 0.05),
+    "1 % of the words replaced": _words(_replaced, 0.01),
+    "5 % of the words replaced": _words(_replaced, 0.05),
+    "5 % of the words deleted": _words(_deleted, 0.05),
+    "5 % more words": _words(_inserted, 0.05),
+}
+STRONGER: Mapping[str, Edit] = {
+    "10 % of the words replaced": _words(_replaced, 0.10),
+    "20 % of the words replaced": _words(_replaced, 0.20),
+}
+"""Measured apart: whether these are copies is a matter of taste."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """What the groups say of the edited copies."""
+
+    right: int
+    """Pairs of one group that were made of one document."""
+    wrong: Sequence[tuple[str, str]]
+    """Pairs of one group that were not."""
+    found: Mapping[str, int]
+    """Copies that are in the group of their document, by kind of edit."""
+    made: Mapping[str, int]
+
+    @property
+    def precision(self) -> float:
+        return self.right / max(1, self.right + len(self.wrong))
+
+    @property
+    def recall(self) -> float:
+        return sum(self.found.values()) / sum(self.made.values())
+
+
+@contextmanager
+def _groups(threshold: float) -> Iterator[NearDuplicates]:
+    with tempfile.TemporaryDirectory() as folder:
+        engine = create_engine(f"sqlite:///{folder}/groups.db")
+        near_duplicates_metadata.create_all(engine)
+
+        @contextmanager
+        def rows() -> Iterator[NearDuplicateRows]:
+            with engine.begin() as connection:
+                yield NearDuplicateRows(connection, 1)
+
+        yield NearDuplicates(rows, threshold=threshold)
+        engine.dispose()
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """Documents and edited copies of some of them."""
+
+    texts: Mapping[str, str]
+    """In any order."""
+    origin: Mapping[str, str]
+    """The document that a text was made of."""
+    kinds: Mapping[str, str]
+    """The kind of edit, by copy."""
+
+
+def edited(texts: Mapping[str, str], edits: Mapping[str, Edit], copies: int, seed: int) -> Edited:
+    """`copies` copies of as many texts, the kinds of edits in turn."""
+    chance, others = random.Random(seed), list(texts.values())
+    origin = {name: name for name in texts}
+    kinds, everything = dict[str, str](), dict(texts)
+    for place, name in enumerate(chance.sample(sorted(texts), copies)):
+        kind = list(edits)[place % len(edits)]
+        copy = f"{name}-copy"
+        everything[copy] = edits[kind](texts[name], chance, others)
+        origin[copy], kinds[copy] = name, kind
+    names = list(everything)
+    chance.shuffle(names)
+    return Edited({name: everything[name] for name in names}, origin, kinds)
+
+
+def recognised(
+    texts: Mapping[str, str], edits: Mapping[str, Edit], copies: int, threshold: float, seed: int = 7
+) -> Recognised:
+    """What the groups say of `copies` copies of as many texts."""
+    given = edited(texts, edits, copies, seed)
+    origin, kinds = given.origin, given.kinds
+    with _groups(threshold) as groups:
+        group_of = {name: group or name for name, group in groups.assign(given.texts).items()}
+    members = defaultdict(list)
+    for name, group in group_of.items():
+        members[group].append(name)
+    pairs = [pair for some in members.values() for pair in combinations(some, 2)]
+    wrong = [(one, other) for one, other in pairs if origin[one] != origin[other]]
+    found = Counter(kind for copy, kind in kinds.items() if group_of[copy] == group_of[origin[copy]])
+    return Recognised(len(pairs) - len(wrong), wrong, found, Counter(kinds.values()))
+
+
+def ask(texts: Mapping[str, str], titles: Mapping[str, str]) -> None:
+    """Tells of the pages for the titles of the copied documents; the settings of `chorale` apply, but for the folder."""
+    given = edited(texts, EDITS, 100, seed=7)
+    documents = [
+        RawDocument(name, "copies", titles[given.origin[name]], text) for name, text in given.texts.items()
+    ]
+    found, wrong, full = 0, 0, 0
+    with tempfile.TemporaryDirectory() as home, LastLines() as lines:
+        settings = Settings(home=Path(home))
+        with measured_pipeline(settings, load_pipeline(settings.pipeline_file), lines) as resources:
+            index_corpus(resources, SourceDocuments(documents, "copies"), namespace="copies")
+            client = Chorale(resources.redis_url)
+            for copy in given.kinds:
+                document = given.origin[copy]
+                answer = client.retrieve(titles[document], namespace="copies", timeout_s=60, top_k=10)
+                full += len(answer.hits) == 10
+                folded = [(hit.document_id, one.document_id) for hit in answer.hits for one in hit.folded]
+                found += any({*pair} == {copy, document} for pair in folded)
+                wrong += sum(given.origin[one] != given.origin[other] for one, other in folded)
+    sys.stdout.write(
+        f"{len(given.kinds)} questions: {full} full pages, {found} copies folded and named, {wrong} wrong ones\n"
+    )
+
+
+def main() -> None:
+    folder, *thresholds = sys.argv[1:]
+    lines = (Path(folder) / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in map(json.loads, lines) if line["text"].strip()]
+    texts = {line["_id"]: line["text"] for line in rows}
+    if thresholds == ["asked"]:
+        ask(dict(islice(texts.items(), 400)), {line["_id"]: line["title"] for line in rows})
+        return
+    for threshold in map(float, thresholds or ["0.6"]):
+        for edits, copies in ((EDITS, 1_000), (STRONGER, 200)):
+            one = recognised(texts, edits, min(copies, len(texts)), threshold)
+            sys.stdout.write(
+                f"threshold {threshold:g}: precision {one.precision:.3f}, recall {one.recall:.3f}\n"
+            )
+            for kind, made in one.made.items():
+                sys.stdout.write(f"  {kind:36} {one.found.get(kind, 0):4} of {made}\n")
+            for pair in one.wrong[:5]:
+                sys.stdout.write(f"  not copies of one another: {' and '.join(pair)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""What log, metrics and traces cost: `python -m docs.evidence.observing [ROUNDS]`.
+
+Installations with none of them, with the log and the metrics, and with traces too answer the same questions in turns; the
+processes of the others stand still.  Prints requests a second, and the processor time of all processes for one request.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+from bench.chord_path import ChordPath
+from bench.corpus_questions import questions_about
+from bench.redis_cost import wait_for_audit
+from bench.timing import Timing, cpu_measured, drive
+from cli.demo.python_docs import python_docs
+from config.blas_threads import limit_threads
+from tests.support.pipelines.pipeline import RunningPipeline, logging_to
+from tests.support.servers.collector import collector
+from tests.support.servers.redis_server import RedisServer
+
+DOCUMENTS, IN_FLIGHT, QUESTIONS = 300, 16, 200
+REPLICAS = {"one": "bm25,vector,hyde,fusion", "other": "bm25,vector,hyde,fusion"}
+NOTHING = "from tasks.sweeping import listeners\nlisteners.listeners = lambda resources: []\n"
+INFO = {"CHORALE_LOG_LEVEL": "INFO", "CHORALE_LOG_FORMAT": "json"}
+
+
+@contextmanager
+def installation(folder: Path, name: str, endpoint: str) -> Iterator[RunningPipeline]:
+    preload = logging_to(folder / f"{name}.log")
+    if name == "none":
+        preload += NOTHING
+    if name == "log, metrics, traces":
+        preload += f"import os\nos.environ['OTEL_EXPORTER_OTLP_ENDPOINT'] = {endpoint!r}\n"
+    environment = {} if name == "none" else INFO
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, queues=[], environment=environment, preload=preload) as pipeline,
+    ):
+        for replica, queues in REPLICAS.items():
+            pipeline.start(replica, queue=",".join(f"chorale.{queue}" for queue in queues.split(",")))
+        pipeline.start("sweeper")
+        pipeline.wait_ready()
+        texts = {
+            str(place): (one.title or "", one.text[:1_000])
+            for place, one in enumerate(islice(python_docs(), DOCUMENTS))
+        }
+        pipeline.index(texts, namespace="bench")
+        yield pipeline
+
+
+def settle(pipeline: RunningPipeline) -> None:
+    wait_for_audit(pipeline.redis)
+    time.sleep(0.5)
+
+
+def main(rounds: int) -> None:
+    limit_threads()
+    texts = iter(questions_about(list(python_docs()), QUESTIONS * (rounds + 1)))
+    timings: dict[str, list[Timing]] = {"none": [], "log, metrics": [], "log, metrics, traces": []}
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        endpoint = stack.enter_context(collector()).url
+        all_ = {name: stack.enter_context(installation(Path(folder), name, endpoint)) for name in timings}
+        options = {"namespace": "bench", "cache": "bypass", "timeout_s": 30.0}
+        asks = {name: ChordPath(one.app, one.resources, options).ask for name, one in all_.items()}
+        for turn in range(rounds + 1):
+            asked = list(islice(texts, QUESTIONS))
+            names = list(timings)
+            for name in names[turn % 3 :] + names[: turn % 3]:
+                for other, one in all_.items():
+                    for process in one.processes:
+                        (one.resume if other == name else one.pause)(process)
+                measured = all_[name]
+                timing = Timing()
+                pids = {process: one.pid for process, one in measured.processes.items()}
+                meter = cpu_measured(timing, pids, partial(settle, measured))
+                drive(asks[name], asked, in_flight=IN_FLIGHT, timing=timing, meter=meter)
+                if turn:  # the first round warms
+                    timings[name].append(timing)
+    per_s = {name: [QUESTIONS / one.wall_s for one in runs] for name, runs in timings.items()}
+    cpu = {name: [sum(one.cpu_ms.values()) / QUESTIONS for one in runs] for name, runs in timings.items()}
+    for name, runs in timings.items():
+        drainer = median(one.cpu_ms["sweeper"] / QUESTIONS for one in runs)
+        sys.stdout.write(
+            f"{name}: {median(per_s[name]):.0f} requests/s ({_change(per_s, name):+.1%}), "
+            f"{median(cpu[name]):.2f} ms CPU ({_change(cpu, name):+.1%}), of which sweeper and audit {drainer:.2f}\n"
+        )
+
+
+def _change(values: dict[str, list[float]], name: str) -> float:
+    """The median of the differences in a round from the installation with none of the three."""
+    return median(one / before - 1 for one, before in zip(values[name], values["none"], strict=True))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 12)

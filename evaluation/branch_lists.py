@@ -1,0 +1,221 @@
+"""The lists of the branches for judged questions, recorded once.
+
+A question goes through the planner, the branches, their stores and the completion of scores as a request does, by function
+calls instead of messages.  A recording is a file of JSON lines: a head that says what the lists depend on, then a question a
+line.  Whoever is interrupted goes on where the file ends; a recording of another index or of other branches is made anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from chorale_client.checked_request import make_request
+from chorale_client.limits import MAX_TEXT_CHARS
+from chorale_client.words import EnvelopeStatus
+from pydantic_core import from_json, to_json
+
+from assembly.resources import Resources
+from branches.part import Part
+from config.declarations import Configuration, Pipeline
+from evaluation.run import TIMEOUT_S
+from fusion.answered import BranchAnswers
+from fusion.collapse import collapse_ranking
+from fusion.completion import Scores
+from models.envelope import Envelope
+from models.errors import ServiceError
+from models.hits import Ranking
+from models.plan import BranchPlan, Plan
+from tasks.request.completing import complete
+from tasks.request.planning import resolve
+
+DEPTHS = (20, 50, 100, 200)
+"""For each of these depths the recording has every score that `complete_scores` needs; the lists have the last depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to record."""
+
+    question_id: str
+    text: str
+    namespace: str
+    filters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchLists:
+    """What the branches found for one question, a hit a document, and the scores of what they did not find."""
+
+    question_id: str
+    text: str
+    rankings: Mapping[str, Ranking]
+    """By branch."""
+    scores: Scores
+
+    def to_wire(self) -> bytes:
+        rankings = {name: ranking.to_wire() for name, ranking in self.rankings.items()}
+        return to_json([self.question_id, self.text, rankings, self.scores])
+
+    @classmethod
+    def from_wire(cls, raw: bytes) -> BranchLists:
+        """Raises ValueError, KeyError or TypeError."""
+        question_id, text, rankings, scores = from_json(raw)
+        return cls(
+            question_id, text, {name: Ranking.from_wire(one) for name, one in rankings.items()}, scores
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The lists of all questions, and the moment from which recency counts."""
+
+    lists: Sequence[BranchLists]
+    now: str
+    reused: int = 0
+    """Number of questions that were recorded before."""
+
+
+def record(
+    questions: Sequence[Asked],
+    resources: Resources,
+    file: Path,
+    progress: Callable[[str, int], None] = lambda what, questions: None,
+) -> Recording:
+    """The lists of `questions` in their order; those that `file` does not have yet are searched and appended.
+
+    Raises ServiceError for a branch or store that fails; what was recorded before stays.
+    """
+    identity = _identity(resources, sorted({one.namespace for one in questions}))
+    now, known = _read(file, identity)
+    if now is None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(to_json({"v": 1, "identity": identity, "now": now}) + b"\n")
+    missing = [one for one in questions if (one.question_id, one.text) not in known]
+    progress("recording", len(questions) - len(missing))
+    with file.open("ab") as stream:
+        for one in missing:
+            known[one.question_id, one.text] = lists = _searched(one, resources, now)
+            stream.write(lists.to_wire() + b"\n")
+            stream.flush()
+            progress("recording", 1)
+    lists_in_order = [known[one.question_id, one.text] for one in questions]
+    return Recording(lists_in_order, now, len(questions) - len(missing))
+
+
+def _identity(resources: Resources, namespaces: Sequence[str]) -> str:
+    """A hash of everything that the lists depend on: stores, branches, models, and the state of each index."""
+    pipeline = resources.pipeline
+    stores = {branch.store for branch in pipeline.branches}
+    states = [
+        (name, one, resources.store(name).generation(one)) for name in sorted(stores) for one in namespaces
+    ]
+    branches = [branch.model_copy(update={"weight": 1.0}) for branch in pipeline.branches]
+    said = (DEPTHS, pipeline.stores, branches, _recorded(pipeline).branches, resources.fingerprints, states)
+    return sha256(repr(said).encode()).hexdigest()[:16]
+
+
+def _read(file: Path, identity: str) -> tuple[str | None, dict[tuple[str, str], BranchLists]]:
+    """The moment and the questions of a recording; None if it has to be made anew.
+
+    A line that an interrupted run left unfinished is cut off.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError), file.open("r+b") as stream:
+        head = from_json(stream.readline())
+        if head["identity"] != identity:
+            return None, {}
+        known = {}
+        whole = stream.tell()
+        for raw in iter(stream.readline, b""):
+            try:
+                one = BranchLists.from_wire(raw)
+            except (ValueError, KeyError, TypeError):
+                break
+            known[one.question_id, one.text] = one
+            whole = stream.tell()
+        stream.truncate(whole)
+        return str(head["now"]), known
+    return None, {}
+
+
+def _recorded(pipeline: Pipeline) -> Configuration:
+    """Asks the branches of the default configuration, all with the same weight, and completes their scores."""
+    default = pipeline.configurations[pipeline.default_configuration]
+    names = tuple(branch.name for branch in pipeline.branches_of(default))
+    return Configuration(
+        name="recorded",
+        method="dbsf",
+        branches=names,
+        weights=dict.fromkeys(names, 1.0),
+        complete_scores=True,
+    )
+
+
+def _searched(one: Asked, resources: Resources, now: str) -> BranchLists:
+    chosen = _recorded(resources.pipeline)
+    request = make_request(
+        [one.text[:MAX_TEXT_CHARS]],
+        namespace=one.namespace,
+        filters=dict(one.filters),
+        configuration=chosen.name,
+        depth=DEPTHS[-1],
+        timeout_s=TIMEOUT_S,
+    )
+    pipeline = replace(resources.pipeline, configurations={chosen.name: chosen})
+    plan = resolve(request, pipeline, accepted_at=datetime.fromisoformat(now), generation=None, models={})
+    found = BranchAnswers(request, plan)
+    if plan.asked:
+        envelopes = {branch.name: _envelope(resources, found, branch) for branch in plan.branches}
+        found = replace(found, envelopes=envelopes)
+    scores: dict[str, dict[str, float]] = {branch.name: {} for branch in plan.branches}
+    for depth in DEPTHS if plan.asked else ():
+        _complete(resources, replace(found, plan=_cut(plan, depth)), scores)
+    rankings = {name: _kept(envelope.rankings[0]) for name, envelope in found.envelopes.items()}
+    return BranchLists(one.question_id, one.text, rankings, scores)
+
+
+def _envelope(resources: Resources, found: BranchAnswers, branch: BranchPlan) -> Envelope:
+    part = Part(
+        resources,
+        resources.store(branch.store),
+        branch,
+        found.request,
+        found.request.questions,
+        ends_at_s=time.monotonic() + TIMEOUT_S,
+        begun_ms=0.0,
+    )
+    rankings = resources.pipeline.kinds.branches[branch.kind].search(part)
+    return Envelope(
+        branch.name,
+        EnvelopeStatus.OK,
+        rankings=tuple(collapse_ranking(ranking, branch.depth) for ranking in rankings),
+    )
+
+
+def _cut(plan: Plan, depth: int) -> Plan:
+    branches = (one.model_copy(update={"depth": min(one.depth, depth)}) for one in plan.branches)
+    return plan.model_copy(update={"branches": tuple(branches)})
+
+
+def _complete(resources: Resources, found: BranchAnswers, scores: Mapping[str, dict[str, float]]) -> None:
+    """Adds the scores that this depth needs."""
+    completed = complete(
+        resources, found, resources.pipeline.kinds.method(found.plan.method), limit_s=TIMEOUT_S
+    )
+    if completed.why is not None:
+        raise ServiceError(f"{completed.why.where} {completed.why.reason}: {completed.why.detail}")
+    for one in completed.scores:
+        for name, known in one.items():
+            scores[name].update(known)
+
+
+def _kept(ranking: Ranking) -> Ranking:
+    """Without what the fusion does not read."""
+    return Ranking(ranking.hits, ranking.total_matches, known_words=ranking.known_words)

@@ -1,0 +1,164 @@
+"""Compares two rankings of the same judged questions: wins, losses and ties, a paired test, and what moved most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chorale_client.answer import Answer, QuestionAnswer
+from chorale_client.request import Request
+from chorale_client.words import Status
+
+from config.declarations import Pipeline
+from evaluation.collection import Collection
+from evaluation.metrics import measure_each
+from evaluation.movements import Movement, movements
+from evaluation.paired import Gain, paired_gain
+from evaluation.run import QUESTIONS_A_REQUEST, Run, ranked_documents, request_of
+from models.batching import in_batches
+
+SHOWN = 3
+"""Of each ranking so many first documents are shown for a question, beside the relevant ones."""
+
+
+@dataclass(slots=True)
+class Answered:
+    """The answers of one side to the judged questions."""
+
+    name: str
+    answers: dict[str, QuestionAnswer] = field(default_factory=dict)
+    """Key: question id."""
+    faults: int = 0
+    """Questions whose answer is degraded, failed or missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """A question on which the two sides differ."""
+
+    question_id: str
+    text: str
+    values: tuple[float, float]
+    """Of A and of B."""
+    grades: Mapping[str, int]
+    moved: Sequence[Movement]
+    """The relevant documents that one of the two found, then the first ones of both."""
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "question_id": self.question_id,
+            "text": self.text,
+            "a": round(self.values[0], 4),
+            "b": round(self.values[1], 4),
+            "documents": [{**one.to_wire(), "grade": self.grades.get(one.document_id)} for one in self.moved],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    collection: str
+    measure: str
+    names: tuple[str, str]
+    gain: Gain
+    """Of B over A."""
+    means: Mapping[str, tuple[float, float]]
+    """Means of A and of B, by measure."""
+    movers: Sequence[Mover]
+    """The largest difference first."""
+    faults: tuple[int, int]
+
+    @property
+    def ties(self) -> int:
+        return self.gain.questions - self.gain.wins - self.gain.losses
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "collection": self.collection,
+            "measure": self.measure,
+            "a": self.names[0],
+            "b": self.names[1],
+            "gain": {
+                **self.gain.to_wire(),
+                "ties": self.ties,
+                "is_distinguishable": self.gain.is_distinguishable,
+            },
+            "means": {name: [round(mean, 4) for mean in pair] for name, pair in self.means.items()},
+            "faults": list(self.faults),
+            "movers": [mover.to_wire() for mover in self.movers],
+        }
+
+
+def answered(
+    collection: Collection,
+    pipeline: Pipeline,
+    configuration: str,
+    *,
+    ask: Callable[[Request], Answer],
+    progress: Callable[[str, int], None] = lambda name, questions: None,
+) -> Answered:
+    """Ask all questions of the collection under a configuration, with explanations and without boosts and cache."""
+    chosen = pipeline.configurations[configuration]
+    branches = tuple(branch.name for branch in pipeline.branches_of(chosen))
+    run = Run(configuration, configuration, branches, is_reranked=chosen.reranker is not None)
+    found = Answered(configuration)
+    # The questions of a request share the time budget of its reranker.
+    for ids in in_batches(collection.questions, 1 if run.is_reranked else QUESTIONS_A_REQUEST):
+        request = request_of(run, collection.namespace, [collection.questions[id_] for id_ in ids])
+        answer = ask(request.model_copy(update={"include": ("ids", "explanation")}))
+        found.answers |= zip(ids, answer.questions, strict=True)
+        progress(configuration, len(ids))
+    found.faults = count_faults(collection, found.answers)
+    return found
+
+
+def count_faults(collection: Collection, answers: Mapping[str, QuestionAnswer]) -> int:
+    """Number of questions of the collection whose answer is degraded, failed or missing."""
+    whole = (Status.COMPLETE, Status.SKIPPED)
+    return sum(id_ not in answers or answers[id_].status not in whole for id_ in collection.questions)
+
+
+def compare(
+    collection: Collection, a: Answered, b: Answered, *, measure: str = "ndcg@10", movers: int = 5
+) -> Comparison:
+    """Compare the two by `measure`, a key of `evaluation.metrics.MEASURES`; `movers` questions are explained.
+
+    A question that a side did not answer counts as 0 there.  Raises ServiceError without `ir-measures`.
+    """
+    rankings = [
+        {
+            id_: ranked_documents(answer)
+            for id_, answer in side.answers.items()
+            if id_ in collection.judgements
+        }
+        for side in (a, b)
+    ]
+    values = [measure_each(collection.judgements, ranking) for ranking in rankings]
+    ids = list(collection.questions)
+    of_a, of_b = ([each[measure][id_] for id_ in ids] for each in values)
+    means = {name: tuple(sum(each[name].values()) / len(ids) for each in values) for name in values[0]}
+    differing = [at for at in range(len(ids)) if of_a[at] != of_b[at]]
+    differing.sort(key=lambda at: (-abs(of_b[at] - of_a[at]), at))
+    return Comparison(
+        collection.name,
+        measure,
+        (a.name, b.name),
+        paired_gain(of_b, of_a),
+        means,  # type: ignore[arg-type]  # a pair for each measure
+        [_mover(collection, ids[at], (of_a[at], of_b[at]), a, b) for at in differing[:movers]],
+        (a.faults, b.faults),
+    )
+
+
+def _mover(
+    collection: Collection, question_id: str, values: tuple[float, float], a: Answered, b: Answered
+) -> Mover:
+    grades = collection.judgements[question_id]
+    none = QuestionAnswer(status=Status.FAILED)
+    hits = [side.answers.get(question_id, none).hits for side in (a, b)]
+    found = {hit.document_id for side in hits for hit in side}
+    shown = [id_ for id_, grade in grades.items() if grade > 0 and id_ in found]
+    shown += [hit.document_id for side in reversed(hits) for hit in side[:SHOWN]]
+    return Mover(
+        question_id, collection.questions[question_id], values, grades, movements(hits[0], hits[1], shown)
+    )

@@ -1,0 +1,191 @@
+"""Fits the factors of `fusion.confidence` on judged collections, through the real pipeline.
+
+Each collection is asked its own questions, and as many that belong to the other collections, which nothing in it answers.
+Both halves weigh the same, and so does each collection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, islice, zip_longest
+from math import inf
+
+import numpy as np
+from chorale_client.answer import Answer, QuestionAnswer
+from chorale_client.checked_request import make_request
+from chorale_client.limits import MAX_TEXT_CHARS
+from chorale_client.request import Request
+from chorale_client.words import Status
+
+from evaluation.calibration import Bin, Values, calibration_error, fit_product, product, reliability_table
+from evaluation.collection import Collection
+from evaluation.run import DEPTH, QUESTIONS_A_REQUEST, TIMEOUT_S, ranked_documents
+from fusion.confidence import Fitted
+from models.batching import in_batches
+from models.errors import ServiceError
+
+TOPS = (1, 2, 3, 5, 10, 20, 50, 100)
+"""The values of `top_k` that every answer is judged at."""
+SETS: Sequence[tuple[str, tuple[str, ...]]] = (
+    ("reranker", ("rerank", "rerank_gap", "agreement")),
+    ("reranker", ("rerank", "rerank_gap")),
+    ("embedder", ("cosine", "agreement")),
+    ("embedder", ("cosine",)),
+)
+"""Role of the model, and signals: the first set that an answer has counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An answer: its signals, and the rank of the first relevant document."""
+
+    signals: Mapping[str, float]
+    rank: float
+    """`inf` if none was found."""
+    weight: float
+    is_own: bool
+    """Whether the question belongs to the collection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How well the model keeps its promises on a collection that it was not fitted on."""
+
+    collection: str
+    questions: int
+    error: float
+    """Expected calibration error over all of TOPS."""
+    error_at: Mapping[int, float]
+    """By `top_k`."""
+    table: Sequence[Bin]
+    abstained: tuple[float, float]
+    """Shares of the own and of the foreign questions with a confidence below .5 at `top_k` 5."""
+
+
+def spaced(collection: Collection, count: int | None) -> Collection:
+    """The collection with `count` questions that lie evenly in it: neighbours are often about one document."""
+    ids = list(collection.questions)
+    if count is None or count >= len(ids):
+        return collection
+    kept = [ids[place * len(ids) // count] for place in range(count)]
+    return replace(
+        collection,
+        questions={id_: collection.questions[id_] for id_ in kept},
+        judgements={id_: collection.judgements[id_] for id_ in kept},
+    )
+
+
+def foreign(collection: Collection, others: Sequence[Collection], count: int) -> list[str]:
+    """The first questions of the other collections, in turns."""
+    turns = zip_longest(*(other.questions.values() for other in others if other is not collection))
+    return list(islice((text for text in chain.from_iterable(turns) if text is not None), count))
+
+
+def judged(
+    collection: Collection,
+    others: Sequence[Collection],
+    ask: Callable[[Request], Answer],
+    *,
+    configuration: str | None = None,
+    progress: Callable[[str, int], None] = lambda name, questions: None,
+) -> list[Judged]:
+    """The answers to the collection's own questions and to foreign ones.  Raises ServiceError for one that is not whole."""
+    own = list(collection.questions)
+    strange = foreign(collection, others, len(own))
+    asked: list[tuple[str | None, str]] = [(id_, collection.questions[id_]) for id_ in own]
+    asked += [(None, text) for text in strange]
+    found = []
+    for batch in in_batches(asked, QUESTIONS_A_REQUEST):
+        answer = ask(_request(collection.namespace, [text for _, text in batch], configuration))
+        for (id_, text), question in zip(batch, answer.questions, strict=True):
+            if question.status != Status.COMPLETE:
+                why = ", ".join(f"{one.where} {one.reason}" for one in answer.degraded)
+                raise ServiceError(f"{collection.name}: {text[:80]!r} was answered in part: {why}")
+            relevant = collection.judgements[id_] if id_ is not None else {}
+            is_own = id_ is not None
+            weight = 0.5 / len(own if is_own else strange)
+            found.append(Judged(question.signals, _first(question, relevant), weight, is_own))
+        progress(collection.name, len(batch))
+    return found
+
+
+def _request(namespace: str, texts: Sequence[str], configuration: str | None) -> Request:
+    return make_request(
+        [text[:MAX_TEXT_CHARS] for text in texts],
+        namespace=namespace,
+        configuration=configuration,
+        depth=DEPTH,
+        top_k=DEPTH,
+        include=["ids", "explanation"],
+        boosts="off",
+        cache="bypass",
+        timeout_s=TIMEOUT_S,
+    )
+
+
+def _first(question: QuestionAnswer, grades: Mapping[str, int]) -> float:
+    ranks = (rank for rank, id_ in enumerate(ranked_documents(question), start=1) if grades.get(id_, 0) > 0)
+    return next(ranks, inf)
+
+
+def fit(answers: Sequence[Judged], fingerprints: Mapping[str, str]) -> Iterator[Fitted]:
+    """A model for each of SETS whose signals all answers have; `fingerprints` are by role."""
+    for role, signals in SETS:
+        if role not in fingerprints or not all(one.signals.keys() >= set(signals) for one in answers):
+            continue
+        about, found = fit_product(*_columns(answers, signals))
+        named = ("constant", *signals, "log_top")
+        yield Fitted(
+            signals=signals,
+            role=role,
+            fingerprints=(fingerprints[role],),
+            about=_rounded(named[:-1], about),
+            found=_rounded(named, found),
+        )
+
+
+def _rounded(names: Sequence[str], factors: Values) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in zip(names, factors.tolist(), strict=True)}
+
+
+def check(name: str, answers: Sequence[Judged], model: Fitted) -> Check:
+    """The calibration of a model on answers of another collection."""
+    signals, log_top, came_true, weights = _columns(answers, model.signals)
+    about, found = (np.array(list(factors.values())) for factors in (model.about, model.found))
+    said = product(about, found, signals, log_top)
+    table = reliability_table(said, came_true, weights)
+    error_at, shares = {}, (0.0, 0.0)
+    for place, top in enumerate(TOPS):
+        here = slice(place, None, len(TOPS))
+        error_at[top] = calibration_error(reliability_table(said[here], came_true[here], weights[here]))
+        if top == 5:
+            own = np.array([one.is_own for one in answers])
+            shares = float((said[here][own] < 0.5).mean()), float((said[here][~own] < 0.5).mean())
+    return Check(name, len(answers), calibration_error(table), error_at, table, shares)
+
+
+def _columns(answers: Sequence[Judged], signals: Sequence[str]) -> tuple[Values, Values, Values, Values]:
+    """For each answer and each of TOPS: the signals; ln(top); whether a relevant document was there; the weight."""
+    pairs = [(one, top) for one in answers for top in TOPS]
+    return (
+        np.array([[one.signals[name] for name in signals] for one, _ in pairs]),
+        np.log([top for _, top in pairs]),
+        np.array([float(one.rank <= top) for one, top in pairs]),
+        np.array([one.weight for one, _ in pairs]),
+    )
+
+
+def to_wire(one: Check) -> dict[str, object]:
+    """The figures of a check for the file, rounded."""
+    return {
+        "collection": one.collection,
+        "questions": one.questions,
+        "calibration_error": round(one.error, 4),
+        "calibration_error_at": {str(top): round(error, 4) for top, error in one.error_at.items()},
+        "table": [{name: round(value, 4) for name, value in asdict(row).items()} for row in one.table],
+        "abstained_below_half": {
+            "own": round(one.abstained[0], 4),
+            "foreign": round(one.abstained[1], 4),
+        },
+    }

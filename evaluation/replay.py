@@ -1,0 +1,253 @@
+"""Fuses an audited request again, from its audit rows alone: as it was, or under another configuration.
+
+No store and no model takes part.  What the rows do not hold is a `Gap` of the replay, and never a guess that is not named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import Any
+
+from chorale_client.request import Request
+from chorale_client.words import EnvelopeStatus, Status
+from pydantic import ValidationError
+
+from config.declarations import Pipeline
+from evaluation.movements import Movement, movements
+from fusion.fuse import fuse_question
+from fusion.fused_hits import FusedHit, FusedQuestion
+from fusion.page import page_of
+from fusion.relaxation import least_relaxed
+from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
+from models.envelope import Envelope
+from models.errors import ServiceError
+from models.plan import Plan
+from tasks.request.planning import resolve
+
+_ALL = 1_000
+"""As many hits as a request may show."""
+_WITHOUT_HITS = (Status.FAILED, Status.SKIPPED, Status.CANCELLED, Status.REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that the audit rows do not hold, so that the replay lacks it."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedQuestion:
+    position: int
+    text: str | None
+    """None if the trail keeps no texts."""
+    is_equal: bool | None
+    """Whether the fusion as it was gives the recorded answer; None: there is nothing to compare."""
+    hits: Sequence[FusedHit]
+    """The page of the replay."""
+    moved: Sequence[Movement]
+    """The documents of both pages: as the request was fused, and as it is fused now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    request_id: str
+    was: str
+    """Configuration and method of the request."""
+    now: str
+    """Those of the replay."""
+    questions: Sequence[ReplayedQuestion]
+    gaps: Sequence[Gap]
+
+    @property
+    def is_equal(self) -> bool:
+        return all(one.is_equal is not False for one in self.questions)
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "request_id": self.request_id,
+            "was": self.was,
+            "now": self.now,
+            "is_equal": self.is_equal,
+            "questions": [
+                {
+                    "position": one.position,
+                    "text": one.text,
+                    "is_equal": one.is_equal,
+                    "hits": [{"document_id": hit.document_id, "score": hit.score} for hit in one.hits],
+                    "moved": [movement.to_wire() for movement in one.moved if not movement.is_none],
+                }
+                for one in self.questions
+            ],
+            "not_held": [{"what": gap.what, "why": gap.why} for gap in self.gaps],
+        }
+
+
+def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = None) -> Replay:
+    """Fuse the request again, with the plan that it had; `configuration` plans it anew.
+
+    `row` comes from `audit.queries.show`.  Raises ServiceError for a request that was never fused or that another version
+    wrote, and NotOffered for an unknown configuration.
+    """
+    request, plan = _recorded(row)
+    envelopes = least_relaxed({branch.branch: _envelope(branch) for branch in row.branches})
+    new = plan if configuration is None else _planned(request, plan, row, pipeline, configuration)
+    questions: list[ReplayedQuestion] = []
+    looked_up: set[str] = set()
+    for position, index in enumerate(plan.asked):
+        before = _fused(pipeline, plan, envelopes, position, request)
+        after = before if new is plan else _fused(pipeline, new, envelopes, position, request)
+        page = _page(after, request, new)
+        unit = f"{request.fuse_by}_id"
+        ids = [getattr(hit, unit) for hit in (*page, *_page(before, request, plan))]
+        moved = movements(before, after, ids, unit=unit)
+        question = row.questions[index]
+        looked_up |= _looked_up(question, plan, {hit.document_id for hit in before})
+        is_equal = _is_equal(question, request, plan, before)
+        questions.append(ReplayedQuestion(index, question.text, is_equal, page, moved))
+    gaps = [*_gaps(row, request, plan, looked_up), *(_new_gaps(row, plan, new) if new is not plan else ())]
+    was, now = (f"{one.configuration} · {one.method}" for one in (plan, new))
+    return Replay(row.request_id, was, now, questions, gaps)
+
+
+def _recorded(row: RequestRow) -> tuple[Request, Plan]:
+    if row.plan is None:
+        raise ServiceError(
+            f"the request {row.request_id} ended without a plan ({row.ended_by}): nothing was fused"
+        )
+    texts = [{"text": question.text or ""} for question in row.questions]
+    try:
+        request = Request.model_validate({**row.options, "questions": texts}, strict=False)
+        return request, Plan.model_validate(row.plan)
+    except ValidationError as error:
+        raise ServiceError(f"the request {row.request_id} is of another version: {error}") from error
+
+
+def _envelope(row: BranchRow) -> Envelope:
+    return Envelope(row.branch, row.status, row.reason, row.detail, row.rankings)
+
+
+def _planned(request: Request, plan: Plan, row: RequestRow, pipeline: Pipeline, configuration: str) -> Plan:
+    """The plan of the same request and rules under another configuration: with its method, weights and branches."""
+    anew = request.model_copy(
+        update={
+            "configuration": configuration,
+            "fusion": None,
+            "weights": None,
+            "branches": None,
+            "now": plan.now,
+        }
+        | {"require": (), "min_branches": 0, "rerank": "off" if request.rerank == "on" else request.rerank}
+    )
+    accepted_at = datetime.fromtimestamp(row.accepted_at_ms / 1000, UTC)
+    found = resolve(anew, pipeline, accepted_at=accepted_at, generation=plan.generation, models=plan.models)
+    deeper = [one.model_copy(update={"depth": one.depth + plan.spare}) for one in found.branches]
+    same = {name: getattr(plan, name) for name in ("asked", "rules", "rules_version", "spare")}
+    return found.model_copy(update={**same, "branches": tuple(deeper)})
+
+
+def _fused(
+    pipeline: Pipeline, plan: Plan, envelopes: Mapping[str, Envelope], position: int, request: Request
+) -> Sequence[FusedHit]:
+    """All fused hits of a question, without reranking, groups and diversity."""
+    whole = request.model_copy(update={"offset": 0, "top_k": _ALL, **_WITHOUT_LATE_STAGES})
+    method = pipeline.kinds.method(plan.method)
+    return fuse_question(plan.model_copy(update={"rerank": None}), envelopes, position, whole, method).hits
+
+
+_WITHOUT_LATE_STAGES: Mapping[str, Any] = {"group_by": None, "diversity": None, "autocut": None}
+
+
+def _page(hits: Sequence[FusedHit], request: Request, plan: Plan) -> Sequence[FusedHit]:
+    return page_of(FusedQuestion(tuple(hits)), request, plan).hits
+
+
+def _is_equal(question: QuestionRow, request: Request, plan: Plan, fused: Sequence[FusedHit]) -> bool | None:
+    """Whether the recorded hits are those of the fusion; where a later stage chose them, only their scores count."""
+    is_emptied = question.status == Status.DEGRADED and request.on_missing == "empty"
+    has_own_weights = question.text is None and plan.weights_by_type
+    if question.cached or question.status in _WITHOUT_HITS or is_emptied:
+        return None
+    if plan.complete_scores or has_own_weights:
+        return None
+    unit_of = attrgetter(f"{request.fuse_by}_id")
+    scores = {unit_of(hit): hit.score for hit in fused}
+    looked_up = _looked_up(question, plan, {hit.document_id for hit in fused})
+    known = [hit for hit in question.hits if hit.document_id not in looked_up]
+    are_scores = all(scores.get(unit_of(hit)) == _fused_score(hit) for hit in known)
+    if plan.rerank or request.group_by or request.diversity or looked_up:
+        return are_scores
+    page = _page(fused, request, plan)
+    return are_scores and [unit_of(hit) for hit in page] == [unit_of(hit) for hit in known]
+
+
+def _looked_up(question: QuestionRow, plan: Plan, fused: Container[str]) -> set[str]:
+    """The pinned documents of the answer that no branch found."""
+    pinned = plan.rules[question.position].pinned if question.position in plan.rules else ()
+    return {hit.document_id for hit in question.hits if hit.document_id in pinned} - {
+        id_ for id_ in pinned if id_ in fused
+    }
+
+
+def _fused_score(hit: HitRow) -> float | None:
+    reranked: Mapping[str, Any] = hit.explanation.get("rerank") or {}
+    score: float | None = reranked.get("fused_score", hit.score)
+    return score
+
+
+def _gaps(row: RequestRow, request: Request, plan: Plan, looked_up: Collection[str]) -> Iterator[Gap]:
+    """What is missing to get the recorded answer."""
+    if any(question.cached for question in row.questions):
+        yield Gap(
+            "cached questions",
+            "their hits came from the cache; the request that was cached has the candidates",
+        )
+    for branch in row.branches:
+        if branch.status == EnvelopeStatus.OK and branch.candidates is None:
+            yield Gap(f"candidates of {branch.branch}", "the outbox was too long, and they were left out")
+    if plan.complete_scores:
+        yield Gap(
+            "completed scores",
+            "the scores of documents that a branch did not find itself came from the stores and are not recorded; "
+            "such a document gets the lowest score of the branch",
+        )
+    if plan.rerank is not None:
+        yield Gap(
+            "reranking",
+            "only the hits of the page have their reranker's score; the fused scores before it are compared",
+        )
+    if plan.weights_by_type and any(question.text is None for question in row.questions):
+        yield Gap("types of questions", "the trail keeps no texts, and the weights depend on them")
+    if looked_up:
+        yield Gap(
+            f"pinned: {', '.join(sorted(looked_up))}", "no branch found it, and the stores were asked for it"
+        )
+    if request.diversity:
+        yield Gap("diversity", "it needs the vectors of the hits; the scores are compared, and not the order")
+    if request.group_by is not None:
+        yield Gap("groups", "they need the metadata of the hits; the scores are compared, and not the order")
+
+
+def _new_gaps(row: RequestRow, plan: Plan, new: Plan) -> Iterator[Gap]:
+    """What is missing to get the answer under another configuration."""
+    depths = {branch.name: branch.depth for branch in plan.branches}
+    for branch in new.branches:
+        if branch.name not in depths:
+            yield Gap(f"branch {branch.name}", "the request did not search it")
+        elif branch.depth > depths[branch.name]:
+            yield Gap(
+                f"depth of {branch.name}",
+                f"{depths[branch.name]} documents are recorded, and {branch.depth} are wanted",
+            )
+    if new.complete_scores and not plan.complete_scores:
+        yield Gap(
+            "completed scores",
+            "the stores would have to score what only other branches found; such a document gets the lowest score of the "
+            "branch",
+        )
+    if new.rerank is not None and plan.rerank is None:
+        yield Gap("reranking", "a cross-encoder would have to read the passages; the fused order is shown")

@@ -1,0 +1,360 @@
+"""Chooses a configuration for judged questions by cross-validation, on recorded branch lists.
+
+The search climbs from the best of the configurations and methods that there are: it changes a weight, `k`, the depth, the
+completion of scores or a boost as long as nDCG@10 rises by .002 on the questions it may see.  Each question is held out once: it
+counts for the configuration that was chosen without it.  The tuned configuration is better only if these held-out values
+are, beyond chance, above those of the existing configuration that is best on all questions.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from statistics import fmean, median
+from typing import Any
+
+from config.declarations import Configuration, Pipeline
+from evaluation.branch_lists import Recording
+from evaluation.collection import Judgements
+from evaluation.metrics import measure_each
+from evaluation.offline_fusion import OfflineFusion
+from evaluation.paired import Gain, paired_gain
+from fusion.question_types import QUESTION_TYPES, question_type
+from models.errors import ServiceError
+from models.plan import BoostPlan
+
+MEASURE = "ndcg@10"
+FOLDS = 5
+FEWEST_QUESTIONS = 20
+"""With fewer, nothing is learned."""
+FEWEST_OF_A_TYPE = 40
+"""A type with fewer questions to learn from has no weights of its own."""
+_ROUNDS = 12
+_STARTS = 2
+_LEAST_RISE = 0.002
+"""A smaller rise of the mean is no reason for a change, or to leave an existing configuration."""
+_STEP = 0.1
+_KS = (1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0, 100.0)
+_WINDOWS = (20, 50, None)
+_RECENCIES = ((0.2, 365.0), (0.5, 365.0), (0.2, 1_825.0))
+_AUTHORITY = 1.2
+_MOST_SOURCE_TYPES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table: a way to rank, its nDCG@10, and how it compares."""
+
+    name: str
+    mean: float
+    gain: Gain
+    """Over `Tuning.default`; for the tuned rows on held-out questions."""
+    is_held_out: bool = False
+    """Whether it was chosen by judged questions, and each of its values is of a question that was held out."""
+
+    def to_wire(self) -> dict[str, Any]:
+        held_out = {"held_out": True} if self.is_held_out else {}
+        return {"name": self.name, MEASURE: round(self.mean, 4), "gain": self.gain.to_wire(), **held_out}
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What `chorale tune` found."""
+
+    questions: int
+    types: Mapping[str, int]
+    """Number of questions by type."""
+    default: str
+    rows: Sequence[Row]
+    """Existing configurations, methods, and then the tuned ones."""
+    best_existing: str
+    """The existing configuration with the highest mean."""
+    over_best: Gain
+    """Held out: the tuned configuration over `best_existing`, which was chosen by all questions and has the advantage."""
+    by_type: Gain | None
+    """Held out: what weights by type of question add; None if no type has enough questions."""
+    deeper: Gain
+    """What requests with twice the depth would gain with the tuned configuration."""
+    configuration: Configuration
+    """Chosen by all questions."""
+    tried: int
+    """Number of configurations that were measured."""
+    ends_at: str | None = None
+    """The existing configuration that ranks every question as `configuration` does."""
+
+    @property
+    def is_better(self) -> bool:
+        return self.over_best.is_better
+
+    @property
+    def verdict(self) -> str:
+        """`better` or `not distinguishable`.
+
+        A loss is never called worse: the existing configuration was chosen with hindsight, and of two that are nearly equal
+        the one that wins on four fifths tends to lose on the last.
+        """
+        return "better" if self.is_better else "not distinguishable"
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict,
+            "questions": self.questions,
+            "types": dict(self.types),
+            "default": self.default,
+            "best_existing": self.best_existing,
+            "over_best": self.over_best.to_wire(),
+            "by_type": None if self.by_type is None else self.by_type.to_wire(),
+            "depth_200": self.deeper.to_wire(),
+            "tried": self.tried,
+            "ends_at": self.ends_at,
+            "configuration": self.configuration.model_dump(exclude_defaults=True),
+            "rows": [row.to_wire() for row in self.rows],
+        }
+
+    def row(self, name: str) -> Row:
+        return next(row for row in self.rows if row.name == name)
+
+
+class _Values:
+    """nDCG@10 of each recorded question under a configuration; each configuration is fused once."""
+
+    def __init__(
+        self, fusion: OfflineFusion, judgements: Judgements, progress: Callable[[str, int], None]
+    ) -> None:
+        self._fusion, self._judgements, self._progress = fusion, judgements, progress
+        self._known: dict[str, list[float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, one: Configuration, *, depth: int = 100) -> list[float]:
+        key = f"{depth} {one.model_dump_json(exclude={'name', 'timeout_s', 'reranker'})}"
+        if key not in self._known:
+            rankings = self._fusion.rankings(one, depth=depth)
+            each = measure_each(self._judgements, rankings)[MEASURE]
+            self._known[key] = [each[question_id] for question_id in rankings]
+            self._progress(f"trying {one.method}", 1)
+        return self._known[key]
+
+    def mean(self, one: Configuration, questions: Sequence[int]) -> float:
+        values = self.of(one)
+        return fmean(values[place] for place in questions)
+
+
+@dataclass
+class _Search:
+    """The climb from existing configurations, with the questions that it may see."""
+
+    pipeline: Pipeline
+    recording: Recording
+    values: _Values
+    name: str
+    branches: tuple[str, ...] = ()
+    halves: dict[str, float] = field(default_factory=dict)
+    boosts: list[BoostPlan | None] = field(default_factory=list)
+    source_types: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        lists = self.recording.lists
+        # A question without a text has no lists.
+        self.branches = tuple(dict.fromkeys(name for one in lists for name in one.rankings))
+        best = {
+            name: [found.hits[0].score for one in lists if (found := one.rankings.get(name)) and found.hits]
+            for name in self.branches
+        }
+        self.halves = {
+            name: round(median(scores), 4) for name, scores in best.items() if scores and median(scores) > 0
+        }
+        hits = [hit for one in lists for ranking in one.rankings.values() for hit in ranking.hits[:100]]
+        self.source_types = sorted({hit.source_type for hit in hits if hit.source_type})[:_MOST_SOURCE_TYPES]
+        declared = [one.boosts for one in self.pipeline.configurations.values() if one.boosts is not None]
+        self.boosts = [None]
+        if self.source_types or any(hit.published_at for hit in hits):
+            self.boosts += declared
+        if any(hit.published_at for hit in hits):
+            self.boosts += [
+                BoostPlan(recency_amount=amount, recency_half_life_days=days) for amount, days in _RECENCIES
+            ]
+
+    @property
+    def existing(self) -> dict[str, Configuration]:
+        """The configurations whose branches were recorded."""
+        asked = {one.name: self.pipeline.branches_of(one) for one in self.pipeline.configurations.values()}
+        return {
+            name: one
+            for name, one in self.pipeline.configurations.items()
+            if {branch.name for branch in asked[name]} <= set(self.branches)
+        }
+
+    @property
+    def methods(self) -> dict[str, Configuration]:
+        """Every method with the weights of the default configuration; those that use scores also with complete scores."""
+        default = self.pipeline.configurations[self.pipeline.default_configuration]
+        plain = {"reranker": None, "boosts": None, "rank_window_size": None, "complete_scores": False}
+        found = {}
+        for method in self.pipeline.kinds.methods.values():
+            halves = self.halves if method.name == "bounded" else None
+            one = default.model_copy(update={**plain, "method": method.name, "halves": halves})
+            found[method.name] = one
+            if method.uses_scores:
+                found[f"{method.name}, complete"] = one.model_copy(update={"complete_scores": True})
+        return found
+
+    def best(self, questions: Sequence[int]) -> Configuration:
+        """The best configuration that the climb finds for these questions."""
+        starts = [*self.existing.values(), *self.methods.values()]
+        starts.sort(key=lambda one: -self._worth(one, questions))
+        # Some methods rank as others do under another name.
+        distinct = {tuple(self.values.of(one)): one for one in reversed(starts)}
+        chosen = sorted(distinct.values(), key=starts.index)[:_STARTS]
+        ends = [self._climbed(one, questions, self._moves) for one in chosen]
+        best = max(ends, key=lambda one: self._worth(one, questions))
+        return best.model_copy(update={"name": self.name, "reranker": None, "timeout_s": None})
+
+    def _worth(self, one: Configuration, questions: Sequence[int]) -> float:
+        is_existing = one == self.pipeline.configurations.get(one.name)
+        return self.values.mean(one, questions) + (_LEAST_RISE if is_existing else 0.0)
+
+    def best_weights(self, start: Configuration, questions: Sequence[int]) -> dict[str, float]:
+        """The best weights for these questions, with everything else as in `start`."""
+        return self._weights(self._climbed(start, questions, self._weight_moves))
+
+    def _climbed(
+        self,
+        one: Configuration,
+        questions: Sequence[int],
+        moves: Callable[[Configuration], Iterator[Configuration]],
+    ) -> Configuration:
+        reached = self.values.mean(one, questions)
+        for _ in range(_ROUNDS):
+            best = max(moves(one), key=lambda moved: self.values.mean(moved, questions), default=one)
+            if (value := self.values.mean(best, questions)) < reached + _LEAST_RISE:
+                break
+            one, reached = best, value
+        return one
+
+    def _moves(self, one: Configuration) -> Iterator[Configuration]:
+        method = self.pipeline.kinds.method(one.method)
+        yield from self._weight_moves(one)
+        if method.best(1) != method.best(2):
+            yield from (one.model_copy(update={"k": k}) for k in _KS if k != one.k)
+        for window in _WINDOWS:
+            if window != one.rank_window_size:
+                yield one.model_copy(update={"rank_window_size": window})
+        if method.uses_scores:
+            yield one.model_copy(update={"complete_scores": not one.complete_scores})
+        for boosts in self.boosts:
+            if boosts != one.boosts:
+                yield one.model_copy(update={"boosts": boosts})
+        for source_type in self.source_types:
+            yield self._with_authority(one, source_type)
+
+    def _with_authority(self, one: Configuration, source_type: str) -> Configuration:
+        boosts = one.boosts or BoostPlan()
+        authority = {**boosts.authority, source_type: boosts.authority.get(source_type, 1.0) * _AUTHORITY}
+        rounded = {name: round(factor, 3) for name, factor in authority.items()}
+        return one.model_copy(update={"boosts": boosts.model_copy(update={"authority": rounded})})
+
+    def _weight_moves(self, one: Configuration) -> Iterator[Configuration]:
+        """A tenth of all weight goes from one branch to another."""
+        weights = self._weights(one)
+        for giver, taker in permutations(weights, 2):
+            step = min(_STEP, weights[giver])
+            moved = {**weights, giver: weights[giver] - step, taker: weights[taker] + step}
+            if step > 0 and max(moved.values()) > 0:
+                yield one.model_copy(
+                    update={"weights": {name: round(value, 3) for name, value in moved.items()}}
+                )
+
+    def _weights(self, one: Configuration) -> dict[str, float]:
+        """Of the asked branches, with a sum of 1."""
+        weights = {branch.name: branch.weight for branch in self.pipeline.branches_of(one)}
+        total = sum(weights.values())
+        return {name: round(weight / total, 3) for name, weight in weights.items()}
+
+
+def tune(
+    pipeline: Pipeline,
+    recording: Recording,
+    judgements: Judgements,
+    *,
+    name: str = "tuned",
+    seed: int = 0,
+    progress: Callable[[str, int], None] = lambda what, configurations: None,
+) -> Tuning:
+    """Search, cross-validate and compare; the same seed and recording give the same result.
+
+    Calls `progress(what, 1)` after each configuration that was measured.  Raises ServiceError for too few questions.
+    """
+    count = len(recording.lists)
+    if count < FEWEST_QUESTIONS:
+        raise ServiceError(f"{count} judged questions are too few to learn from; at least {FEWEST_QUESTIONS}")
+    values = _Values(OfflineFusion(pipeline, recording), judgements, progress)
+    search = _Search(pipeline, recording, values, name)
+    kinds = [question_type(one.text) for one in recording.lists]
+    held, typed = _held_out(search, kinds, seed)
+    by_type = paired_gain(typed, held, seed=seed) if typed != held else None
+    everything = range(count)
+    chosen = search.best(everything)
+    final = held
+    if by_type is not None and by_type.is_better:
+        chosen, final = _with_types(search, chosen, kinds, everything), typed
+    existing = {one.name: values.of(one) for one in search.existing.values()}
+    best_existing = max(existing, key=lambda one: fmean(existing[one]))
+    tuned = {name: held, **({f"{name}, weights by type": typed} if by_type else {})}
+    return Tuning(
+        questions=count,
+        types={one: kinds.count(one) for one in QUESTION_TYPES if one in kinds},
+        default=pipeline.default_configuration,
+        rows=_rows(search, tuned, seed),
+        best_existing=best_existing,
+        over_best=paired_gain(final, existing[best_existing], seed=seed),
+        by_type=by_type,
+        deeper=paired_gain(values.of(chosen, depth=200), values.of(chosen), seed=seed),
+        configuration=chosen,
+        tried=len(values),
+        ends_at=next((one for one, found in existing.items() if found == values.of(chosen)), None),
+    )
+
+
+def _rows(search: _Search, tuned: Mapping[str, Sequence[float]], seed: int) -> list[Row]:
+    """Existing configurations, methods, and then what was tuned, each over the default configuration."""
+    default = search.values.of(search.pipeline.configurations[search.pipeline.default_configuration])
+    methods = {f"fusion={name}": one for name, one in search.methods.items()}
+    fixed = {name: search.values.of(one) for name, one in (search.existing | methods).items()}
+    return [
+        Row(name, fmean(found), paired_gain(found, default, seed=seed), is_held_out=name in tuned)
+        for name, found in (fixed | dict(tuned)).items()
+    ]
+
+
+def _held_out(search: _Search, kinds: Sequence[str], seed: int) -> tuple[list[float], list[float]]:
+    """The held-out values of the tuned configuration, and of the one with weights by type."""
+    places = list(range(len(kinds)))
+    random.Random(seed).shuffle(places)
+    held, typed = [0.0] * len(places), [0.0] * len(places)
+    for fold in range(FOLDS):
+        out = places[fold::FOLDS]
+        seen = sorted(set(places) - set(out))
+        chosen = search.best(seen)
+        for values, one in ((held, chosen), (typed, _with_types(search, chosen, kinds, seen))):
+            found = search.values.of(one)
+            for place in out:
+                values[place] = found[place]
+    return held, typed
+
+
+def _with_types(
+    search: _Search, one: Configuration, kinds: Sequence[str], seen: Sequence[int]
+) -> Configuration:
+    """`one` with weights of its own for each type that has enough questions among `seen`."""
+    found = {}
+    for kind in QUESTION_TYPES:
+        places = [place for place in seen if kinds[place] == kind]
+        if len(places) >= FEWEST_OF_A_TYPE:
+            weights = search.best_weights(one, places)
+            if weights != search._weights(one):
+                found[kind] = weights
+    return one.model_copy(update={"weights_by_type": found}) if found else one

@@ -1,0 +1,135 @@
+"""The process in which files are parsed: it is ended where a file takes too much time, memory or room.
+
+It has an open file's descriptor and not its name, the limits of `ReadLimits`, and no variable of the environment that may
+be a secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+from ingest.parsing import OUT_OF_MEMORY
+from ingest.raw_documents import Fault, Heading, ReadLimits, ReadOptions, Record, Unreadable
+from models.errors import ServiceError
+
+_ROOT = Path(__file__).parents[1]
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from ingest.parsing import main; main()"
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_", "PYTHON", "LD_LIBRARY_PATH", "DYLD_", "VIRTUAL_ENV", "TMPDIR")
+
+START_S = 60.0
+"""Maximum seconds for the start of the process, unless the limit of a file is longer."""
+_CHUNK = 1 << 18
+
+
+class ParserProcess:
+    """Parses one file after the other; starts when it is first needed, and again after a file that ended it."""
+
+    def __init__(self, limits: ReadLimits) -> None:
+        self._limits = limits
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket
+        self._arrived = bytearray()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def parse(
+        self, descriptor: int, name: str, reader: str, options: ReadOptions
+    ) -> Iterator[Record | Fault]:
+        """What `ingest.formats.<reader>` finds in an open file, which is closed.  Raises Unreadable, and ServiceError."""
+        is_done = False
+        try:
+            self._ask({"stem": Path(name).stem, "reader": reader, "options": asdict(options)}, descriptor)
+            while "end" not in (said := self._answer()):
+                if "text" in said:
+                    headings = [Heading(*heading) for heading in said.pop("headings")]
+                    yield Record(**said, headings=headings)
+                elif "why" in said:
+                    yield Fault(**said)
+            is_done = True
+            if said["end"]:
+                raise Unreadable(said["end"])
+        finally:
+            if not is_done:
+                self._end()
+
+    def _ask(self, what: Mapping[str, Any], descriptor: int) -> None:
+        try:
+            if self._process is None:
+                self._start()
+            with suppress(ConnectionError):  # `_answer` tells how the process ended
+                socket.send_fds(self._socket, [json.dumps(what).encode() + b"\n"], [descriptor])
+        finally:
+            os.close(descriptor)
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _PROGRAM, str(_ROOT), json.dumps(asdict(self._limits))],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)},
+                )
+            except OSError as error:
+                ours.close()
+                raise ServiceError(f"the process that parses files does not start: {error}") from None
+        self._socket = ours
+        # A busy machine takes seconds to start Python, which are none of the file's.
+        self._answer(within_s=max(START_S, self._limits.time_s))
+
+    def _answer(self, *, within_s: float | None = None) -> dict[str, Any]:
+        """The next line; raises Unreadable where the process exceeds a limit, or ends."""
+        ends_s = time.monotonic() + (within_s or self._limits.time_s)
+        most, searched = self._limits.output_mb * 1_000_000, 0
+        while (end := self._arrived.find(b"\n", searched)) < 0:
+            if (searched := len(self._arrived)) > most:
+                raise Unreadable(f"its text has more than {self._limits.output_mb:g} MB")
+            try:
+                self._socket.settimeout(max(ends_s - time.monotonic(), 0.001))
+                chunk = self._socket.recv(_CHUNK)
+            except TimeoutError:
+                raise Unreadable(f"it takes more than {self._limits.time_s:g} s to read") from None
+            except ConnectionError:
+                chunk = b""
+            if not chunk:
+                raise Unreadable(self._why_it_ended())
+            self._arrived += chunk
+        line = bytes(self._arrived[:end])
+        del self._arrived[: end + 1]
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+    def _why_it_ended(self) -> str:
+        assert self._process is not None
+        code = self._process.wait()
+        if code == OUT_OF_MEMORY:
+            return f"it takes more than {self._limits.memory_mb:g} MB of memory to read"
+        if code == -signal.SIGXCPU:
+            return f"it takes more than {self._limits.time_s:g} s to read"
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return f"its parser ended with {how}, perhaps for lack of memory"
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+            self._socket.close()
+            self._arrived.clear()

@@ -1,0 +1,112 @@
+"""What runs in the process of `ingest.parser_process`: parses the files that are handed to it, until nobody hands in any."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ingest.clean import cleaned
+from ingest.headings import with_headings
+from ingest.raw_documents import OpenFile, ReadLimits, ReadOptions, Record, Unreadable
+
+OUT_OF_MEMORY = 77
+"""The exit code of a process that reached its limit of memory."""
+_MORE_S = 5
+"""Seconds after which the process ends by itself, should nobody have ended it at its limit of time."""
+_BLOCK = 1 << 18
+
+
+def main() -> None:
+    """Standard input is a socket: lines that describe a file, each with its descriptor, come in; records go out."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    limits = ReadLimits(**json.loads(sys.argv[2]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _limit_memory(round(limits.memory_mb * 1_000_000))
+    try:
+        with socket.socket(fileno=0) as caller:
+            caller.sendall(b"{}\n")  # ready
+            for wanted, descriptor in _handed_in(caller):
+                _limit_time(limits.time_s)
+                with io.FileIO(descriptor) as raw:
+                    for found in _parsed(raw, **wanted):
+                        caller.sendall(json.dumps(found).encode() + b"\n")
+                        _limit_time(limits.time_s)
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
+
+
+def _limit_memory(more_bytes: int) -> None:
+    """Only Linux counts a process's own memory exactly, and lets no process have more."""
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + more_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _limit_time(more_s: float) -> None:
+    """The caller ends this process at its limit; a process whose caller was killed ends by itself."""
+    spent_s = time.process_time()
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(spent_s + more_s) + _MORE_S, hard))
+
+
+def _handed_in(caller: socket.socket) -> Iterator[tuple[dict[str, Any], int]]:
+    arrived, descriptors = b"", list[int]()
+    while True:
+        chunk, received, _, _ = socket.recv_fds(caller, 65_536, 1)
+        if not chunk:
+            return
+        arrived, descriptors = arrived + chunk, descriptors + received
+        if arrived.endswith(b"\n"):
+            yield json.loads(arrived), descriptors[0]
+            arrived, descriptors = b"", []
+
+
+def _parsed(
+    raw: io.FileIO, stem: str, reader: str, options: Mapping[str, Any]
+) -> Iterator[Mapping[str, Any]]:
+    """Records and faults, and `end` with the reason where the file cannot be read, or not further."""
+    why = ""
+    try:
+        read = import_module(f"ingest.formats.{reader}").read
+        stream = io.BufferedReader(_UpToItsSize(raw), _BLOCK)
+        for found in read(OpenFile(stream, stem), ReadOptions(**options)):
+            yield asdict(with_headings(cleaned(found), stem) if isinstance(found, Record) else found)
+    except Unreadable as error:
+        why = str(error)
+    except MemoryError:
+        raise
+    # Parsers raise any exception for a malformed file; reading must continue.
+    except Exception as error:
+        why = (
+            f"cannot be read: {getattr(error, 'strerror', None) or f'{type(error).__name__}: {error!s:.200}'}"
+        )
+    yield {"end": why}
+
+
+class _UpToItsSize(io.RawIOBase):
+    """A file up to the size that it has now, so that reading ends although another process goes on writing to it."""
+
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+        self._left = os.fstat(raw.fileno()).st_size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        size = self._raw.readinto(memoryview(buffer)[: self._left]) or 0
+        self._left -= size
+        return size

@@ -1,0 +1,131 @@
+"""What differs between the results of two jobs over the same lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+from chorale_client.words import Status
+
+from jobs.job import Job, State, WrongState
+from jobs.store import Jobs
+
+DEPTH = 10
+_ANSWERED = (Status.COMPLETE, Status.DEGRADED)
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Each pair is of the first job and the second."""
+
+    lines: int = 0
+    """Lines that are in both jobs and answered in both."""
+    questions: int = 0
+    """Questions of these lines."""
+    equal_top_hits: int = 0
+    overlap: float = 0.0
+    """The sum over the questions of their overlap@10."""
+    unanswered: list[int] = field(default_factory=lambda: [0, 0])
+    """Lines in both jobs that have no answer in this one."""
+    degraded: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
+    """Lines by what is missing in them and why: `vector timeout`."""
+    only_in: list[int] = field(default_factory=lambda: [0, 0])
+
+    def fields(self) -> dict[str, Any]:
+        """The comparison as JSON; a share is None if no question was answered in both jobs."""
+        shares = {"equal_top_hits": self.equal_top_hits, f"overlap_at_{DEPTH}": self.overlap}
+        return {
+            "lines": self.lines,
+            "questions": self.questions,
+            **{
+                name: round(total / self.questions, 6) if self.questions else None
+                for name, total in shares.items()
+            },
+            "unanswered": self.unanswered,
+            "degraded": [dict(found.most_common()) for found in self.degraded],
+            "only_in": self.only_in,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a comparison needs of a result line."""
+
+    id: str
+    is_answered: bool
+    tops: tuple[tuple[str, ...], ...]
+    """The ids of the first documents for each question."""
+    missing: frozenset[str]
+
+
+def compare(first: Iterable[Mapping[str, Any]], second: Iterable[Mapping[str, Any]]) -> Comparison:
+    """Compare result lines by their ids.  In memory are only lines whose counterpart has not come yet."""
+    found = Comparison()
+    for pair in _paired(map(_answer, first), map(_answer, second)):
+        for side, answer in enumerate(pair):
+            if answer is not None:
+                found.degraded[side].update(answer.missing)
+        one, other = pair
+        if one is None or other is None:
+            found.only_in[one is None] += 1
+        elif one.is_answered and other.is_answered:
+            _count(found, one, other)
+        else:
+            for side, answer in enumerate((one, other)):
+                found.unanswered[side] += not answer.is_answered
+    return found
+
+
+def compare_jobs(store: Jobs, ended: Sequence[Job]) -> dict[str, Any]:
+    """The comparison of two jobs as JSON.  Raises WrongState for a job that has not ended."""
+    for job in ended:
+        if job.state != State.ENDED:
+            raise WrongState(f"job {job.job_id!r} is {job.state}; only ended jobs are compared")
+    first, second = (store.results(job.job_id) for job in ended)
+    return {"jobs": [job.job_id for job in ended], **compare(first, second).fields()}
+
+
+def _count(found: Comparison, one: _Answer, other: _Answer) -> None:
+    found.lines += 1
+    for ours, theirs in zip(one.tops, other.tops, strict=False):
+        found.questions += 1
+        found.equal_top_hits += ours[:1] == theirs[:1]
+        found.overlap += overlap(ours, theirs)
+
+
+def overlap(ours: tuple[str, ...], theirs: tuple[str, ...]) -> float:
+    """The documents in both, divided by the length of the longer list; 1 for two empty lists."""
+    return len({*ours} & {*theirs}) / max(len(ours), len(theirs)) if ours or theirs else 1.0
+
+
+def _answer(line: Mapping[str, Any]) -> _Answer:
+    answers = line.get("questions") or [line]
+    return _Answer(
+        line["id"],
+        line["status"] in _ANSWERED,
+        tuple(
+            tuple(dict.fromkeys(hit["document_id"] for hit in answer.get("hits", ())))[:DEPTH]
+            for answer in answers
+        ),
+        frozenset(f"{missing['where']} {missing['reason']}" for missing in line.get("degraded", ())),
+    )
+
+
+def _paired(
+    first: Iterable[_Answer], second: Iterable[_Answer]
+) -> Iterator[tuple[_Answer | None, _Answer | None]]:
+    """The answers with the same id; None where a job lacks it."""
+    waiting: tuple[dict[str, _Answer], dict[str, _Answer]] = ({}, {})
+    for both in zip_longest(first, second):
+        for side, answer in enumerate(both):
+            if answer is None:
+                continue
+            if (other := waiting[1 - side].pop(answer.id, None)) is None:
+                waiting[side][answer.id] = answer
+            else:
+                yield (other, answer) if side else (answer, other)
+    yield from ((one, None) for one in waiting[0].values())
+    yield from ((None, one) for one in waiting[1].values())

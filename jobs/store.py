@@ -1,0 +1,279 @@
+"""Bulk jobs in SQL: their lines, their progress and their results.
+
+The feeder's and the workers' part is in `jobs.segment_work`, the rules for transactions in `jobs.jobs_database`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from jobs.job import COUNTED, Job, Line, NewJob, NoSuchJob, Outcome, State, WrongState
+from jobs.jobs_database import end_job
+from jobs.segment_rows import (
+    add_counts,
+    lines_of,
+    packed,
+    page,
+    reopen,
+    reopen_answered,
+    result_line,
+    results_of,
+    unanswered_status,
+)
+from jobs.segment_work import ACTIVE, SegmentWork
+from models.job_tables import job_table as jobs
+from models.job_tables import segment_table as segments
+
+_INSERTS: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+class Jobs(SegmentWork):
+    """Thread-safe.  Every method raises JobsUnavailable if the database cannot be used."""
+
+    # Submitting
+
+    def create(self, new: NewJob, *, now_ms: int) -> bool:
+        """Add a job in the state `validating`; returns False, and does nothing, if it is there already."""
+        with self._writing() as connection:
+            added = connection.execute(
+                _INSERTS[connection.dialect.name](jobs)
+                .values(
+                    job_id=new.job_id,
+                    name=new.name,
+                    namespace=new.namespace,
+                    tenant=new.tenant or new.namespace,
+                    weight=new.weight,
+                    state=State.VALIDATING,
+                    reason="",
+                    on_end=None if new.on_end is None else dict(new.on_end),
+                    is_told=int(new.on_end is None),
+                    created_at_ms=now_ms,
+                    touched_at_ms=now_ms,
+                    deadline_at_ms=new.deadline_at_ms,
+                    segments=0,
+                    total=0,
+                    deduplicated=0,
+                    **dict.fromkeys(COUNTED, 0),
+                )
+                .on_conflict_do_nothing()
+            )
+            return bool(added.rowcount)
+
+    def add(self, job_id: str, number: int, lines: Sequence[Line], *, now_ms: int) -> None:
+        """Add segment `number` (from 0, without gaps) to a job in the state `validating`.  Adding it again does nothing."""
+        self.add_all(job_id, {number: lines}, now_ms=now_ms)
+
+    def add_all(self, job_id: str, given: Mapping[int, Sequence[Line]], *, now_ms: int) -> None:
+        """Add several segments by their numbers, in one transaction."""
+        refused = {number: sum(line.fields is None for line in lines) for number, lines in given.items()}
+        rows = []
+        for number, lines in given.items():
+            unanswered_lines = len(lines) - refused[number]
+            rows.append(
+                {
+                    "job_id": job_id,
+                    "number": number,
+                    "state": "waiting" if unanswered_lines else "done",
+                    "open": unanswered_lines,
+                    "lines": packed([[one.number, one.id, one.fields, one.error] for one in lines]),
+                    **dict.fromkeys(("attempt", "tries", "again", "due_at_ms", "degraded", "failed"), 0),
+                }
+            )
+        with self._writing() as connection:
+            self._touch(connection, job_id, (State.VALIDATING,), touched_at_ms=now_ms)
+            new = _INSERTS[connection.dialect.name](segments).values(rows).on_conflict_do_nothing()
+            added = connection.execute(new.returning(segments.c.number)).scalars().all()
+            add_counts(
+                connection,
+                job_id,
+                segments=len(added),
+                total=sum(len(given[number]) for number in added),
+                refused=sum(refused[number] for number in added),
+            )
+
+    def begin(self, job_id: str, *, segments: int, now_ms: int) -> None:
+        """All lines are there: the job waits for its turn.  Raises WrongState if a segment is missing."""
+        with self._writing() as connection:
+            self._touch(
+                connection, job_id, (State.VALIDATING, State.QUEUED), touched_at_ms=now_ms, state=State.QUEUED
+            )
+            there = connection.scalar(select(jobs.c.segments).where(jobs.c.job_id == job_id))
+            if there != segments:
+                raise WrongState(f"job {job_id!r} has {there} of {segments} segments")
+
+    def refuse(self, job_id: str, reason: str, *, now_ms: int) -> None:
+        """End a job whose file cannot be used, as `failed`.  Deletes its lines, so that they cannot be retried."""
+        nothing = dict.fromkeys(("segments", "total", *COUNTED), 0)
+        with self._writing() as connection:
+            self._touch(connection, job_id, (State.VALIDATING,), reason=reason[:2_000], **nothing)
+            connection.execute(delete(segments).where(segments.c.job_id == job_id))
+            end_job(connection, job_id, Outcome.FAILED, now_ms)
+
+    # Looking
+
+    def get(self, job_id: str) -> Job:
+        """Raises NoSuchJob."""
+        with self._reading() as connection:
+            row = connection.execute(select(jobs).where(jobs.c.job_id == job_id)).mappings().first()
+        if row is None:
+            raise NoSuchJob(f"no job {job_id!r}; `chorale jobs list` shows the jobs")
+        return Job(**row)
+
+    def find(self, begins: str) -> Job:
+        """The job whose id is `begins` or alone starts with it; raises NoSuchJob."""
+        alike = select(jobs).where(jobs.c.job_id.startswith(begins, autoescape=True))
+        with self._reading() as connection:
+            rows = (
+                connection.execute(alike.order_by(jobs.c.job_id).limit(3)).mappings().all() if begins else ()
+            )
+        # The shortest id comes first: an id that another one starts with is found too.
+        if not rows:
+            raise NoSuchJob(f"no job {begins!r}; `chorale jobs list` shows the jobs")
+        if len(rows) > 1 and rows[0]["job_id"] != begins:
+            ids = ", ".join(row["job_id"] for row in rows)
+            raise NoSuchJob(f"several ids begin with {begins!r}: {ids}; give more of the id")
+        return Job(**rows[0])
+
+    def last(
+        self, count: int, which: ColumnElement[bool] | None = None, *, after: tuple[int, str] | None = None
+    ) -> list[Job]:
+        """The newest jobs, newest first; with `after` those that follow the job with this `created_at_ms` and id."""
+        created, job_id = jobs.c.created_at_ms, jobs.c.job_id
+        newest = select(jobs).order_by(created.desc(), job_id).limit(count)
+        if which is not None:
+            newest = newest.where(which)
+        if after is not None:
+            newest = newest.where(or_(created < after[0], and_(created == after[0], job_id > after[1])))
+        with self._reading() as connection:
+            return [Job(**row) for row in connection.execute(newest).mappings()]
+
+    def active(self) -> list[Job]:
+        """The jobs that have not ended or whose end nobody was told yet, oldest first."""
+        wanted = select(jobs).where(or_(jobs.c.state != State.ENDED, jobs.c.is_told == 0))
+        with self._reading() as connection:
+            return [
+                Job(**row) for row in connection.execute(wanted.order_by(jobs.c.created_at_ms)).mappings()
+            ]
+
+    def results(self, job_id: str, *, after: int = 0) -> Iterator[dict[str, Any]]:
+        """The result lines in input order from the line after number `after`, as far as they are there without a gap.
+
+        A line that an ended job did not answer has the status `expired` or `cancelled`.  Raises NoSuchJob.
+        """
+        job = self.get(job_id)
+        number = bisect_right(range(job.segments), after, key=partial(self._first_line, job_id)) - 2
+        while True:
+            with self._reading() as connection:
+                rows = page(connection, job_id, number)
+            for row in rows:
+                if row["state"] in ("waiting", "sent") and job.state != State.ENDED:
+                    return
+                lines = lines_of(row["lines"])
+                for line, result in zip(lines, results_of(row["results"], len(lines)), strict=True):
+                    if line.number > after:
+                        yield result_line(line, result, unanswered_status(row["state"], job.outcome))
+                number = row["number"]
+            if not rows:
+                return
+
+    def _first_line(self, job_id: str, number: int) -> int:
+        with self._reading() as connection:
+            wanted = select(segments.c.lines).where(segments.c.job_id == job_id, segments.c.number == number)
+            return lines_of(connection.execute(wanted).scalar_one())[0].number
+
+    # Steering
+
+    def pause(self, job_id: str) -> None:
+        with self._writing() as connection:
+            self._touch(
+                connection,
+                job_id,
+                (State.QUEUED, State.RUNNING, State.PAUSED),
+                state=State.PAUSED,
+                rate_1m=None,
+            )
+
+    def resume(self, job_id: str) -> None:
+        with self._writing() as connection:
+            self._touch(
+                connection,
+                job_id,
+                (State.PAUSED, State.QUEUED, State.RUNNING),
+                state=case((jobs.c.state == State.PAUSED, State.QUEUED), else_=jobs.c.state),
+            )
+
+    def cancel(self, job_id: str) -> None:
+        """Send no further segment; the job ends when the segments that were sent have their results."""
+        with self._writing() as connection:
+            self._touch(connection, job_id, ACTIVE, state=State.CANCELLING)
+
+    def retry(
+        self, job_id: str, statuses: Sequence[str], *, now_ms: int, deadline_at_ms: int | None = None
+    ) -> int:
+        """Answer the lines of an ended job again whose status is one of RETRIED; returns how many.
+
+        A segment that is answered again also answers its lines without a result.  Raises WrongState while the job runs, and
+        if no line has such a status.
+        """
+        with self._writing() as connection:
+            self._touch(connection, job_id, (State.ENDED,), touched_at_ms=now_ms)
+            job = Job(**connection.execute(select(jobs).where(jobs.c.job_id == job_id)).mappings().one())
+            again = reopen(connection, job, is_wanted="expired" in statuses)
+            if answered := [name for name in ("degraded", "failed") if name in statuses]:
+                again += reopen_answered(connection, job_id, answered)
+            deduplicated = again.pop("deduplicated", 0)
+            if not again.total():
+                raise WrongState(f"job {job_id!r} has no line that is {' or '.join(statuses)}")
+            connection.execute(
+                update(jobs)
+                .where(jobs.c.job_id == job_id)
+                .values(
+                    state=State.QUEUED,
+                    outcome=None,
+                    reason="",
+                    ended_at_ms=None,
+                    deadline_at_ms=deadline_at_ms,
+                    is_told=int(job.on_end is None),
+                )
+            )
+            add_counts(connection, job_id, **{name: -count for name, count in again.items()})
+            add_counts(connection, job_id, deduplicated=-deduplicated)
+            return again.total()
+
+    def old(self, *, before_ms: int) -> int:
+        """How many jobs ended before this moment."""
+        with self._reading() as connection:
+            return connection.scalar(select(func.count()).where(_ended_before(before_ms))) or 0
+
+    def prune(self, which: ColumnElement[bool] | None = None, *, before_ms: int) -> int:
+        """Delete jobs that ended before this moment; returns how many."""
+        old = _ended_before(before_ms)
+        if which is not None:
+            old = and_(old, which)
+        with self._writing() as connection:
+            ids = select(jobs.c.job_id).where(old)
+            connection.execute(delete(segments).where(segments.c.job_id.in_(ids)))
+            return connection.execute(delete(jobs).where(old)).rowcount
+
+    def delete(self, job_id: str) -> None:
+        """Delete an ended job with its lines and results.  Raises NoSuchJob, WrongState."""
+        with self._writing() as connection:
+            self._touch(connection, job_id, (State.ENDED,), rate_1m=None)
+            for table in (segments, jobs):
+                connection.execute(delete(table).where(table.c.job_id == job_id))
+
+
+def within(owner: str, namespaces: Collection[str] | None = None) -> ColumnElement[bool]:
+    """The jobs whose ids begin with `owner`, in these namespaces; in all for None."""
+    theirs = jobs.c.job_id.startswith(owner, autoescape=True)
+    return theirs if namespaces is None else and_(theirs, jobs.c.namespace.in_(namespaces))
+
+
+def _ended_before(moment_ms: int) -> ColumnElement[bool]:
+    return and_(jobs.c.state == State.ENDED, jobs.c.ended_at_ms < moment_ms)

@@ -1,0 +1,87 @@
+"""Stores the lines of an input as a job, a few segments at a time."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from chorale_client.errors import InvalidRequest
+from chorale_client.job import Submission
+from chorale_client.job_lines import JobLine
+from chorale_client.lines_read import LinesRead, messages
+from pydantic import ValidationError
+
+from config.settings import Settings
+from config.told_of_ends import check_on_end
+from jobs.job import JobsUnavailable, Line, NewJob
+from jobs.store import Jobs
+from models.errors import ServiceError
+
+INSIST_S = 30.0
+"""How long a locked database is tried again."""
+
+
+def described(**about: Any) -> Submission:
+    """What belongs to a job besides its lines; raises InvalidRequest."""
+    try:
+        return Submission(**about)
+    except ValidationError as error:
+        raise InvalidRequest.from_validation(error) from None
+
+
+def new_job(about: Submission, settings: Settings, now_ms: int, *, job_id: str | None = None) -> NewJob:
+    """Raises WrongDeclaration if this installation does not tell whom `on_end` names."""
+    check_on_end(about.on_end, settings)
+    return NewJob(
+        job_id or uuid.uuid4().hex,
+        about.namespace,
+        name=about.name,
+        tenant=about.tenant,
+        weight=about.weight,
+        deadline_at_ms=None if about.deadline_s is None else now_ms + round(about.deadline_s * 1_000),
+        on_end=about.on_end,
+    )
+
+
+def submit_lines(
+    store: Jobs, new: NewJob, lines: Iterator[JobLine], read: LinesRead, *, now_ms: Callable[[], int]
+) -> None:
+    """Store the lines, count them in `read`, and let the job wait for its turn.
+
+    Whatever is raised, the job ends as failed.  Raises InvalidJob for wrong lines that refuse the job, and for an input
+    without lines.
+    """
+    segments = 0
+    insist(lambda: store.create(new, now_ms=now_ms()))
+    try:
+        for message in messages(read.passed(lines)):
+            given = {
+                number: [Line(*one) for one in part] for number, part in enumerate(message, start=segments)
+            }
+            insist(partial(store.add_all, new.job_id, given, now_ms=now_ms()))
+            segments += len(message)
+        read.check()
+        insist(lambda: store.begin(new.job_id, segments=segments, now_ms=now_ms()))
+    except BaseException as error:
+        # The job may have been cancelled meanwhile, or the database may be away.
+        with suppress(ServiceError):
+            reason = str(error) or "the submission was interrupted"
+            insist(lambda: store.refuse(new.job_id, reason, now_ms=now_ms()))
+        raise
+
+
+def insist(do: Callable[[], object]) -> None:
+    """Do it again while the database is locked or away, for up to INSIST_S."""
+    give_up = time.monotonic() + INSIST_S
+    while True:
+        try:
+            do()
+            return
+        except JobsUnavailable:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.2)

@@ -1,0 +1,145 @@
+"""The rules of a namespace: documents that come first or never for some questions, and words that mean the same.
+
+A caller writes them as TOML or JSON: the tables `pin`, `block` and `synonyms`, each with rules by name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Self, TypeAlias
+
+from chorale_client.errors import said_of_faults
+from chorale_client.limits import (
+    MAX_BLOCKED,
+    MAX_ID_CHARS,
+    MAX_PHRASE_CHARS,
+    MAX_PHRASES,
+    MAX_RULE_DOCUMENTS,
+    MAX_RULES,
+    MAX_RULES_BYTES,
+)
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from models.errors import WrongDeclaration
+
+
+def _without_nul(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("the character U+0000 is not allowed")
+    return value
+
+
+def _with_a_word(value: str) -> str:
+    if not any(char.isalnum() for char in value):
+        raise ValueError("at least one letter or digit is needed")
+    return _without_nul(value)
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch("[a-z0-9][a-z0-9_-]{0,63}", value):
+        raise ValueError(
+            "a name has 1 to 64 of the characters a-z, 0-9, - and _, and begins with a letter or digit"
+        )
+    return value
+
+
+Name: TypeAlias = Annotated[str, AfterValidator(_name)]
+Phrase: TypeAlias = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_PHRASE_CHARS), AfterValidator(_with_a_word)
+]
+DocumentId: TypeAlias = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_ID_CHARS), AfterValidator(_without_nul)
+]
+Phrases: TypeAlias = Annotated[tuple[Phrase, ...], Field(max_length=MAX_PHRASES)]
+DocumentIds: TypeAlias = Annotated[tuple[DocumentId, ...], Field(min_length=1, max_length=MAX_RULE_DOCUMENTS)]
+
+
+class _Rule(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _When(_Rule):
+    questions: Phrases = Field((), description="For these questions, without regard to case and punctuation")
+    contains: Phrases = Field(
+        (), description="For each question with all words of one of these, in any order and with any ending"
+    )
+
+
+class Pin(_When):
+    """Documents that come first for some questions."""
+
+    documents: DocumentIds = Field(description="Ids, in the order in which they come first")
+
+    @model_validator(mode="after")
+    def _has_questions(self) -> Self:
+        if not self.questions and not self.contains:
+            raise ValueError("a pin needs `questions` or `contains`")
+        return self
+
+
+class Block(_When):
+    """Documents that are in no answer, or in no answer to some questions."""
+
+    documents: DocumentIds
+
+
+class Synonyms(_Rule):
+    """Words that BM25 searches too: each for each other, or `means` for `words`."""
+
+    words: Phrases = Field(min_length=1)
+    means: Phrases = Field((), description="Searched for `words`, but not the other way round")
+
+    @model_validator(mode="after")
+    def _has_two_sides(self) -> Self:
+        if not self.means and len(self.words) < 2:
+            raise ValueError("synonyms need two `words`, or `means`")
+        return self
+
+
+class Rules(_Rule):
+    """All rules of a namespace, by name."""
+
+    pin: dict[Name, Pin] = Field(default_factory=dict)
+    block: dict[Name, Block] = Field(default_factory=dict)
+    synonyms: dict[Name, Synonyms] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_within_limits(self) -> Self:
+        names = [*self.pin, *self.block, *self.synonyms]
+        if (
+            twice := sorted({name for name in names if names.count(name) > 1})
+            if len(names) <= MAX_RULES
+            else ()
+        ):
+            raise ValueError(f"a name is for one rule; more than one is called {', '.join(twice)}")
+        if len(names) > MAX_RULES:
+            raise ValueError(f"at most {MAX_RULES:,} rules, not {len(names):,}")
+        blocked = {document for one in self.block.values() for document in one.documents}
+        if len(blocked) > MAX_BLOCKED:
+            raise ValueError(
+                f"block: at most {MAX_BLOCKED:,} documents, not {len(blocked):,}; delete what nobody may find"
+            )
+        if (size := len(self.model_dump_json().encode())) > MAX_RULES_BYTES:
+            raise ValueError(f"at most {MAX_RULES_BYTES:,} bytes as JSON, not {size:,}")
+        return self
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.pin, *self.block, *self.synonyms]
+
+
+def read_rules(given: Any) -> Rules:
+    """Raises WrongDeclaration, which names the field and what is allowed there."""
+    try:
+        return Rules.model_validate(given)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False)
+        raise WrongDeclaration(said_of_faults(faults, place="rules")) from None

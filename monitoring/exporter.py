@@ -1,0 +1,109 @@
+"""The metrics of an installation in Prometheus' text format.
+
+One process per installation has to be asked, since everything is read from Redis: what drainers counted
+(`monitoring.counting`), and the present state of ledger, queues and outbox.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from chorale_client.keys import METRICS, MOMENTS, OUTBOX, QUARANTINE, SWEEPER
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+from redis import Redis
+
+from ledger.lua import ledger_scripts
+from ledger.outbox import read_outbox_bound
+from ledger.overload import read_loads, read_retry_after_ms
+from monitoring import series
+from monitoring.counting import BREAKERS, SEPARATOR, SUM
+from monitoring.queues import QueueState
+from monitoring.series import BUCKETS_S, COUNTERS, HISTOGRAMS, Series
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Sample = tuple[Sequence[str], float]
+
+
+def render(redis: Redis, *, queues: Mapping[str, QueueState] | None = None) -> bytes:
+    """All metrics as text of the type CONTENT_TYPE.  Raises RedisError; the client must not decode responses.
+
+    `queues` are states of further queues; the acting sweeper has measured those of requests, unless admission is off.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Found([*_counted(redis), *_present(redis, queues or {})]))
+    return generate_latest(registry)
+
+
+class _Found(Collector):
+    def __init__(self, families: Sequence[Any]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Any]:
+        return iter(self._families)
+
+
+def _counted(redis: Redis) -> Iterator[Any]:
+    """The histograms and counters of all requests that were written to the audit tables."""
+    raw = cast("dict[bytes, bytes]", redis.hgetall(METRICS))
+    by_name: dict[str, dict[tuple[str, ...], int]] = defaultdict(dict)
+    for field, value in raw.items():
+        name, *values = field.decode().split(SEPARATOR)
+        if name != BREAKERS:
+            by_name[name][tuple(values)] = int(value)
+    for one in HISTOGRAMS:
+        yield _histogram(one, by_name[one.name])
+    for one in COUNTERS:
+        family = CounterMetricFamily(one.name, one.meaning, labels=one.labels)
+        for labels, count in sorted(by_name[one.name].items()):
+            family.add_metric(labels, count)
+        yield family
+
+
+def _histogram(one: Series, counted: Mapping[tuple[str, ...], int]) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(one.name, one.meaning, labels=one.labels)
+    for labels in sorted({(*labels,) for *labels, _ in counted}):
+        buckets, total = [], 0
+        for place, bound in enumerate((*map(str, BUCKETS_S), "+Inf")):
+            total += counted.get((*labels, str(place)), 0)
+            buckets.append((bound, float(total)))
+        family.add_metric(labels, buckets, counted.get((*labels, SUM), 0) / 1e6)
+    return family
+
+
+def _present(redis: Redis, queues: Mapping[str, QueueState]) -> Iterator[Any]:
+    """The metrics that are read from the present state."""
+    names = (cast("bytes | None", redis.hget(METRICS, BREAKERS)) or b"").decode().split(SEPARATOR)
+    now_ms, flat, *not_closed = ledger_scripts(redis).run("breakers", args=[name for name in names if name])
+    now_ms = int(now_ms)
+    waiting = {queue: (load.length, (load.age_ms or 0) / 1000) for queue, load in read_loads(flat).items()}
+    waiting |= {queue: (one.length or 0, one.age_s or 0.0) for queue, one in queues.items()}
+    yield _gauge(series.QUEUE_LENGTH, [([queue], length) for queue, (length, _) in waiting.items()])
+    yield _gauge(series.QUEUE_AGE, [([queue], age_s) for queue, (_, age_s) in waiting.items()])
+    openness = {name: 0.0 for name in names if name}
+    for name, _, open_until, *_ in not_closed:
+        openness[name.decode()] = 1.0 if now_ms < int(open_until) else 0.5
+    yield _gauge(series.BREAKER, [([name], value) for name, value in openness.items()])
+    yield _gauge(series.REFUSING, [([], float(read_retry_after_ms(flat) is not None))])
+    bound = read_outbox_bound(redis)
+    yield _gauge(series.OUTBOX, [([], redis.xlen(OUTBOX))])
+    yield _gauge(series.OUTBOX_LIMIT, [([], bound.entries)])
+    refused = CounterMetricFamily(series.OUTBOX_REFUSED.name, series.OUTBOX_REFUSED.meaning)
+    refused.add_metric([], bound.refused)
+    yield refused
+    yield _gauge(series.QUARANTINE, [([], redis.hlen(QUARANTINE))])
+    first = cast("list[tuple[bytes, float]]", redis.zrange(MOMENTS, 0, 0, withscores=True))
+    yield _gauge(series.IN_FLIGHT, [([], redis.zcard(MOMENTS))])
+    yield _gauge(series.SWEEPER_LAG, [([], max(0.0, now_ms - first[0][1]) / 1000 if first else 0.0)])
+    yield _gauge(series.SWEEPER_ACTING, [([], float(redis.exists(SWEEPER)))])
+
+
+def _gauge(one: Series, samples: Sequence[Sample]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(one.name, one.meaning, labels=one.labels)
+    for labels, value in samples:
+        family.add_metric(labels, value)
+    return family

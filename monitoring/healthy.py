@@ -1,0 +1,50 @@
+"""Health checks of containers: `python -m monitoring.healthy alive NAME`, and `ready NAME`.
+
+`alive` asks whether the worker NAME lives, `ready` whether it takes work.  A container whose worker does not live is
+restarted.  While Redis is away or a model is missing a restart does not help: then a worker lives and is not ready.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from config.local_redis import find_redis_url
+from config.settings import load_settings
+from monitoring.heartbeats import RedisHeartbeats
+
+STALE_AFTER_S = 12.0
+QUESTIONS = ("alive", "ready")
+
+
+def complaint(question: str, name: str) -> str | None:
+    """Why the worker `name` is not alive, or not ready; None if it is, or if nobody can tell whether it is alive.
+
+    `question` is one of QUESTIONS.
+    """
+    settings = load_settings()
+    url = settings.redis_url or find_redis_url(settings.home)
+    if url is None:
+        return _not_ready(question, "there is no Redis server: set CHORALE_REDIS_URL, or run `chorale up`")
+    beats = RedisHeartbeats(url)([name])
+    if name not in beats:
+        return f"no sign of life of a worker {name!r}"
+    beat = beats[name]
+    if beat is None:
+        return _not_ready(question, "Redis does not answer")
+    if beat.age_s > STALE_AFTER_S:
+        return f"the last sign of life of {name} is {beat.age_s:.0f} s old"
+    return None if beat.is_ready else _not_ready(question, f"{name} is not ready yet")
+
+
+def _not_ready(question: str, why: str) -> str | None:
+    return why if question == "ready" else None
+
+
+def main(arguments: list[str]) -> str | None:
+    if len(arguments) != 2 or arguments[0] not in QUESTIONS:
+        return f"usage: python -m monitoring.healthy {'|'.join(QUESTIONS)} NAME"
+    return complaint(*arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

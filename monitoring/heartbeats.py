@@ -1,0 +1,103 @@
+"""The heartbeats that workers and sweepers leave in Redis (`tasks.worker.heartbeat` writes them)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis
+from chorale_client.keys import HEARTBEAT
+
+from config.redis_client import open_redis
+
+ANSWER_LIMIT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The last sign of life of a process."""
+
+    name: str
+    age_s: float
+    is_ready: bool
+    queues: tuple[str, ...] = ()
+    """Empty for a sweeper."""
+    pid: int | None = None
+    wire: int | None = None
+    """Version of the wire format that the process writes."""
+    tasks: tuple[str, ...] = ()
+    """Ids of the tasks that it works on."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """The report of `tasks.worker.self_report`; empty until the process is ready."""
+
+
+def read_heartbeats(client: redis.Redis) -> list[Heartbeat]:
+    """The heartbeats of all processes by name; raises RedisError."""
+    keys = sorted(client.scan_iter(HEARTBEAT + "*", count=1_000))
+    if not keys:
+        return []
+    now_ms, values = _now_ms(client), client.mget(keys)
+    names = (key.decode().removeprefix(HEARTBEAT) for key in keys)
+    beats = (parse_heartbeat(name, value, now_ms) for name, value in zip(names, values, strict=True))
+    return [beat for beat in beats if beat is not None]
+
+
+def parse_heartbeat(name: str, value: bytes | str | None, now_ms: float) -> Heartbeat | None:
+    """The heartbeat in the Redis value of the process `name`; `now_ms` is by Redis's clock.
+
+    Returns None for a key that has expired, and for what is no heartbeat.
+    """
+    try:
+        said = json.loads(value or b"null")
+        return Heartbeat(
+            name,
+            age_s=max(0.0, now_ms - float(said["at"])) / 1_000,
+            is_ready=said["ready"] is True,
+            queues=tuple(said.get("queues", ())),
+            pid=said.get("pid"),
+            wire=said.get("wire"),
+            tasks=tuple(said.get("tasks", ())),
+            about=said.get("about") or {},
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+class RedisHeartbeats:
+    """Reads the heartbeats of some processes in one round trip.
+
+    `server` names the process that is the Redis server itself.  Its heartbeat is that it answers, so a hung server is
+    restarted.  While it does not answer, nothing is known of the workers, and none of them counts as hung.
+    """
+
+    def __init__(self, url: str, *, server: str | None = None) -> None:
+        self._client = open_redis(url, limit_s=ANSWER_LIMIT_S)
+        self._server = server
+
+    def __call__(self, names: Sequence[str]) -> Mapping[str, Heartbeat | None]:
+        """Heartbeats by name.  A process without a heartbeat is left out; None: it is unknown whether there is one."""
+        workers = [name for name in names if name != self._server]
+        try:
+            now_ms = _now_ms(self._client)
+            values = self._client.mget([HEARTBEAT + name for name in workers] or ["-"])
+        except redis.BusyLoadingError:
+            # The server reads its append-only file: it is alive, and a large file takes long.
+            return {**dict.fromkeys(workers), **self._of_server(is_ready=False)}
+        except redis.RedisError:
+            return dict.fromkeys(workers)
+        beats = {
+            name: beat
+            for name, value in zip(workers, values, strict=False)
+            if (beat := parse_heartbeat(name, value, now_ms)) is not None
+        }
+        return {**beats, **self._of_server(is_ready=True)}
+
+    def _of_server(self, *, is_ready: bool) -> dict[str, Heartbeat]:
+        return {self._server: Heartbeat(self._server, 0.0, is_ready)} if self._server else {}
+
+
+def _now_ms(client: redis.Redis) -> float:
+    seconds, microseconds = client.time()
+    return float(seconds) * 1_000 + float(microseconds) / 1_000

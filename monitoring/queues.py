@@ -1,0 +1,197 @@
+"""What waits on each queue, for `chorale status`, admission and producers that must slow down.
+
+If the broker is the ledger's Redis, its lists are read.  Any other broker is asked by kombu's passive declaration.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from base64 import b64decode
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from chorale_client.keys import MOMENTS, entry_key
+from chorale_client.protocol_constants import PROTOCOL
+from chorale_client.redis_urls import broker_tls, celery_url
+from chorale_client.words import TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
+from kombu import Connection
+from redis import Redis
+
+from config.celery import is_redis
+from ledger.lua import ledger_scripts
+
+CONNECT_LIMIT_S = 2.0
+_SEARCHES = TASK_SEARCH.format(kind="")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    length: int | None
+    """Messages that no worker has taken; None if the broker does not tell."""
+    age_s: float | None = None
+    """How long the oldest message has waited for a worker; None if the queue is empty, or if this is unknown because the
+    message's request has ended.  With a broker that shows no messages: the time since the queue was last seen empty or
+    shrinking."""
+    workers: int | None = None
+    """Number of consumers; None if the broker does not tell."""
+    oldest: str | None = None
+    """The tag of the oldest message: while it stays, nobody serves the queue."""
+
+
+class Queues(Protocol):
+    def states(self) -> dict[str, QueueState]:
+        """The state by queue.  Raises RedisError, or `chorale_client.publisher.BROKER_ERRORS` for another broker."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def open_queues(redis: Redis, queues: Sequence[str], *, broker_url: str | None = None) -> Queues:
+    """`broker_url` is Celery's broker if that is another server than `redis`."""
+    return ListedQueues(redis, queues) if broker_url is None else DeclaredQueues(broker_url, queues)
+
+
+def queue_states(
+    redis: Redis, queues: Sequence[str], *, broker_url: str | None = None
+) -> dict[str, QueueState]:
+    """Look once.  For repeated looks, keep the object that `open_queues` returns."""
+    opened = open_queues(redis, queues, broker_url=broker_url)
+    try:
+        return opened.states()
+    finally:
+        opened.close()
+
+
+class ListedQueues:
+    """The lists of the ledger's Redis: lengths and oldest messages in one round trip, ages in a second one."""
+
+    def __init__(self, redis: Redis, queues: Sequence[str]) -> None:
+        self._redis = redis
+        self._queues = list(queues)
+        self._scripts = ledger_scripts(redis)
+
+    def states(self) -> dict[str, QueueState]:
+        now_ms, *found = self._scripts.run("queue_lengths", keys=self._queues)
+        lists = dict(zip(self._queues, found, strict=True))
+        oldest = {queue: read_message(message) for queue, (_, message) in lists.items() if message}
+        since_ms = self._waiting_since_ms([one for one in oldest.values() if one], int(now_ms))
+        states = {}
+        for queue, (length, _) in lists.items():
+            one = oldest.get(queue)
+            begun_ms = since_ms.get(one.tag) if one else None
+            age_s = None if begun_ms is None else max(0.0, int(now_ms) - begun_ms) / 1000
+            states[queue] = QueueState(int(length), age_s, oldest=one.tag if one else None)
+        return states
+
+    def close(self) -> None:
+        """Does nothing: the client is the caller's."""
+
+    def _waiting_since_ms(self, messages: Sequence[Message], now_ms: int) -> dict[str, float | None]:
+        if not messages:
+            return {}
+        trip = self._redis.pipeline(transaction=False)
+        for one in messages:
+            fields = [
+                "state",
+                "accepted_at",
+                "fuse_sent",
+                "plan",
+                f"limit:{one.branch}",
+                f"status:{one.branch}",
+            ]
+            trip.hmget(entry_key(one.request_id), fields)
+            trip.zscore(MOMENTS, one.request_id)
+        found = trip.execute()
+        return {
+            one.tag: _since_ms(one, fields, moment, now_ms)
+            for one, fields, moment in zip(messages, found[::2], found[1::2], strict=True)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The ids in a queued message; `request_id` is empty if it belongs to no accepted request."""
+
+    tag: str
+    task: str
+    request_id: str
+    branch: str = ""
+
+
+def read_message(raw: bytes) -> Message | None:
+    """Read the JSON document on a list; None if it is no message of this service."""
+    try:
+        message: dict[str, Any] = json.loads(raw)
+        arguments, kwargs, _ = json.loads(b64decode(message["body"]))
+        tag, task = str(message["properties"]["delivery_tag"]), str(message["headers"]["task"])
+        # A call by task name brings a whole request, which the ledger does not know yet.
+        is_part_of_one = task in (TASK_RETRIEVE, TASK_FUSE) or task.startswith(_SEARCHES)
+        if arguments or kwargs.get("request") is not None or not is_part_of_one:
+            return Message(tag, task, "")
+        return Message(tag, task, str(kwargs.get("request_id") or ""), str(kwargs.get("branch") or ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _since_ms(
+    one: Message, fields: Sequence[bytes | None], moment: float | None, now_ms: int
+) -> float | None:
+    """When the message was put on its queue; None if its request no longer waits for it."""
+    state, accepted_at, fuse_sent, plan, limit, status = fields
+    if one.task == TASK_RETRIEVE:
+        return float(accepted_at) if state == b"accepted" and accepted_at else None
+    if state != b"planned":
+        return None
+    if one.task == TASK_FUSE:
+        return _published_ms(int(fuse_sent or 0), moment, now_ms)
+    if status is not None or limit is None or plan is None:
+        return None
+    with suppress(ValueError, KeyError):
+        limits_ms = {branch["name"]: int(branch["limit_ms"]) for branch in json.loads(plan)["branches"]}
+        return float(limit) - limits_ms[one.branch]
+    return None
+
+
+def _published_ms(fuse_sent: int, moment: float | None, now_ms: int) -> float | None:
+    """When the callback was published.  It has no date, but each publication moves the request's next moment a step."""
+    if fuse_sent == 0 or moment is None:
+        return None
+    return min(moment, now_ms if fuse_sent >= PROTOCOL.fuses else moment) - PROTOCOL.fuse_every_ms * fuse_sent
+
+
+class DeclaredQueues:
+    """Any broker, through kombu.  Remembers earlier lengths, since such a broker shows no messages."""
+
+    def __init__(self, broker_url: str, queues: Sequence[str]) -> None:
+        self._connection = Connection(
+            celery_url(broker_url), ssl=broker_tls(broker_url), connect_timeout=CONNECT_LIMIT_S
+        )
+        # kombu's virtual transports do not count consumers.
+        self._counts_workers = not is_redis(celery_url(broker_url))
+        self._queues = list(queues)
+        self._lengths: dict[str, int] = {}
+        self._well_at_s: dict[str, float] = {}
+
+    def states(self) -> dict[str, QueueState]:
+        return {queue: self._state(queue) for queue in self._queues}
+
+    def close(self) -> None:
+        self._connection.release()
+
+    def _state(self, queue: str) -> QueueState:
+        # The first error closes a channel; here, the queue may not be declared yet.
+        with self._connection.channel() as channel:
+            try:
+                found = channel.queue_declare(queue, passive=True)
+            except self._connection.channel_errors:
+                return QueueState(None)
+        length, now_s = int(found.message_count), time.monotonic()
+        before = self._lengths.get(queue)
+        if length == 0 or before is None or length < before:
+            self._well_at_s[queue] = now_s
+        self._lengths[queue] = length
+        age_s = None if length == 0 or before is None else now_s - self._well_at_s[queue]
+        return QueueState(length, age_s, int(found.consumer_count) if self._counts_workers else None)

@@ -1,0 +1,61 @@
+"""Single changes of a namespace's rules.  Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
+
+from models.errors import WrongDeclaration
+from models.rules import Rules, read_rules
+
+Kind = Literal["pin", "block", "synonyms"]
+
+
+def with_rule(rules: Rules, kind: Kind, name: str, fields: Mapping[str, Sequence[str]]) -> Rules:
+    """The rules with one more, or with another one of this kind and name.  Raises WrongDeclaration."""
+    given = _fields(rules)
+    given.setdefault(kind, {})[name] = {field: list(texts) for field, texts in fields.items() if texts}
+    return read_rules(given)
+
+
+def without_rules(rules: Rules, names: Collection[str]) -> Rules:
+    """Raises WrongDeclaration for a name that no rule has."""
+    if unknown := sorted(set(names) - set(rules.names)):
+        there = ", ".join(rules.names) or "none"
+        raise WrongDeclaration(f"no rule is called {', '.join(unknown)}; there are: {there}")
+    return read_rules(
+        {
+            kind: {name: rule for name, rule in by_name.items() if name not in names}
+            for kind, by_name in _fields(rules).items()
+        }
+    )
+
+
+def free_name(rules: Rules, text: str) -> str:
+    """A name for a rule about `text` that no rule has yet."""
+    name = re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "rule"
+    taken, number = set(rules.names), 2
+    free = name
+    while free in taken:
+        free, number = f"{name}-{number}", number + 1
+    return free
+
+
+def difference(before: Rules, after: Rules) -> dict[str, list[str]]:
+    """The names of the rules that were `added`, `changed` and `removed`."""
+    old, new = _by_name(before), _by_name(after)
+    return {
+        "added": [name for name in new if name not in old],
+        "changed": [name for name in new if name in old and new[name] != old[name]],
+        "removed": [name for name in old if name not in new],
+    }
+
+
+def _fields(rules: Rules) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = rules.model_dump(mode="json", exclude_defaults=True)
+    return found
+
+
+def _by_name(rules: Rules) -> dict[str, Any]:
+    return {**rules.pin, **rules.block, **rules.synonyms}

@@ -1,0 +1,142 @@
+"""The rules of namespaces in SQL, in the database of the audit trail: every change is a row, and the last one holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, Row, delete, func, insert, select
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from audit.drainer import cause
+from models.errors import ServiceError
+from models.rule_tables import rule_table as table
+from models.rules import Rules
+
+KEPT = 1_000
+"""Changes of a namespace that are kept."""
+_ATTEMPTS = 5
+
+Read = TypeVar("Read")
+
+
+class RulesUnavailable(ServiceError):
+    """The database of the rules does not answer, or is locked."""
+
+
+class RulesChanged(ServiceError):
+    """The rules have another version than the caller has seen."""
+
+    def __init__(self, namespace: str, version: int) -> None:
+        super().__init__(
+            f"the rules of {namespace!r} have changed: they have version {version}; read them again"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The rules of a namespace after one change."""
+
+    namespace: str
+    version: int = 0
+    """0: no rules were ever written."""
+    changed_at_ms: int = 0
+    changed_by: str = ""
+    rules: Rules = field(default_factory=Rules)
+
+
+class RuleStore:
+    """Thread-safe.  Every method raises RulesUnavailable if the database cannot be used."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def current(self, namespace: str) -> Version:
+        return self._reading(lambda connection: _current(connection, namespace))
+
+    def all_current(self) -> list[Version]:
+        newest = select(table.c.namespace, func.max(table.c.version).label("version")).group_by(
+            table.c.namespace
+        )
+        last = newest.subquery()
+        asked = select(table).join(
+            last, (table.c.namespace == last.c.namespace) & (table.c.version == last.c.version)
+        )
+        return self._reading(lambda connection: [_version(row) for row in connection.execute(asked)])
+
+    def history(self, namespace: str, count: int) -> list[Version]:
+        """The last changes, newest first."""
+        asked = select(table).where(table.c.namespace == namespace).order_by(table.c.version.desc())
+        return self._reading(
+            lambda connection: [_version(row) for row in connection.execute(asked.limit(count))]
+        )
+
+    def change(
+        self, namespace: str, change: Callable[[Rules], Rules], *, by: str, expected: int | None = None
+    ) -> Version:
+        """Write what `change` makes of the rules; the same rules are not written again.
+
+        Raises RulesChanged if the rules have another version than `expected`.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                with self._engine.begin() as connection:
+                    return _changed(connection, namespace, change, by, expected)
+            except IntegrityError:
+                continue  # another process wrote this version
+            except SQLAlchemyError as error:
+                raise _unavailable(error) from error
+        raise RulesUnavailable(f"others keep changing the rules of {namespace!r}; try again")
+
+    def _reading(self, read: Callable[[Connection], Read]) -> Read:
+        try:
+            with self._engine.connect() as connection:
+                return read(connection)
+        except SQLAlchemyError as error:
+            raise _unavailable(error) from error
+
+
+def _unavailable(error: SQLAlchemyError) -> RulesUnavailable:
+    return RulesUnavailable(f"the database of the rules cannot be used: {cause(error)}")
+
+
+def _current(connection: Connection, namespace: str) -> Version:
+    asked = select(table).where(table.c.namespace == namespace).order_by(table.c.version.desc()).limit(1)
+    row = connection.execute(asked).one_or_none()
+    return Version(namespace) if row is None else _version(row)
+
+
+def _version(row: Row[Any]) -> Version:
+    return Version(
+        row.namespace,
+        row.version,
+        row.changed_at_ms,
+        row.changed_by,
+        Rules.model_validate(row.rules),
+    )
+
+
+def _changed(
+    connection: Connection, namespace: str, change: Callable[[Rules], Rules], by: str, expected: int | None
+) -> Version:
+    before = _current(connection, namespace)
+    rules = change(before.rules)
+    if rules == before.rules:
+        return before  # also for a caller that repeats a change
+    if expected is not None and expected != before.version:
+        raise RulesChanged(namespace, before.version)
+    after = Version(namespace, before.version + 1, time.time_ns() // 1_000_000, by, rules)
+    connection.execute(
+        insert(table).values(
+            namespace=namespace,
+            version=after.version,
+            changed_at_ms=after.changed_at_ms,
+            changed_by=by,
+            rules=rules.model_dump(mode="json", exclude_defaults=True),
+        )
+    )
+    old = (table.c.namespace == namespace) & (table.c.version <= after.version - KEPT)
+    connection.execute(delete(table).where(old))
+    return after

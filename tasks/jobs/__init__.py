@@ -1,0 +1,1 @@
+"""Bulk jobs at work: the feeder sends segments, and bulk workers answer them."""

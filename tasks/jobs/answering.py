@@ -1,0 +1,339 @@
+"""A bulk worker answers a segment: lines with equal options are the questions of one request, searched by this process.
+
+There is no chord: a segment is about lines a second, not about the time of one line, so one process runs every branch, with
+one embedding and one search each, and fuses.  Messages may come twice: the first result of a segment counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from celery import Celery
+from chorale_client.limits import MAX_CANDIDATES, MAX_QUESTIONS
+from chorale_client.reading import read_request
+from chorale_client.request import Request
+from chorale_client.words import TASK_ANSWER_LINES, Status, consequence
+from pydantic_core import to_json
+from redis import Redis
+from structlog import get_logger
+
+from assembly.resources import Resources
+from branches.part import Part, asked_questions
+from fusion.answer import worst
+from fusion.answered import BranchAnswers
+from fusion.relaxation import least_relaxed
+from jobs.job import JobsUnavailable, Line, Segment, unanswered
+from ledger.protocol import Snapshot
+from models.envelope import Envelope
+from models.errors import StageFailure
+from models.plan import BranchPlan, Plan
+from tasks.request.answer_cache import keep_answers, with_cached
+from tasks.request.ending import FUSION_WORKER, Ending
+from tasks.request.planning import resolve, with_rules
+from tasks.request.reranking import with_reranker_fingerprint
+from tasks.request.search import CONCERNS_ALL, answer_together
+from tasks.request.search_together import merges
+
+if TYPE_CHECKING:
+    from jobs.store import Jobs
+
+log = get_logger("chorale.jobs")
+
+LEASE_MS = 15_000
+"""A worker that has not renewed its segment for this long has died."""
+REQUEST_S = 60.0
+"""The time of the questions that are answered together."""
+MODEL_QUESTIONS = 8
+"""Questions that are answered together if a branch asks a language model, which answers one at a time."""
+TIMES_AGAIN = 3
+"""How often a line is answered again after a failure that may pass; before that it waits 2, 4 and 8 s."""
+AGAIN_MS = 2_000
+DEATHS = 2
+"""After this many workers died with a segment, its lines are answered one by one, to find the line that kills."""
+OF_A_PAGE = ("hits", "removed", "relaxed", "context", "confidence", "abstained", "signals")
+CACHED_LINES = 10_000
+"""A job's first lines fill the answer cache; a million answers would push everything else out of Redis."""
+
+Result = dict[str, Any]
+Changed = TypeVar("Changed")
+
+
+def register(app: Celery) -> None:
+    app.task(answer_lines_task, name=TASK_ANSWER_LINES, bind=True, ignore_result=True, send_events=False)
+
+
+def answer_lines_task(task: Any, job_id: str, number: int, attempt: int, **_: object) -> None:
+    """Does nothing if the segment was sent again after this message, or has its results."""
+    resources: Resources = task.app.resources
+    jobs = resources.jobs
+    segment = _patiently(
+        lambda: jobs.take(job_id, number, attempt, now_ms=redis_ms(resources.redis), lease_ms=LEASE_MS)
+    )
+    if segment is None:
+        return
+    with _kept(jobs, segment, resources.redis):
+        if segment.tries > DEATHS:
+            _answer_one_by_one(resources, jobs, segment)
+        else:
+            _answer_whole(resources, jobs, segment)
+
+
+def redis_ms(redis: Redis) -> int:
+    """Milliseconds since 1970 by the Redis server's clock."""
+    seconds, micros = redis.time()
+    return seconds * 1000 + micros // 1000
+
+
+def _answer_whole(resources: Resources, jobs: Jobs, segment: Segment) -> None:
+    results, passing = answer_lines(resources, segment, segment.left)
+    if segment.again < TIMES_AGAIN and passing:
+        for place in passing:
+            del results[place]
+        wait_ms = AGAIN_MS * 2**segment.again
+        _write(jobs, segment, results, left=sorted(passing), again_at_ms=redis_ms(resources.redis) + wait_ms)
+    else:
+        _write(jobs, segment, results)
+
+
+def _answer_one_by_one(resources: Resources, jobs: Jobs, segment: Segment) -> None:
+    left, found = list(segment.left), dict[int, Result]()
+    if segment.suspect in left:
+        left.remove(segment.suspect)
+        found[segment.suspect] = unanswered(Status.FAILED, "the worker died while it answered this line")
+    while left:
+        kept = _write(jobs, segment, found, left=left, suspect=left[0])
+        if kept is None:
+            return
+        segment = kept
+        found, _ = answer_lines(resources, segment, [left.pop(0)])
+    _write(jobs, segment, found)
+
+
+def _write(jobs: Jobs, segment: Segment, results: Mapping[int, Result], **options: Any) -> Segment | None:
+    return _patiently(lambda: jobs.write(segment, results, **options))
+
+
+def _patiently(change: Callable[[], Changed]) -> Changed:
+    """Make a change, also after the database was locked for a while."""
+    for wait_s in (0.1, 0.5, 2.0, 4.0):
+        try:
+            return change()
+        except JobsUnavailable as error:
+            log.warning("jobs not written yet", error=str(error))
+            time.sleep(wait_s)
+    return change()
+
+
+@contextmanager
+def _kept(jobs: Jobs, segment: Segment, redis: Redis) -> Iterator[None]:
+    """Renew the lease while the block runs."""
+    done = Event()
+
+    def renew() -> None:
+        while not done.wait(LEASE_MS / 3000):
+            try:
+                jobs.renew(segment, now_ms=redis_ms(redis), lease_ms=LEASE_MS)
+            except Exception as error:  # the next renewal may succeed
+                log.warning("lease not renewed", job_id=segment.job_id, error=str(error)[:200])
+
+    thread = Thread(target=renew, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def answer_lines(
+    resources: Resources, segment: Segment, places: Sequence[int]
+) -> tuple[dict[int, Result], set[int]]:
+    """The results of lines by place, and the places of the lines that a passing failure made worse."""
+    results: dict[int, Result] = {}
+    passing: set[int] = set()
+    for options, alike in _alike(segment.lines, places):
+        try:
+            portions = list(_portions(resources, options, alike, segment.lines))
+        except (ValueError, KeyError) as error:  # written by a newer version, or by hand
+            results |= {place: unanswered(Status.FAILED, f"not a request: {error}"[:500]) for place in alike}
+            continue
+        for together in portions:
+            lines = {place: segment.lines[place] for place in together}
+            try:
+                found, passes = _answered(resources, segment, options, lines)
+            except Exception as error:
+                if len(together) == 1:
+                    log.exception("line failed", job_id=segment.job_id, line=lines[together[0]].number)
+                    found = {together[0]: unanswered(Status.FAILED, f"{type(error).__name__}: {error}"[:500])}
+                    passes = False
+                else:
+                    log.warning("answered one by one", job_id=segment.job_id, error=str(error)[:200])
+                    for place in together:
+                        found, passes_alone = answer_lines(resources, segment, [place])
+                        results |= found
+                        passing |= passes_alone
+                    continue
+            results |= found
+            if passes:
+                passing.update(
+                    place for place in found if found[place]["status"] in (Status.DEGRADED, Status.FAILED)
+                )
+    return results, passing
+
+
+def _alike(lines: Sequence[Line], places: Sequence[int]) -> list[tuple[Mapping[str, Any], list[int]]]:
+    """The places of lines with equal options, with these options."""
+    groups: dict[bytes, tuple[Mapping[str, Any], list[int]]] = {}
+    for place in places:
+        options = {name: value for name, value in (lines[place].fields or {}).items() if name != "questions"}
+        groups.setdefault(to_json(sorted(options.items())), (options, []))[1].append(place)
+    return list(groups.values())
+
+
+def _portions(
+    resources: Resources, options: Mapping[str, Any], places: Sequence[int], lines: Sequence[Line]
+) -> Iterator[list[int]]:
+    """Lines that fit into one request."""
+    depth = read_request({**options, "questions": [""]}).request.effective_depth
+    kinds = resources.pipeline.kinds.branches
+    asks_a_model = not all(
+        merges(resources, kinds[branch.kind], branch.name) for branch in resources.pipeline.branches
+    )
+    most = min(MODEL_QUESTIONS if asks_a_model else MAX_QUESTIONS, max(1, MAX_CANDIDATES // depth))
+    portion: list[int] = []
+    count = 0
+    for place in places:
+        own = len((lines[place].fields or {})["questions"])
+        if portion and count + own > most:
+            yield portion
+            portion, count = [], 0
+        portion.append(place)
+        count += own
+    yield portion
+
+
+def _answered(
+    resources: Resources, segment: Segment, options: Mapping[str, Any], lines: Mapping[int, Line]
+) -> tuple[dict[int, Result], bool]:
+    """The results of lines that share all options, by place, and whether a failure among them may pass."""
+    questions: dict[bytes, int] = {}
+    asked: list[Any] = []
+    of_line: dict[int, list[int]] = {}
+    repeated: set[int] = set()
+    for place, line in lines.items():
+        of_line[place] = []
+        is_new = False
+        for question in (line.fields or {})["questions"]:
+            key = to_json(question)
+            if key not in questions:
+                questions[key] = len(asked)
+                asked.append(question)
+                is_new = True
+            of_line[place].append(questions[key])
+        if not is_new:
+            repeated.add(place)
+    request = read_request(
+        {
+            **options,
+            "request_id": f"{segment.job_id}.{segment.number}",
+            "namespace": segment.namespace,
+            "questions": asked,
+            "timeout_s": REQUEST_S,
+        }
+    ).request
+    found = _searched(resources, request)
+    for envelope in found.envelopes.values():
+        if len(lines) > 1 and not envelope.answered and envelope.reason not in CONCERNS_ALL:
+            raise _ConcernsOne(f"{envelope.branch}: {envelope.reason} {envelope.detail}")
+    fields = _fused(resources, found)
+    if found.plan.cacheable and segment.done_before < CACHED_LINES:
+        keep_answers(resources, [(found, fields["questions"])])
+    results = {}
+    for place, indexes in of_line.items():
+        is_known = place in repeated or all(index in found.plan.cached for index in indexes)
+        results[place] = _result([fields["questions"][index] for index in indexes], fields, is_known)
+    passes = any(consequence(one["reason"]).retry_worth_it for one in fields["degraded"])
+    return results, passes
+
+
+class _ConcernsOne(Exception):
+    """A branch failed for a reason that may concern one of several lines."""
+
+
+def _searched(resources: Resources, request: Request) -> BranchAnswers:
+    plan = resolve(
+        request,
+        resources.pipeline,
+        accepted_at=datetime.now(UTC),
+        generation=resources.generations.in_redis_or_copied(request.namespace),
+        models=resources.fingerprints,
+    )
+    plan = with_rules(request, plan, resources.rules.of(request.namespace))
+    plan, _, _ = with_cached(resources, request, with_reranker_fingerprint(resources, plan))
+    branches = plan.branches if plan.asked else ()
+    envelopes = {one.name: _envelope(resources, request, plan, one) for one in branches}
+    return BranchAnswers(request, plan, least_relaxed(envelopes))
+
+
+def _envelope(resources: Resources, request: Request, plan: Plan, branch: BranchPlan) -> Envelope:
+    begun_s = time.monotonic()
+    try:
+        store = resources.store(branch.store)
+    except StageFailure as failure:
+        return Envelope.failed(branch.name, failure.reason, failure.detail)
+    part = Part(
+        resources,
+        store,
+        branch,
+        request,
+        asked_questions(request, plan),
+        ends_at_s=begun_s + branch.limit_ms / 1000,
+        begun_ms=0.0,
+    )
+    return answer_together(resources, [part], begun_s)[0]
+
+
+def _fused(resources: Resources, found: BranchAnswers) -> Mapping[str, Any]:
+    """The answer's fields, as a fusion worker makes them."""
+    entry = Snapshot(
+        request_id=found.request.request_id,
+        state="fusing",
+        request=b"",
+        plan=None,
+        envelopes={},
+        started=frozenset(),
+        decided_by=None,
+        accepted_at_ms=0,
+        deadline_ms=round(REQUEST_S * 1000),
+        now_ms=0,
+    )
+    return Ending(resources, entry, found, FUSION_WORKER, time.monotonic()).compose()
+
+
+def _shown(page: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: page[name] for name in names if name in page}
+
+
+def _result(pages: Sequence[Mapping[str, Any]], fields: Mapping[str, Any], is_known: bool) -> Result:
+    """The result of a line with these questions."""
+    status = str(worst(page["status"] for page in pages))
+    is_worse = status in (Status.DEGRADED, Status.FAILED)
+    degraded = fields["degraded"] if is_worse else []
+    shown = _shown(pages[0], OF_A_PAGE)
+    if len(pages) > 1:
+        shown = {"questions": [_shown(page, ("status", "coverage", *OF_A_PAGE)) for page in pages]}
+    error = "; ".join(f"{one['where']}: {one['reason']} {one['detail']}".strip() for one in degraded)
+    return {
+        "status": status,
+        "coverage": min(page["coverage"] for page in pages),
+        **shown,
+        "degraded": degraded,
+        "warnings": fields["warnings"],
+        "error": error if status == Status.FAILED else None,
+        "deduplicated": is_known,
+    }

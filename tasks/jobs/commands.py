@@ -1,0 +1,221 @@
+"""Does what callers ask of bulk jobs (`chorale_client.job_commands`): they have Redis, and this process has the database.
+
+Every sweeper process takes commands from the same list.  A command may come twice.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from chorale_client.errors import InvalidRequest
+from chorale_client.job import Submission
+from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
+from pydantic import BaseModel, Field, ValidationError, validate_call
+from pydantic_core import to_json
+from redis.exceptions import RedisError
+from structlog import get_logger
+
+from assembly.resources import Resources
+from config.told_of_ends import check_on_end
+from jobs.job import (
+    RETRIED,
+    SEGMENT_LINES,
+    JobsUnavailable,
+    Line,
+    NewJob,
+    NoSuchJob,
+    State,
+    WrongState,
+)
+from models.errors import ServiceError, WrongDeclaration
+from tasks.jobs.answering import redis_ms
+
+log = get_logger("chorale.jobs")
+
+TAKE_S = 1
+"""How long one look waits for a command."""
+REPLY_KEPT_MS = 60_000
+PAGE_BYTES = 1_000_000
+"""A page of results ends after the line that exceeds this size."""
+MOST_LISTED = 1_000
+
+ON_WIRE: Mapping[type[Exception], str] = {
+    NoSuchJob: "no_such_job",
+    WrongState: "wrong_job_state",
+    WrongDeclaration: "invalid_job",
+    ValidationError: "invalid_job",
+    JobsUnavailable: "unavailable",
+}
+WireLine = tuple[int, str, dict[str, Any] | None, str | None]
+
+
+class _Command(BaseModel):
+    do: str
+    caller: str = Field(pattern=r"^[0-9a-f]{32}$")
+    number: int
+    given: dict[str, Any]
+
+
+class JobCommands:
+    def __init__(self, resources: Resources, prepare: Callable[[], object]) -> None:
+        """`prepare` brings up the tables; it is called often."""
+        self._resources = resources
+        self._prepare = prepare
+
+    def run(self, stop: threading.Event) -> None:
+        """Do commands until `stop`, also after Redis or the database was away."""
+        is_away = False
+        while not stop.wait(1.0 if is_away else 0):
+            try:
+                self._prepare()
+                self.do_next()
+                is_away = False
+            except Exception as error:  # the callers' libraries may send anything
+                if not is_away:
+                    expected = isinstance(error, RedisError | ServiceError | OSError)
+                    said = f"{type(error).__name__}: {error}"[:300]
+                    log.warning("job commands wait", error=said, exc_info=not expected)
+                is_away = True
+
+    def do_next(self) -> bool:
+        """Do one command; returns False if there is none."""
+        redis = self._resources.redis
+        found: Any = redis.brpop([JOB_COMMANDS], timeout=TAKE_S)
+        if found is None:
+            return False
+        try:
+            command = _Command.model_validate_json(found[1])
+        except ValidationError as error:
+            log.warning("job command dropped", error=str(error)[:300])
+            return True
+        key = JOB_REPLY + command.caller
+        with redis.pipeline() as trip:
+            trip.rpush(key, to_json({"number": command.number, **self._reply(command)}, inf_nan_mode="null"))
+            trip.pexpire(key, REPLY_KEPT_MS)
+            trip.execute()
+        return True
+
+    def _reply(self, command: _Command) -> dict[str, Any]:
+        done = _Done(self._resources)
+        do: Any = getattr(done, command.do, None) if command.do in _Done.COMMANDS else None
+        if do is None:
+            return {"error": "unknown_command", "message": f"this version cannot do {command.do[:80]!r}"}
+        try:
+            return {"result": do(**command.given)}
+        except tuple(ON_WIRE) as error:
+            said = InvalidRequest.from_validation(error) if isinstance(error, ValidationError) else error
+            return {"error": ON_WIRE[type(error)], "message": str(said)}
+        except Exception as error:
+            log.exception("job command failed", do=command.do)
+            return {"error": "failed", "message": f"{type(error).__name__}: {error}"[:500]}
+
+
+class _Done:
+    """The commands; each returns what its caller's method returns."""
+
+    COMMANDS = frozenset(
+        {
+            *("create", "add", "begin", "refuse", "get", "last", "pause", "resume", "cancel", "retry"),
+            *("results", "namespaces"),
+        }
+    )
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._settings = resources.settings
+        self._jobs = resources.jobs
+        self._now_ms = redis_ms(resources.redis)
+
+    @validate_call
+    def create(self, job_id: str, about: Submission) -> None:
+        check_on_end(about.on_end, self._settings)
+        self._jobs.create(
+            NewJob(
+                job_id,
+                about.namespace,
+                name=about.name,
+                tenant=about.tenant,
+                weight=about.weight,
+                deadline_at_ms=self._deadline_ms(about.deadline_s),
+                on_end=about.on_end,
+            ),
+            now_ms=self._now_ms,
+        )
+
+    @validate_call
+    def add(self, job_id: str, first: int, segments: list[list[WireLine]]) -> None:
+        given = {number: [Line(*one) for one in lines] for number, lines in enumerate(segments, start=first)}
+        if wrong := [number for number, lines in given.items() if not 0 < len(lines) <= SEGMENT_LINES]:
+            raise WrongDeclaration(f"segment {wrong[0]} does not have 1 to {SEGMENT_LINES} lines")
+        self._jobs.add_all(job_id, given, now_ms=self._now_ms)
+
+    @validate_call
+    def begin(self, job_id: str, segments: int) -> None:
+        try:
+            self._jobs.begin(job_id, segments=segments, now_ms=self._now_ms)
+        except WrongState:
+            job = self._jobs.get(job_id)
+            # The job has begun already if this command comes again.
+            if job.state in (State.VALIDATING, State.CANCELLING) or job.segments != segments:
+                raise
+
+    @validate_call
+    def refuse(self, job_id: str, reason: str) -> None:
+        self._jobs.refuse(job_id, reason, now_ms=self._now_ms)
+
+    @validate_call
+    def get(self, job_id: str) -> dict[str, Any]:
+        return self._jobs.get(job_id).to_wire()
+
+    @validate_call
+    def last(self, count: int) -> Sequence[dict[str, Any]]:
+        return [job.to_wire() for job in self._jobs.last(max(0, min(count, MOST_LISTED)))]
+
+    @validate_call
+    def pause(self, job_id: str) -> dict[str, Any]:
+        self._jobs.pause(job_id)
+        return self.get(job_id)
+
+    @validate_call
+    def resume(self, job_id: str) -> dict[str, Any]:
+        self._jobs.resume(job_id)
+        return self.get(job_id)
+
+    @validate_call
+    def cancel(self, job_id: str) -> dict[str, Any]:
+        self._jobs.cancel(job_id)
+        return self.get(job_id)
+
+    @validate_call
+    def retry(self, job_id: str, only: list[str], deadline_s: float | None = None) -> int:
+        if not only or not set(only) <= set(RETRIED):
+            raise WrongDeclaration(f"only: one or more of {', '.join(RETRIED)}; not {only!r:.80}")
+        return self._jobs.retry(
+            job_id, only, now_ms=self._now_ms, deadline_at_ms=self._deadline_ms(deadline_s)
+        )
+
+    @validate_call
+    def results(self, job_id: str, after: int) -> dict[str, Any]:
+        job = self._jobs.get(job_id)
+        lines: list[dict[str, Any]] = []
+        size = 0
+        for line in self._jobs.results(job_id, after=after):
+            lines.append(line)
+            size += len(to_json(line))
+            if size > PAGE_BYTES:
+                break
+        return {"lines": lines, "is_ended": job.state == State.ENDED}
+
+    @validate_call
+    def namespaces(self) -> list[dict[str, Any]]:
+        """Not about jobs: callers that have no store ask it, too."""
+        states = self._resources.catalogue.namespaces()
+        return [
+            {name: getattr(state, name) for name in ("name", "documents", "passages", "generation")}
+            for state in states
+        ]
+
+    def _deadline_ms(self, deadline_s: float | None) -> int | None:
+        return None if deadline_s is None else self._now_ms + round(deadline_s * 1000)

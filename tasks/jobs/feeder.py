@@ -1,0 +1,255 @@
+"""Sends the segments of bulk jobs to the bulk workers, and ends jobs.
+
+Every sweeper process has a feeder, and one of them acts.  Two that act for a moment do no harm: each change of a segment in
+SQL is conditional, and its first result counts.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from celery import Celery
+from chorale_client.keys import FEEDER, OVERLOAD, REVOKED
+from chorale_client.words import QUEUE_BULK, TASK_ANSWER_LINES
+from redis.exceptions import RedisError
+from structlog import get_logger
+
+from assembly.resources import Resources
+from jobs.fairness import Turns
+from jobs.job import SEGMENT_LINES, Job, NoSuchJob, Outcome, State
+from ledger.overload import Load, read_loads
+from models.errors import ServiceError
+from monitoring.queues import Queues, open_queues
+from tasks.jobs.answering import LEASE_MS, redis_ms
+from tasks.jobs.job_events import JobEvents
+from tasks.jobs.on_end import OnEnd
+
+log = get_logger("chorale.jobs")
+
+TICK_S = 0.1
+"""A look costs 4 ms; a worker needs about .2 s for a segment."""
+LAPSE_EVERY_S = 0.5
+IDLE_S = 1.0
+"""How often a feeder looks for a new job, or for the place of a feeder that died."""
+ACTING_MS = 5_000
+"""Lease of the feeder that acts."""
+AHEAD = 2
+"""Segments that wait in the queue at least, so that no worker waits for the feeder; with more workers, as many as they
+have in hand."""
+LONGEST_WAIT_MS = 100
+"""While an interactive message has waited longer than this, no segment is sent."""
+RATE_S = 60.0
+STOPPED_MS = 600_000
+"""A submission that sent nothing for this long has died."""
+PRUNE_EVERY_S = 3_600.0
+
+
+@dataclass(slots=True)
+class Pace:
+    """How many lines of a job were done, and when, during the last minute."""
+
+    seen: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def rate(self, now_s: float, done: int) -> float | None:
+        """Lines a second; None before there are two moments."""
+        self.seen.append((now_s, done))
+        while now_s - self.seen[0][0] > RATE_S:
+            self.seen.popleft()
+        since_s, before = self.seen[0]
+        return (done - before) / (now_s - since_s) if now_s > since_s else None
+
+
+class Feeder:
+    def __init__(self, app: Celery, prepare: Callable[[], object], events: JobEvents) -> None:
+        """`prepare` brings up the tables; it is called often."""
+        self._app = app
+        self._prepare = prepare
+        self._resources: Resources = app.resources
+        self._name = uuid.uuid4().hex
+        self._turns = Turns()
+        self._paces: dict[str, Pace] = {}
+        self._told_s = self._pruned_s = self._lapsed_s = 0.0
+        self._queues: Queues | None = None
+        self._events = events
+        self._on_end = OnEnd(app)
+
+    def run(self, stop: threading.Event) -> None:
+        """Feed until `stop`, also after Redis, the broker or the database was away."""
+        is_away = False
+        wait_s = 0.0
+        while not stop.wait(wait_s):
+            try:
+                self._prepare()
+                wait_s = TICK_S if self.feed_once() else IDLE_S
+                is_away = False
+            except Exception as error:  # whatever a broker's transport raises
+                if not is_away:
+                    expected = isinstance(error, RedisError | ServiceError | OSError)
+                    log.warning(
+                        "jobs wait", error=f"{type(error).__name__}: {error}"[:300], exc_info=not expected
+                    )
+                is_away, wait_s = True, IDLE_S
+                self._close_queues()
+        self._close_queues()
+
+    def feed_once(self) -> bool:
+        """One look at all jobs; returns whether there is one that has not ended."""
+        if not self._is_acting():
+            return False
+        jobs = self._resources.jobs
+        active = jobs.active()
+        now_ms = redis_ms(self._resources.redis)
+        self._forget_old(now_ms)
+        if not active:
+            if self._events.unfinished:  # the last job has just ended
+                self.tell(active)
+            return False
+        self._lapse(active, now_ms)
+        self._send([job for job in active if is_fed(job, now_ms)], now_ms)
+        for job in active:
+            self._end_if_due(job, now_ms)
+        self._on_end.tell([job for job in active if job.state == State.ENDED])
+        self.tell(active)
+        return any(job.state not in (State.ENDED, State.PAUSED, State.VALIDATING) for job in active)
+
+    def _lapse(self, active: Sequence[Job], now_ms: int) -> None:
+        if time.monotonic() - self._lapsed_s < LAPSE_EVERY_S:
+            return
+        self._lapsed_s = time.monotonic()
+        for job in active:
+            if job.running:
+                self._resources.jobs.lapse(job.job_id, now_ms=now_ms)
+
+    def _is_acting(self) -> bool:
+        redis = self._resources.redis
+        if redis.set(FEEDER, self._name, nx=True, px=ACTING_MS):
+            return True
+        if redis.get(FEEDER) != self._name.encode():
+            return False
+        redis.pexpire(FEEDER, ACTING_MS)
+        return True
+
+    def _send(self, fed: Sequence[Job], now_ms: int) -> None:
+        """Send segments, the tenant with the least service first, until enough of them wait."""
+        room = self._room() if fed else 0
+        of_tenant: dict[str, list[Job]] = {}
+        for job in fed:
+            of_tenant.setdefault(job.tenant, []).append(job)
+        weights = {tenant: theirs[0].weight for tenant, theirs in of_tenant.items()}
+        while room > 0 and weights:
+            tenant = self._turns.order(weights)[0]
+            if self._send_one(of_tenant[tenant], now_ms):
+                self._turns.serve(tenant, SEGMENT_LINES, weights[tenant])
+                room -= 1
+            else:
+                del weights[tenant]
+
+    def _send_one(self, theirs: Iterable[Job], now_ms: int) -> bool:
+        """Send the next segment of the first of these jobs that has one."""
+        for job in theirs:
+            sent = self._resources.jobs.send(job.job_id, now_ms=now_ms, lease_ms=LEASE_MS)
+            if sent is not None:
+                number, attempt = sent
+                self._app.send_task(
+                    TASK_ANSWER_LINES,
+                    kwargs={"job_id": job.job_id, "number": number, "attempt": attempt},
+                    queue=QUEUE_BULK,
+                )
+                return True
+        return False
+
+    def _room(self) -> int:
+        """How many segments may be sent now."""
+        found: dict[bytes, bytes] = self._resources.redis.hgetall(OVERLOAD)  # type: ignore[assignment]
+        loads = read_loads([part for pair in found.items() for part in pair])
+        if is_interactive_late(loads):
+            return 0
+        if self._queues is None:
+            self._queues = open_queues(
+                self._resources.redis, [QUEUE_BULK], broker_url=self._resources.settings.broker_url
+            )
+        sent = self._resources.jobs.sent()
+        # Parts of costly requests wait there too.
+        waiting = min(self._queues.states()[QUEUE_BULK].length or 0, sent)
+        in_hand = sent - waiting
+        return max(AHEAD, in_hand) - waiting
+
+    def _close_queues(self) -> None:
+        queues, self._queues = self._queues, None
+        if queues is not None:
+            try:
+                queues.close()
+            except Exception as error:  # it is gone either way
+                log.info("broker not closed", error=str(error)[:200])
+
+    def _end_if_due(self, job: Job, now_ms: int) -> None:
+        jobs = self._resources.jobs
+        if job.state == State.VALIDATING:
+            if now_ms - job.touched_at_ms > STOPPED_MS:
+                jobs.refuse(job.job_id, "the submission stopped before all lines had come", now_ms=now_ms)
+        elif (outcome := outcome_of(job, now_ms)) is not None and jobs.end(
+            job.job_id, outcome, now_ms=now_ms
+        ):
+            log.info("job ended", job_id=job.job_id, outcome=str(outcome))
+
+    def tell(self, active: Sequence[Job]) -> None:
+        """Once a second: the rate in SQL, the events, and what Flower revoked meanwhile."""
+        now_s = time.monotonic()
+        if now_s - self._told_s < 1:
+            return
+        self._told_s = now_s
+        jobs = self._resources.jobs
+        revoked: set[bytes] = self._resources.redis.smembers(REVOKED)  # type: ignore[assignment]
+        for job in active:
+            if job.job_id.encode() in revoked and job.state not in (State.CANCELLING, State.ENDED):
+                jobs.cancel(job.job_id)
+        ids = dict.fromkeys([*(job.job_id for job in active), *self._events.unfinished])
+        self._paces = {job.job_id: self._paces.get(job.job_id, Pace()) for job in active}
+        for job in active:
+            if job.state == State.RUNNING:
+                jobs.note_rate(job.job_id, self._paces[job.job_id].rate(now_s, job.done))
+        shown = []
+        for job_id in ids:
+            with suppress(NoSuchJob):  # it was pruned
+                shown.append(jobs.get(job_id))
+        self._events.send(shown)
+
+    def _forget_old(self, now_ms: int) -> None:
+        days, now_s = self._resources.settings.job_retention_days, time.monotonic()
+        if days and (not self._pruned_s or now_s - self._pruned_s > PRUNE_EVERY_S):
+            self._pruned_s = now_s
+            self._resources.jobs.prune(before_ms=now_ms - round(days * 86_400_000))
+
+
+def is_interactive_late(loads: Mapping[str, Load]) -> bool:
+    """Whether a message that somebody waits for has waited too long for a worker."""
+    return any((load.age_ms or 0) > LONGEST_WAIT_MS for load in loads.values())
+
+
+def is_fed(job: Job, now_ms: int) -> bool:
+    return (
+        job.state in (State.QUEUED, State.RUNNING) and not _is_late(job, now_ms) and job.counts["pending"] > 0
+    )
+
+
+def _is_late(job: Job, now_ms: int) -> bool:
+    return job.deadline_at_ms is not None and job.deadline_at_ms <= now_ms
+
+
+def outcome_of(job: Job, now_ms: int) -> Outcome | None:
+    """How the job ends as soon as no worker has a segment of it; None if it goes on."""
+    if job.state == State.CANCELLING:
+        return Outcome.CANCELLED
+    counts = job.counts
+    if counts["pending"] + counts["running"] == 0 and job.state != State.ENDED:
+        has_answer = job.total - job.failed - job.refused > 0
+        return Outcome.COMPLETED if has_answer or not job.failed else Outcome.FAILED
+    if _is_late(job, now_ms) and job.state != State.ENDED:
+        return Outcome.EXPIRED
+    return None

@@ -1,0 +1,129 @@
+"""The scores of passages that a branch did not find itself, from its store: for configurations with `complete_scores`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from chorale_client.words import Reason, Stage, StageStatus
+from structlog import get_logger
+
+from assembly.resources import Resources
+from fusion.answered import BranchAnswers, ranking_of
+from fusion.completion import Scores, unscored
+from fusion.fuse import collapsed
+from fusion.thresholds import above_branch_scores
+from models.asked import Asked
+from models.documents import Vector
+from models.envelope import Degradation, StageNote
+from models.errors import StageFailure
+from models.fusion_method import Method
+from models.plan import BranchPlan
+from search.protocol import ScoresText
+
+log = get_logger("chorale.scores")
+
+COSINE_DECIMALS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """Scores for each question asked, in order; what is missing gets the branch's lowest score."""
+
+    scores: Sequence[Scores] = ()
+    note: StageNote | None = None
+    why: Degradation | None = None
+    """Why the store did not give scores that it should have."""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What one branch has to score for one question."""
+
+    position: int
+    branch: BranchPlan
+    asked: Asked
+    passage_ids: list[str]
+    scores: dict[str, float] = field(default_factory=dict)
+
+
+def complete(resources: Resources, found: BranchAnswers, method: Method, *, limit_s: float) -> Completed:
+    """One call to each store for the vectors of all questions, and one for the texts of each branch."""
+    started_s = time.monotonic()
+    wanted = list(_wanted(found, method))
+    failure: StageFailure | TimeoutError | None = None
+    for alike in _by_call(wanted):
+        left_s = started_s + limit_s - time.monotonic()
+        try:
+            if left_s <= 0:
+                raise TimeoutError("no time left to score what only other branches found")
+            _score(resources, found.plan.namespace, alike, left_s)
+        except (StageFailure, TimeoutError) as error:
+            failure = failure or error
+        except Exception as error:  # a store from outside may raise anything
+            log.exception("no scores", store=alike[0].branch.store)
+            failure = failure or StageFailure(f"{type(error).__name__}: {error}")
+    by_question: list[dict[str, Mapping[str, float]]] = [{} for _ in found.plan.asked]
+    for one in wanted:
+        by_question[one.position][one.branch.name] = one.scores
+    count, scored = sum(len(one.passage_ids) for one in wanted), sum(len(one.scores) for one in wanted)
+    ms = (time.monotonic() - started_s) * 1000
+    if failure is None:
+        return Completed(by_question, StageNote(Stage.SCORE, StageStatus.OK, ms, count, scored))
+    reason = failure.reason if isinstance(failure, StageFailure) else Reason.BUDGET
+    note = StageNote(Stage.SCORE, StageStatus.PARTIAL, ms, count, scored, detail=str(reason))
+    return Completed(by_question, note, Degradation(Stage.SCORE, reason, str(failure)[:500]))
+
+
+def _wanted(found: BranchAnswers, method: Method) -> Iterator[_Wanted]:
+    for position in range(len(found.plan.asked)):
+        rankings = collapsed(found.plan, found.envelopes, position, found.request, method)
+        if "thresholds.min_branch_score" not in found.request.relax:
+            rankings = above_branch_scores(rankings, found.request.thresholds)
+        missing = unscored(rankings)
+        for branch in found.plan.branches:
+            ranking = ranking_of(found.envelopes.get(branch.name), position)
+            others = missing.get(branch.name)
+            if others and ranking is not None and ranking.asked is not None:
+                ids = dict.fromkeys(hit.passage_id for hits in others.values() for hit in hits)
+                yield _Wanted(position, branch, ranking.asked, list(ids))
+
+
+def _by_call(wanted: Sequence[_Wanted]) -> list[list[_Wanted]]:
+    """Vectors in one store share a call; so do texts of one branch."""
+    groups: dict[tuple[str, str], list[_Wanted]] = {}
+    for one in wanted:
+        own = one.branch.name if one.asked.texts else ""
+        groups.setdefault((one.branch.store, own), []).append(one)
+    return list(groups.values())
+
+
+def _score(resources: Resources, namespace: str, alike: Sequence[_Wanted], left_s: float) -> None:
+    store = resources.store(alike[0].branch.store)
+    if not alike[0].asked.texts:
+        ids = list(dict.fromkeys(id_ for one in alike for id_ in one.passage_ids))
+        vectors = store.vectors(namespace, ids, timeout_s=left_s)
+        for one in alike:
+            one.scores.update(_cosines(one, vectors))
+    elif isinstance(store, ScoresText):
+        texts = [(one, text, factor) for one in alike for text, factor in one.asked.texts.items()]
+        found = store.score_text(
+            namespace,
+            [text for _, text, _ in texts],
+            [one.passage_ids for one, _, _ in texts],
+            timeout_s=left_s,
+        )
+        for (one, _, factor), scores in zip(texts, found, strict=True):
+            for id_, score in scores.items():
+                one.scores[id_] = one.scores.get(id_, 0.0) + factor * score
+
+
+def _cosines(one: _Wanted, vectors: Mapping[str, Vector]) -> dict[str, float]:
+    if not (known := [id_ for id_ in one.passage_ids if id_ in vectors]):
+        return {}
+    questions = np.stack([np.frombuffer(row, "<f4") for row in one.asked.vectors])
+    products = np.stack([vectors[id_] for id_ in known]) @ questions.T
+    best = products.max(axis=1).astype(np.float64).round(COSINE_DECIMALS)
+    return dict(zip(known, best.tolist(), strict=True))

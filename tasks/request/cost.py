@@ -1,0 +1,89 @@
+"""What a request will cost the workers, and where a costly one runs: on the bulk workers, so that nobody waits for it.
+
+A step is what one worker does for a request without a pause: a branch, or the fusion.  Estimates are seconds of one core
+with the default model; `CHORALE_COSTLY_S` says which are too long for a worker that others wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chorale_client.filters import count_conditions
+from chorale_client.keys import SERVED
+from chorale_client.request import Question, Request
+from chorale_client.words import QUEUE_BULK
+from redis.exceptions import RedisError
+from structlog import get_logger
+
+from assembly.resources import Resources
+from models.extensions import BranchKind
+from models.plan import Plan
+from tasks.request.planning import packing_s
+
+log = get_logger("chorale.cost")
+
+_ASIDE = f'"queue":"{QUEUE_BULK}"'.encode()
+
+TEXT_S, CHARACTER_S, MOST_CHARACTERS = 0.001, 28e-6, 1_600
+"""The time to embed a text; a model reads 256 word pieces of it at most."""
+SEARCH_S = 0.000_5
+"""The time to search with one text."""
+CONDITION_S = 0.01
+"""The time to judge some 25,000 documents by one condition of a filter; the store keeps the result for the next search."""
+CANDIDATE_S, HIT_S = 7e-6, 120e-6
+"""The times to read and fuse one hit of a branch, and to show one hit with its snippet."""
+MOST_A_SLICE = 4
+"""Questions of a costly request; after each slice the branch also looks whether there is time for another."""
+
+
+def with_cost(resources: Resources, request: Request, plan: Plan) -> Plan:
+    """The plan; if it is costly, its branches say so, and go to the bulk workers if there are any."""
+    cost_s = longest_step_s(resources, request, plan)
+    if cost_s <= resources.settings.costly_s:
+        return plan
+    changes: dict[str, object] = {"is_costly": True}
+    if is_bulk_served(resources):
+        changes["queue"] = QUEUE_BULK
+    log.info("costly", request_id=request.request_id, estimated_s=round(cost_s, 2), **changes)
+    return plan.model_copy(
+        update={"branches": tuple(branch.model_copy(update=changes) for branch in plan.branches)}
+    )
+
+
+def runs_aside(plan: bytes | None) -> bool:
+    """Whether the request of this plan runs on the bulk workers.  The plan is not read: no text of JSON contains this."""
+    return plan is not None and _ASIDE in plan
+
+
+def is_bulk_served(resources: Resources) -> bool:
+    try:
+        return bool(resources.redis.exists(SERVED + QUEUE_BULK))
+    except RedisError:
+        return False
+
+
+def questions_a_slice(resources: Resources, kind: BranchKind, questions: Sequence[Question]) -> int:
+    """How many of a costly request's questions a branch answers before it serves others: as many as are not costly."""
+    longest_s = max(_branch_s(kind, [one]) for one in questions)
+    return max(1, min(MOST_A_SLICE, int(resources.settings.costly_s / longest_s)))
+
+
+def longest_step_s(resources: Resources, request: Request, plan: Plan) -> float:
+    """What a language model writes is not counted: it answers one request at a time in any case."""
+    questions = [request.questions[index] for index in plan.asked]
+    candidates = sum(branch.depth for branch in plan.branches)
+    fusion_s = len(questions) * (candidates * CANDIDATE_S + min(request.top_k, candidates) * HIT_S)
+    fusion_s += packing_s(request)
+    kinds = resources.pipeline.kinds.branches
+    filters_s = CONDITION_S * count_conditions(request.filters or {})
+    return max([fusion_s, *(filters_s + _branch_s(kinds[one.kind], questions) for one in plan.branches)])
+
+
+def _branch_s(kind: BranchKind, questions: Sequence[Question]) -> float:
+    texts = [text for one in questions for text in (one.text, *(variant.text for variant in one.variants))]
+    embedded = texts if "questions" in kind.needs else []
+    if "passages" in kind.needs:
+        embedded = [*embedded, *(text for one in questions for text in one.hypothetical_documents)]
+    return SEARCH_S * len(texts) + sum(
+        TEXT_S + CHARACTER_S * min(len(text), MOST_CHARACTERS) for text in embedded
+    )

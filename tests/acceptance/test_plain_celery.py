@@ -1,0 +1,264 @@
+"""A Celery application without anything of ours asks by task name, with Redis and with RabbitMQ as the broker."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from chorale_client import InvalidRequest
+from sqlalchemy import func, select
+
+from audit.database import open_database
+from models.audit_tables import RequestRow
+from tests.support.code_blocks import code_blocks
+from tests.support.pipelines.celery_application import CeleryApplication
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.rabbitmq import own_queues
+from tests.support.servers.redis_server import RedisServer, free_port
+from tests.support.servers.services import need
+from tests.support.waiting import until
+
+QUEUES = ("chorale.retrieve", "chorale.bm25", "chorale.vector", "chorale.hyde", "chorale.fusion")
+QUESTION = "Who pays for repairs?"
+REQUEST = {"questions": [QUESTION], "timeout_s": 10}
+
+
+class Both:
+    """A running pipeline, and the user's application."""
+
+    def __init__(
+        self, pipeline: RunningPipeline, application: CeleryApplication, user: Mapping[str, str]
+    ) -> None:
+        self.pipeline = pipeline
+        self.run = application.run
+        self.printed = application.printed
+        self.user = user
+        """The addresses of broker and Redis."""
+
+    def asked(self, call: str, *, timeout_s: float = 30) -> dict[str, Any]:
+        """Returns what `get` returns for the call, which is an expression."""
+        answer: dict[str, Any] = self.run(f"found = ({call}).get(timeout={timeout_s})")
+        return answer
+
+    def got(self, task: str, about: str) -> Any:
+        """Returns the arguments of the application's task, one of which contains `about`.  If it ran again, they are
+        the same."""
+        first, *others = until(lambda: self._runs(task, about), 20)
+        assert [run for run in others if run != first] == []
+        return first
+
+    def _runs(self, task: str, about: str) -> list[Any]:
+        runs: Any = self.pipeline.redis.lrange(f"got:{task}", 0, -1)
+        return [json.loads(one) for one in runs if about.encode() in one]
+
+    def audited(self, request_id: str) -> int:
+        """Returns how often a request with this id is in the audit, once it is there."""
+        engine = open_database(self.pipeline.resources.settings.audit_database_url)
+        query = select(func.count()).where(RequestRow.request_id == request_id)
+
+        def rows() -> int:
+            with engine.connect() as connection:
+                return connection.scalar(query) or 0
+
+        found = until(rows, 20)
+        engine.dispose()
+        return found
+
+
+def ask(options: str = "", **fields: Any) -> str:
+    """Returns the expression of a call."""
+    return f"app.send_task('chorale.retrieve', args=[{ ({**REQUEST, **fields})!r}], {options})"
+
+
+@pytest.fixture(scope="module", params=["redis", "rabbitmq"])
+def both(request: pytest.FixtureRequest) -> Iterator[Both]:
+    settings = {"CHORALE_ON_END_QUEUES": "shop,reports", "CHORALE_BREAKER_FAILURES": "0"}
+    with ExitStack() as opened:
+        if request.param == "rabbitmq":
+            broker = need("rabbitmq", "an application that asks through it is not tested")
+            settings["CHORALE_BROKER_URL"] = broker
+            opened.enter_context(own_queues(broker, (*QUEUES, "shop", "reports")))
+        server = opened.enter_context(RedisServer(port=free_port()))
+        redis_url = server.tcp_url
+        if request.param == "redis":
+            broker = redis_url
+        pipeline = opened.enter_context(
+            RunningPipeline(server, queues=[",".join(QUEUES)], sweeper=True, environment=settings)
+        )
+        pipeline.index()
+        user = {"BROKER_URL": broker, "REDIS_URL": redis_url}
+        application = opened.enter_context(CeleryApplication(user))
+        application.run("from application import *; from celery import chain, chord")
+        yield Both(pipeline, application, user)
+
+
+CALLS = {
+    "a string": f"args=[{QUESTION!r}]",
+    "a list of questions": f"args=[[{QUESTION!r}]]",
+    "a request": f"args=[{{'questions': [{QUESTION!r}], 'timeout_s': 10}}]",
+    "a request by keyword": f"kwargs={{'request': {{'questions': [{QUESTION!r}], 'timeout_s': 10}}}}",
+}
+
+
+@pytest.mark.parametrize("arguments", CALLS.values(), ids=CALLS)
+def test_a_bare_call_returns_the_answer_under_the_task_s_own_id(both: Both, arguments: str) -> None:
+    task_id = str(uuid.uuid4())
+    answer = both.asked(f"app.send_task('chorale.retrieve', task_id={task_id!r}, {arguments})")
+
+    assert answer["request_id"] == task_id
+    # A question alone has 2 s, in which a busy machine may miss a branch.
+    assert answer["status"] in ("complete", "degraded")
+    assert answer["questions"][0]["hits"][0]["document_id"] == "repairs"
+
+
+def test_a_task_id_that_cannot_be_a_request_s_is_replaced_by_one_derived_from_it(both: Both) -> None:
+    task_id = f"shop/{uuid.uuid4()}"
+    both.run(f"app.send_task('chorale.retrieve', task_id={task_id!r}, args=[{REQUEST!r}])")
+
+    own_id = uuid.uuid5(uuid.NAMESPACE_OID, task_id)
+    assert both.asked(f"app.AsyncResult('{own_id}')")["status"] == "complete"
+
+
+def test_a_request_with_an_id_of_its_own_is_answered_under_that_id(both: Both) -> None:
+    request_id = str(uuid.uuid4())
+    both.run(ask(request_id=request_id))
+
+    assert both.asked(f"app.AsyncResult({request_id!r})")["request_id"] == request_id
+
+
+def test_a_call_that_is_delivered_twice_is_one_request(both: Both) -> None:
+    task_id = str(uuid.uuid4())
+    for _ in range(2):
+        both.run(ask(f"task_id={task_id!r}, link=keep.s()", cache="bypass"))
+    answer = both.asked(f"app.AsyncResult({task_id!r})")
+    both.asked(ask())  # the second message has been worked on
+
+    assert both.got("keep", task_id) == [answer]
+    assert both.audited(task_id) == 1
+
+
+WRONG = {
+    "nothing": ("", "questions: Field required"),
+    "an option beside the request": (f"args=[{QUESTION!r}], kwargs={{'top_k': 3}}", "top_k: not an argument"),
+    "two requests": (f"args=[{QUESTION!r}, {QUESTION!r}]", "takes one argument, the request; not 2"),
+    "a wrong option": (f"args=[{{'questions': [{QUESTION!r}], 'top_k': 0}}]", "top_k: Input should be"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG)
+def test_a_wrong_call_has_an_answer_that_says_what_is_wrong(both: Both, arguments: str, said: str) -> None:
+    answer = both.asked(f"app.send_task('chorale.retrieve', {arguments})")
+
+    assert answer["status"] == "failed"
+    assert said in answer["degraded"][0]["detail"]
+
+
+# Tasks of the application that come after a request
+
+
+def test_a_task_that_a_request_names_is_told_of_the_end(both: Both) -> None:
+    answer = both.asked(ask(on_end={"task": "shop.ended", "queue": "shop"}))
+
+    assert both.got("ended", answer["request_id"]) == [answer["request_id"], "complete"]
+
+
+def test_a_task_is_told_of_cached_answers_and_of_requests_of_the_client_too(both: Both) -> None:
+    told = {"task": "shop.ended", "queue": "shop"}
+    client = both.pipeline.client()
+    for _ in range(2):
+        answer = client.retrieve(QUESTION, namespace="default", timeout_s=20, on_end=told)
+        assert both.got("ended", answer.request_id) == [answer.request_id, "complete"]
+    refused = client.retrieve(QUESTION, on_end={**told, "queue": "elsewhere"})
+    assert refused.status == "failed"
+    assert "'elsewhere' is not in CHORALE_ON_END_QUEUES" in refused.degraded[0].detail
+    with pytest.raises(InvalidRequest, match="on_end: takes"):
+        client.retrieve(QUESTION, on_end={"url": "https://example.org"})
+
+
+def test_a_linked_task_gets_the_answer_of_the_ended_request(both: Both) -> None:
+    answer = both.asked(ask("link=keep.s()"))
+
+    assert both.got("keep", answer["request_id"]) == [answer]
+
+
+def test_a_task_is_told_of_a_wrong_request_too(both: Both) -> None:
+    told = {"task": "shop.ended", "queue": "shop"}
+    answer = both.asked(ask("link=keep.s(), link_error=failed", top_k=0, on_end=told))
+
+    assert both.got("ended", answer["request_id"]) == [answer["request_id"], "failed"]
+    assert both.got("keep", answer["request_id"]) == [answer]
+    assert both.got("failed", answer["request_id"]) == [answer["request_id"]]
+
+
+def test_a_chain_goes_on_with_the_answer(both: Both) -> None:
+    asked = f"signature('chorale.retrieve', args=[{REQUEST!r}])"
+    kept: Any = both.asked(f"chain({asked}, keep.s().set(queue='shop'), length)()")
+
+    assert kept == len(f"{uuid.uuid4()} complete: Repairs")
+
+
+def test_a_chain_may_begin_with_a_task_that_makes_the_request(both: Both) -> None:
+    kept: Any = both.asked("chain(question, signature('chorale.retrieve'), keep.s())()")
+
+    assert kept.endswith(" complete: Repairs")
+
+
+def test_a_task_that_needs_an_answer_begins_a_chain_and_does_not_wait(both: Both) -> None:
+    last: Any = both.asked(f"ask.delay({REQUEST!r})")
+    kept: Any = both.asked(f"app.AsyncResult({last!r})")
+
+    assert kept.endswith(" complete: Repairs")
+
+
+def test_only_queues_that_the_installation_allows_are_named(both: Both) -> None:
+    said = "the queue 'elsewhere' is not in CHORALE_ON_END_QUEUES; there are: shop, reports"
+    for call in (
+        ask(on_end={"task": "shop.ended", "queue": "elsewhere"}),
+        ask("link=keep.s().set(queue='elsewhere')"),
+    ):
+        answer = both.asked(call)
+        assert answer["status"] == "failed"
+        assert said in answer["degraded"][0]["detail"]
+
+
+def test_a_request_in_a_chord_is_refused(both: Both) -> None:
+    asked = f"signature('chorale.retrieve', args=[{QUESTION!r}], task_id={{!r}})"
+    ids = [str(uuid.uuid4()) for _ in range(2)]
+    both.run(f"chord([{', '.join(asked.format(one) for one in ids)}])(keep.s())")
+
+    for task_id in ids:
+        answer = both.asked(f"app.AsyncResult({task_id!r})")
+        assert answer["degraded"][0]["detail"].startswith("chord: a request cannot be part of a chord")
+
+
+def test_a_task_cannot_wait_for_an_answer(both: Both) -> None:
+    error = both.run("found = str(waits.delay().get(timeout=20, propagate=False))")
+
+    assert error.startswith("Never call result.get() within a task!")
+
+
+# The example, and the page
+
+
+def test_the_example_asks_and_prints_the_hits(both: Both) -> None:
+    assert both.printed("import runpy; runpy.run_module('application', run_name='__main__')").startswith(
+        "1 Repairs\n"
+    )
+
+
+def test_the_blocks_of_the_page_run_one_after_the_other(both: Both) -> None:
+    code = "\n".join(block.code for block in code_blocks("python") if block.page == "docs/guides/celery.md")
+    for name, address in both.user.items():
+        option = name.partition("_")[0].lower().replace("redis", "backend")
+        code = code.replace(f'{option}="redis://localhost:6379/0"', f"{option}={address!r}")
+    assert "localhost:6379" not in code
+
+    printed = both.printed(code.replace("timeout=3", "timeout=30")).splitlines()
+
+    assert printed[0] == "1 Repairs"
+    request_id = printed[-1].split()[0]
+    assert both.got("keep", request_id)[0]["request_id"] == request_id

@@ -1,0 +1,67 @@
+"""Tasks are told of every end, although the processes that tell are killed all the time."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from chorale_client import make_request
+from chorale_client.keys import OUTBOX, TELLER, TO_TELL
+
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
+
+SWEEPERS = ("sweeper.1", "sweeper.2")
+HASTE = "from tasks.telling import ends; ends.ACTING_MS = 900\n"
+REQUESTS = 150
+
+
+@pytest.fixture
+def running() -> Iterator[RunningPipeline]:
+    """Two sweepers without workers: requests end because their callers cancel them."""
+    environment = {"CHORALE_ON_END_QUEUES": "shop"}
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, queues=[], environment=environment, preload=HASTE) as pipeline,
+    ):
+        for sweeper in SWEEPERS:
+            pipeline.start(sweeper)
+        pipeline.wait_ready()
+        yield pipeline
+
+
+def told(pipeline: RunningPipeline) -> list[tuple[str, str]]:
+    """Returns the task's id and the request's id of each message."""
+    raw: Any = pipeline.redis.lrange("shop", 0, -1)
+    messages = [json.loads(one) for one in raw]
+    return [(one["headers"]["id"], json.loads(b64decode(one["body"]))[1]["request_id"]) for one in messages]
+
+
+def test_every_end_is_told_with_one_task_id_although_the_sweepers_are_killed(
+    running: RunningPipeline,
+) -> None:
+    chosen = random.Random(11)
+    ledger = running.resources.callers_ledger
+    ended: set[str] = set()
+    for number in range(REQUESTS):
+        request = make_request("bread", on_end={"task": "shop.ended", "queue": "shop"}, timeout_s=60)
+        ledger.accept(request)
+        ledger.cancel(request.request_id)
+        ended.add(request.request_id)
+        if number % 30 == 29:
+            sweeper = chosen.choice(SWEEPERS)
+            running.kill(sweeper)
+            running.start(sweeper)
+        time.sleep(0.01)
+
+    until(lambda: {request_id for _, request_id in told(running)} == ended, 30)
+
+    assert len({task_id for task_id, _ in told(running)}) == REQUESTS
+    until(lambda: running.redis.xlen(OUTBOX) == running.redis.xlen(TO_TELL) == 0)
+    assert running.redis.exists(TELLER)

@@ -1,0 +1,308 @@
+"""Whatever dies or hangs while a job runs, every line has exactly one result and the counts sum to the total."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+from chorale_client.words import TASK_ANSWER_LINES
+
+from jobs.job import Line, Outcome, State
+from tests.support.pipelines import failpoints
+from tests.support.pipelines.bulk import (
+    BULK,
+    HASTE,
+    documents,
+    line,
+    results,
+    reviving,
+    submit,
+    wait_done,
+    wait_ended,
+)
+from tests.support.pipelines.kinds import kinds_with
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
+
+WORKERS, SWEEPERS = ("bulk.1", "bulk.2"), ("sweeper.1", "sweeper.2")
+SLOW = "test:slow"
+"""The Redis key with the seconds by which each search is slowed down."""
+
+PRELOAD = f"""
+import os, signal, time
+from branches.kinds import bm25
+from tests.support.pipelines import failpoints
+from tests.support.pipelines.kinds import declare
+
+def deadly(part):
+    time.sleep(float(part.resources.redis.get("{SLOW}") or 0))
+    if any("poison" in text for text in part.texts):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return bm25.search_bm25(part)
+
+declare(deadly=deadly)
+failpoints.install(failpoints.JOB_PLACES)
+{HASTE}
+"""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    """Two bulk workers without a model, two sweepers, and a Redis that keeps its data."""
+    file = tmp_path_factory.mktemp("deadly") / "pipeline.toml"
+    file.write_text(
+        '[stores.local]\nkind = "embedded"\n'
+        '[branches.deadly]\nkind = "deadly"\ngroup = "lexical"\nstore = "local"\n'
+    )
+    with (
+        RedisServer(appendonly=True) as server,
+        RunningPipeline(
+            server, queues=[], pipeline_file=file, kinds=kinds_with("deadly"), preload=PRELOAD
+        ) as pipeline,
+    ):
+        pipeline.index()
+        for worker in WORKERS:
+            pipeline.start(worker, queue=BULK)
+        for sweeper in SWEEPERS:
+            pipeline.start(sweeper)
+        pipeline.wait_ready()
+        yield pipeline
+
+
+@pytest.fixture
+def whole(running: RunningPipeline) -> Iterator[RunningPipeline]:
+    """Yields the pipeline; brings back its processes afterwards, and checks that the next job is whole."""
+    yield running
+    failpoints.disarm(running.redis)
+    running.redis.delete(SLOW)
+    running.revive()
+    job_id = submit(running, [line(1, "bread", cache="bypass")])
+    assert wait_ended(running, job_id).outcome == Outcome.COMPLETED
+    assert documents(results(running, job_id)[1]) == ["bread"]
+
+
+def slowed(pipeline: RunningPipeline, seconds: float) -> None:
+    pipeline.redis.set(SLOW, seconds)
+
+
+def some(count: int = 40) -> list[Line]:
+    return [line(at, f"bread q{at}", cache="bypass") for at in range(1, count + 1)]
+
+
+def is_complete(pipeline: RunningPipeline, job_id: str) -> None:
+    """Checks the whole job; it may still run."""
+    job = wait_ended(pipeline, job_id)
+    assert job.outcome == Outcome.COMPLETED
+    found = results(pipeline, job_id)
+    assert {one["status"] for one in found.values()} == {"complete"}
+    assert {tuple(documents(one)) for one in found.values()} == {("bread",)}
+
+
+@pytest.mark.parametrize(
+    "place", ["bulk.before_take", "bulk.after_take", "bulk.before_write", "bulk.after_write"]
+)
+def test_a_worker_that_is_killed_with_a_segment_costs_no_line(whole: RunningPipeline, place: str) -> None:
+    before = failpoints.taken(whole.redis).get(place, 0)
+    failpoints.arm(whole.redis, place)
+
+    job_id = submit(whole, some(), segment=8)
+
+    failpoints.wait_taken(whole.redis, place, before=before)
+    is_complete(whole, job_id)
+
+
+@pytest.mark.parametrize("place", ["feeder.after_send", "feeder.before_end", "feeder.after_end"])
+def test_another_feeder_goes_on_when_one_is_killed(whole: RunningPipeline, place: str) -> None:
+    before = failpoints.taken(whole.redis).get(place, 0)
+    failpoints.arm(whole.redis, place)
+
+    job_id = submit(whole, some(), segment=8)
+
+    failpoints.wait_taken(whole.redis, place, before=before)
+    is_complete(whole, job_id)
+
+
+@pytest.mark.slow
+def test_a_worker_that_was_taken_for_dead_writes_nothing_twice(whole: RunningPipeline) -> None:
+    """It sleeps for twice its lease before it renews it, and the other worker answers its segment."""
+    failpoints.arm(whole.redis, "bulk.after_take", "sleep")
+
+    job_id = submit(whole, some(), segment=8)
+
+    is_complete(whole, job_id)
+    time.sleep(1.6)
+    is_complete(whole, job_id)
+
+
+def test_a_feeder_that_was_taken_for_dead_harms_nothing(whole: RunningPipeline) -> None:
+    failpoints.arm(whole.redis, "feeder.after_send", "sleep")
+
+    is_complete(whole, submit(whole, some(), segment=8))
+
+
+def test_a_message_that_is_delivered_twice_is_answered_once(whole: RunningPipeline) -> None:
+    slowed(whole, 0.1)
+    job_id = submit(whole, some(), segment=8)
+    until(lambda: whole.resources.jobs.get(job_id).running)
+
+    for number in range(5):
+        for attempt in (1, 2):
+            message = {"job_id": job_id, "number": number, "attempt": attempt}
+            whole.app.send_task(TASK_ANSWER_LINES, kwargs=message, queue=BULK)
+
+    is_complete(whole, job_id)
+    until(lambda: whole.redis.llen(BULK) == 0)
+    is_complete(whole, job_id)
+
+
+def test_a_job_goes_on_when_redis_was_killed_and_came_back(whole: RunningPipeline) -> None:
+    slowed(whole, 0.1)
+    job_id = submit(whole, some(80), segment=8)
+    wait_done(whole, job_id, 8)
+
+    whole.server.kill()
+    time.sleep(0.5)
+    whole.server.start()
+
+    is_complete(whole, job_id)
+
+
+def test_a_job_goes_on_when_redis_forgot_its_messages(whole: RunningPipeline) -> None:
+    slowed(whole, 0.1)
+    job_id = submit(whole, some(80), segment=8)
+    wait_done(whole, job_id, 8)
+
+    until(lambda: whole.redis.delete(BULK))
+
+    is_complete(whole, job_id)
+
+
+@pytest.mark.slow
+def test_a_job_goes_on_when_its_database_was_locked(whole: RunningPipeline) -> None:
+    slowed(whole, 0.1)
+    job_id = submit(whole, some(80), segment=8)
+    wait_done(whole, job_id, 8)
+
+    with closing(sqlite3.connect(whole.home / "audit.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        time.sleep(3)
+        other.execute("ROLLBACK")
+
+    is_complete(whole, job_id)
+
+
+@pytest.mark.slow
+def test_a_line_that_kills_its_worker_costs_itself_alone(whole: RunningPipeline) -> None:
+    given = some(12)
+    given[5] = line(6, "poison", cache="bypass")
+
+    with reviving(whole):
+        job_id = submit(whole, given, segment=8)
+        job = wait_ended(whole, job_id)
+
+    assert job.outcome == Outcome.COMPLETED
+    found = results(whole, job_id)
+    assert found.pop(6)["error"] == "the worker died while it answered this line"
+    assert {tuple(documents(one)) for one in found.values()} == {("bread",)}
+
+
+def test_a_paused_job_sends_nothing_until_it_is_resumed(whole: RunningPipeline) -> None:
+    slowed(whole, 0.1)
+    jobs, job_id = whole.resources.jobs, submit(whole, some(80), segment=8)
+    wait_done(whole, job_id, 8)
+
+    jobs.pause(job_id)
+
+    until(lambda: jobs.get(job_id).running == 0)
+    paused = jobs.get(job_id)
+    assert (paused.state, paused.outcome) == (State.PAUSED, None)
+    assert 8 <= paused.done < 80
+    time.sleep(0.3)
+    assert jobs.get(job_id).done == paused.done
+    jobs.resume(job_id)
+    is_complete(whole, job_id)
+
+
+def ended_early(pipeline: RunningPipeline, job_id: str, outcome: Outcome) -> None:
+    job = wait_ended(pipeline, job_id)
+    assert job.outcome == outcome
+    found = results(pipeline, job_id)
+    done = [number for number, one in found.items() if one["status"] == "complete"]
+    assert 8 <= len(done) < 80
+    assert {one["status"] for number, one in found.items() if number not in done} == {str(outcome)}
+    assert all(documents(found[number]) == ["bread"] for number in done)
+
+
+def cancelled(pipeline: RunningPipeline, job_id: str) -> None:
+    pipeline.resources.jobs.cancel(job_id)
+
+
+def test_a_cancelled_job_keeps_what_was_answered(whole: RunningPipeline) -> None:
+    slowed(whole, 0.1)
+    job_id = submit(whole, some(80), segment=8)
+    wait_done(whole, job_id, 8)
+
+    cancelled(whole, job_id)
+
+    ended_early(whole, job_id, Outcome.CANCELLED)
+
+
+def test_a_job_is_cancelled_although_its_workers_died(whole: RunningPipeline) -> None:
+    slowed(whole, 0.1)
+    job_id = submit(whole, some(80), segment=8)
+    wait_done(whole, job_id, 8)
+    for worker in WORKERS:
+        whole.processes[worker].kill()
+
+    cancelled(whole, job_id)
+
+    ended_early(whole, job_id, Outcome.CANCELLED)
+
+
+def test_a_job_whose_deadline_comes_keeps_what_was_answered(whole: RunningPipeline) -> None:
+    slowed(whole, 0.25)
+
+    job_id = submit(whole, some(80), segment=8, deadline_s=1)
+
+    ended_early(whole, job_id, Outcome.EXPIRED)
+
+
+def strikes(pipeline: RunningPipeline, chance: random.Random) -> list[Callable[[], object]]:
+    def restart_redis() -> None:
+        pipeline.server.kill()
+        pipeline.server.start()
+
+    def lock_database() -> None:
+        with closing(sqlite3.connect(pipeline.home / "audit.db", isolation_level=None, timeout=30)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            time.sleep(3)
+            other.execute("ROLLBACK")
+
+    return [
+        lambda: pipeline.processes[chance.choice(WORKERS)].kill(),
+        lambda: [pipeline.processes[name].kill() for name in SWEEPERS],
+        restart_redis,
+        lock_database,
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_job_of_5000_lines_that_is_struck_at_random_ends_whole(whole: RunningPipeline) -> None:
+    chance = random.Random(13)
+    slowed(whole, 0.05)
+    job_id = submit(whole, some(5_000))
+
+    with reviving(whole):
+        for strike in chance.sample(strikes(whole, chance) * 2, 8):
+            done = whole.resources.jobs.get(job_id).done
+            strike()
+            wait_done(whole, job_id, min(5_000, done + chance.randrange(100, 500)))
+        wait_ended(whole, job_id, limit_s=200)
+
+    is_complete(whole, job_id)

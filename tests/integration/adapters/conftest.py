@@ -1,0 +1,58 @@
+"""One pipeline for all adapters: `bm25` and `vector`, a branch that raises, and one that hangs until its time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.pipelines.kinds import kinds_with
+from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
+from tests.support.servers.redis_server import RedisServer, free_port
+
+PRELOAD = """
+import time
+from chorale_client.keys import entry_key
+from tests.support.pipelines.kinds import declare
+
+def raises(part):
+    raise RuntimeError("the disk is on fire")
+
+def hangs(part):
+    while part.left_s > 0.002 and part.resources.redis.exists(entry_key(part.request.request_id)):
+        time.sleep(0.02)
+    time.sleep(0.2)
+    return []
+
+declare(raises=raises, hangs=hangs)
+"""
+BRANCHES = {"bm25": "lexical", "vector": "dense", "raises": "other", "hangs": "other"}
+
+
+@pytest.fixture(scope="package")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    file = tmp_path_factory.mktemp("adapters") / "pipeline.toml"
+    tables = [
+        f'[branches.{kind}]\nkind = "{kind}"\ngroup = "{group}"\nstore = "local"\n'
+        for kind, group in BRANCHES.items()
+    ]
+    file.write_text('[stores.local]\nkind = "embedded"\n' + "\n".join(tables))
+    with (
+        RedisServer(port=free_port()) as server,
+        RunningPipeline(
+            server,
+            pipeline_file=file,
+            kinds=kinds_with("raises", "hangs"),
+            sweeper=True,
+            preload=PRELOAD,
+            # Otherwise the branches that fail would soon not be asked any more.
+            environment={"CHORALE_BREAKER_FAILURES": "0"},
+        ) as running,
+    ):
+        running.index(
+            {name: CORPUS[name] for name in ("notice", "deposit", "bread", "repairs")},
+            year=2024,
+            tags=["law"],
+        )
+        running.index({"error": CORPUS["error"]}, year=2020, url="https://example.org/errors/4711")
+        yield running

@@ -1,0 +1,69 @@
+"""Haystack's component, alone and in a pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from chorale_client.adapters.haystack import ChoraleRetriever
+from haystack import Pipeline
+from haystack.components.retrievers import MultiRetriever
+from haystack.components.retrievers.types import TextRetriever
+from haystack.utils import Secret
+
+from tests.contracts.adapter import PATIENT, QUESTION, AdapterContract, Found, patient
+from tests.support.pipelines.pipeline import RunningPipeline
+
+
+@pytest.mark.slow
+class TestHaystack(AdapterContract):
+    def ask(self, url: str, question: str, **options: Any) -> Found:
+        return found(ChoraleRetriever(url).run(question, options=options))
+
+    async def ask_async(self, url: str, question: str, **options: Any) -> Found:
+        return found(await ChoraleRetriever(url).run_async(question, options=options))
+
+
+def found(outputs: dict[str, Any]) -> Found:
+    assert outputs.keys() == {"documents", "coverage"}
+    return Found(
+        [(one.meta["document_id"], one.content, one.score) for one in outputs["documents"]],
+        outputs["coverage"],
+    )
+
+
+LAW = {"field": "meta.year", "operator": "==", "value": 2024}
+
+
+def test_filters_and_top_k_of_a_call_are_those_of_a_text_retriever(pipeline: RunningPipeline) -> None:
+    retriever = ChoraleRetriever(pipeline.server.url, options=patient(branches=["vector"]))
+    found = retriever.run(QUESTION, filters=LAW, top_k=2)
+    assert [one.meta["year"] for one in found["documents"]] == [2024, 2024]
+
+
+def test_a_saved_pipeline_asks_after_it_is_loaded(
+    pipeline: RunningPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHORALE_REDIS_URL", pipeline.server.url)
+    made = Pipeline()
+    made.add_component("retriever", ChoraleRetriever(options={"branches": ["bm25", "vector"], "top_k": 1}))
+    saved = made.dumps()
+    assert pipeline.server.url not in saved
+    loaded = Pipeline.loads(saved, allowed_modules=["chorale_client.*"])
+    asked = {"retriever": {"query": QUESTION, "options": PATIENT}}
+    for outputs in (loaded.run(asked), asyncio.run(loaded.run_async(asked))):
+        assert found(outputs["retriever"]).ids == ["repairs"]
+
+
+def test_an_address_that_is_a_token_is_not_saved() -> None:
+    secret = ChoraleRetriever(Secret.from_token("redis://:password@redis/0"))
+    with pytest.raises(ValueError, match="Cannot serialize token-based secret"):
+        secret.to_dict()
+
+
+@pytest.mark.filterwarnings("ignore:'MultiRetriever' is an experimental component")
+def test_it_has_the_shape_of_a_text_retriever(pipeline: RunningPipeline) -> None:
+    retriever: TextRetriever = ChoraleRetriever(pipeline.server.url, options=patient(branches=["bm25"]))
+    several = MultiRetriever(retrievers={"chorale": retriever}, top_k=1)
+    assert [one.id for one in several.run(QUESTION)["documents"]] == ["repairs#0"]

@@ -1,0 +1,95 @@
+"""LangGraph's node, in a compiled graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+from chorale_client.adapters.langgraph import RetrievalState, retrieval_node
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+
+from tests.contracts.adapter import PATIENT, QUESTION, AdapterContract, Found, patient
+from tests.support.pipelines.pipeline import RunningPipeline
+
+
+@pytest.mark.slow
+class TestLangGraph(AdapterContract):
+    def ask(self, url: str, question: str, **options: Any) -> Found:
+        return found(graph(url).invoke({"question": question, "retrieval_options": options}))
+
+    async def ask_async(self, url: str, question: str, **options: Any) -> Found:
+        return found(await graph(url).ainvoke({"question": question, "retrieval_options": options}))
+
+
+def graph(url: str, **options: Any) -> Any:
+    made = StateGraph(RetrievalState)
+    made.add_node("retrieve", retrieval_node(url, options=cast(Any, options)))
+    made.add_edge(START, "retrieve")
+    made.add_edge("retrieve", END)
+    return made.compile()
+
+
+def found(state: dict[str, Any]) -> Found:
+    result = state["retrieval_result"]
+    documents = [(one["document_id"], one["text"], one["score"]) for one in result["documents"]]
+    return Found(documents, result["coverage"])
+
+
+def test_a_degraded_answer_is_empty_unless_the_graph_wants_what_was_found(pipeline: RunningPipeline) -> None:
+    options = {"branches": ["bm25", "raises"], **PATIENT}
+    empty = found(graph(pipeline.server.url, **options).invoke({"question": QUESTION}))
+    assert (empty.documents, empty.coverage["status"]) == ([], "degraded")
+    assert empty.coverage["branches"] == {"bm25": "ok", "raises": "error"}
+    partial = found(
+        graph(pipeline.server.url, on_missing="degrade", **options).invoke({"question": QUESTION})
+    )
+    assert partial.ids[0] == "repairs"
+
+
+def test_the_routing_decision_is_read_from_the_state(pipeline: RunningPipeline) -> None:
+    made = graph(pipeline.server.url, branches=["bm25"], **PATIENT)
+    skipped = found(made.invoke({"question": QUESTION, "needs_retrieval": False}))
+    assert (skipped.documents, skipped.coverage["status"]) == ([], "skipped")
+    routed = {"branches": ["vector"], "filters": {"year": 2020}}
+    assert found(made.invoke({"question": QUESTION, "retrieval_options": routed})).ids == ["error"]
+
+
+def test_variants_and_hypotheses_are_read_from_the_state(pipeline: RunningPipeline) -> None:
+    made = graph(pipeline.server.url, branches=["bm25"], **PATIENT)
+    assert found(made.invoke({"question": "zeppelin"})).documents == []
+    for more in (
+        {"bm25_query": "landlord repairs"},
+        {
+            "variants": [{"kind": "keyword", "text": "landlord repairs"}],
+            "hypothetical_documents": ["He pays."],
+        },
+    ):
+        assert found(made.invoke({"question": "zeppelin", **more})).ids[0] == "repairs"
+
+
+def test_the_question_may_be_any_part_of_the_state(pipeline: RunningPipeline) -> None:
+    node = retrieval_node(
+        pipeline.server.url,
+        options=patient(branches=["bm25"]),
+        question=lambda state: state["messages"][-1],
+    )
+    assert found(node.invoke({"messages": ["Hello.", QUESTION]})).ids[0] == "repairs"
+
+
+@dataclass
+class State:
+    question: str
+    needs_retrieval: bool = True
+    retrieval_result: dict[str, Any] | None = None
+
+
+def test_a_checkpoint_holds_the_result_and_the_state_may_be_a_class(pipeline: RunningPipeline) -> None:
+    made = StateGraph(State)
+    made.add_node("retrieve", retrieval_node(pipeline.server.url, options=patient(branches=["bm25"])))
+    made.add_edge(START, "retrieve")
+    compiled = made.compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    compiled.invoke(State(QUESTION), config)
+    assert found(compiled.get_state(config).values).ids[0] == "repairs"

@@ -1,0 +1,43 @@
+"""One pipeline with the HTTP API for all tests of the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.http_api import HttpApi
+from tests.support.servers.redis_server import RedisServer
+
+
+@pytest.fixture(scope="package")
+def api_pipeline() -> Iterator[RunningPipeline]:
+    with RedisServer() as server, RunningPipeline(server, sweeper=True) as pipeline:
+        pipeline.index()
+        yield pipeline
+
+
+@pytest.fixture(scope="package")
+def api(api_pipeline: RunningPipeline) -> Iterator[HttpApi]:
+    with HttpApi(api_pipeline.resources.settings) as server:
+        yield server
+
+
+@pytest.fixture
+def acme(api: HttpApi) -> Iterator[httpx.Client]:
+    """A client of the tenant `acme`, which may do everything."""
+    with api.client("acme") as client:
+        yield client
+
+
+@pytest.fixture(scope="package")
+def idle_api() -> Iterator[HttpApi]:
+    """An API whose requests nobody answers: no worker runs."""
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, queues=[]) as pipeline,
+        HttpApi(pipeline.resources.settings) as api,
+    ):
+        yield api

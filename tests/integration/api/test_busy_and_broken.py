@@ -1,0 +1,72 @@
+"""The API while many callers wait, and while Redis is away."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import httpx
+import pytest
+
+from tests.integration.api.test_searches import BREAD, LONG, SEARCHES, problem
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.http_api import HttpApi
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
+
+WAITING = 100
+
+
+@pytest.mark.slow
+def test_calls_that_wait_keep_no_other_call_waiting(idle_api: HttpApi) -> None:
+    async def ask() -> tuple[list[int], float]:
+        headers = {"Authorization": f"Bearer {idle_api.key()}"}
+        limits = httpx.Limits(max_connections=WAITING + 10)
+        async with httpx.AsyncClient(
+            base_url=idle_api.origin, headers=headers, timeout=60, limits=limits
+        ) as client:
+            waits = [
+                asyncio.create_task(client.post(SEARCHES, json=LONG, headers={"Prefer": "wait=3"}))
+                for _ in range(WAITING)
+            ]
+            await asyncio.sleep(0.5)
+            begun = time.monotonic()
+            await client.get(f"{SEARCHES}/t.acme.nothing")
+            took_s = time.monotonic() - begun
+            return [(await one).status_code for one in waits], took_s
+
+    statuses, took_s = asyncio.run(ask())
+    assert statuses == [202] * WAITING
+    assert took_s < 2.5, "a call waited for those that wait"
+
+
+def test_without_redis_a_search_is_a_problem_that_is_worth_repeating(own_redis_server: RedisServer) -> None:
+    with (
+        RunningPipeline(own_redis_server, queues=[]) as pipeline,
+        HttpApi(pipeline.resources.settings) as api,
+        api.client(requests_per_minute=None) as client,
+    ):
+        location = client.post(SEARCHES, json=LONG, headers={"Prefer": "respond-async"}).headers["location"]
+        own_redis_server.stop()
+        for method, path in (
+            ("POST", SEARCHES),
+            ("GET", location),
+            ("DELETE", location),
+            ("GET", f"{location}/events"),
+        ):
+            found = client.request(method, path, json=BREAD if method == "POST" else None)
+            told = problem(found, 503, "unavailable")
+            assert (told["retryable"], found.headers["retry-after"]) == (True, "1")
+            assert "redis" not in told["detail"].lower()
+        own_redis_server.start()
+        until(lambda: client.get(f"{SEARCHES}/t.acme.x").status_code == 404)
+        assert client.post(SEARCHES, json=LONG, headers={"Prefer": "wait=0"}).status_code == 202
+
+
+@pytest.mark.parametrize("character", ["x", '"', "=", ";", ","])
+def test_a_long_preference_costs_no_time(idle_api: HttpApi, character: str) -> None:
+    with idle_api.client() as client:
+        begun = time.process_time()
+        headers = {"Prefer": f'respond-async, {character * 60_000}"'}
+        client.post(SEARCHES, json={**BREAD, "needs_retrieval": False, "timeout_s": 0.05}, headers=headers)
+        assert time.process_time() - begun < 3

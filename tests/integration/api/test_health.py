@@ -1,0 +1,72 @@
+"""Life, readiness and metrics over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from api import health
+from config.settings import Settings
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.http_api import HttpApi
+from tests.support.servers.redis_server import RedisServer
+
+BRANCHES = ["chorale.bm25", "chorale.vector", "chorale.hyde"]
+
+
+@pytest.fixture(autouse=True)
+def _look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "LOOKED_AT_FOR_S", 0.0)
+
+
+def missing(found: httpx.Response) -> dict[str, bool]:
+    """Whether each missing part is needed, by name."""
+    return {one["name"]: one["is_needed"] for one in found.json()["missing"]}
+
+
+def test_a_running_installation_is_ready_and_what_it_does_without_is_named(api: HttpApi) -> None:
+    assert httpx.get(f"{api.origin}/healthz").json() == {"status": "ok"}
+    found = httpx.get(f"{api.origin}/readyz")
+    assert (found.status_code, found.json()["is_ready"]) == (200, True)
+    assert {name: needed for name, needed in missing(found).items() if name != "chorale.bulk"} == {}
+
+
+def test_without_a_branch_it_is_ready_and_the_queue_is_named(
+    api: HttpApi, api_pipeline: RunningPipeline
+) -> None:
+    api_pipeline.kill("chorale.hyde")
+    try:
+        found = httpx.get(f"{api.origin}/readyz")
+        assert (found.status_code, missing(found)["chorale.hyde"]) == (200, False)
+    finally:
+        api_pipeline.start("chorale.hyde")
+        api_pipeline.wait_ready(["chorale.hyde"])
+
+
+def test_without_workers_it_is_not_ready(tmp_path: Path) -> None:
+    with RedisServer() as redis, HttpApi(Settings(home=tmp_path, redis_url=redis.url)) as api:
+        found = httpx.get(f"{api.origin}/readyz")
+        assert (found.status_code, found.json()["is_ready"]) == (503, False)
+        assert missing(found) == {
+            "chorale.retrieve": True,
+            **dict.fromkeys(BRANCHES, True),
+            "chorale.fusion": True,
+            "chorale.index": False,
+            "chorale.bulk": False,
+            "sweeper": False,
+        }
+        redis.stop()
+        assert missing(httpx.get(f"{api.origin}/readyz"))["redis"]
+        assert httpx.get(f"{api.origin}/healthz").status_code == 200
+
+
+def test_metrics_are_for_admins(api: HttpApi) -> None:
+    assert httpx.get(f"{api.origin}/metrics").status_code == 401
+    with api.client(scopes=frozenset({"audit:read"})) as client:
+        assert client.get("/metrics").status_code == 403
+    with api.client(scopes=frozenset({"admin"})) as client:
+        found = client.get("/metrics")
+    assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert "chorale_" in found.text

@@ -1,0 +1,343 @@
+"""Bulk jobs over HTTP, asked of a real server over a running pipeline."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pyarrow.parquet as pq
+import pytest
+
+from config.settings import Settings
+from jobs.job import Outcome, State
+from jobs.store import Jobs
+from tests.support.jobs import answered, ended, lines, result, submitted, taken
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.http_api import HttpApi
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
+
+JSONL = {"Content-Type": "application/jsonl"}
+CSV = {"Content-Type": "text/csv"}
+BREAD = b'{"id": "a", "text": "how is bread baked?"}\n{"id": "b", "text": "bread", "top_k": 1}\n'
+
+
+@pytest.fixture(scope="module")
+def bulk(api_pipeline: RunningPipeline) -> Iterator[RunningPipeline]:
+    """The pipeline with a worker of bulk jobs."""
+    api_pipeline.start("chorale.bulk")
+    api_pipeline.wait_ready(["chorale.bulk"])
+    yield api_pipeline
+    api_pipeline.kill("chorale.bulk")
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpApi]:
+    """An API without workers and sweepers: only the test answers and ends jobs."""
+    with (
+        RedisServer() as redis,
+        HttpApi(Settings(home=tmp_path_factory.mktemp("home"), redis_url=redis.url)) as api,
+    ):
+        yield api
+
+
+@pytest.fixture
+def store(quiet: HttpApi) -> Iterator[Jobs]:
+    opened = Jobs(quiet.settings.audit_database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def someone(quiet: HttpApi) -> Iterator[httpx.Client]:
+    """A client of the tenant `someone`, whose jobs nobody answers."""
+    with quiet.client("someone") as client:
+        yield client
+
+
+def new_id(tenant: str = "someone") -> str:
+    return f"t.{tenant}.{uuid.uuid4().hex}"
+
+
+def submit(client: httpx.Client, body: Any = BREAD, headers: Any = JSONL, **options: Any) -> dict[str, Any]:
+    found = client.post("/v1/jobs", content=body, headers=headers, params=options)
+    assert found.status_code == 201, found.text
+    job: dict[str, Any] = found.json()
+    assert found.headers["location"] == f"/v1/jobs/{job['job_id']}"
+    return job
+
+
+def wait_ended(client: httpx.Client, job_id: str) -> dict[str, Any]:
+    def look() -> dict[str, Any] | None:
+        job: dict[str, Any] = client.get(f"/v1/jobs/{job_id}").json()
+        return job if job["state"] == "ended" else None
+
+    found = until(look, 60)
+    assert found is not None
+    return found
+
+
+def test_a_file_of_questions_is_answered_and_its_results_are_read_in_every_format(
+    acme: httpx.Client, bulk: RunningPipeline
+) -> None:
+    job = submit(acme, name="bread.jsonl", options='{"include": ["ids"]}')
+    assert (job["state"], job["total"], job["name"]) == ("queued", 2, "bread.jsonl")
+    assert job["job_id"].startswith("t.acme.")
+    assert job["tenant"] == "acme"
+    assert wait_ended(acme, job["job_id"])["outcome"] == "completed"
+    results = f"/v1/jobs/{job['job_id']}/results"
+    page = acme.get(results).json()
+    assert [(line["line"], line["id"], line["status"]) for line in page["lines"]] == [
+        (1, "a", "complete"),
+        (2, "b", "complete"),
+    ]
+    assert [len(line["hits"]) > 1 for line in page["lines"]] == [True, False]
+    assert page["lines"][0]["hits"][0]["document_id"] == "bread"
+    assert (page["next"], page["is_ended"]) == (2, True)
+    rows = acme.get(results, params={"format": "jsonl"}).text.splitlines()
+    assert [json.loads(row)["id"] for row in rows] == ["a", "b"]
+    table = list(csv.DictReader(io.StringIO(acme.get(results, params={"format": "csv"}).text)))
+    assert (table[0]["id"], table[0]["document_id"]) == ("a", "bread")
+    parquet = acme.get(results, params={"format": "parquet"})
+    assert parquet.headers["content-type"] == "application/vnd.apache.parquet"
+    assert pq.read_table(io.BytesIO(parquet.content)).column("id").to_pylist() == ["a", "b"]
+    assert "a Q0 bread 1" in acme.get(results, params={"format": "trec"}).text
+
+
+def test_csv_and_forms_are_read_and_a_form_gives_the_name(someone: httpx.Client) -> None:
+    table = b"id,text,top_k\nq1,bread,2\n\nq2,tea,\n"
+    assert submit(someone, table, CSV)["total"] == 2
+    found = someone.post("/v1/jobs", files={"file": ("questions.csv", table)})
+    assert found.status_code == 201, found.text
+    assert (found.json()["total"], found.json()["name"]) == (2, "questions.csv")
+    large = b"".join(b'{"text": "question %d"}\r\n' % number for number in range(20_000))
+    found = someone.post("/v1/jobs", files={"file": ("q.jsonl", large, "application/jsonl")})
+    assert (found.status_code, found.json()["total"]) == (201, 20_000)
+    someone.post(f"/v1/jobs/{found.json()['job_id']}/cancel")
+
+
+def test_lines_are_stored_while_the_upload_goes_on(someone: httpx.Client, store: Jobs) -> None:
+    seen: list[int] = []
+
+    def stored() -> int:
+        return sum(job.total for job in store.last(100) if job.name == "slow")
+
+    def body() -> Iterator[bytes]:
+        for number in range(1, 1_001):
+            yield json.dumps({"text": f"question {number} " + "x" * 100}).encode() + b"\n"
+            if number == 1_000:
+                until(stored, 20)
+                seen.append(stored())
+
+    job = submit(someone, body(), name="slow")
+    assert 0 < seen[0] < job["total"] == 1_000
+    someone.post(f"/v1/jobs/{job['job_id']}/cancel")
+
+
+def test_wrong_lines_are_named_and_refuse_the_job_or_are_skipped(someone: httpx.Client, store: Jobs) -> None:
+    wrong = b'{"text": "bread"}\n{"text": ""}\nnothing\n'
+    found = someone.post("/v1/jobs", content=wrong, headers=JSONL)
+    document = found.json()
+    assert (found.status_code, document["code"], document["wrong"]) == (422, "invalid", 2)
+    assert [line["line"] for line in document["lines"]] == [2, 3]
+    assert document["lines"][0]["error"] == "text: empty"
+    assert store.get(document["job_id"]).outcome == Outcome.FAILED
+    job = submit(someone, wrong, on_error="skip")
+    assert (job["total"], job["counts"]["refused"]) == (3, 2)
+    assert [line["line"] for line in job["wrong_lines"]] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "said"),
+    [
+        ({"content": b"", "headers": JSONL}, 422, "there is no line"),
+        ({"content": BREAD, "headers": {"Content-Type": "application/pdf"}}, 415, "Content-Type: there are:"),
+        ({"content": BREAD, "headers": JSONL | {"Content-Encoding": "gzip"}}, 415, "uncompressed"),
+        (
+            {"content": BREAD, "headers": JSONL, "params": {"namespace": "No Such"}},
+            422,
+            "a namespace is 1-63",
+        ),
+        ({"content": BREAD, "headers": JSONL, "params": {"deadline_s": -1}}, 422, "deadline_s"),
+        (
+            {"content": BREAD, "headers": JSONL, "params": {"options": "[]"}},
+            422,
+            "options: not a JSON object",
+        ),
+        ({"content": BREAD, "headers": JSONL, "params": {"options": '{"top_k": 0}'}}, 422, "top_k"),
+        ({"content": b"a,b\n1,2\n", "headers": CSV}, 422, "the header has no column `text`"),
+        ({"files": {"lines": ("q.csv", b"text\ntea\n")}}, 422, "the file of lines is the part `file`"),
+        ({"files": {"file": b"text\n"}, "data": {"name": "x"}}, 422, "the file of lines"),
+        ({"content": b"--x", "headers": {"Content-Type": "multipart/form-data; boundary=x"}}, 400, "no part"),
+        ({"content": BREAD, "headers": JSONL | {"Idempotency-Key": "ü"}}, 400, "Idempotency-Key"),
+        (
+            {"content": BREAD, "headers": JSONL, "params": {"on_end": '{"task": "told", "queue": "app"}'}},
+            422,
+            "CHORALE_ON_END_QUEUES",
+        ),
+    ],
+)
+def test_a_submission_that_cannot_be_done_says_why(
+    someone: httpx.Client, given: dict[str, Any], status: int, said: str
+) -> None:
+    if "Idempotency-Key" in (given.get("headers") or {}):
+        given["headers"] = {name: value.encode() for name, value in given["headers"].items()}
+    found = someone.post("/v1/jobs", **given)
+    assert found.status_code == status, found.text
+    assert said in found.json()["detail"]
+
+
+def test_an_upload_that_breaks_off_leaves_no_job_that_waits(someone: httpx.Client, store: Jobs) -> None:
+    def body() -> Iterator[bytes]:
+        yield BREAD * 10
+        raise RuntimeError("the caller is gone")
+
+    before = {job.job_id for job in store.last(100)}
+    with pytest.raises(RuntimeError):
+        someone.post("/v1/jobs", content=body(), headers=JSONL, params={"on_error": "skip"})
+    until(
+        lambda: [job for job in store.last(100) if job.job_id not in before and job.state == State.ENDED], 20
+    )
+    (job,) = [job for job in store.last(100) if job.job_id not in before]
+    assert (job.outcome, job.total) == (Outcome.FAILED, 0)
+
+
+def test_the_same_idempotency_key_makes_one_job(someone: httpx.Client) -> None:
+    headers = JSONL | {"Idempotency-Key": '"once"'}
+    first = submit(someone, headers=headers)
+    again = someone.post("/v1/jobs", content=BREAD, headers=headers)
+    assert (again.status_code, again.json()["job_id"]) == (200, first["job_id"])
+
+
+def test_jobs_are_listed_newest_first_page_by_page(quiet: HttpApi) -> None:
+    with quiet.client("lists") as client:
+        ids: list[str] = []
+        for _ in range(5):
+            ids.insert(0, submit(client)["job_id"])
+            time.sleep(0.002)
+        first = client.get("/v1/jobs", params={"limit": 3}).json()
+        rest = client.get("/v1/jobs", params={"limit": 3, "after": first["next"]}).json()
+        assert [job["job_id"] for page in (first, rest) for job in page["jobs"]] == ids
+        assert rest["next"] is None
+        assert client.get("/v1/jobs", params={"after": "?"}).status_code == 422
+
+
+def test_results_are_read_by_cursor_while_the_job_runs(someone: httpx.Client, store: Jobs) -> None:
+    job = submitted(store, new_id(), [lines(64), lines(64, first=65)])
+    answered(store, job, segments=1)
+    first = someone.get(f"/v1/jobs/{job}/results", params={"limit": 40}).json()
+    assert (len(first["lines"]), first["next"], first["is_ended"]) == (40, 40, False)
+    rest = someone.get(f"/v1/jobs/{job}/results", params={"after": 40}).json()
+    assert (rest["lines"][0]["line"], rest["next"]) == (41, 64)
+    nothing = someone.get(f"/v1/jobs/{job}/results", params={"after": 64}).json()
+    assert nothing == {"lines": [], "next": 64, "is_ended": False}
+
+
+def test_a_job_is_paused_resumed_cancelled_answered_again_compared_and_deleted(
+    someone: httpx.Client, store: Jobs
+) -> None:
+    job = submitted(store, new_id(), [lines(2)])
+    path = f"/v1/jobs/{job}"
+    assert someone.post(f"{path}/pause").json()["state"] == "paused"
+    assert someone.post(f"{path}/resume").json()["state"] == "queued"
+    assert someone.delete(path).status_code == 409
+    assert someone.post(f"{path}/cancel").json()["state"] == "cancelling"
+    assert store.end(job, Outcome.CANCELLED, now_ms=50)
+    assert someone.post(f"{path}/pause").status_code == 409
+    again = someone.post(f"{path}/retry", json={"only": ["expired"]}).json()
+    assert (again["lines"], again["job"]["state"]) == (2, "queued")
+    assert someone.get(f"{path}/comparison", params={"other": job}).status_code == 409
+    ended(store, job, {1: result("degraded")})
+    compared = someone.get(f"{path}/comparison", params={"other": job}).json()
+    assert (compared["lines"], compared["equal_top_hits"]) == (2, 1.0)
+    assert someone.delete(path).status_code == 204
+    assert someone.get(path).status_code == 404
+
+
+def test_ended_jobs_of_the_caller_are_deleted_by_their_age(someone: httpx.Client, store: Jobs) -> None:
+    own, other = (
+        ended(store, submitted(store, new_id(tenant), [lines(1)])) for tenant in ("someone", "other")
+    )
+    removed = someone.delete("/v1/jobs", params={"ended_before": "1970-01-02T00:00:00Z"})
+    assert removed.json()["removed"] >= 1
+    assert someone.get(f"/v1/jobs/{own}").status_code == 404
+    assert store.get(other).total == 1
+
+
+EVERY_ROUTE_OF_A_JOB: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("GET", "", {}),
+    ("DELETE", "", {}),
+    ("POST", "/pause", {}),
+    ("POST", "/resume", {}),
+    ("POST", "/cancel", {}),
+    ("POST", "/retry", {"json": {}}),
+    ("GET", "/comparison", {"params": {"other": "t.someone.theirs"}}),
+    ("GET", "/results", {}),
+    ("GET", "/results", {"params": {"format": "csv"}}),
+)
+
+
+@pytest.mark.parametrize(("method", "route", "given"), EVERY_ROUTE_OF_A_JOB)
+def test_another_tenants_job_and_an_unknown_one_are_the_same_404(
+    quiet: HttpApi, store: Jobs, method: str, route: str, given: dict[str, Any]
+) -> None:
+    theirs = ended(store, submitted(store, new_id(), [lines(1)]))
+    with quiet.client("globex") as globex, quiet.client("someone", namespaces=frozenset({"law"})) as narrow:
+        told = {
+            globex.request(method, f"/v1/jobs/{job}{route}", **given).text
+            for job in (theirs, "t.globex.unknown", "unknown", "t.someone.unknown")
+        }
+        told.add(narrow.request(method, f"/v1/jobs/{theirs}{route}", **given).text)
+        assert len(told) == 1
+        assert json.loads(told.pop())["status"] == 404
+        assert globex.get("/v1/jobs").json()["jobs"] == narrow.get("/v1/jobs").json()["jobs"] == []
+    assert store.get(theirs).state == State.ENDED
+
+
+def test_a_grant_binds_every_line(quiet: HttpApi, store: Jobs) -> None:
+    rights = {"namespaces": frozenset({"default"}), "filters": {"year": 2020}, "max_top_k": 3, "weight": 2.0}
+    given = [
+        {"text": "plain"},
+        {"text": "narrower", "filters": {"year": {"gte": 2000}}},
+        {"text": "too many", "top_k": 4},
+        {"questions": ["one", "two"]},
+    ]
+    body = b"\n".join(json.dumps(line).encode() for line in given)
+    with quiet.client("bound", scopes=frozenset({"jobs:write"}), **rights) as client:
+        assert (
+            client.post("/v1/jobs", content=body, headers=JSONL, params={"namespace": "law"}).status_code
+            == 404
+        )
+        job = submit(client, body, on_error="skip")
+        assert (job["weight"], job["tenant"]) == (2.0, "bound")
+        assert [line["error"] for line in job["wrong_lines"]] == [
+            "top_k: 4 is more than this key allows; its maximum is 3"
+        ]
+        told = client.post("/v1/jobs", content=body, headers=JSONL, params={"on_end": "{}"})
+        assert told.status_code == 403
+    segment = taken(store, job["job_id"])
+    asked = [line.fields for line in segment.lines if line.fields is not None]
+    assert [fields["top_k"] for fields in asked] == [3, 3, 3]
+    assert all("2020" in json.dumps(fields["filters"]) for fields in asked)
+
+
+def test_reading_needs_search_read_and_writing_jobs_write(quiet: HttpApi) -> None:
+    with quiet.client("r", scopes=frozenset({"search:read"})) as client:
+        assert client.get("/v1/jobs").status_code == 200
+        assert client.post("/v1/jobs", content=BREAD, headers=JSONL).status_code == 403
+    with quiet.client("r", scopes=frozenset({"search:run"})) as client:
+        assert client.get("/v1/jobs").status_code == 403
+
+
+def test_a_misspelt_parameter_and_an_unknown_method_say_what_there_is(someone: httpx.Client) -> None:
+    misspelt = someone.get("/v1/jobs", params={"limt": 3})
+    assert (misspelt.status_code, misspelt.json()["field"]) == (422, "limt")
+    assert misspelt.json()["detail"] == "limt: unknown parameter; there are: limit, after"
+    unknown = someone.put("/v1/jobs")
+    assert (unknown.status_code, unknown.headers["allow"]) == (405, "DELETE, GET, POST")

@@ -1,0 +1,115 @@
+"""Namespaces and documents over HTTP, asked of a real server over a running pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.servers.http_api import HttpApi
+from tests.support.waiting import until
+
+TEA = {"id": "tea", "title": "Tea", "text": "Green tea is brewed at 80 degrees.", "metadata": {"year": 2020}}
+WRITER = frozenset({"documents:write", "search:run"})
+
+
+def handed_in(client: httpx.Client, found: httpx.Response) -> dict[str, Any]:
+    """The state of the ticket when it is done."""
+    assert found.status_code == 202, found.text
+    path = found.headers["location"]
+    assert path.endswith(f"/tickets/{found.json()['ticket']}")
+
+    def look() -> dict[str, Any] | None:
+        state: dict[str, Any] = client.get(path).json()
+        return None if state["state"] == "waiting" else state
+
+    state = until(look, 60)
+    assert state is not None
+    return state
+
+
+def upsert(client: httpx.Client, namespace: str, *documents: dict[str, Any]) -> dict[str, Any]:
+    return handed_in(
+        client, client.post(f"/v1/namespaces/{namespace}/documents", json={"documents": documents or [TEA]})
+    )
+
+
+def test_documents_are_found_after_their_ticket_is_done_and_not_after_they_are_deleted(
+    acme: httpx.Client,
+) -> None:
+    state = upsert(acme, "drinks", TEA, {"id": "coffee", "text": "Coffee is roasted."})
+    assert (state["state"], state["outcome"]["added"], state["outcome"]["skipped"]) == ("done", 2, [])
+    assert state["ticket"].startswith("t.acme.drinks.")
+    search = {"namespace": "drinks", "questions": ["how is green tea brewed?"], "filters": {"year": 2020}}
+    (answer,) = acme.post("/v1/searches", json=search).json()["questions"]
+    assert [hit["document_id"] for hit in answer["hits"]] == ["tea"]
+    gone = acme.delete("/v1/namespaces/drinks/documents", params={"id": ["tea", "nothing"]})
+    assert handed_in(acme, gone)["outcome"]["deleted"] == 1
+    (answer,) = acme.post("/v1/searches", json=search).json()["questions"]
+    assert answer["hits"] == []
+
+
+def test_namespaces_are_listed_shown_and_deleted(acme: httpx.Client) -> None:
+    upsert(acme, "to-delete")
+    assert "to-delete" in [one["name"] for one in acme.get("/v1/namespaces").json()["namespaces"]]
+    shown = acme.get("/v1/namespaces/to-delete").json()
+    assert (shown["documents"], shown["passages"]) == (1, 1)
+    state = handed_in(acme, acme.delete("/v1/namespaces/to-delete"))
+    assert (state["state"], state["outcome"]["deleted"]) == ("done", 1)
+    assert acme.get("/v1/namespaces/to-delete").status_code == 404
+    assert acme.delete("/v1/namespaces/to-delete").status_code == 404
+
+
+def test_a_key_sees_its_namespaces_alone_and_another_ones_is_unknown(
+    api: HttpApi, acme: httpx.Client
+) -> None:
+    upsert(acme, "secret")
+    with api.client("globex", scopes=WRITER, namespaces=frozenset({"default", "new"})) as globex:
+        assert [one["name"] for one in globex.get("/v1/namespaces").json()["namespaces"]] == ["default"]
+        texts = {globex.get(f"/v1/namespaces/{name}").text for name in ("secret", "unknown")}
+        assert len(texts) == 1
+        for name in ("secret", "unknown"):
+            path = f"/v1/namespaces/{name}/documents"
+            told = {globex.post(path, json={"documents": [TEA]}).text}
+            told.add(globex.delete(path, params={"id": "tea"}).text)
+            assert told == texts
+        assert globex.delete("/v1/namespaces/default").status_code == 403
+        assert upsert(globex, "new")["state"] == "done"
+
+
+def test_another_tenants_ticket_and_an_unknown_one_are_the_same_404(api: HttpApi, acme: httpx.Client) -> None:
+    ticket = upsert(acme, "default")["ticket"]
+    unknown = f"default.{'0' * 32}"
+    with api.client("globex") as globex:
+        told = {
+            globex.get(f"/v1/namespaces/default/tickets/{one}").text
+            for one in (ticket, unknown, f"t.acme.{unknown}", f"t.globex.{unknown}", "x")
+        }
+    told.add(acme.get(f"/v1/namespaces/other/tickets/{ticket}").text)
+    assert len(told) == 1
+    assert '"status": 404' in told.pop()
+
+
+def test_a_key_with_a_filter_sees_no_figures_of_a_whole_namespace(api: HttpApi) -> None:
+    with api.client("narrow", scopes=frozenset({"search:run"}), filters={"year": 2020}) as client:
+        shown = client.get("/v1/namespaces/default").json()
+    assert shown == {"name": "default", "documents": None, "passages": None, "generation": None}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"documents": []}, 422, "documents"),
+        ({"documents": [{"id": "a"}]}, 422, "documents.0.text"),
+        ({"documents": [TEA], "more": 1}, 422, "more: unknown field"),
+        ({"documents": [TEA] * 1_001}, 422, "documents"),
+        ({"documents": [{**TEA, "text": "x" * (33 * 1024 * 1024)}]}, 413, "large"),
+    ],
+)
+def test_documents_that_cannot_be_handed_in_are_refused(
+    acme: httpx.Client, body: dict[str, Any], status: int, said: str
+) -> None:
+    found = acme.post("/v1/namespaces/default/documents", json=body)
+    assert (found.status_code, found.json()["code"] == "too_large") == (status, status == 413), found.text
+    assert said in found.json()["detail"] + found.json()["title"]

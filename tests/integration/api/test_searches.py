@@ -1,0 +1,314 @@
+"""Searches over HTTP, asked of a real server over a running pipeline."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from chorale_client import Answer
+
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.http_api import HttpApi
+from tests.support.waiting import until
+
+BREAD = {"questions": ["how is bread baked?"]}
+LONG = {**BREAD, "timeout_s": 60}
+SEARCHES = "/v1/searches"
+
+
+def problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """The problem document, checked to be whole."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    document: dict[str, Any] = response.json()
+    assert document.keys() >= {
+        "type",
+        "title",
+        "status",
+        "detail",
+        "code",
+        "field",
+        "request_id",
+        "retryable",
+    }
+    assert (document["status"], document["code"]) == (status, code)
+    return document
+
+
+def test_a_search_is_answered_as_the_client_answers_it(acme: httpx.Client) -> None:
+    found = acme.post(SEARCHES, json={**BREAD, "cache": "bypass"})
+    assert found.status_code == 200, found.text
+    assert found.headers["chorale-status"] == "complete"
+    answer = Answer.from_wire(found.content)
+    assert answer.status == "complete"
+    assert answer.hits[0].document_id == "bread"
+    assert answer.request_id.startswith("t.acme.")
+    assert found.json()["coverage"] == {"bm25": "ok", "vector": "ok", "hyde": "ok"}
+    again = acme.get(f"{SEARCHES}/{answer.request_id}")
+    assert (again.status_code, again.json()) == (200, found.json())
+
+
+def test_a_skipped_search_is_an_answer(acme: httpx.Client) -> None:
+    found = acme.post(SEARCHES, json={**BREAD, "needs_retrieval": False})
+    assert (found.status_code, found.headers["chorale-status"]) == (200, "skipped")
+
+
+def test_a_search_that_does_not_end_in_time_is_accepted(idle_api: HttpApi) -> None:
+    with idle_api.client() as client:
+        begun = time.monotonic()
+        found = client.post(SEARCHES, json=LONG, headers={"Prefer": "wait=1"})
+        assert time.monotonic() - begun >= 1
+        assert found.status_code == 202
+        assert found.headers["preference-applied"] == "wait=1"
+        assert found.headers["retry-after"] == "1"
+        assert found.headers["chorale-status"] == "accepted"
+        assert found.json() == {"v": 1, "request_id": found.json()["request_id"], "status": "accepted"}
+        assert found.headers["location"] == f"{SEARCHES}/{found.json()['request_id']}"
+        later = client.get(found.headers["location"], params={"wait": 0.2})
+        assert (later.status_code, later.json()) == (202, found.json())
+        known = client.get(found.headers["location"], params={"partial": True})
+        assert (known.status_code, known.json()) == (202, {**found.json(), "coverage": {}})
+
+
+def test_what_is_known_so_far_names_each_branch(api_pipeline: RunningPipeline, acme: httpx.Client) -> None:
+    api_pipeline.pause("chorale.hyde")
+    try:
+        body = {**LONG, "cache": "bypass", "timeout_s": 20}
+        location = acme.post(SEARCHES, json=body, headers={"Prefer": "respond-async"}).headers["location"]
+
+        def known() -> dict[str, str]:
+            found = acme.get(location, params={"partial": True})
+            assert (found.status_code, found.headers["chorale-status"]) == (202, found.json()["status"])
+            return found.json()["coverage"]  # type: ignore[no-any-return]
+
+        until(lambda: known() == {"bm25": "ok", "vector": "ok", "hyde": "running"})
+    finally:
+        api_pipeline.resume("chorale.hyde")
+    assert acme.get(location, params={"wait": 20}).status_code == 200
+
+
+def test_a_search_whose_caller_goes_away_is_cancelled_unless_the_caller_can_come_back(
+    idle_api: HttpApi,
+) -> None:
+    where, body = httpx.URL(idle_api.origin), json.dumps(LONG)
+
+    def hung_up(more: str = "") -> set[bytes]:
+        """The keys of a search whose caller closed the connection when it was in flight."""
+        before = {*redis.scan_iter("chorale:request:*")}
+        head = f"POST {SEARCHES} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {idle_api.key()}\r\n{more}"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        with socket.create_connection((where.host, where.port)) as connection:
+            connection.sendall((head + body).encode())
+            return until(lambda: {*redis.scan_iter("chorale:request:*")} - before)
+
+    with idle_api.redis() as redis:
+        lost, kept = hung_up(), hung_up(f"Idempotency-Key: {uuid.uuid4()}\r\n")
+        until(lambda: not redis.exists(*lost), limit_s=10)
+        time.sleep(0.3)
+        assert redis.exists(*kept)
+
+
+@pytest.mark.parametrize(
+    ("prefer", "applied"),
+    [
+        ("respond-async", "respond-async"),
+        ("respond-async, wait=0", "respond-async, wait=0"),
+        ('Respond-Async; foo="a,b", handling=lenient', "respond-async"),
+        ('wait="0"', "wait=0"),
+    ],
+)
+def test_a_caller_need_not_wait(idle_api: HttpApi, prefer: str, applied: str) -> None:
+    with idle_api.client() as client:
+        found = client.post(SEARCHES, json=LONG, headers={"Prefer": prefer})
+        assert (found.status_code, found.headers["preference-applied"]) == (202, applied)
+
+
+def test_a_preference_that_cannot_be_read_is_ignored(acme: httpx.Client) -> None:
+    for prefer in ("wait=soon", "wait=-1", ",,;=", "wait"):
+        found = acme.post(SEARCHES, json=BREAD, headers={"Prefer": prefer})
+        assert found.status_code == 200
+        assert "preference-applied" not in found.headers
+
+
+def test_the_answer_of_an_accepted_search_is_awaited_at_its_location(acme: httpx.Client) -> None:
+    location = acme.post(SEARCHES, json=BREAD, headers={"Prefer": "respond-async"}).headers["location"]
+    found = acme.get(location, params={"wait": 20})
+    assert (found.status_code, found.headers["chorale-status"]) == (200, "complete")
+
+
+def test_a_cancelled_search_ends_for_everybody_who_waits(idle_api: HttpApi) -> None:
+    with idle_api.client() as client, idle_api.client() as waiting, ThreadPoolExecutor(1) as pool:
+        location = client.post(SEARCHES, json=LONG, headers={"Prefer": "respond-async"}).headers["location"]
+        waits = pool.submit(waiting.get, location, params={"wait": 20})
+        cancelled = client.delete(location)
+        assert (cancelled.status_code, cancelled.headers["chorale-status"]) == (200, "cancelled")
+        assert waits.result().json() == cancelled.json()
+        assert client.delete(location).json() == cancelled.json()
+
+
+def test_a_failed_search_is_a_problem_with_its_answer(acme: httpx.Client) -> None:
+    body = {**BREAD, "namespace": "nowhere"}
+    found = acme.post(SEARCHES, json=body)
+    told = problem(found, 503, "failed")
+    assert found.headers["chorale-status"] == "failed"
+    assert told["answer"]["coverage"]["bm25"] == "bad_index"
+    assert told["request_id"] == told["answer"]["request_id"]
+    # Nothing in the answer says that asking again may help.
+    assert (told["retryable"], "retry-after" in found.headers) == (False, False)
+
+
+def test_a_refused_search_says_when_to_ask_again(idle_api: HttpApi) -> None:
+    with idle_api.redis() as redis, idle_api.client() as client:
+        redis.hset("chorale:overload", "retry_after_ms", 2500)
+        try:
+            found = client.post(SEARCHES, json=BREAD)
+        finally:
+            redis.delete("chorale:overload")
+        told = problem(found, 429, "refused")
+        assert (found.headers["retry-after"], told["retryable"]) == ("3", True)
+        assert found.headers["chorale-status"] == "refused"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"questions": ["x"], "top_k": 0}, "top_k"),
+        ({"questions": ["x"], "topk": 3}, "topk"),
+        ({"questions": []}, "questions"),
+        ({}, "questions"),
+        (
+            {"questions": [{"text": "x", "variants": [{"kind": "odd", "text": "y"}]}]},
+            "questions.0.variants.0.kind",
+        ),
+        ({"questions": ["x"], "group_by": {"field": "url", "size": 0}}, "group_by.size"),
+        ({"questions": ["x"] * 64, "depth": 1000}, "depth"),
+        ({"questions": ["x"], "request_id": "mine"}, "request_id"),
+        ({"questions": ["x"], "on_end": {"task": "theirs", "queue": "app"}}, "on_end"),
+        ({"questions": ["x"], "linked": [{"task": "theirs", "queue": "app"}]}, "linked"),
+        ({"questions": ["x"], "namespace": "Not so"}, "namespace"),
+        ({"questions": ["x"], "filters": {"a": {"b": 1}}}, "filters"),
+    ],
+)
+def test_a_wrong_field_is_named(acme: httpx.Client, body: dict[str, Any], field: str) -> None:
+    told = problem(acme.post(SEARCHES, json=body), 422, "invalid")
+    assert (told["field"], told["retryable"]) == (field, False)
+
+
+def test_a_body_that_is_not_json_is_a_problem(acme: httpx.Client) -> None:
+    for content in (b"{", b"\xff", b"[" * 100_000, b""):
+        found = acme.post(SEARCHES, content=content, headers={"Content-Type": "application/json"})
+        assert found.status_code in (400, 422), found.text
+        assert found.headers["content-type"] == "application/problem+json"
+    problem(acme.post(SEARCHES, content=b"a=b", headers={"Content-Type": "text/plain"}), 422, "invalid")
+
+
+def test_a_large_body_is_refused_while_it_arrives(api: HttpApi, acme: httpx.Client) -> None:
+    head = f"POST {SEARCHES} HTTP/1.1\r\nHost: x\r\nAuthorization: {acme.headers['authorization']}\r\n"
+    head += "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    where = httpx.URL(api.origin)
+    with socket.create_connection((where.host, where.port), timeout=10) as sending:
+        sending.sendall(head.encode())
+        for _ in range(11):  # and the body goes on
+            sending.sendall(b"186a0\r\n" + b" " * 100_000 + b"\r\n")
+        assert sending.recv(100).startswith(b"HTTP/1.1 413 ")
+    problem(acme.post(SEARCHES, content=b" " * 1_000_001), 413, "too_large")
+
+
+def test_unknown_paths_and_methods_are_problems(acme: httpx.Client) -> None:
+    problem(acme.get("/v1/nothing"), 404, "not_found")
+    found = acme.put(SEARCHES, json=BREAD)
+    problem(found, 405, "method_not_allowed")
+    assert found.headers["allow"] == "POST"
+
+
+def test_no_origin_is_allowed_to_ask_from_a_browser(acme: httpx.Client) -> None:
+    found = acme.post(SEARCHES, json=BREAD, headers={"Origin": "https://example.org"})
+    assert not [name for name in found.headers if name.startswith("access-control")]
+
+
+def test_without_a_key_or_with_a_wrong_one_nothing_is_answered(api: HttpApi) -> None:
+    right = api.key()
+    wrong = right[:-1] + ("a" if right[-1] != "a" else "b")
+    for given in (None, "Bearer chorale_x_y", "Basic YTpi", f"Bearer {wrong}", right):
+        headers = {"Authorization": given} if given else {}
+        found = httpx.post(f"{api.origin}{SEARCHES}", json=BREAD, headers=headers)
+        problem(found, 401, "unauthenticated")
+        assert found.headers["www-authenticate"] == "Bearer"
+
+
+def test_the_search_of_another_tenant_is_as_unknown_as_one_that_never_was(
+    api: HttpApi, acme: httpx.Client
+) -> None:
+    theirs = acme.post(SEARCHES, json=BREAD).json()["request_id"]
+    with api.client("other") as other:
+        ids = [theirs, theirs.replace("acme", "other"), f"t.other.{uuid.uuid4()}", "x", "t.other.", "%00"]
+        for method in ("GET", "DELETE"):
+            bodies = {
+                other.request(method, f"{SEARCHES}/{one}").content
+                for one in ids
+                if problem(other.request(method, f"{SEARCHES}/{one}"), 404, "not_found")
+            }
+            assert len(bodies) == 1
+    assert acme.get(f"{SEARCHES}/{theirs}").status_code == 200
+
+
+def test_a_key_searches_only_where_it_may_and_what_its_filter_lets_it_see(api: HttpApi) -> None:
+    with api.client(namespaces=frozenset({"elsewhere"})) as client:
+        problem(client.post(SEARCHES, json=BREAD), 404, "not_found")
+    with api.client(scopes=frozenset({"search:read"})) as client:
+        problem(client.post(SEARCHES, json=BREAD), 403, "forbidden")
+    with api.client(scopes=frozenset({"search:run"}), filters={"audience": "staff"}) as client:
+        answer = client.post(SEARCHES, json={**BREAD, "min_branches": 0}).json()
+        assert [question["hits"] for question in answer["questions"]] == [[]]
+    with api.client(max_top_k=3) as client:
+        assert problem(client.post(SEARCHES, json={**BREAD, "top_k": 4}), 422, "invalid")["field"] == "top_k"
+
+
+def test_an_idempotency_key_makes_a_call_once(api: HttpApi, acme: httpx.Client) -> None:
+    key = {"Idempotency-Key": f'"{uuid.uuid4()}"'}
+    first, second = (acme.post(SEARCHES, json=BREAD, headers=key) for _ in range(2))
+    assert first.status_code == 200
+    assert first.json() == second.json()
+    other = acme.post(SEARCHES, json={**BREAD, "top_k": 3}, headers=key)
+    problem(other, 422, "key_reused")
+    with api.client("acme") as another_key:
+        third = another_key.post(SEARCHES, json={**BREAD, "top_k": 3}, headers=key)
+        assert third.status_code == 200
+        assert third.json()["request_id"] != first.json()["request_id"]
+    for wrong in ("", '"', '""', "a" * 256, 'a"b'):
+        told = problem(acme.post(SEARCHES, json=BREAD, headers={"Idempotency-Key": wrong}), 400, "malformed")
+        assert told["field"] == "Idempotency-Key"
+
+
+def test_calls_with_one_idempotency_key_that_race_are_one_search(idle_api: HttpApi) -> None:
+    headers = {"Idempotency-Key": str(uuid.uuid4()), "Prefer": "respond-async"}
+    start = threading.Barrier(4)
+
+    def call(_: int) -> httpx.Response:
+        start.wait()
+        return client.post(SEARCHES, json=LONG, headers=headers)
+
+    with idle_api.client() as client, ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(call, range(4)))
+    assert {one.status_code for one in found} == {202}
+    assert len({one.headers["location"] for one in found}) == 1
+
+
+def test_a_key_is_refused_when_its_calls_of_the_minute_are_used_up(idle_api: HttpApi) -> None:
+    with idle_api.client(requests_per_minute=2) as client:
+        calls = [client.get(f"{SEARCHES}/t.acme.x") for _ in range(3)]
+    assert [one.status_code for one in calls] == [404, 404, 429]
+    told = problem(calls[2], 429, "rate_limited")
+    assert told["type"] == "https://iana.org/assignments/http-problem-types#quota-exceeded"
+    assert told["violated-policies"] == ["minute"]
+    assert 1 <= int(calls[2].headers["retry-after"]) <= 60
+    assert {one.headers["ratelimit-policy"] for one in calls} == {'"minute";q=2;w=60'}
+    left = [one.headers["ratelimit"].split(";t=")[0] for one in calls]
+    assert left == ['"minute";r=1', '"minute";r=0', '"minute";r=0']

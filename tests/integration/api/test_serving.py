@@ -1,0 +1,91 @@
+"""`chorale serve` as a process: why it does not start, and how it stops."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.support.command_line import as_process, command
+from tests.support.servers.http_api import HttpApi
+from tests.support.servers.redis_server import free_port
+from tests.support.waiting import until
+
+BREAD = {"questions": ["how is bread baked?"], "timeout_s": 60}
+
+
+@contextmanager
+def serving(api: HttpApi) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
+    """One more process for the Redis and database of `api`, and a caller of it."""
+    port = free_port()
+    settings = {"CHORALE_REDIS_URL": api.settings.redis_url or "", "CHORALE_HOME": str(api.settings.home)}
+    headers = {"Authorization": f"Bearer {api.key()}"}
+    with subprocess.Popen(**command("serve", f"--port={port}", **settings)) as process:
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as client:
+                until(lambda: answers(client), 60)
+                yield process, client
+        finally:
+            process.kill()
+
+
+def connections(process: subprocess.Popen[str]) -> int:
+    """How many callers are connected."""
+    found = psutil.Process(process.pid).net_connections("tcp")
+    (here,) = {one.laddr for one in found if one.status == psutil.CONN_LISTEN}
+    return sum(one.laddr == here and one.status == psutil.CONN_ESTABLISHED for one in found)
+
+
+def answers(client: httpx.Client) -> bool:
+    try:
+        return client.get("/v1/searches/t.acme.unknown").status_code == 404
+    except httpx.TransportError:
+        return False
+
+
+@pytest.mark.slow
+def test_calls_that_wait_are_answered_when_the_process_stops(idle_api: HttpApi) -> None:
+    with serving(idle_api) as (process, client), ThreadPoolExecutor(3) as pool:
+        sent = client.post("/v1/searches", json=BREAD, headers={"Prefer": "respond-async"})
+        assert sent.status_code == 202, sent.text
+        place = sent.headers["location"]
+        asking = pool.submit(client.post, "/v1/searches", json=BREAD, headers={"Prefer": "wait=50"})
+        polling = pool.submit(client.get, f"{place}?wait=50")
+        watching = pool.submit(client.get, f"{place}/events")
+        until(lambda: connections(process) >= 3)
+        time.sleep(1)  # their requests have been read
+        assert not any(call.done() for call in (asking, polling, watching))
+        process.send_signal(signal.SIGTERM)
+        for call in (asking, polling):
+            assert call.result().status_code == 202
+            assert call.result().headers["location"].startswith("/v1/searches/t.acme.")
+        assert "event: accepted" in watching.result().text
+        assert process.wait(30) in (0, -signal.SIGTERM)
+    # Another process knows the search.
+    with idle_api.client() as other:
+        assert other.get(place).status_code == 202
+        assert other.delete(place).json()["status"] == "cancelled"
+
+
+def test_without_a_redis_it_says_what_to_do(tmp_path: Path) -> None:
+    refused = as_process("serve", CHORALE_HOME=str(tmp_path), CHORALE_REDIS_URL="")
+    assert refused.returncode != 0
+    assert refused.stderr.startswith(f"chorale: nothing runs on {tmp_path}: start it with `chorale up`")
+
+
+def test_a_port_that_is_taken_is_answered_with_one_sentence(idle_api: HttpApi) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = as_process("serve", f"--port={port}", CHORALE_REDIS_URL=idle_api.settings.redis_url or "")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"chorale: The HTTP API cannot listen on port {port} (")
+    assert refused.stderr.endswith("choose another with --port\n")

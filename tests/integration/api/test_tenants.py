@@ -1,0 +1,296 @@
+"""The attacks on keys and tenants: another's id in every endpoint, wrong keys, missing scopes, fuzzed calls.
+
+A new route of the API fails here until it stands in `tests.support.attacks.routes`, and is then attacked as the others are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from access.grant import SCOPES, Grant
+from access.key_store import KeyStore
+from api.app import create_app
+from config.settings import Settings
+from tests.support.attacks.estate import (
+    MARK,
+    OUR_NAMESPACE,
+    THEIR_FIELD,
+    THEIR_NAMESPACE,
+    Estate,
+    estate,
+    index_documents,
+)
+from tests.support.attacks.fuzzing import EXPECTED, attack
+from tests.support.attacks.routes import BREAD, NAMESPACE, PUBLIC, ROUTES, WITH_IDS, call, routes_of, seen
+from tests.support.code_blocks import ROOT
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.http_api import HttpApi
+from tests.support.waiting import until
+
+OURS = frozenset({NAMESPACE})
+RUN = "search:run"
+
+
+@pytest.fixture(scope="module")
+def pipeline(api_pipeline: RunningPipeline) -> RunningPipeline:
+    index_documents(api_pipeline)
+    return api_pipeline
+
+
+@pytest.fixture(scope="module")
+def zenith(api: HttpApi, pipeline: RunningPipeline) -> Iterator[Estate]:
+    with estate(api) as theirs:
+        yield theirs
+
+
+@pytest.fixture(scope="module")
+def acme(api: HttpApi) -> Iterator[httpx.Client]:
+    """A key with every scope, for the shared namespace alone."""
+    with api.client("acme", namespaces=OURS) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def filtered(api: HttpApi) -> Iterator[httpx.Client]:
+    """A key of acme's that finds acme's documents alone."""
+    scopes = frozenset(SCOPES) - {"admin", "documents:write"}
+    with api.client("acme", namespaces=OURS, scopes=scopes, filters={"customer": "acme"}) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def attackers(api: HttpApi, filtered: httpx.Client) -> Iterator[list[httpx.Client]]:
+    """`filtered`, and a key of acme's with every scope for a namespace of its own."""
+    with api.client("acme", namespaces=frozenset({OUR_NAMESPACE})) as client:
+        yield [filtered, client]
+
+
+def test_every_route_is_attacked() -> None:
+    assert routes_of(create_app(Settings())) - PUBLIC == set(ROUTES)
+
+
+def test_the_page_of_attacks_has_every_route() -> None:
+    page = (ROOT / "docs/evidence/tenants.md").read_text(encoding="utf-8")
+    assert [route for route in ROUTES if f"| `{route}` |" not in page] == [], (
+        "`python -m docs.evidence.tenants`"
+    )
+
+
+@pytest.mark.parametrize(("route", "name"), WITH_IDS)
+def test_another_s_id_and_an_unknown_id_are_the_same_404(
+    route: str, name: str, zenith: Estate, acme: httpx.Client, pipeline: RunningPipeline
+) -> None:
+    before = zenith.state()
+    of_no_tenant = pipeline.client().retrieve("bread", timeout_s=20).request_id
+    unknown = ["t.acme.0", "t.zenith.0", "unknown", of_no_tenant, zenith.ids["job_id"]]
+    responses = [
+        call(acme, route, {**zenith.ids, "namespace": NAMESPACE, name: one})
+        for one in (zenith.ids[name], *unknown)
+    ]
+    assert {one.status_code for one in responses} == {404}
+    assert len({seen(one) for one in responses}) == 1
+    assert MARK not in responses[0].text
+    assert zenith.state() == before
+
+
+def test_a_job_is_not_compared_with_another_s(zenith: Estate, acme: httpx.Client) -> None:
+    own = call(acme, "POST /v1/jobs", {}).json()["job_id"]
+    pairs = [*itertools.permutations((own, zenith.ids["job_id"])), (own, "t.acme.unknown")]
+    compared = [acme.get(f"/v1/jobs/{one}/comparison", params={"other": other}) for one, other in pairs]
+    assert {one.status_code for one in compared} == {404}
+    assert len({seen(one) for one in compared}) == 1
+
+
+def test_no_key_and_every_wrong_key_are_the_same_401(api: HttpApi, zenith: Estate) -> None:
+    store = KeyStore(api.settings.audit_database_url)
+    rights = Grant("", "acme", None, frozenset(SCOPES))
+    expired, revoked, good = store.create(rights, expires_at_ms=1), store.create(rights), store.create(rights)
+    store.revoke(revoked.key_id)
+    store.close()
+    given = [
+        *(f"Bearer {one}" for one in (expired.text, revoked.text, good.text[:-1], good.text + "x", "x")),
+        f"Bearer chorale_{good.key_id}_{'a' * 43}",
+        f"Bearer chorale_{'a' * 12}_{'a' * 43}",
+        *("Bearer", "Basic YTpi", f"Basic {good.text}", good.text, f"Bearer {good.text.upper()}", ""),
+    ]
+    with httpx.Client(base_url=api.origin, timeout=30) as stranger:
+        for route in ROUTES:
+            answers = [call(stranger, route, zenith.ids)]
+            for text in given:
+                headers = {**ROUTES[route].call.get("headers", {}), "Authorization": text}
+                answers.append(call(stranger, route, zenith.ids, headers=headers))
+            assert {one.status_code for one in answers} == {401}, route
+            assert len({seen(one) for one in answers}) == 1, route
+            assert answers[0].headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_key_reaches_the_routes_of_its_scope_alone(scope: str, api: HttpApi, zenith: Estate) -> None:
+    allowed = {
+        route for route, of in ROUTES.items() if scope in of.scopes or (scope == "admin" and of.scopes)
+    }
+    for namespaces, more in ((OURS, set()), (None, {"GET /metrics"} if scope == "admin" else set())):
+        unknown = dict.fromkeys(zenith.ids, "unknown")
+        with api.client(scopes=frozenset({scope}), namespaces=namespaces) as client:
+            reached = {route for route in ROUTES if call(client, route, unknown).status_code != 403}
+        assert reached == allowed | more
+
+
+@pytest.mark.parametrize("name", [THEIR_NAMESPACE, "unknown"])
+def test_another_s_namespace_and_an_unknown_one_are_the_same(name: str, acme: httpx.Client) -> None:
+    for found in (
+        call(acme, "POST /v1/searches", {}, json={**BREAD, "namespace": name}),
+        call(acme, "POST /v1/jobs", {}, params={"namespace": name}),
+    ):
+        assert (found.status_code, found.json()["code"]) == (404, "not_found"), found.text
+        assert name not in found.text
+
+
+def test_a_failure_names_no_folder_and_no_other_namespace(api: HttpApi, pipeline: RunningPipeline) -> None:
+    with api.client("early", namespaces=frozenset({"not-yet"})) as client:
+        found = client.post("/v1/searches", json={**BREAD, "namespace": "not-yet"})
+    assert (found.status_code, found.json()["code"]) == (503, "failed")
+    assert "bad_index" in found.text
+    for secret in (str(pipeline.home), pipeline.server.url, NAMESPACE, THEIR_NAMESPACE):
+        assert secret not in found.text
+
+
+def test_the_forced_filter_holds_in_answers_counts_and_warnings(
+    filtered: httpx.Client, zenith: Estate
+) -> None:
+    conditions: list[dict[str, Any]] = [
+        {},
+        {"customer": "zenith"},
+        {"customer": ["acme", "zenith"]},
+        {"customer": {"not": "acme"}},
+        {"customer": {"all": ["zenith"]}},
+        {THEIR_FIELD: "bread"},
+        {THEIR_FIELD: {"not": "x"}},
+        {"nobody_has_this": {"not": "x"}},
+    ]
+    found = []
+    for filters in conditions:
+        response = filtered.post("/v1/searches", json={**BREAD, "filters": filters, "include": ["texts"]})
+        assert response.status_code == 200, response.text
+        assert MARK not in response.text
+        answer = response.json()
+        assert answer["warnings"] == []
+        assert (answer["questions"][0]["total_matches"] or 0) <= 1
+        found.append([hit["document_id"] for hit in answer["questions"][0]["hits"]])
+    assert found == [["ours"], [], ["ours"], [], [], [], ["ours"], ["ours"]]
+
+
+def test_a_filter_of_the_key_is_not_dropped_with_those_of_the_caller(
+    filtered: httpx.Client, zenith: Estate
+) -> None:
+    given: list[dict[str, Any]] = [
+        {"customer": "zenith"},
+        {"customer": {"not": "acme"}},
+        {THEIR_FIELD: "bread"},
+        {THEIR_FIELD: "bread", "customer": "zenith"},
+    ]
+    found = []
+    for filters in given:
+        relax = [f"filters.{name}" for name in filters]
+        wide = {"context_tokens": 500, "context_around": "document", "include": ["texts", "context"]}
+        response = filtered.post(
+            "/v1/searches", json={**BREAD, **wide, "filters": filters, "relax": relax, "timeout_s": 20}
+        )
+        assert response.status_code == 200, response.text
+        assert MARK not in response.text
+        question = response.json()["questions"][0]
+        found.append(([hit["document_id"] for hit in question["hits"]], question["relaxed"]))
+    assert found == [([], []), ([], []), (["ours"], [f"filters.{THEIR_FIELD}"]), ([], [])]
+
+
+MEASURED = {"request_id", "ms", "start_ms", "took_ms", "score", "retry_after_s"}
+
+
+def told(value: Any) -> Any:
+    """What an answer tells beside times and scores."""
+    if isinstance(value, dict):
+        return {name: told(one) for name, one in value.items() if name not in MEASURED}
+    return [told(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    "filters", [{}, {"customer": {"not": "zenith"}}, {THEIR_FIELD: {"exists": False}}, {"x": 1}]
+)
+def test_an_answer_tells_nothing_of_the_documents_beside_one_s_own(
+    filters: dict[str, Any], api: HttpApi, pipeline: RunningPipeline
+) -> None:
+    """In the shared namespace it is the answer of the namespace that has acme's documents alone."""
+    answers = []
+    with api.client("acme", scopes=frozenset({RUN}), filters={"customer": "acme"}) as client:
+        for namespace in (NAMESPACE, OUR_NAMESPACE):
+            asked = {**BREAD, "namespace": namespace, "filters": filters, "include": ["texts", "metadata"]}
+            answers.append(
+                client.post("/v1/searches", json={**asked, "cache": "bypass", "timeout_s": 20}).json()
+            )
+    assert answers[0]["status"] == "complete"
+    assert told(answers[0]) == told(answers[1])
+
+
+def test_an_answer_does_not_tell_that_another_tenant_asked_the_same(
+    zenith: Estate, acme: httpx.Client
+) -> None:
+    asked = {"questions": [f"bread {uuid.uuid4().hex}"], "namespace": NAMESPACE}
+    until(lambda: zenith.client.post("/v1/searches", json=asked).json()["cached"])
+    assert not acme.post("/v1/searches", json=asked).json()["cached"]
+
+
+def test_an_idempotency_key_belongs_to_its_api_key(zenith: Estate, acme: httpx.Client) -> None:
+    # `same` is zenith's key of another request, which would be a conflict.
+    found = acme.post("/v1/searches", json=BREAD, headers={"Idempotency-Key": "same"})
+    assert found.status_code == 200, found.text
+    assert found.json()["request_id"].startswith("t.acme.")
+
+
+def test_two_keys_of_one_tenant_see_the_same_searches_and_jobs(api: HttpApi, acme: httpx.Client) -> None:
+    search = acme.post("/v1/searches", json=BREAD).json()["request_id"]
+    job = call(acme, "POST /v1/jobs", {}).json()["job_id"]
+    with api.client("acme", namespaces=OURS) as second:
+        assert second.get(f"/v1/searches/{search}").json()["request_id"] == search
+        assert second.get(f"/v1/jobs/{job}").json()["job_id"] == job
+        assert job in second.get("/v1/jobs", params={"limit": 1_000}).text
+
+
+@pytest.mark.parametrize("tenant", ["zenit_", "z", "zenit", "zenith-", "zenith2"])
+def test_a_tenant_with_a_similar_name_sees_nothing(tenant: str, api: HttpApi, zenith: Estate) -> None:
+    scopes = frozenset(SCOPES) - {"admin"}
+    with api.client(tenant, scopes=scopes) as client:
+        assert client.get("/v1/jobs").json()["jobs"] == []
+        assert client.get("/v1/audit").json()["searches"] == []
+        removed = client.delete("/v1/jobs", params={"ended_before": "2999-01-01T00:00:00Z"})
+        assert removed.json() == {"removed": 0}
+
+
+def test_a_revoked_key_is_refused_soon(api: HttpApi) -> None:
+    with api.client("gone") as client:
+        assert client.get("/v1/jobs").status_code == 200
+        store = KeyStore(api.settings.audit_database_url)
+        store.revoke(client.headers["authorization"].split("_")[1])
+        store.close()
+        until(lambda: client.get("/v1/jobs").status_code == 401)
+
+
+def test_fuzzed_calls_show_nothing_of_another_tenant(zenith: Estate, attackers: list[httpx.Client]) -> None:
+    before = zenith.state()
+    assert set(attack(zenith, attackers, calls=500)) <= EXPECTED
+    assert zenith.state() == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_ten_thousand_fuzzed_calls_show_nothing_of_another_tenant(
+    zenith: Estate, attackers: list[httpx.Client]
+) -> None:
+    before = zenith.state()
+    assert set(attack(zenith, attackers, calls=10_000, seed=10_000)) <= EXPECTED
+    assert zenith.state() == before

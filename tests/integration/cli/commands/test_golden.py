@@ -1,0 +1,68 @@
+"""`chorale golden` on a running pipeline: what passes, what is said of what does not, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.command_line import Called
+
+Run = Callable[..., Called]
+
+PASSING = """\
+- question: how long is the notice period
+  expected: notice
+- question: ERR-4711
+  expected: [error, manual]
+"""
+
+
+def _file(folder: Path, text: str) -> str:
+    (folder / "golden.yaml").write_text(text, encoding="utf-8")
+    return str(folder / "golden.yaml")
+
+
+def test_a_file_whose_questions_all_pass_ends_with_0_and_the_figures(chorale: Run, tmp_path: Path) -> None:
+    file = _file(tmp_path, PASSING)
+    found = chorale("golden", file, "--top", "1")
+    assert found.returncode == 0, found.stdout + found.stderr
+    # Only half of what is expected of the second question is there.
+    expected = "2 of 2 questions: an expected document is among the first 1  recall@10 0.750  ndcg@10 0.807\n"
+    assert found.stdout == expected
+
+
+def test_a_failed_question_is_shown_with_the_ranks_of_what_was_expected(chorale: Run, tmp_path: Path) -> None:
+    file = _file(tmp_path, f"{PASSING}- question: the notice period\n  expected: [bread, butter]\n")
+    found = chorale("golden", file, "--top", "1")
+    assert found.returncode == 9, found.stdout + found.stderr
+    lines = found.stdout.splitlines()
+    assert lines[0] == "line 5: the notice period"
+    assert lines[1].startswith("  expected  bread: rank ")
+    assert "vector " in lines[1]
+    assert lines[2] == "  expected  butter: not among the first 100"
+    assert lines[3].startswith("  first     notice, ")
+    assert lines[-1].startswith("2 of 3 questions: ")
+    assert chorale("golden", file, "--top", "1", "--may-fail", "1").returncode == 0
+
+
+def test_json_has_a_verdict_for_each_question(chorale: Run, tmp_path: Path) -> None:
+    found = json.loads(chorale("golden", _file(tmp_path, PASSING), "--json").stdout)
+    assert (found["v"], found["questions"], found["failed"]) == (1, 2, 0)
+    assert [verdict["ranked"][0] for verdict in found["verdicts"]] == ["notice", "error"]
+    assert [verdict["passed"] for verdict in found["verdicts"]] == [True, True]
+
+
+def test_degraded_answers_end_with_3_whatever_passed(chorale: Run, tmp_path: Path) -> None:
+    found = chorale("golden", _file(tmp_path, PASSING), "--namespace", "nowhere")
+    assert found.returncode == 3
+    assert "  missing   search.bm25 bad_index" in found.stdout
+
+
+def test_a_wrong_file_is_named_with_line_and_field(alone: Run, tmp_path: Path) -> None:
+    found = alone("golden", _file(tmp_path, f"{PASSING}- question: one\n  expected: 1\n"))
+    assert found.returncode == 2
+    assert found.stderr.endswith(
+        "golden.yaml, line 6, `expected`: 1 is not the id of a document (a text); [] says that nothing answers\n"
+    )
+    assert alone("golden", str(tmp_path / "none.yaml")).returncode == 2

@@ -1,0 +1,77 @@
+"""`chorale replay` where nothing runs: no store, no model, only the audit rows."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Called, in_process
+from tests.support.pipelines.pipeline import RunningPipeline
+
+Run = Callable[..., Called]
+
+
+@pytest.fixture(scope="module")
+def rows_alone(pipeline: RunningPipeline, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, str]:
+    """The command line on a home that holds a copy of the audit rows and nothing else; and the request in them."""
+    answer = pipeline.client().retrieve(
+        "who pays for repairs", cache="bypass", top_k=3, include=("ids", "explanation"), timeout_s=30
+    )
+    home = tmp_path_factory.mktemp("rows")
+    give_up = time.monotonic() + 30
+    while True:
+        with closing(sqlite3.connect(pipeline.home / "audit.db")) as there:
+            if there.execute(
+                "SELECT 1 FROM chorale_request WHERE request_id = ?", (answer.request_id,)
+            ).fetchone():
+                with closing(sqlite3.connect(home / "audit.db")) as copy:
+                    there.backup(copy)
+                break
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    gone = {
+        "CHORALE_HOME": str(home),
+        "CHORALE_EMBEDDER": str(home / "no-model"),
+        "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0",
+    }
+    return lambda *arguments: in_process("replay", *arguments, **gone), answer.request_id
+
+
+def test_the_recorded_answer_is_fused_again_with_the_stores_stopped_and_the_model_gone(
+    rows_alone: tuple[Run, str],
+) -> None:
+    replay, request_id = rows_alone
+    said = replay(request_id, "--json")
+    assert (said.returncode, said.stderr) == (0, "")
+    found = json.loads(said.stdout)
+    assert (found["is_equal"], found["was"], found["not_held"]) == (True, "rrf · rrf", [])
+    assert len(found["questions"][0]["hits"]) == 3
+    shown = replay(request_id[:8]).stdout
+    assert "who pays for repairs  as recorded" in shown
+
+
+def test_another_configuration_shows_what_moves_and_what_the_rows_lack(rows_alone: tuple[Run, str]) -> None:
+    replay, request_id = rows_alone
+    said = replay(request_id, "--configuration", "baseline", "--json")
+    assert said.returncode == 0
+    moved = json.loads(said.stdout)["questions"][0]["moved"]
+    assert all(set(one["after"]["branches"]) == {"bm25"} for one in moved if one["after"])
+    said = replay(request_id, "--configuration", "scores")
+    assert said.returncode == 8
+    assert "not in the rows: completed scores" in said.stdout
+
+
+def test_an_unknown_request_and_an_unknown_configuration_are_sentences(
+    rows_alone: tuple[Run, str], tmp_path: Path
+) -> None:
+    replay, request_id = rows_alone
+    assert "the trail has no request 'nothing'" in replay("nothing").stderr
+    said = replay(request_id, "--configuration", "magic")
+    assert said.returncode == 2
+    assert "no 'magic'; there are: rrf" in said.stderr

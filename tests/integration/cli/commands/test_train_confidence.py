@@ -1,0 +1,77 @@
+"""`chorale train confidence` on three small collections, through real workers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assembly.confidence_file import read_fitted
+from tests.integration.cli.commands.conftest import Run
+
+TOPICS = {
+    "kitchen": ["bread", "soup", "rice", "cheese", "tea", "cake", "salad", "butter", "honey", "pasta"],
+    "garage": [
+        "engine",
+        "tyre",
+        "brake",
+        "clutch",
+        "battery",
+        "mirror",
+        "gearbox",
+        "exhaust",
+        "wiper",
+        "horn",
+    ],
+    "garden": ["rose", "tulip", "hedge", "lawn", "apple", "pear", "tomato", "bean", "fence", "pond"],
+}
+
+
+def collection(folder: Path, name: str) -> str:
+    """A document for each thing, and a question for each document."""
+    things, folder = TOPICS[name], folder / name
+    (folder / "qrels").mkdir(parents=True)
+    documents = [
+        {
+            "_id": f"{name}-{at}",
+            "title": "",
+            "text": f"The {thing} in the {name} is looked after every {at + 2} days.",
+        }
+        for at, thing in enumerate(things)
+    ]
+    questions = [
+        {"_id": f"q{at}", "text": f"how often is the {thing} in the {name} looked after?"}
+        for at, thing in enumerate(things)
+    ]
+    judged = [f"q{at}\t{name}-{at}\t1" for at in range(len(things))]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, questions)))
+    (folder / "qrels" / "dev.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]))
+    return f"{folder}:dev"
+
+
+@pytest.mark.slow
+def test_factors_are_fitted_on_two_collections_and_checked_on_a_third(chorale: Run, tmp_path: Path) -> None:
+    kitchen, garage, garden = (collection(tmp_path, name) for name in TOPICS)
+    out = tmp_path / "confidence.json"
+    done = chorale("train", "confidence", kitchen, garage, "--check", garden, "--out", str(out), "--json")
+
+    # Thirty questions are too few to say how well it is calibrated.
+    assert done.returncode in (0, 3), done.stderr
+    said = json.loads(done.stdout)
+    assert [one["signals"] for one in said["figures"]] == [["cosine", "agreement"], ["cosine"]]
+    (checked,) = said["figures"][0]["checks"]
+    assert (checked["collection"], checked["questions"]) == ("garden", 20)
+    assert checked["abstained_below_half"]["own"] < checked["abstained_below_half"]["foreign"]
+    own, *shipped = read_fitted(out)
+    assert own.fingerprints == shipped[-1].fingerprints
+    assert json.loads(out.read_text())["how"].startswith(
+        "chorale train confidence kitchen:dev garage:dev --check"
+    )
+
+
+def test_one_collection_is_too_few(chorale: Run, tmp_path: Path) -> None:
+    kitchen = collection(tmp_path, "kitchen")
+    done = chorale("train", "confidence", kitchen, "--check", kitchen, "--out", str(tmp_path / "out.json"))
+    assert (done.returncode, "one collection has no questions of another" in done.stderr) == (2, True)

@@ -1,0 +1,133 @@
+"""`chorale tune` on a collection of thirty documents; its replays beside the answers of real workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chorale_client import Chorale
+
+from evaluation.branch_lists import Asked, record
+from evaluation.offline_fusion import OfflineFusion
+from evaluation.run import ranked_documents
+from models.errors import StageFailure
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+
+ROOT = Path(__file__).parents[4]
+PLACES = ["harbour", "market", "library", "station", "bakery", "museum"]
+THINGS = ["lamp", "boat", "clock", "bridge", "garden"]
+TEXTS = {
+    f"d{at}": f"The {thing} at the {place} was mended by the smith, who asked {at + 3} coins for it."
+    for at, (place, thing) in enumerate((place, thing) for place in PLACES for thing in THINGS)
+}
+TEXTS["d29"] = TEXTS["d28"]
+QUESTIONS = {
+    f"q{at}": f"who mended the {text.split()[1]} near the {text.split()[4]}?"
+    for at, text in enumerate(TEXTS.values())
+}
+ASKED = [Asked(id_, text, "eval-things") for id_, text in QUESTIONS.items()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("collections") / "things"
+    (folder / "qrels").mkdir(parents=True)
+    documents = [{"_id": id_, "title": "", "text": text} for id_, text in TEXTS.items()]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    questions = [{"_id": id_, "text": text} for id_, text in QUESTIONS.items()]
+    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, questions)))
+    judged = [f"q{at}\td{at}\t1" for at in range(len(QUESTIONS))]
+    (folder / "qrels" / "train.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> Iterator[RunningPipeline]:
+    with RedisServer() as server, RunningPipeline(server) as running:
+        yield running
+
+
+def _tune(pipeline: RunningPipeline, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "cli", "tune", *options],
+        cwd=ROOT,
+        env={**os.environ, **pipeline.environment, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_a_replay_ranks_as_the_workers_do_and_a_recording_is_made_once(
+    pipeline: RunningPipeline, folder: Path, tmp_path: Path
+) -> None:
+    done = _tune(pipeline, str(folder), "--json", "--plot", str(tmp_path / "tuning.html"))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["questions"] == 30
+    assert (found["verdict"] == "better") == (found["file"] is not None)
+    assert {"rrf", "scores", "fusion=rrf", "tuned"} <= {row["name"] for row in found["rows"]}
+    assert "</svg>" in (tmp_path / "tuning.html").read_text()
+
+    file = pipeline.home / "tuning" / "things-train.jsonl"
+    recording = record(ASKED, pipeline.resources, file)
+    assert recording.reused == 30
+    replayed = OfflineFusion(pipeline.resources.pipeline, recording)
+    client = Chorale(pipeline.server.url)
+    for name, configuration in pipeline.resources.pipeline.configurations.items():
+        rankings = replayed.rankings(configuration)
+        for one in ASKED[::6] + ASKED[-2:]:
+            answer = client.retrieve(
+                one.text, namespace="eval-things", configuration=name, top_k=10, cache="bypass", timeout_s=30
+            )
+            assert answer.status == "complete"
+            assert rankings[one.question_id] == ranked_documents(answer.questions[0]), name
+
+
+@pytest.mark.slow  # it reads what the test before has indexed
+def test_an_interrupted_recording_goes_on_where_it_ended(
+    pipeline: RunningPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "recording.jsonl"
+    store = pipeline.resources.store("local")
+    search, calls = store.search_text, [0]
+
+    def failing(*arguments: object, **options: object) -> object:
+        calls[0] += 1
+        if calls[0] > 8:
+            raise StageFailure("the disk is gone")
+        return search(*arguments, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "search_text", failing)
+        with pytest.raises(StageFailure):
+            record(ASKED[:6], pipeline.resources, file)
+    recorded = len(file.read_bytes().splitlines()) - 1
+    assert 0 < recorded < 6
+    whole = file.read_bytes()
+    file.write_bytes(whole + b'["q5", "half a li')
+
+    again = record(ASKED[:6], pipeline.resources, file)
+    assert again.reused == recorded
+    assert file.read_bytes().startswith(whole)
+    assert [one.question_id for one in again.lists] == [f"q{at}" for at in range(6)]
+    assert record(ASKED[:6], pipeline.resources, file) == type(again)(again.lists, again.now, reused=6)
+
+
+@pytest.mark.slow
+def test_wrong_usage_prints_one_sentence_and_no_traceback(pipeline: RunningPipeline, folder: Path) -> None:
+    done = _tune(pipeline)
+    assert done.returncode == 2
+    assert "FOLDER or --judgements FILE" in done.stderr
+    done = _tune(pipeline, str(folder), "--name", "rrf")
+    assert done.returncode == 2
+    assert "the pipeline has a configuration 'rrf' already" in done.stderr
+    assert "Traceback" not in done.stderr

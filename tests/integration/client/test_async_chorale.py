@@ -1,0 +1,302 @@
+"""The asynchronous client keeps the contract of both clients, and belongs to an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, cast
+
+import pytest
+from chorale_client import (
+    AsyncChorale,
+    AsyncHandle,
+    Chorale,
+    RequestIdConflict,
+    ServiceUnavailable,
+    Status,
+    make_request,
+)
+from chorale_client.asynchronous.commands import Commands
+from chorale_client.keys import OUTBOX, entry_key
+from chorale_client.words import QUEUE_RETRIEVE
+from redis import Redis
+
+from audit.outbox import parse
+from audit.rows import rows_of
+from tests.contracts.client import (
+    AskingContract,
+    ClientContract,
+    DocumentsContract,
+    EventsContract,
+    HandleContract,
+    NewClient,
+)
+from tests.support.client_on_a_loop import ClientOnALoop
+from tests.support.ledger.single_steps import SingleSteps
+from tests.support.servers.redis_server import RedisServer
+
+
+@pytest.fixture
+def new_client() -> Iterator[NewClient]:
+    with ExitStack() as stack:
+        yield lambda *args, **options: cast("Chorale", stack.enter_context(ClientOnALoop(*args, **options)))
+
+
+class TestAsking(AskingContract): ...
+
+
+class TestHandles(HandleContract): ...
+
+
+class TestEvents(EventsContract): ...
+
+
+class TestDocuments(DocumentsContract): ...
+
+
+async def soon(so: Callable[[], Any]) -> None:
+    async with asyncio.timeout(30):
+        while not so():
+            await asyncio.sleep(0.01)
+
+
+class TestOneRoundTrip(ClientContract):
+    """Requests that come together go out together, and each stays a request of its own."""
+
+    def test_requests_of_one_moment_are_64_requests_in_one_round_trip(
+        self, redis_server: RedisServer, redis_client: Redis, service: SingleSteps, trips: list[int]
+    ) -> None:
+        async def main() -> None:
+            async with AsyncChorale(redis_server.url) as client:
+                await client.submit("warm", timeout_s=1)
+                trips.clear()
+                handles = await asyncio.gather(
+                    *(
+                        client.submit(f"bread {n}", timeout_s=1 + n / 10, tags={"n": str(n)})
+                        for n in range(64)
+                    )
+                )
+            assert trips == [64]
+            assert len({one.id for one in handles}) == 64
+            given_ms = [
+                one.accepted.deadline_ms - one.accepted.accepted_at_ms for one in handles if one.accepted
+            ]
+            assert given_ms == [1_000 + 100 * n for n in range(64)]
+            assert redis_client.llen(QUEUE_RETRIEVE) == 65
+            for one in handles:
+                self.end(service, one.id)
+            entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", redis_client.xrange(OUTBOX))
+            rows = [rows_of(parse(fields), hash_key=None).request for _, fields in entries]
+            assert [row["tags"]["n"] for row in rows] == [str(n) for n in range(64)]
+
+        asyncio.run(main())
+
+    def test_requests_that_come_while_a_round_trip_is_under_way_share_the_next(
+        self, own_redis_server: RedisServer, trips: list[int]
+    ) -> None:
+        async def main() -> None:
+            async with AsyncChorale(own_redis_server.url, socket_timeout_s=60) as client:
+                await client.submit("warm", timeout_s=1)
+                own_redis_server.pause()
+                trips.clear()
+                first = asyncio.create_task(client.submit("first", timeout_s=1))
+                await soon(lambda: trips == [1])
+                others = [asyncio.create_task(client.submit(f"bread {n}", timeout_s=1)) for n in range(20)]
+                await asyncio.sleep(0.01)
+                own_redis_server.resume()
+                await asyncio.gather(first, *others)
+                assert trips == [1, 20]
+
+        asyncio.run(main())
+
+    def test_an_error_of_one_is_no_error_of_the_others(
+        self, redis_server: RedisServer, redis_client: Redis
+    ) -> None:
+        async def main() -> None:
+            async with AsyncChorale(redis_server.url) as client:
+                asked = [("one", "bread"), ("one", "salt"), ("two", "salt"), ("two", "salt")]
+                found = await asyncio.gather(
+                    *(client.submit(text, request_id=name, timeout_s=1) for name, text in asked),
+                    return_exceptions=True,
+                )
+                said = [one.state if isinstance(one, AsyncHandle) else type(one) for one in found]
+                assert said == ["new", RequestIdConflict, "new", "known"]
+
+        asyncio.run(main())
+
+    @pytest.fixture
+    def trips(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """How many trips shared each round trip."""
+        seen: list[int] = []
+        round_trip = Commands._round_trip
+
+        async def counted(commands: Commands, batch: Sequence[Any]) -> None:
+            seen.append(len(batch))
+            await round_trip(commands, batch)
+
+        monkeypatch.setattr(Commands, "_round_trip", counted)
+        return seen
+
+
+class TestCancelledTasks(ClientContract):
+    """A task that is cancelled no longer wants its answer."""
+
+    async def _cancel_when(self, doing: Coroutine[Any, Any, Any], so: Callable[[], Any]) -> None:
+        task = asyncio.create_task(doing)
+        await soon(so)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    def test_a_cancelled_task_cancels_its_request(
+        self, redis_server: RedisServer, redis_client: Redis
+    ) -> None:
+        async def main() -> None:
+            async with AsyncChorale(redis_server.url) as client:
+                request = make_request("bread", timeout_s=30)
+                await self._cancel_when(client.ask(request), lambda: redis_client.llen(QUEUE_RETRIEVE))
+                assert (await client.answer(request.request_id, wait_s=10)).status == Status.CANCELLED
+
+        asyncio.run(main())
+
+    def test_a_task_cancelled_before_the_acceptance_is_known_cancels_its_request(
+        self, redis_server: RedisServer, redis_client: Redis
+    ) -> None:
+        async def main() -> None:
+            async with AsyncChorale(redis_server.url) as client:
+                await client.submit("warm")
+                task = asyncio.create_task(client.retrieve("bread", request_id="early", timeout_s=30))
+                while not client._commands._asked and client._commands._work is None:
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            # Closing has sent everything.
+            assert redis_client.exists(entry_key("early")) == 0
+
+        asyncio.run(main())
+
+    def test_the_request_of_another_caller_goes_on(
+        self, redis_server: RedisServer, redis_client: Redis
+    ) -> None:
+        async def main() -> None:
+            async with AsyncChorale(redis_server.url) as client:
+                request = make_request("bread", timeout_s=30)
+                assert (await client.submit_request(request)).state == "new"
+                await self._cancel_when(client.ask(request), lambda: client._announcements._subscribed)
+            assert redis_client.hget(entry_key(request.request_id), "state") == b"accepted"
+
+        asyncio.run(main())
+
+
+class TestOneLoop(ClientContract):
+    def test_a_lost_connection_loses_no_end(
+        self, redis_server: RedisServer, redis_client: Redis, service: SingleSteps
+    ) -> None:
+        async def main() -> None:
+            async with AsyncChorale(redis_server.url) as client:
+                requests = [make_request(f"bread {n}", timeout_s=30) for n in range(20)]
+                waiting = [asyncio.create_task(client.ask(one)) for one in requests]
+                await soon(lambda: redis_client.llen(QUEUE_RETRIEVE) == 20)
+                for half in (requests[:10], requests[10:]):
+                    # Both kinds of connections are gone, and the ends come before the client has new ones.
+                    redis_client.client_kill_filter(_type="pubsub", skipme=True)
+                    redis_client.client_kill_filter(_type="normal", skipme=True)
+                    for one in half:
+                        self.end(service, one.request_id)
+                    await soon(lambda: len(client._announcements._subscribed) >= 10)
+                async with asyncio.timeout(20):  # long before the deadline
+                    answers = await asyncio.gather(*waiting)
+                assert [one.status for one in answers] == ["complete"] * 20
+
+        asyncio.run(main())
+
+    def test_a_hung_server_holds_no_other_task_of_the_loop(self, own_redis_server: RedisServer) -> None:
+        async def main() -> None:
+            async with AsyncChorale(own_redis_server.url) as client:
+                await client.submit("bread")
+                own_redis_server.pause()
+                try:
+                    asking = asyncio.create_task(client.retrieve("salt", timeout_s=0.3))
+                    upserting = asyncio.create_task(client.upsert("docs", [{"id": "tea", "text": "tea"}]))
+                    turns = 0
+                    while not asking.done():
+                        await asyncio.sleep(0.005)
+                        turns += 1
+                    assert turns >= 10
+                    with pytest.raises(ServiceUnavailable, match="Redis does not answer"):
+                        await asking
+                finally:
+                    own_redis_server.resume()
+                await asyncio.wait([upserting])
+                assert (await client.submit("salt")).state == "new"
+
+        asyncio.run(main())
+
+    def test_a_closed_client_says_so_to_those_who_wait_and_to_those_who_ask(
+        self, redis_server: RedisServer, redis_client: Redis
+    ) -> None:
+        async def main() -> None:
+            client = AsyncChorale(redis_server.url)
+            waiting = asyncio.create_task(client.retrieve("bread", timeout_s=30))
+            await soon(lambda: client._announcements._subscribed)
+            await client.aclose()
+            for asking in (waiting, client.submit("salt")):
+                with pytest.raises(ServiceUnavailable, match="the client is closed"):
+                    await asking
+
+        asyncio.run(main())
+
+    @pytest.mark.parametrize("calls", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+    def test_calls_leave_no_channel_no_connection_and_no_task(
+        self, calls: int, redis_server: RedisServer, redis_client: Redis, service: SingleSteps
+    ) -> None:
+        """Half of the calls are answered, the others are cancelled or not waited for."""
+        stop = threading.Event()
+
+        def serve() -> None:
+            """Ends what comes, as the pipeline would."""
+            while not stop.is_set():
+                for key in redis_client.scan_iter(entry_key("wanted-*"), count=1_000):
+                    self.end(service, key.decode().removeprefix(entry_key("")))
+
+        def ours() -> int:
+            return sum(one["name"] == "ours" for one in redis_client.client_list())
+
+        async def main() -> None:
+            async with AsyncChorale(f"{redis_server.url}&client_name=ours") as client:
+
+                async def some(first: int) -> None:
+                    for number in range(first, calls, 50):
+                        if number % 2:
+                            await client.retrieve("bread", request_id=f"wanted-{number}", timeout_s=30)
+                            continue
+                        asking = asyncio.create_task(
+                            client.retrieve("bread", request_id=f"not-{number}", timeout_s=30)
+                        )
+                        await asyncio.sleep(0.001 * (number % 3))
+                        asking.cancel()
+                        await asyncio.wait([asking])
+
+                async with asyncio.TaskGroup() as group:
+                    for first in range(50):
+                        group.create_task(some(first))
+                await soon(lambda: redis_client.pubsub_channels() == [])
+                assert ours() == 2
+                names = {task.get_name() for task in asyncio.all_tasks() - {asyncio.current_task()}}
+                assert names == {"chorale-announcements"}
+                assert not client._announcements._listeners
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            await soon(lambda: ours() == 0)
+            assert redis_client.keys(entry_key("*")) == []
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        try:
+            asyncio.run(main())
+        finally:
+            stop.set()
+            serving.join()

@@ -1,0 +1,231 @@
+"""A job's lines are answered by real workers as interactive requests are, and each of them once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from chorale_client import make_request
+from pydantic_core import from_json
+
+from jobs.job import Line, Outcome
+from tests.support.pipelines.bulk import (
+    BULK,
+    HASTE,
+    SERVED,
+    answered,
+    documents,
+    line,
+    results,
+    submit,
+    wait_ended,
+)
+from tests.support.pipelines.kinds import kinds_with
+from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+
+QUESTIONS = [text for title, text in CORPUS.values()] + [title for title, text in CORPUS.values()]
+
+FLAKY = """
+from branches.kinds import bm25
+from models.errors import StoreUnavailable
+from tests.support.pipelines.kinds import declare
+
+def flaky(part):
+    # `away 2` fails twice.
+    for text in part.texts:
+        before, _, times = text.partition("away ")
+        if times and part.resources.redis.incr(f"asked:{text}") <= int(times):
+            raise StoreUnavailable("nobody answers")
+        if "poison" in text:
+            raise RuntimeError("the disk is on fire")
+    return bm25.search_bm25(part)
+
+declare(flaky=flaky)
+"""
+QUICKLY_AGAIN = "answering.AGAIN_MS = 50\n"
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> Iterator[RunningPipeline]:
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, queues=[SERVED, BULK], sweeper=True, preload=HASTE) as running,
+    ):
+        running.index()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def flaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPipeline]:
+    file = tmp_path_factory.mktemp("flaky") / "pipeline.toml"
+    file.write_text(
+        '[stores.local]\nkind = "embedded"\n'
+        '[branches.flaky]\nkind = "flaky"\ngroup = "lexical"\nstore = "local"\n'
+    )
+    with (
+        RedisServer() as server,
+        RunningPipeline(
+            server,
+            queues=[BULK],
+            sweeper=True,
+            pipeline_file=file,
+            kinds=kinds_with("flaky"),
+            preload=FLAKY + HASTE + QUICKLY_AGAIN,
+        ) as running,
+    ):
+        running.index()
+        yield running
+
+
+def alike(found: Any) -> Any:
+    """The value with rounded numbers: vectors of a batch differ from those of one question in the eighth decimal."""
+    if isinstance(found, dict):
+        return {name: alike(one) for name, one in found.items()}
+    if isinstance(found, list):
+        return [alike(one) for one in found]
+    return round(found, 4) if isinstance(found, float) else found
+
+
+def asked(pipeline: RunningPipeline, *texts: str, **options: Any) -> list[dict[str, Any]]:
+    """The pages of an interactive request, as they were written."""
+    request = make_request(list(texts), cache="bypass", timeout_s=20, **options)
+    pipeline.client().ask(request)
+    wire = pipeline.resources.callers_ledger.result(request.request_id)
+    assert wire is not None
+    pages: list[dict[str, Any]] = from_json(wire)["result"]["questions"]
+    return pages
+
+
+def test_every_line_is_answered_as_an_interactive_request_is(pipeline: RunningPipeline) -> None:
+    found = answered(pipeline, [line(at, text) for at, text in enumerate(QUESTIONS, 1)], name="all")
+
+    assert {one["status"] for one in found.values()} == {"complete"}
+    for at, text in enumerate(QUESTIONS, 1):
+        (page,) = asked(pipeline, text)
+        assert alike(found[at]["hits"]) == alike(page["hits"])
+        assert found[at]["coverage"] == pytest.approx(page["coverage"])
+        assert (found[at]["id"], found[at]["error"], found[at]["degraded"]) == (f"q{at}", None, [])
+
+
+def test_lines_have_their_own_options(pipeline: RunningPipeline) -> None:
+    given: list[dict[str, Any]] = [
+        {},
+        {"top_k": 1},
+        {"include": ["ids"]},
+        {"branches": ["bm25"]},
+        {"exclude_ids": ["error"]},
+        {"thresholds": {"min_fused_score": 0.9}, "context_tokens": 60},
+        {"group_by": "shop", "diversity": 0.3},
+        {"abstain": 0.99, "include": ["explanation"]},
+        {"filters": {"shop": "x"}, "relax": ["filters.shop"], "autocut": 1},
+    ]
+
+    found = answered(pipeline, [line(at, "ERR-4711", **options) for at, options in enumerate(given, 1)])
+
+    for at, options in enumerate(given, 1):
+        (page,) = asked(pipeline, "ERR-4711", **options)
+        for name in ("hits", "removed", "relaxed", "context", "abstained"):
+            assert alike(found[at].get(name)) == alike(page.get(name)), options
+        assert found[at].get("confidence") == pytest.approx(page.get("confidence"), abs=0.001)
+    assert found[6]["removed"]["min_fused_score"] > 0
+    assert found[7]["removed"] == {"group_by": 0}
+    assert "ERR-4711" in found[6]["context"]["text"]
+    assert (found[9]["relaxed"], found[9]["removed"].keys()) == (["filters.shop"], {"autocut"})
+    assert (found[8]["abstained"], set(found[8]["signals"])) == (True, {"cosine", "agreement"})
+
+
+def test_a_line_with_several_questions_has_a_page_for_each(pipeline: RunningPipeline) -> None:
+    texts = ["bread", "ERR-4711", "deposit"]
+    several = Line(1, "three", {"questions": [{"text": text} for text in texts], "cache": "bypass"})
+
+    found = answered(pipeline, [several, line(2, "repairs", cache="bypass")])
+
+    assert "hits" not in found[1]
+    pages = asked(pipeline, *texts)
+    assert [alike(page["hits"]) for page in found[1]["questions"]] == [alike(page["hits"]) for page in pages]
+    assert documents(found[2])[0] == "repairs"
+
+
+def test_more_questions_than_a_request_may_have_are_answered(pipeline: RunningPipeline) -> None:
+    wide = [
+        Line(at, f"q{at}", {"questions": [{"text": f"bread {at} {n}"} for n in range(30)]})
+        for at in range(1, 6)
+    ]
+
+    found = answered(pipeline, wide)
+
+    assert [len(found[at]["questions"]) for at in found] == [30] * 5
+
+
+def test_equal_lines_are_answered_once(pipeline: RunningPipeline) -> None:
+    same = [line(at, "Who pays for the same repair?", cache="bypass") for at in (1, 2, 3)]
+
+    found = answered(pipeline, [*same, line(4, "Who pays for another?", cache="bypass")])
+
+    assert [found[at]["deduplicated"] for at in found] == [False, True, True, False]
+    assert found[1]["hits"] == found[2]["hits"] == found[3]["hits"] != found[4]["hits"]
+
+
+def test_the_answer_cache_is_used_and_filled(pipeline: RunningPipeline) -> None:
+    text = "How long is the notice of a tenant?"
+
+    first = answered(pipeline, [line(1, text)])
+    second = answered(pipeline, [line(1, text)])
+
+    assert (first[1]["deduplicated"], second[1]["deduplicated"]) == (False, True)
+    assert first[1]["hits"] == second[1]["hits"]
+    assert pipeline.client().retrieve(text, timeout_s=20).cached
+
+
+def test_a_refused_line_keeps_its_error_and_costs_no_other_line(pipeline: RunningPipeline) -> None:
+    found = answered(
+        pipeline, [line(1, "bread"), Line(2, "wrong", None, "text: must not be empty"), line(3, "deposit")]
+    )
+
+    assert [found[at]["status"] for at in found] == ["complete", "refused", "complete"]
+    assert found[2]["error"] == "text: must not be empty"
+
+
+def test_a_line_that_no_request_may_be_fails_alone(pipeline: RunningPipeline) -> None:
+    found = answered(pipeline, [line(1, "bread"), line(2, "deposit", configuration="none such")])
+
+    assert [found[at]["status"] for at in found] == ["complete", "failed"]
+    assert "none such" in found[2]["error"]
+
+
+def test_a_job_on_a_namespace_that_does_not_exist_fails_with_the_reason(pipeline: RunningPipeline) -> None:
+    job_id = submit(pipeline, [line(at, f"question {at}") for at in (1, 2)], namespace="nowhere")
+
+    job = wait_ended(pipeline, job_id)
+
+    assert job.outcome == Outcome.FAILED
+    for one in results(pipeline, job_id).values():
+        assert one["status"] == "failed"
+        assert "nowhere" in one["error"]
+
+
+def test_a_job_of_refused_lines_alone_ends(pipeline: RunningPipeline) -> None:
+    found = answered(pipeline, [Line(1, "wrong", None, "text: must not be empty")])
+
+    assert found[1]["status"] == "refused"
+
+
+@pytest.mark.parametrize(("times", "status"), [(1, "complete"), (3, "complete"), (4, "failed")])
+def test_a_line_is_answered_again_three_times_while_its_store_is_away(
+    flaky: RunningPipeline, times: int, status: str
+) -> None:
+    found = answered(flaky, [line(1, f"bread away {times}")])
+
+    assert found[1]["status"] == status
+    assert flaky.redis.get(f"asked:bread away {times}") == str(min(times, 3) + 1).encode()
+    assert ("unavailable" in (found[1]["error"] or "")) == (status == "failed")
+
+
+def test_lines_of_a_failing_search_are_answered_one_by_one(flaky: RunningPipeline) -> None:
+    found = answered(flaky, [line(1, "bread"), line(2, "poison"), line(3, "deposit")])
+
+    assert [found[at]["status"] for at in found] == ["complete", "failed", "complete"]
+    assert "the disk is on fire" in found[2]["error"]
+    assert [documents(found[at])[0] for at in (1, 3)] == ["bread", "deposit"]

@@ -1,0 +1,426 @@
+"""Bulk jobs through the client, which has Redis but not the database."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chorale_client import (
+    Chorale,
+    InvalidJob,
+    NoRoom,
+    NoSuchJob,
+    NotEnded,
+    ServiceUnavailable,
+    WrongJobState,
+    job_commands,
+    lines_read,
+)
+from chorale_client import jobs as client_jobs
+from chorale_client.jobs import Jobs as ClientJobs
+from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
+from redis import Redis
+
+from assembly.pipeline import load_pipeline
+from assembly.resources import Resources
+from audit.schema import upgrade
+from config.settings import Settings
+from jobs.job import JobsUnavailable, Outcome
+from jobs.store import Jobs
+from tasks.jobs import commands
+from tasks.jobs.commands import JobCommands
+from tests.support.jobs import answered, ended, result, statuses
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
+
+
+class Sweeper:
+    """Does the commands in a thread, until it is stopped."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._stop = threading.Event()
+        duty = JobCommands(resources, lambda: None)
+        self._thread = threading.Thread(target=duty.run, args=(self._stop,))
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with the newest schema, to be copied."""
+    file = tmp_path_factory.mktemp("schema") / "audit.db"
+    upgrade(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture
+def start(
+    redis_client: Redis,
+    redis_server: RedisServer,
+    database: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Callable[..., Resources]]:
+    """Starts a sweeper on this installation, or another one."""
+    monkeypatch.setattr(commands, "TAKE_S", 0.1)
+    shutil.copy(database, tmp_path)
+    sweepers: list[Sweeper] = []
+    opened: list[Resources] = []
+
+    def starts(**settings: Any) -> Resources:
+        resources = Resources(Settings(home=tmp_path, **settings), load_pipeline(None), redis_server.url)
+        opened.append(resources)
+        sweepers.append(Sweeper(resources))
+        return resources
+
+    yield starts
+    for sweeper in sweepers:
+        sweeper.stop()
+    for resources in opened:
+        resources.jobs.close()
+        resources.redis.connection_pool.disconnect()
+
+
+@pytest.fixture
+def jobs(
+    redis_client: Redis, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ClientJobs]:
+    for name, value in {"AGAIN_S": 0.3, "LOOK_S": 0.1}.items():
+        monkeypatch.setattr(job_commands, name, value)
+    monkeypatch.setattr(client_jobs, "LONGEST_LOOK_S", 0.1)
+    monkeypatch.setattr(client_jobs, "PATIENCE_S", 20)
+    chorale = Chorale(redis_server.url)
+    yield chorale.jobs
+    disconnect(chorale._redis)
+
+
+def disconnect(redis: Redis) -> None:
+    """A connection warns if the garbage collector takes its socket first."""
+    redis.connection_pool.disconnect()
+
+
+@pytest.fixture
+def store(start: Callable[..., Resources]) -> Jobs:
+    """The store of a running sweeper."""
+    return start().jobs
+
+
+def questions(count: int) -> list[str]:
+    return [f"question {number}" for number in range(1, count + 1)]
+
+
+# Submitting
+
+
+def test_questions_are_stored_as_segments_of_a_job_that_waits_for_its_turn(
+    jobs: ClientJobs, store: Jobs
+) -> None:
+    handle = jobs.submit(
+        questions(150), namespace="docs", name="weekly", tenant="ada", options={"top_k": 3}, deadline_s=60
+    )
+    job = handle.get()
+    assert (job.state, job.total, job.namespace, job.name, job.tenant) == (
+        "queued",
+        150,
+        "docs",
+        "weekly",
+        "ada",
+    )
+    assert job.created_at is not None
+    assert job.deadline_at is not None
+    assert 59 < (job.deadline_at - job.created_at).total_seconds() <= 60
+    row = store.get(handle.job_id)
+    assert row.segments == 3
+    assert job.model_dump(mode="json", include={"counts", "job_id"}) == {
+        "counts": row.counts,
+        "job_id": handle.job_id,
+    }
+    sent = store.send(handle.job_id, now_ms=1, lease_ms=1)
+    assert sent is not None
+    taken = store.take(handle.job_id, *sent, now_ms=1, lease_ms=1)
+    assert taken is not None
+    assert (taken.lines[1].number, taken.lines[1].id) == (2, "2")
+    assert taken.lines[1].fields == {"top_k": 3, "questions": [{"text": "question 2"}]}
+
+
+@pytest.mark.parametrize("form", ["file", "stream"])
+def test_a_file_and_a_stream_are_read_in_their_format(
+    jobs: ClientJobs, store: Jobs, tmp_path: Path, form: str
+) -> None:
+    text = "id,text\na,tea\nb,rice\n"
+    if form == "file":
+        (tmp_path / "q.csv").write_text(text)
+        handle = jobs.submit(tmp_path / "q.csv", namespace="docs")
+        assert handle.get().name == "q.csv"
+    else:
+        handle = jobs.submit(io.BytesIO(text.encode()), form="csv", namespace="docs")
+    ended(store, handle.job_id)
+    assert [(one["line"], one["id"]) for one in handle.results()] == [(2, "a"), (3, "b")]
+
+
+def test_wrong_lines_refuse_the_job_and_are_named_by_their_numbers(jobs: ClientJobs, store: Jobs) -> None:
+    lines: list[str | dict[str, Any]] = [
+        {"id": "a", "text": "tea"},
+        {"id": "a", "text": "rice"},
+        {"text": ""},
+        *({"no": 1} for _ in range(30)),
+    ]
+    with pytest.raises(
+        InvalidJob, match="32 of 33 lines are wrong:\n  line 2: id: 'a' is also the id of line 1"
+    ) as raised:
+        jobs.submit(lines, namespace="docs")
+    assert raised.value.wrong == 32
+    assert [number for number, _ in raised.value.lines] == list(range(2, 22))
+    (job,) = jobs.last(5)
+    assert (job.state, job.outcome, job.total) == ("ended", "failed", 0)
+    assert job.reason.startswith("32 of 33 lines are wrong")
+
+
+def test_wrong_lines_that_are_skipped_stay_in_the_job_as_refused(jobs: ClientJobs, store: Jobs) -> None:
+    handle = jobs.submit(["tea", {"text": ""}, "rice"], namespace="docs", on_error="skip")
+    ended(store, handle.job_id)
+    assert statuses(store, handle.job_id) == [(1, "complete"), (2, "refused"), (3, "complete")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "given", "why"),
+    [
+        ([], {}, "there is no line"),
+        (["tea"], {"namespace": "No!"}, "namespace: a namespace is"),
+        (["tea"], {"weight": 0}, "weight: "),
+        (["tea"], {"options": {"topk": 3}}, "topk: no field of the defaults"),
+        (["tea"], {"on_end": {"mail": "a@b"}}, 'either {"task": name'),
+        (["tea"], {"on_end": {"url": "http://example.org/"}}, "https://"),
+        (["tea"], {"on_end": {"url": "https://example.org/"}}, "set CHORALE_WEBHOOK_SECRET"),
+        (
+            ["tea"],
+            {"on_end": {"task": "t", "queue": "app"}},
+            "'app' is not in CHORALE_ON_END_QUEUES; there are: none",
+        ),
+        ("absent.jsonl", {}, "absent.jsonl: No such file"),
+        ("q.xlsx", {}, "there are: jsonl, csv"),
+        (io.StringIO("tea"), {}, "binary mode"),
+        (io.BytesIO("tea".encode("utf-16")), {}, "UTF-16"),
+    ],
+)
+def test_a_job_that_cannot_be_done_is_refused_with_the_reason(
+    jobs: ClientJobs, store: Jobs, lines: Any, given: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(InvalidJob) as raised:
+        jobs.submit(lines, **{"namespace": "docs", **given})
+    assert why in str(raised.value)
+    assert [job.outcome for job in jobs.last()] in ([], ["failed"])
+
+
+def test_a_submission_that_breaks_off_ends_its_job(jobs: ClientJobs, store: Jobs) -> None:
+    def breaks() -> Iterator[str]:
+        yield "tea"
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="disk") as raised:
+        jobs.submit(breaks(), namespace="docs")
+    (job,) = jobs.last()
+    assert raised.value.__notes__ == [f"job {job.job_id}"]
+    assert (job.outcome, job.total) == ("failed", 0)
+    assert "the disk is gone" in job.reason
+
+
+def test_a_long_submission_keeps_few_messages_in_redis(
+    jobs: ClientJobs, store: Jobs, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines_read, "MESSAGE_BYTES", 1_000)
+    most = 0
+
+    def watched() -> Iterator[str]:
+        nonlocal most
+        for question in questions(2_000):
+            most = max(most, redis_client.llen(JOB_COMMANDS))
+            yield question
+
+    handle = jobs.submit(watched(), namespace="docs")
+    assert 1 <= most <= job_commands.WINDOW
+    assert handle.get().total == 2_000
+    until(lambda: redis_client.keys(JOB_COMMANDS) == [], 5)
+    assert all(redis_client.pttl(key) > 0 for key in redis_client.keys(JOB_REPLY + "*"))
+
+
+def test_lines_that_come_slowly_do_not_wait_for_a_full_message(
+    jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines_read, "MESSAGE_S", 0.0)
+
+    def slow() -> Iterator[str]:
+        yield from questions(2)
+        until(lambda: store.last(1)[0].total, 5)
+        yield "the last"
+
+    assert jobs.submit(slow(), namespace="docs").get().total == 3
+
+
+# Looking and steering
+
+
+def test_a_job_is_paused_resumed_cancelled_and_answered_again(jobs: ClientJobs, store: Jobs) -> None:
+    handle = jobs.submit(questions(3), namespace="docs")
+    assert handle.pause().state == "paused"
+    assert handle.resume().state == "queued"
+    assert handle.cancel().state == "cancelling"
+    store.end(handle.job_id, Outcome.CANCELLED, now_ms=100)
+    assert [one["status"] for one in handle.results()] == ["cancelled"] * 3
+    assert jobs.retry(handle.job_id, ["expired"]) == 3
+    ended(store, handle.job_id, {2: result("failed")})
+    assert handle.wait(1).counts["failed"] == 1
+    assert jobs.retry(handle.job_id) == 1
+
+
+def test_errors_come_as_the_clients_own(jobs: ClientJobs, store: Jobs) -> None:
+    handle = jobs.submit(questions(1), namespace="docs")
+    for asked in (
+        jobs.get,
+        jobs.pause,
+        jobs.resume,
+        jobs.cancel,
+        jobs.retry,
+        lambda one: list(jobs.results(one)),
+    ):
+        with pytest.raises(NoSuchJob, match="no job 'absent'"):
+            asked("absent")
+    with pytest.raises(WrongJobState, match="is queued; this is possible while it is ended"):
+        jobs.retry(handle.job_id)
+    with pytest.raises(InvalidJob, match="only: one or more of failed, expired, degraded"):
+        jobs.retry(handle.job_id, ["complete"])  # type: ignore[list-item]
+    with pytest.raises(NotEnded, match="is queued: 0 of 1 lines are done"):
+        handle.wait(0)
+
+
+def test_jobs_are_listed_newest_first(jobs: ClientJobs, store: Jobs) -> None:
+    for name in ("a", "b", "c"):
+        jobs.submit(questions(1), namespace="docs", name=name)
+    assert [job.name for job in jobs.last(2)] == ["c", "b"]
+
+
+def test_results_are_read_while_the_job_runs_from_any_line(jobs: ClientJobs, store: Jobs) -> None:
+    handle = jobs.submit(questions(200), namespace="docs")
+    answered(store, handle.job_id, segments=2)
+    assert [one["line"] for one in handle.results()] == list(range(1, 129))
+    assert [one["line"] for one in handle.results(after=120)] == list(range(121, 129))
+    follows = handle.results(after=120, wait=True)
+    assert [next(follows)["line"] for _ in range(8)] == list(range(121, 129))
+    late = threading.Timer(0.3, lambda: ended(store, handle.job_id))
+    late.start()
+    assert [one["line"] for one in follows] == list(range(129, 201))
+    late.join()
+
+
+def test_large_results_come_in_pages(jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "PAGE_BYTES", 1_000)
+    handle = jobs.submit(questions(100), namespace="docs")
+    ended(store, handle.job_id)
+    assert list(handle.results()) == list(store.results(handle.job_id))
+
+
+# What can go wrong
+
+
+def test_commands_that_a_dead_sweeper_has_taken_are_sent_again(
+    jobs: ClientJobs, start: Callable[..., Resources], redis_client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines_read, "MESSAGE_BYTES", 2_000)
+    resources = start()
+    lost = []
+
+    def loses_some() -> Iterator[str]:
+        for number, question in enumerate(questions(500)):
+            if number % 50 == 0 and (taken := redis_client.rpop(JOB_COMMANDS)) is not None:
+                lost.append(json.loads(taken)["do"])  # type: ignore[arg-type]
+            yield question
+
+    handle = jobs.submit(loses_some(), namespace="docs")
+    assert lost
+    assert (handle.get().state, handle.get().total) == ("queued", 500)
+    ended(resources.jobs, handle.job_id)
+    assert [one["line"] for one in handle.results()] == list(range(1, 501))
+
+
+def test_every_command_may_be_done_twice(
+    jobs: ClientJobs, store: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, heard = job_commands.Commands._reply, set()
+
+    def loses_the_first(self: job_commands.Commands) -> dict[str, Any] | None:
+        reply = read(self)
+        if reply is None or (self._caller, reply["number"]) in heard:
+            return reply
+        heard.add((self._caller, reply["number"]))
+        return None
+
+    monkeypatch.setattr(job_commands.Commands, "_reply", loses_the_first)
+    monkeypatch.setattr(job_commands, "AGAIN_S", 0.05)
+    handle = jobs.submit(questions(100), namespace="docs")
+    assert (handle.get().state, handle.get().total) == ("queued", 100)
+    assert store.send(handle.job_id, now_ms=1, lease_ms=1)
+    jobs._ask("begin", job_id=handle.job_id, segments=2)
+    assert [handle.pause().state, handle.resume().state, handle.cancel().state] == [
+        "paused",
+        "queued",
+        "cancelling",
+    ]
+
+
+def test_a_submission_waits_for_a_locked_database(
+    jobs: ClientJobs, start: Callable[..., Resources], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resources = start()
+    add, failures = Jobs.add_all, [JobsUnavailable("database is locked")] * 2
+
+    def locked(*args: Any, **given: Any) -> None:
+        if failures:
+            raise failures.pop()
+        add(*args, **given)
+
+    monkeypatch.setattr(Jobs, "add_all", locked)
+    assert jobs.submit(questions(3), namespace="docs").get().total == 3
+    assert resources.jobs.active()
+    monkeypatch.setattr(client_jobs, "REPLY_S", 0.5)
+    monkeypatch.setattr(Jobs, "last", locked)
+    failures += [JobsUnavailable("database is locked")] * 9
+    with pytest.raises(ServiceUnavailable, match="database is locked"):
+        jobs.last()
+
+
+def test_without_a_sweeper_nothing_hangs(jobs: ClientJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_jobs, "REPLY_S", 0.2)
+    with pytest.raises(ServiceUnavailable, match="is `chorale sweeper` running"):
+        jobs.last()
+
+
+@pytest.mark.parametrize("own_redis_server", [{"maxmemory": "8mb"}], indirect=True)
+def test_lines_do_not_fill_redis(own_redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_commands, "LOOK_S", 0.1)
+    redis = own_redis_server.client()
+    for number in range(60):
+        redis.set(f"ballast {number}", "x" * 100_000)
+    sender = job_commands.Commands(redis, socket_timeout_s=2)
+    with pytest.raises(NoRoom, match="no room for these lines of a job"):
+        sender.send("add", job_id="job", first=0, segments=["x" * 256_000], for_s=0.2)
+    disconnect(redis)
+
+
+def test_unreadable_and_unknown_commands_end_nothing(
+    jobs: ClientJobs, store: Jobs, redis_client: Redis
+) -> None:
+    told = {"do": "get", "caller": "f" * 32, "number": 1, "given": {}}
+    others = [{**told, "do": "to_wire"}, {**told, "do": "__init__"}, {**told, "caller": "../x"}]
+    redis_client.lpush(JOB_COMMANDS, b"\xff", "[]", *map(json.dumps, [told, *others]))
+    assert jobs.last() == []
+    replies = [json.loads(one) for one in redis_client.lrange(JOB_REPLY + "f" * 32, 0, -1)]
+    assert [one["error"] for one in replies] == ["invalid_job", "unknown_command", "unknown_command"]

@@ -1,0 +1,243 @@
+"""Whom a submitter named is told of the end of a job, at least once."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.contrib.testing.worker import start_worker
+from kombu import Queue
+from redis import Redis
+
+from assembly.pipeline import load_pipeline
+from assembly.resources import Resources
+from audit.schema import upgrade
+from config.settings import Settings
+from config.told_of_ends import check_on_end
+from jobs.job import Outcome, State
+from models.errors import WrongDeclaration
+from tasks.jobs import on_end
+from tasks.jobs.on_end import OnEnd, signed
+from tasks.registration import make_app
+from tasks.telling import user_tasks
+from tests.support.jobs import answered, ended, lines, result, submitted
+from tests.support.servers.certificates import Certificate
+from tests.support.servers.rabbitmq import own_queues
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import need
+from tests.support.servers.webhook import SECRET, Hook
+from tests.support.waiting import until
+
+QUEUE = "app.of.the.user"
+
+
+class Installation:
+    """A store of jobs, and the part of a feeder that tells."""
+
+    def __init__(self, home: Path, redis_url: str, **settings: Any) -> None:
+        given = Settings(home=home, webhook_secret=SECRET, on_end_queues=(QUEUE,), **settings)
+        self.resources = Resources(given, load_pipeline(None), redis_url)
+        upgrade(given.audit_database_url)
+        self.store = self.resources.jobs
+        self.app = make_app(self.resources)
+        self.on_end = OnEnd(self.app)
+
+    def ends(
+        self, job_id: str, named: dict[str, str], by_line: Mapping[int, dict[str, Any]] | None = None
+    ) -> None:
+        """Ends a job whose end has to be told."""
+        submitted(self.store, job_id, [lines(3, refused=[2])], on_end=named, name="weekly")
+        ended(self.store, job_id, by_line)
+
+    def untold(self) -> list[str]:
+        """Tells, and returns of which jobs nobody has been told yet."""
+        active = self.store.active()
+        self.on_end.tell([job for job in active if job.state == State.ENDED])
+        return [job.job_id for job in active]
+
+    def tell(self) -> None:
+        """Returns when everybody was told, once: an end that is looked up while it is told may be told again."""
+
+        def all_told() -> bool:
+            self._wait_for_threads()
+            return not self.untold()
+
+        until(all_told, 10)
+
+    def close(self) -> None:
+        self._wait_for_threads()
+        self.app.close()
+        self.store.close()
+        self.resources.redis.connection_pool.disconnect()
+
+    def _wait_for_threads(self) -> None:
+        for thread in threading.enumerate():
+            if thread.name == "on_end":
+                thread.join(5)
+
+
+@pytest.fixture
+def here(
+    redis_client: Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Installation]:
+    monkeypatch.setattr(user_tasks, "FIRST_PAUSE_S", 0.1)
+    installation = Installation(tmp_path, redis_server.url)
+    yield installation
+    installation.close()
+
+
+# Webhooks
+
+
+def test_a_webhook_brings_the_job_with_a_signature(here: Installation) -> None:
+    with Hook() as hook:
+        here.ends("job", {"url": hook.url})
+        here.tell()
+    ((path, headers, body),) = hook.got
+    assert path == "/ended?of=jobs"
+    assert headers["Content-Type"] == "application/json"
+    job = here.store.get("job")
+    assert json.loads(body) == json.loads(json.dumps(job.to_wire()))
+    assert headers["webhook-id"] == f"job.{job.ended_at_ms}"
+    assert abs(int(headers["webhook-timestamp"]) - time.time()) < 60
+    text = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.{body.decode()}"
+    digest = hmac.new(SECRET.encode(), text.encode(), hashlib.sha256).digest()
+    assert headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
+
+
+def test_the_signature_is_that_of_standard_webhooks() -> None:
+    # The example of the specification's own libraries.
+    secret, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", b'{"test": 2432232314}'
+    headers = signed("msg_p5jXN8AQM9LWM0D4loKWxJek", body, secret, now_s=1614265330)
+    assert headers["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+@pytest.mark.parametrize("status", [500, 302, 404])
+def test_a_receiver_that_fails_is_told_again_with_growing_pauses(here: Installation, status: int) -> None:
+    with Hook(status, status) as hook:
+        here.ends("job", {"url": hook.url})
+        begun_s = time.monotonic()
+        here.tell()
+        assert time.monotonic() - begun_s > 0.1 + 0.2
+    assert len(hook.got) == 3
+    assert len({headers["webhook-id"] for _, headers, _ in hook.got}) == 1
+
+
+def test_a_receiver_that_is_away_or_slow_holds_nobody_up(
+    here: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_end, "ANSWERS_WITHIN_S", 0.5)
+    with Hook(*[0] * 50) as slow, Hook() as hook:
+        here.ends("away", {"url": "http://127.0.0.1:9/"})
+        here.ends("slow", {"url": slow.url})
+        here.ends("job", {"url": hook.url})
+        begun_s = time.monotonic()
+        here.untold()
+        assert time.monotonic() - begun_s < 0.3
+        until(lambda: here.untold() == ["away", "slow"], 5)
+        until(lambda: here.untold() and len(slow.got) > 1, 5)
+        here.store.prune(before_ms=10**15)
+        assert here.untold() == [], "nobody is told of a job that is deleted"
+
+
+def test_a_certificate_that_nobody_vouches_for_is_not_trusted(here: Installation, tmp_path: Path) -> None:
+    with Hook(certificate=Certificate.make(tmp_path)) as hook:
+        here.ends("job", {"url": hook.url})
+        here.untold()
+        until(lambda: here.on_end._known and not any(one.is_going_on for one in here.on_end._known.values()))
+    assert hook.got == []
+    assert here.untold() == ["job"]
+
+
+def test_each_end_of_a_job_that_is_answered_again_is_told(here: Installation) -> None:
+    with Hook() as hook:
+        here.ends("job", {"url": hook.url}, {1: result("failed")})
+        here.tell()
+        here.store.retry("job", ["failed"], now_ms=200)
+        answered(here.store, "job")
+        here.store.end("job", Outcome.COMPLETED, now_ms=300)
+        here.tell()
+    assert [headers["webhook-id"] for _, headers, _ in hook.got] == ["job.100", "job.300"]
+    assert [json.loads(body)["counts"]["failed"] for _, _, body in hook.got] == [1, 0]
+
+
+# Tasks
+
+
+def received(broker_url: str) -> dict[str, Any]:
+    """What a task of another application gets from Redis; it may get it again."""
+    app = Celery("user", broker=broker_url, set_as_current=False)
+    app.conf.update(task_default_queue=QUEUE, broker_connection_retry_on_startup=True)
+    got: list[dict[str, Any]] = []
+
+    @app.task(name="reports.job_ended", shared=False)  # type: ignore[untyped-decorator]  # Celery has no type hints
+    def job_ended(**given: Any) -> None:
+        got.append(given)
+
+    with start_worker(app, pool="solo", perform_ping_check=False, shutdown_timeout=10):
+        until(lambda: got, 10)
+    first, *again = got
+    assert [given for given in again if given != first] == []
+    return first
+
+
+def test_a_task_of_another_application_is_told(here: Installation, redis_server: RedisServer) -> None:
+    here.ends("job", {"task": "reports.job_ended", "queue": QUEUE})
+    here.tell()
+    given = received(str(here.app.conf.broker_url))
+    counts = here.store.get("job").counts
+    assert given == {"job_id": "job", "state": "ended", "outcome": "completed", "counts": counts}
+    assert counts["complete"] == 2
+    assert here.resources.redis.keys("_kombu.binding.chorale*") == []
+
+
+def test_a_task_comes_through_rabbitmq_once_its_queue_is_there(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    url = need("rabbitmq", "tasks that are told through it are not tested")
+    with own_queues(url, [QUEUE]) as connection:
+        there = Installation(tmp_path, redis_server.url, broker_url=url)
+        there.ends("job", {"task": "reports.job_ended", "queue": QUEUE})
+        (job,) = there.store.active()
+        with pytest.raises(Exception, match="NO_ROUTE"):
+            on_end.send_task(there.app, job, "reports.job_ended", QUEUE)
+        connection.default_channel.queue_declare(QUEUE, durable=True, auto_delete=False)
+        there.tell()
+        message = Queue(QUEUE, channel=connection.default_channel).get(no_ack=True)
+        assert (message.headers["task"], message.payload[1]["job_id"]) == ("reports.job_ended", "job")
+        there.close()
+
+
+# Who may be named
+
+
+@pytest.mark.parametrize(
+    ("named", "settings", "why"),
+    [
+        ({"url": "https://example.org"}, {}, "CHORALE_WEBHOOK_SECRET"),
+        (
+            {"task": "t", "queue": "b"},
+            {"on_end_queues": "a, c"},
+            "'b' is not in CHORALE_ON_END_QUEUES; there are: a, c",
+        ),
+    ],
+)
+def test_a_job_may_name_only_receivers_that_the_installation_allows(
+    named: dict[str, str], settings: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(WrongDeclaration, match=why):
+        check_on_end(named, Settings(**settings))
+
+
+def test_queues_of_the_pipeline_are_not_for_others() -> None:
+    with pytest.raises(ValueError, match="a queue of the pipeline"):
+        Settings(on_end_queues="app,chorale.index")

@@ -1,0 +1,104 @@
+"""The metrics of real requests: counted by the drainer, rendered from Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from chorale_client.keys import METRICS, MOMENTS, OVERLOAD, QUARANTINE
+from prometheus_client.parser import text_string_to_metric_families
+from redis import Redis
+
+from monitoring.exporter import render
+from monitoring.queues import QueueState
+from monitoring.series import COUNTERS, GAUGES, HISTOGRAMS
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
+
+Samples = dict[tuple[str, ...], float]
+
+
+def samples(redis: Redis) -> Samples:
+    """The value by name and the values of the labels, in the order of their names."""
+    text = render(redis).decode()
+    return {
+        (one.name, *(value for _, value in sorted(one.labels.items()))): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+    }
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[RunningPipeline]:
+    with RedisServer() as server, RunningPipeline(server, sweeper=True) as pipeline:
+        pipeline.index()
+        yield pipeline
+
+
+def test_requests_branches_and_the_cache_are_counted(running: RunningPipeline) -> None:
+    client = running.client()
+    for _ in range(3):
+        assert client.retrieve("Who pays for repairs?", timeout_s=20).status == "complete"
+    client.retrieve("ERR-4711", branches=["bm25"], cache="bypass", timeout_s=20)
+    until(lambda: samples(running.redis).get(REQUESTS) == 4)
+    found = samples(running.redis)
+    assert found["chorale_request_duration_seconds_sum", "complete"] > 0
+    questions = {name[1]: value for name, value in found.items() if name[0] == "chorale_questions_total"}
+    assert questions["bypass"] == 1
+    assert questions["miss"] + questions.get("hit", 0) == 3
+    assert found["chorale_branch_duration_seconds_count", "bm25", "ok"] == questions["miss"] + 1
+    assert found["chorale_branch_queue_wait_seconds_count", "vector"] == questions["miss"]
+
+
+REQUESTS = ("chorale_request_duration_seconds_count", "complete")
+
+
+def test_the_buckets_of_a_histogram_are_cumulative(running: RunningPipeline) -> None:
+    running.redis.hset(METRICS, mapping={"chorale_branch_duration_seconds|bm25|empty|0": 2})
+    running.redis.hset(METRICS, mapping={"chorale_branch_duration_seconds|bm25|empty|13": 1})
+    found = samples(running.redis)
+    name = "chorale_branch_duration_seconds_bucket"
+    assert (found[name, "bm25", "0.005", "empty"], found[name, "bm25", "60.0", "empty"]) == (2, 2)
+    assert found[name, "bm25", "+Inf", "empty"] == 3
+
+
+def test_breakers_queues_outbox_and_sweeper_are_shown_as_they_are_now(running: RunningPipeline) -> None:
+    until(lambda: ("chorale_breaker_open", "store:local") in samples(running.redis))
+    found = samples(running.redis)
+    assert found["chorale_sweeper_acting",] == 1
+    assert found["chorale_breaker_open", "bm25"] == 0
+    assert found["chorale_outbox_limit_entries",] == 10_000
+    assert ("chorale_queue_messages", "chorale.bm25") in found
+    running.redis.hset("chorale:breaker:vector", mapping={"open_until": 2**52, "opened_at": 1, "failures": 5})
+    try:
+        assert samples(running.redis)["chorale_breaker_open", "vector"] == 1
+    finally:
+        running.redis.delete("chorale:breaker:vector")
+
+
+def test_every_metric_is_rendered_before_the_first_request(redis_client: Redis) -> None:
+    text = render(redis_client).decode()
+    for series in (*HISTOGRAMS, *COUNTERS, *GAUGES):
+        assert f"# HELP {series.name}" in text
+
+
+def test_a_moment_that_nobody_acts_on_is_the_sweepers_lag(redis_client: Redis) -> None:
+    now_s = int(redis_client.time()[0])
+    redis_client.zadd(MOMENTS, {"forgotten": (now_s - 5) * 1000})
+    redis_client.hset(QUARANTINE, mapping={"a": "no request", "b": "no plan"})
+    redis_client.hset(
+        OVERLOAD, mapping={"length:chorale.bm25": 7, "age_ms:chorale.bm25": 1500, "retry_after_ms": 250}
+    )
+    found = samples(redis_client)
+    assert 4 <= found["chorale_sweeper_lag_seconds",] <= 60
+    assert found["chorale_queue_messages", "chorale.bm25"] == 7
+    assert found["chorale_queue_oldest_seconds", "chorale.bm25"] == 1.5
+    assert found["chorale_refusing",] == 1
+    assert found["chorale_quarantined_entries",] == 2
+    assert found["chorale_sweeper_acting",] == 0
+
+
+def test_further_queues_can_be_given(redis_client: Redis) -> None:
+    text = render(redis_client, queues={"chorale.index": QueueState(3, 0.5)}).decode()
+    assert 'chorale_queue_messages{queue="chorale.index"} 3.0' in text

@@ -1,0 +1,159 @@
+"""Traces of real requests: workers in processes of their own, and a collector that stands for any other."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from celery import Celery
+from chorale_client.keys import METRICS, OUTBOX
+from chorale_client.redis_urls import celery_url
+from chorale_client.words import QUEUE_RETRIEVE, TASK_RETRIEVE
+
+from tests.support.pipelines.pipeline import RunningPipeline
+from tests.support.servers.collector import Collector, collector
+from tests.support.servers.http_api import HttpApi
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import need
+from tests.support.waiting import until
+
+TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+CALLERS = f"00-{TRACE}-{CALLER}-01"
+BREAD = {"questions": ["bread"], "timeout_s": 20}
+BRANCHES = {"search chorale.bm25", "search chorale.vector", "search chorale.hyde"}
+
+
+def preload(collected: Collector) -> str:
+    """What a user's worker does who wants Celery's own spans too; the sweeper exports ours alone."""
+    return f"""
+import os
+os.environ |= {{"OTEL_EXPORTER_OTLP_ENDPOINT": {collected.url!r}, "OTEL_BSP_SCHEDULE_DELAY": "100"}}
+if os.environ["CHORALE_TEST_PROCESS"] != "sweeper":
+    from opentelemetry.instrumentation.celery import CeleryInstrumentor
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    CeleryInstrumentor().instrument()
+"""
+
+
+@pytest.fixture(scope="module")
+def collected() -> Iterator[Collector]:
+    need("opentelemetry.sdk", "`make tracing` installs it")
+    with collector() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def instrumented(collected: Collector) -> Iterator[RunningPipeline]:
+    """Every process has opentelemetry-instrumentation-celery beside our own spans."""
+    need("opentelemetry.instrumentation.celery", "`make dev` installs it")
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, sweeper=True, preload=preload(collected)) as pipeline,
+    ):
+        pipeline.index()
+        yield pipeline
+
+
+def of_trace(collected: Collector, trace: str) -> dict[str, Any]:
+    """Our spans by name; fails if one is doubled."""
+    found = [span for span in list(collected.spans) if span.trace_id.hex() == trace]
+    assert len({span.name for span in found}) == len(found)
+    return {span.name: span for span in found}
+
+
+def test_one_trace_leads_from_the_caller_to_each_branch_and_the_fusion(
+    instrumented: RunningPipeline, collected: Collector
+) -> None:
+    answer = instrumented.client().retrieve(
+        "Who pays for repairs?", cache="bypass", timeout_s=20, traceparent=CALLERS
+    )
+    assert answer.status == "complete"
+    until(lambda: "retrieval default" in of_trace(collected, TRACE))
+    found = of_trace(collected, TRACE)
+    assert found.keys() >= {"retrieval default", "fuse", *BRANCHES}
+    assert {name for name in found if "search" in name} == BRANCHES, "no branch has a second span"
+    request, fusion = found["retrieval default"], found["fuse"]
+    assert request.parent_span_id.hex() == CALLER
+    assert {found[name].parent_span_id for name in ("fuse", *BRANCHES)} == {request.span_id}
+    assert {link.span_id for link in fusion.links} == {found[name].span_id for name in BRANCHES}
+
+
+def test_the_spans_of_celery_s_instrumentation_stand_in_traces_of_their_own(
+    instrumented: RunningPipeline, collected: Collector
+) -> None:
+    instrumented.client().retrieve("ERR-4711", cache="bypass", timeout_s=20)
+    until(lambda: collected.named("run/chorale.search.bm25"))
+    (first, *_) = collected.named("run/chorale.search.bm25")
+    ours = {span.trace_id for span in collected.named("search chorale.bm25")}
+    assert first.trace_id not in ours
+
+
+def test_a_celery_application_that_is_instrumented_is_the_parent(
+    instrumented: RunningPipeline, collected: Collector
+) -> None:
+    trace = TRACE[::-1]
+    app = Celery("web", broker=celery_url(instrumented.server.url), set_as_current=False)
+    with app.connection_for_write() as connection:
+        app.send_task(
+            TASK_RETRIEVE,
+            kwargs={"request": {"questions": ["bread"], "cache": "bypass"}},
+            queue=QUEUE_RETRIEVE,
+            headers={"traceparent": f"00-{trace}-{CALLER}-01"},
+            connection=connection,
+        )
+    until(lambda: "retrieval default" in of_trace(collected, trace))
+    app.close()
+    assert of_trace(collected, trace)["retrieval default"].parent_span_id.hex() == CALLER
+
+
+def test_a_call_over_http_hands_its_trace_on(instrumented: RunningPipeline, collected: Collector) -> None:
+    trace = f"{TRACE[:-1]}f"
+    headers = {"traceparent": f"00-{trace}-{CALLER}-01"}
+    with HttpApi(instrumented.resources.settings) as api, api.client("acme") as web:
+        found = web.post("/v1/searches", json={**BREAD, "cache": "bypass"}, headers=headers)
+        assert found.status_code == 200, found.text
+        wrong = web.post("/v1/searches", json=BREAD, headers={"traceparent": "none"})
+        assert wrong.status_code == 200, "a wrong header is ignored"
+    until(lambda: "retrieval default" in of_trace(collected, trace))
+    assert of_trace(collected, trace)["retrieval default"].parent_span_id.hex() == CALLER
+
+
+def stopping_with(endpoint: str) -> float:
+    """The seconds that a sweeper needs to stop after it has told of a request that nobody worked on."""
+    preload = f"import os; os.environ['OTEL_EXPORTER_OTLP_ENDPOINT'] = {endpoint!r}"
+    with (
+        RedisServer() as server,
+        RunningPipeline(server, queues=[], sweeper=True, preload=preload, forked=False) as pipeline,
+    ):
+        assert pipeline.client().retrieve("bread", timeout_s=0.1, traceparent=CALLERS).status == "failed"
+        until(lambda: pipeline.redis.exists(METRICS) and not pipeline.redis.xlen(OUTBOX))
+        begun_s = time.monotonic()
+        pipeline.processes["sweeper"].terminate()
+        pipeline.processes["sweeper"].wait(30)
+        return time.monotonic() - begun_s
+
+
+@pytest.mark.slow
+def test_a_sweeper_that_stops_sends_its_last_spans() -> None:
+    need("opentelemetry.sdk", "`make tracing` installs it")
+    with collector() as found:
+        stopping_with(found.url)
+        assert "retrieval default" in of_trace(found, TRACE)
+
+
+@pytest.mark.slow
+@pytest.mark.serial
+def test_a_collector_that_never_answers_keeps_neither_the_audit_trail_nor_the_stop_waiting() -> None:
+    need("opentelemetry.sdk", "`make tracing` installs it")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        stopped_after_s = stopping_with(f"http://127.0.0.1:{silent.getsockname()[1]}")
+    assert stopped_after_s < 10, "docker and `chorale up` wait ten seconds"

@@ -1,0 +1,80 @@
+"""Events for Flower through both brokers, and without a broker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from celery import Celery
+from chorale_client.redis_urls import celery_url
+
+from tasks.celery_surface.event_sender import EventSender, heartbeat
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import need
+from tests.support.waiting import until
+
+EVENTS = [("task-received", {"uuid": "r", "name": "chorale.retrieve"}), ("task-degraded", {"uuid": "r"})]
+
+
+def app_of(url: str) -> Celery:
+    app = Celery("events", broker=celery_url(url), set_as_current=False)
+    app.conf.broker_transport_options = {"socket_connect_timeout": 1, "socket_timeout": 1}
+    return app
+
+
+@contextmanager
+def heard(app: Celery) -> Iterator[list[dict[str, Any]]]:
+    """What a listener such as Flower hears within the block."""
+    events: list[dict[str, Any]] = []
+    with app.connection() as connection:
+        receiver = app.events.Receiver(connection, handlers={"*": events.append})
+        listener = threading.Thread(target=receiver.capture, kwargs={"limit": None, "wakeup": False})
+        listener.start()
+        try:
+            yield events
+        finally:
+            receiver.should_stop = True
+            listener.join()
+
+
+@pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
+def test_a_listener_hears_every_event_in_order(broker: str, request: pytest.FixtureRequest) -> None:
+    if broker == "redis":
+        url = request.getfixturevalue("own_redis_server").url
+    else:
+        url = need("rabbitmq", "Flower's events through it are not tested")
+    app = app_of(url)
+    sender = EventSender(app, "sweeper")
+    with heard(app) as events:
+
+        def listens() -> bool:
+            sender.send([heartbeat(active=1, processed=2)])
+            return bool(events)
+
+        until(listens)
+        sender.send(EVENTS)
+        sender.close()
+        until(lambda: events[-1]["type"] == "worker-offline")
+        own = [one["type"] for one in events if one["hostname"].startswith("sweeper@")][-3:]
+    assert own == ["task-received", "task-degraded", "worker-offline"]
+
+
+def test_while_the_broker_is_away_events_are_lost_and_nobody_waits(own_redis_server: RedisServer) -> None:
+    app = app_of(own_redis_server.url)
+    sender = EventSender(app, "sweeper")
+    sender.send(EVENTS)
+    own_redis_server.stop()
+    sender.send(EVENTS)
+    own_redis_server.start()
+    with heard(app) as events:
+
+        def listens() -> bool:
+            sender.send([heartbeat(active=0, processed=0)])
+            return bool(events)
+
+        until(listens)
+    assert {one["type"] for one in events} == {"worker-heartbeat"}
+    sender.close()

@@ -1,0 +1,265 @@
+"""Tasks that a request names, or that are linked to it, are sent once the request is in the audit: at least once."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from chorale_client.keys import OUTBOX, TELLER, TO_TELL
+from chorale_client.request import Request
+from chorale_client.told import Linked
+from kombu import Queue
+
+from assembly.pipeline import load_pipeline
+from assembly.resources import Resources
+from audit.database import open_database
+from audit.drainer import Drainer
+from audit.outbox_deletion import erase
+from audit.schema import upgrade
+from config.settings import Settings
+from tasks.registration import make_app
+from tasks.telling import ends, user_tasks
+from tasks.telling.ends import RequestEnds
+from tests.support.ledger.audit_entries import make_answer, make_entry, make_request, put
+from tests.support.servers.rabbitmq import own_queues
+from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.services import need
+from tests.support.waiting import until
+
+TOLD = {"task": "shop.ended", "queue": "shop"}
+
+
+class Installation:
+    """The drainer and the teller of a sweeper process."""
+
+    def __init__(self, home: Path, redis_url: str, **settings: Any) -> None:
+        given = Settings(home=home, **{"on_end_queues": ("shop", "reports"), **settings})
+        upgrade(given.audit_database_url)
+        self.resources = Resources(given, load_pipeline(None), redis_url)
+        self.redis = self.resources.redis
+        self.app = make_app(self.resources)
+        self.engine = open_database(given.audit_database_url)
+        self.drainer = Drainer(self.redis, self.engine, keep_texts=True)
+        self.teller = RequestEnds(self.app)
+
+    def ended(self, **options: Any) -> Request:
+        """A request ends with this status, and is drained."""
+        status = options.pop("status", "complete")
+        request = make_request("Who pays for repairs?", **options)
+        put(self.redis, make_entry(request, answer=make_answer(request, status=status)))
+        self.drainer.drain_once(1)
+        return request
+
+    def sent(self, queue: str = "shop") -> list[dict[str, Any]]:
+        """The messages in a queue of Redis, the oldest first: the headers, and `args`, `kwargs` and `embedded`."""
+        raw: Any = self.redis.lrange(queue, 0, -1)
+        messages = [json.loads(one) for one in reversed(raw)]
+        bodies = [json.loads(b64decode(one["body"])) for one in messages]
+        return [
+            {**message["headers"], "args": args, "kwargs": kwargs, "embedded": embedded}
+            for message, (args, kwargs, embedded) in zip(messages, bodies, strict=True)
+        ]
+
+    def close(self) -> None:
+        self.app.close()
+        self.engine.dispose()
+        self.redis.connection_pool.disconnect()
+
+
+@pytest.fixture
+def here(redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path) -> Iterator[Installation]:
+    installation = Installation(tmp_path, redis_server.url)
+    yield installation
+    installation.close()
+
+
+def test_a_named_task_is_told_of_the_end_once_the_request_is_in_the_audit(here: Installation) -> None:
+    request = here.ended(on_end=TOLD, status="degraded")
+    assert (here.redis.xlen(OUTBOX), here.redis.xlen(TO_TELL)) == (0, 1)
+
+    assert here.teller.tell_once(1)
+
+    (told,) = here.sent()
+    assert (told["task"], told["args"]) == ("shop.ended", [])
+    assert told["kwargs"] == {"request_id": request.request_id, "status": "degraded"}
+    assert told["id"].startswith(f"{request.request_id}.")
+    assert here.redis.xlen(TO_TELL) == 0
+    assert here.redis.keys("_kombu.binding.*") == []
+
+
+def test_nobody_is_told_of_a_request_that_names_nobody(here: Installation) -> None:
+    here.ended()
+    assert (here.redis.xlen(OUTBOX), here.redis.xlen(TO_TELL)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "sent"),
+    [
+        ("complete", ["keep", "log"]),
+        ("degraded", ["keep", "log"]),
+        ("skipped", ["keep", "log"]),
+        ("failed", ["keep", "log", "failed"]),
+        ("cancelled", ["keep", "log", "failed"]),
+        ("refused", ["keep", "log", "failed"]),
+    ],
+)
+def test_linked_tasks_get_every_answer_and_those_for_errors_the_id_of_a_request_without_one(
+    here: Installation, status: str, sent: list[str]
+) -> None:
+    linked = (
+        Linked(
+            task="keep", queue="shop", args=(1,), chain=({"task": "next"},), task_id="own", root_id="root"
+        ),
+        Linked(task="log", queue="shop", first=None),
+        Linked(task="failed", queue="shop", first="request_id", is_for_errors=True),
+    )
+    request = here.ended(linked=linked, status=status)
+    here.teller.tell_once(1)
+
+    messages = here.sent()
+    answer = make_answer(request, status=status)
+    assert [one["task"] for one in messages] == sent
+    assert [one["args"] for one in messages] == [[answer, 1], [], [request.request_id]][: len(sent)]
+    assert messages[0]["embedded"]["chain"] == [{"task": "next"}]
+    assert (messages[0]["id"], messages[0]["root_id"]) == ("own", "root")
+    assert {one["parent_id"] for one in messages} == {request.request_id}
+
+
+def test_the_arguments_of_linked_tasks_are_not_in_the_audit(here: Installation) -> None:
+    linked = (Linked(task="keep", queue="shop", kwargs={"card": "4711-0815"}),)
+    here.ended(linked=linked)
+
+    with here.engine.connect() as connection:
+        rows = connection.exec_driver_sql("SELECT * FROM chorale_request").mappings().all()
+    assert rows
+    assert "4711-0815" not in str(rows)
+
+
+# At least once
+
+
+def test_a_drainer_that_dies_before_it_passes_the_end_on_does_so_at_its_next_start(
+    here: Installation,
+) -> None:
+    class Killed(Exception):
+        pass
+
+    run = here.drainer._scripts.run
+
+    def die(name: str, *given: Any) -> Any:
+        if name == "pass_on":
+            raise Killed
+        return run(name, *given)
+
+    here.drainer._scripts.run = die  # type: ignore[assignment]
+    with pytest.raises(Killed):
+        here.ended(on_end=TOLD)
+    assert (here.redis.xlen(OUTBOX), here.redis.xlen(TO_TELL)) == (1, 0)
+
+    Drainer(here.redis, here.engine, keep_texts=True).drain_once(1)
+    assert (here.redis.xlen(OUTBOX), here.redis.xlen(TO_TELL)) == (0, 1)
+
+
+def test_two_drainers_pass_an_end_on_once(here: Installation) -> None:
+    request = make_request("bread", on_end=TOLD)
+    put(here.redis, make_entry(request))
+    found: Any = here.redis.xrange(OUTBOX)
+    ((entry, _),) = found
+    for _ in range(2):
+        here.drainer._scripts.run("pass_on", [OUTBOX, TO_TELL], [10, entry])
+    assert here.redis.xlen(TO_TELL) == 1
+
+
+def test_while_the_broker_is_away_ends_wait_and_are_told_later(
+    redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_tasks, "FIRST_PAUSE_S", 0.01)
+    away = Installation(tmp_path, redis_server.url, broker_url="amqp://127.0.0.1:9//")
+    request = away.ended(on_end=TOLD)
+    assert not away.teller.tell_once(1)
+    assert away.redis.xlen(TO_TELL) == 1
+
+    there = Installation(tmp_path, redis_server.url)
+    away.teller._app = there.app  # the broker is back
+    until(lambda: away.teller.tell_once(1) and away.redis.xlen(TO_TELL) == 0, 10)
+    assert there.sent()[0]["kwargs"]["request_id"] == request.request_id
+    away.close()
+    there.close()
+
+
+def test_a_queue_that_is_not_there_yet_keeps_no_other_task_waiting(
+    redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_tasks, "FIRST_PAUSE_S", 0.01)
+    url = need("rabbitmq", "tasks that are told through it are not tested")
+    with own_queues(url, ["shop", "reports"]) as connection:
+        here = Installation(tmp_path, redis_server.url, broker_url=url)
+
+        def told(queue: str) -> Any:
+            return Queue(queue, channel=connection.default_channel).get(no_ack=True)
+
+        connection.default_channel.queue_declare("shop", durable=True, auto_delete=False)
+        here.ended(on_end={"task": "reports.ended", "queue": "reports"})
+        here.ended(on_end=TOLD)
+        assert not here.teller.tell_once(1)
+        assert told("shop").headers["task"] == "shop.ended"
+        assert here.redis.xlen(TO_TELL) == 1
+
+        connection.default_channel.queue_declare("reports", durable=True, auto_delete=False)
+        until(lambda: here.teller.tell_once(1) and here.redis.xlen(TO_TELL) == 0, 10)
+        assert told("reports").headers["task"] == "reports.ended"
+        here.close()
+
+
+def test_one_process_tells_and_another_takes_over_when_it_is_silent(here: Installation) -> None:
+    first, second = RequestEnds(here.app), RequestEnds(here.app)
+    assert first._is_acting()
+    assert not second._is_acting()
+    assert first._is_acting()
+    assert 0 < here.redis.pttl(TELLER) <= ends.ACTING_MS
+
+    here.redis.delete(TELLER)  # it expires
+    assert second._is_acting()
+    assert not first._is_acting()
+    here.ended(on_end=TOLD)
+    second.tell_once(1)
+    assert len(here.sent()) == 1
+
+
+# Whom nobody tells
+
+
+@pytest.mark.parametrize(
+    "named",
+    [{"on_end": {"task": "t", "queue": "elsewhere"}}, {"linked": (Linked(task="t", queue="elsewhere"),)}],
+    ids=["on_end", "link"],
+)
+def test_a_queue_that_the_installation_does_not_allow_gets_nothing(
+    here: Installation, named: Mapping[str, Any]
+) -> None:
+    here.ended(**named)
+    here.teller.tell_once(1)
+    assert (here.redis.xlen(TO_TELL), here.sent("elsewhere")) == (0, [])
+
+
+def test_a_task_is_not_sent_for_ever(
+    redis_client: redis.Redis, redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends, "TRIED_FOR_S", -1.0)
+    away = Installation(tmp_path, redis_server.url, broker_url="amqp://127.0.0.1:9//")
+    away.ended(on_end=TOLD)
+    away.teller.tell_once(1)
+    assert away.redis.xlen(TO_TELL) == 0
+    away.close()
+
+
+def test_nobody_is_told_of_a_request_that_is_erased(here: Installation) -> None:
+    request = here.ended(on_end=TOLD)
+    erase(here.redis, "request_id", request.request_id)
+    here.teller.tell_once(1)
+    assert (here.redis.xlen(TO_TELL), here.sent()) == (0, [])

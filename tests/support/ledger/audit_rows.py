@@ -1,0 +1,28 @@
+"""What tests read from the audit tables."""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine, func, select
+
+from models.audit_tables import BranchRow, RequestRow
+from models.envelope import Envelope
+
+
+def count(engine: Engine) -> int:
+    """Number of requests in the trail."""
+    with engine.connect() as connection:
+        return connection.scalar(select(func.count()).select_from(RequestRow)) or 0
+
+
+def envelope_of(row: BranchRow) -> Envelope:
+    """The branch's envelope, for fusing again."""
+    return Envelope(
+        row.branch,
+        row.status,
+        row.reason,
+        row.detail,
+        row.rankings,
+        ms=row.ms or 0.0,
+        generation=row.generation,
+        attempt=row.attempt or 1,
+    )

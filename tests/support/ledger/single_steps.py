@@ -1,0 +1,46 @@
+"""The ledger with the steps of single requests: each is a batch of one."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from chorale_client.keys import entry_key
+from redis import Redis
+
+from ledger.protocol import End, ReportOutcome, Started
+from ledger.redis import RedisLedger
+from ledger.signing import Signer
+from models.envelope import Envelope
+
+SIGNING_KEY = b"of the tests, which sign by themselves"
+QUEUES = {branch: f"queue.{branch}" for branch in ("bm25", "hyde", "vector")}
+
+
+class SingleSteps(RedisLedger):
+    """Signs with a key of its own, so that Redis holds nothing but requests; with `signer` its plans are those of workers."""
+
+    def __init__(self, client: Redis, *, signer: Signer | None = None, **given: Any) -> None:
+        super().__init__(
+            client, signer=signer or Signer(client, [SIGNING_KEY]), **{"queues": QUEUES, **given}
+        )
+
+    def report(
+        self,
+        request_id: str,
+        branch: str,
+        envelope: Envelope,
+        *,
+        accepted_at_ms: int | None = None,
+        callback: bytes = b"",
+    ) -> ReportOutcome:
+        assert branch == envelope.branch
+        mac = self._field(request_id, "mac")
+        started = None if accepted_at_ms is None else Started(0, b"", b"", 0, accepted_at_ms, mac=mac)
+        return self.report_all([(request_id, envelope, started, callback)])[0]
+
+    def finish(self, request_id: str, *, by: str, tail: str, is_complete: bool) -> int | None:
+        flight = self._field(request_id, "flight").decode() or None
+        return self.finish_all([End(request_id, tail, is_complete, flight=flight)], by=by)[0][0]
+
+    def _field(self, request_id: str, name: str) -> bytes:
+        return cast("bytes | None", self._client.hget(entry_key(request_id), name)) or b""

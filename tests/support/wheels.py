@@ -1,0 +1,69 @@
+"""Wheels of this tree, and what they need, in environments that cannot import this checkout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterable
+from importlib.metadata import PathDistribution, requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+LIMIT_S = 120.0
+_NOT_SOURCES = shutil.ignore_patterns(
+    ".*", "__pycache__", "*.egg-info", "build", "dist", "tests", "docs", "requirements"
+)
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    """Returns the output of a command that cannot import this checkout; the command must succeed."""
+    found = subprocess.run(
+        command, cwd=cwd, env=outside(**environment), capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout
+
+
+def outside(**environment: str) -> dict[str, str]:
+    """An environment without this checkout; pip needs the variables with the package index or a certificate."""
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+        **environment,
+    }
+
+
+def build(sources: Path, folder: Path) -> Path:
+    """Returns the wheel of a project, built in `folder` from a copy, so that no build folder is left beside the sources."""
+    copied = shutil.copytree(sources, folder / "sources", ignore=_NOT_SOURCES)
+    before = set(folder.glob("*.whl"))
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, copied, cwd=folder)
+    shutil.rmtree(copied)
+    (wheel,) = set(folder.glob("*.whl")) - before
+    return wheel
+
+
+def declared(wheel: Path) -> list[str]:
+    """The requirements of a wheel without an extra."""
+    (metadata,) = (path for path in zipfile.Path(wheel).iterdir() if path.name.endswith(".dist-info"))
+    return [line for line in PathDistribution(metadata).requires or () if applies(line)]
+
+
+def needed(lines: Iterable[str], found: set[str]) -> set[str]:
+    """Returns `found` with the packages of these requirements, and the packages that those need on this machine."""
+    for requirement in map(Requirement, lines):
+        package = canonicalize_name(requirement.name)
+        if package in found and not requirement.extras:
+            continue
+        found.add(package)
+        needed([line for line in requires(package) or () if applies(line, requirement.extras)], found)
+    return found
+
+
+def applies(line: str, extras: Iterable[str] = ()) -> bool:
+    marker = Requirement(line).marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))

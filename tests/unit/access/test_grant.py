@@ -1,0 +1,180 @@
+"""What a grant allows, and what it makes of a request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from chorale_client import InvalidRequest, make_request
+from chorale_client.reading import read_request
+from chorale_client.request import Request
+from chorale_client.tenants import check_tenant, owned, tenant_of
+from chorale_client.told import Linked
+
+from access.grant import SCOPES, Forbidden, Grant, OutOfScope, OverLimit
+from fusion.relaxation import without_filters
+
+GRANT = Grant("k", "acme", frozenset({"docs"}), frozenset({"search:run"}))
+
+
+def asked(**options: Any) -> Request:
+    return make_request("bread", **{"request_id": "t.acme.1", "namespace": "docs", **options})
+
+
+def test_an_id_says_its_tenant() -> None:
+    assert owned("acme", "3f0c") == "t.acme.3f0c"
+    assert tenant_of("t.acme.3f0c") == tenant_of("t.acme.a.b\n") == "acme"
+    for of_nobody in ("3f0c", "t.acme", "t.acme.", "t..x", "t.ACME.x", "T.acme.x", " t.acme.x", "t.-a.x", ""):
+        assert tenant_of(of_nobody) is None
+    # A longer name with the same beginning is another tenant.
+    assert not GRANT.owns("t.acme2.x")
+    assert GRANT.owns(GRANT.new_id())
+    assert GRANT.new_id() != GRANT.new_id()
+    assert GRANT.new_id("a") == GRANT.new_id("a") == "t.acme.a"
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "A", "-a", "a b", "a" * 64, "é", "a\n"])
+def test_a_tenant_s_name_leaves_no_doubt_where_it_ends(name: str) -> None:
+    with pytest.raises(ValueError, match="a tenant is 1-63"):
+        check_tenant(name)
+
+
+def test_a_grant_has_its_scopes_and_admin_has_all() -> None:
+    GRANT.require("search:run")
+    for scope in SCOPES[1:]:
+        with pytest.raises(Forbidden, match=scope):
+            GRANT.require(scope)
+        replace(GRANT, scopes=frozenset({"admin"})).require(scope)
+
+
+def test_admin_for_every_namespace_alone_is_the_operator_s() -> None:
+    admin = replace(GRANT, scopes=frozenset({"admin"}))
+    replace(admin, namespaces=None).require_operators()
+    for other in (admin, replace(GRANT, namespaces=None)):
+        with pytest.raises(Forbidden, match="'admin' for every namespace"):
+            other.require_operators()
+
+
+def test_another_namespace_and_another_id_are_unknown() -> None:
+    with pytest.raises(OutOfScope):
+        GRANT.applied(asked(namespace="other"))
+    for foreign in ("t.zenith.1", "plain", "t.acme2.1"):
+        with pytest.raises(OutOfScope):
+            GRANT.applied(asked(request_id=foreign))
+    assert replace(GRANT, namespaces=None).applied(asked(namespace="other")).namespace == "other"
+
+
+@pytest.mark.parametrize(
+    ("limits", "options", "field", "maximum"),
+    [
+        ({"max_top_k": 50}, {"top_k": 51}, "top_k", 50),
+        ({"max_depth": 50}, {"depth": 51}, "depth", 50),
+        ({"max_depth": 50}, {"top_k": 26}, "offset + top_k", 25),
+        ({"max_depth": 50}, {"offset": 21}, "offset + top_k", 25),
+        ({"max_timeout_s": 1.5}, {"timeout_s": 1.6}, "timeout_s", 1.5),
+    ],
+)
+def test_an_error_of_a_limit_names_the_field_and_its_maximum(
+    limits: dict[str, Any], options: dict[str, Any], field: str, maximum: float
+) -> None:
+    with pytest.raises(OverLimit) as raised:
+        replace(GRANT, **limits).applied(asked(**options))
+    assert (raised.value.field, raised.value.maximum) == (field, maximum)
+    assert str(raised.value).startswith(f"{field}: ")
+    assert f"its maximum is {maximum:g}" in str(raised.value)
+
+
+def test_the_number_of_questions_is_limited() -> None:
+    few = replace(GRANT, max_questions=2)
+    several = make_request(["a", "b", "c"], request_id="t.acme.1", namespace="docs")
+    with pytest.raises(OverLimit, match="questions: 3 is more"):
+        few.applied(several)
+
+
+def test_what_the_caller_did_not_choose_is_lowered_and_what_it_chose_stays() -> None:
+    tight = replace(GRANT, max_top_k=3, max_depth=20, max_timeout_s=1)
+    lowered = tight.applied(asked())
+    assert (lowered.top_k, lowered.depth, lowered.effective_depth, lowered.timeout_s) == (3, 20, 20, 1)
+    chosen = tight.applied(asked(top_k=2, depth=10, timeout_s=0.5))
+    assert (chosen.top_k, chosen.depth, chosen.timeout_s) == (2, 10, 0.5)
+    assert GRANT.applied(asked()) == asked()
+
+
+FORCED = replace(GRANT, filters={"customer": "acme", "year": {"gte": 2020}})
+
+
+def test_the_forced_filter_stands_beside_what_is_asked_and_is_never_replaced() -> None:
+    narrowed = FORCED.applied(asked(filters={"customer": ["acme", "zenith"], "title": {"not": "x"}}))
+    assert narrowed.filters == {
+        "customer": {"all": ["acme", ["acme", "zenith"]]},
+        "year": {"all": [{"gte": 2020}]},
+        "title": {"all": [{"not": "x"}]},
+    }
+    # Workers read the request anew.
+    assert Request.model_validate_json(narrowed.model_dump_json()) == narrowed
+
+
+def test_a_filter_too_deep_to_stand_beside_another_is_refused_by_name() -> None:
+    def nested(levels: int) -> Any:
+        return {"not": nested(levels - 1)} if levels else "x"
+
+    FORCED.applied(asked(filters={"title": nested(6)}))
+    with pytest.raises(InvalidRequest, match="filters: 'title' is nested deeper than 6 levels"):
+        FORCED.applied(asked(filters={"title": nested(7)}))
+
+
+def test_only_admin_may_have_tasks_told_of_an_end() -> None:
+    told = asked(on_end={"task": "shop.found", "queue": "shop"})
+    with pytest.raises(Forbidden, match="admin"):
+        GRANT.applied(told)
+    assert replace(GRANT, scopes=frozenset({"admin"})).applied(told) == told
+
+
+def test_nobody_outside_sends_celery_messages() -> None:
+    linked = Linked(task="shop.found", queue="shop")
+    with pytest.raises(InvalidRequest, match="linked: unknown field"):
+        GRANT.applied(asked().model_copy(update={"linked": (linked,)}))
+
+
+CHECKED = {
+    *("request_id", "namespace", "questions", "top_k", "offset", "depth", "filters", "relax", "timeout_s"),
+    *("on_end", "linked"),
+}
+"""What a grant checks or changes."""
+HARMLESS = {
+    *("v", "correlation_id", "tags", "branches", "weights", "fusion", "exclude_ids", "boosts", "thresholds"),
+    *("fuse_by", "group_by", "rerank", "autocut", "diversity", "snippet_chars", "include", "context_tokens", "context_around"),
+    "abstain",
+    *("configuration", "needs_retrieval", "require", "min_branches", "on_missing", "hedge", "cache", "now"),
+}
+"""What a key may choose: no value of these shows a document outside the filter, or more of them."""
+
+
+def test_a_condition_of_the_key_is_never_dropped() -> None:
+    """Neither is the caller's own condition on the same field: both are one condition of the narrowed request."""
+    request = asked(
+        filters={"customer": ["acme", "zenith"], "title": "x"},
+        thresholds={"min_fused_score": 0.5},
+        relax=["filters.customer", "filters.title", "thresholds.min_fused_score"],
+    )
+    narrowed = FORCED.applied(request)
+    assert narrowed.relax == ("filters.title", "thresholds.min_fused_score")
+    for count in range(3):
+        left = without_filters(narrowed, count).filters
+        assert left["customer"] == {"all": ["acme", ["acme", "zenith"]]}
+        assert left["year"] == {"all": [{"gte": 2020}]}
+    assert read_request(narrowed.model_dump_json()).request == narrowed
+    assert GRANT.applied(request).relax == request.relax
+
+
+def test_every_field_of_a_request_was_weighed() -> None:
+    """A new field fails here until somebody has decided what a stranger may do with it."""
+    assert set(Request.model_fields) - {"traceparent"} == CHECKED | HARMLESS
+
+
+def test_a_line_of_a_job_is_narrowed_as_a_search_is() -> None:
+    line = make_request("bread", namespace="docs", filters={"customer": "zenith"})
+    assert FORCED.narrowed(line).filters["customer"] == {"all": ["acme", "zenith"]}
+    with pytest.raises(OverLimit):
+        replace(FORCED, max_top_k=1).narrowed(make_request("bread", namespace="docs", top_k=2))

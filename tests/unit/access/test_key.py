@@ -1,0 +1,50 @@
+"""The text of a key."""
+
+from __future__ import annotations
+
+import hmac
+
+import pytest
+
+from access.key import NO_KEY, hash_of, is_secret, new_key, parts_of
+
+
+def test_a_new_key_is_read_again_and_only_its_hash_matches() -> None:
+    made = new_key()
+    parts = parts_of(made.text)
+    assert parts is not None
+    key_id, secret = parts
+    assert (key_id, len(secret)) == (made.key_id, 43)
+    assert is_secret(secret, made.hashed)
+    assert not is_secret(secret, new_key().hashed)
+    assert not is_secret("", NO_KEY) or parts_of(f"chorale_{key_id}_") is None
+    assert secret not in repr(made)
+    assert secret not in made.hashed
+
+
+@pytest.mark.parametrize(
+    "text", ["", "chorale_", "chorale_abc_def", "Bearer x", "chorale_" + "a" * 12 + "_" + "é" * 43, "\0" * 64]
+)
+def test_another_text_is_no_key(text: str) -> None:
+    assert parts_of(text) is None
+
+
+def test_every_character_of_a_key_counts() -> None:
+    made = new_key()
+    for place in range(len("chorale_"), len(made.text)):
+        other = made.text[:place] + ("a" if made.text[place] != "a" else "b") + made.text[place + 1 :]
+        parts = parts_of(other)
+        assert parts is None or parts[0] != made.key_id or not is_secret(parts[1], made.hashed)
+
+
+def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[str, str]] = []
+
+    def compare_digest(one: str, other: str) -> bool:
+        compared.append((one, other))
+        return one == other
+
+    monkeypatch.setattr(hmac, "compare_digest", compare_digest)
+    assert is_secret("a", hash_of("a"))
+    assert not is_secret("a", hash_of("b"))
+    assert [len(one) for pair in compared for one in pair] == [64] * 4

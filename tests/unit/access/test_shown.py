@@ -1,0 +1,66 @@
+"""Callers with keys learn what is missing, and no address or folder of the installation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chorale_client.answer import Answer
+
+from access.shown import line_shown_outside, shown_outside
+
+SECRET = "http://10.0.0.7:9200 and /var/lib/chorale"
+DEGRADED = [
+    {"where": "search.bm25", "reason": "unavailable", "detail": f"Elasticsearch at {SECRET} did not answer"},
+    {"where": "search.vector", "reason": "not_started", "detail": "no worker took it"},
+    {"where": "plan", "reason": "not_configured", "detail": "weights: no 'x'; there are: bm25"},
+]
+
+
+def test_details_of_servers_are_left_out_and_the_others_stay() -> None:
+    answer = Answer.from_wire(
+        {
+            "request_id": "t.acme.1",
+            "status": "degraded",
+            "degraded": DEGRADED,
+            "stages": [
+                {
+                    "stage": "hypothesis",
+                    "status": "partial",
+                    "detail": f"openai, feedback (unavailable: {SECRET})",
+                },
+                {"stage": "search.bm25", "status": "failed", "detail": f"unavailable: {SECRET}"},
+                {"stage": "fold", "status": "skipped", "detail": "not_declared"},
+            ],
+            "warnings": [
+                f"cache: unavailable: {SECRET}",
+                "filter 'x': no document has this field, so nothing matches",
+            ],
+            "questions": [],
+        }
+    )
+    shown = shown_outside(answer)
+    assert "10.0.0.7" not in shown.model_dump_json()
+    assert "/var/lib" not in shown.model_dump_json()
+    assert [one.detail for one in shown.degraded] == [
+        "",
+        "no worker took it",
+        "weights: no 'x'; there are: bm25",
+    ]
+    assert [one.detail for one in shown.stages] == ["openai, feedback", "unavailable", "not_declared"]
+    assert shown.warnings == ("cache: unavailable", answer.warnings[1])
+    assert shown_outside(shown) == shown
+
+
+def test_a_line_of_a_job_is_told_as_a_search_is() -> None:
+    line: dict[str, Any] = {
+        "line": 1,
+        "status": "failed",
+        "degraded": DEGRADED[:2],
+        "error": f"search.bm25: {SECRET}",
+    }
+    shown = line_shown_outside(line)
+    assert shown["error"] == "search.bm25: unavailable; search.vector: not_started no worker took it"
+    assert [one["detail"] for one in shown["degraded"]] == ["", "no worker took it"]
+    fine = {**line, "degraded": [], "error": None}
+    assert line_shown_outside(fine) == fine
+    assert line_shown_outside({**line, "status": "degraded", "error": None})["error"] is None

@@ -1,0 +1,107 @@
+"""The HTTP API under `chorale up`: its address, and the first key of a home."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from access.grant import Grant
+from access.key_store import KeyStore
+from audit.schema import upgrade
+from cli.local.http_api import curl, how_to_ask, http_child, own_key
+from cli.local.ports import Address
+from config.settings import Settings
+from models.errors import WrongDeclaration
+from tests.support.servers.redis_server import free_port
+
+ROOT = Path(__file__).parents[3]
+HERE = Address("127.0.0.1", 8000)
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "shown"),
+    [
+        ("8080", "127.0.0.1", 8080, "127.0.0.1:8080"),
+        ("0.0.0.0:80", "0.0.0.0", 80, "0.0.0.0:80"),
+        ("[::1]:8000", "::1", 8000, "[::1]:8000"),
+        ("localhost:1", "localhost", 1, "localhost:1"),
+    ],
+)
+def test_an_address_is_read(text: str, host: str, port: int, shown: str) -> None:
+    found = Address.parse(text)
+    assert (found.host, found.port, str(found)) == (host, port, shown)
+    assert found.is_loopback == (host != "0.0.0.0")
+
+
+@pytest.mark.parametrize("text", ["", "x", "host:", "host:x", ":0", "65536", "1.2.3.4:-1", "[::1]"])
+def test_a_text_that_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(WrongDeclaration, match=r"is no address such as 127\.0\.0\.1:8000"):
+        Address.parse(text)
+
+
+def test_the_child_serves_at_the_address_and_stops_before_the_workers() -> None:
+    port = free_port()
+    child = http_child(Address("127.0.0.1", port), {"A": "b"})
+    assert child.argv[1:] == ("-m", "cli", "serve", "--host", "127.0.0.1", "--port", str(port))
+    assert (child.env, child.level, child.beats) == ({"A": "b"}, 2, False)
+
+
+def test_the_first_key_of_a_home_may_search_and_is_made_once(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    file = own_key(settings)
+    assert file is not None
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert own_key(settings) == file
+    store = KeyStore(settings.audit_database_url)
+    try:
+        (key,) = store.list()
+        grant = store.find(file.read_text().strip())
+    finally:
+        store.close()
+    assert grant is not None
+    assert grant.key_id == key.key_id
+    assert grant.scopes == {"search:run", "search:read"}
+
+
+def test_a_home_whose_operator_has_made_keys_gets_no_other(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    upgrade(settings.audit_database_url)
+    store = KeyStore(settings.audit_database_url)
+    store.create(Grant("", "acme", None, frozenset({"search:run"})))
+    store.close()
+    assert own_key(settings) is None
+    assert how_to_ask(settings, HERE)[-1] == "it asks for a key: `chorale keys create --help`"
+
+
+def test_a_key_is_made_only_for_this_machine_and_its_own_database(tmp_path: Path) -> None:
+    elsewhere = how_to_ask(Settings(home=tmp_path), Address("0.0.0.0", 8000))
+    assert "put a proxy with TLS in front of it" in elsewhere[1]
+    shared = Settings(home=tmp_path, audit_url="postgresql+psycopg://nobody@127.0.0.1:1/none")
+    assert how_to_ask(shared, HERE)[-1] == elsewhere[-1]
+    assert not (tmp_path / "http_key").exists()
+
+
+def test_the_shell_reads_the_line_with_a_home_that_has_spaces(tmp_path: Path) -> None:
+    key = tmp_path / "my home" / "http_key"
+    key.parent.mkdir()
+    key.write_text("secret\n")
+    line = curl(HERE, key).replace("curl", "printf '%s\\n'", 1)
+    said = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said[:3] == ["http://127.0.0.1:8000/v1/searches", "-H", "Authorization: Bearer secret"]
+
+
+def test_the_process_of_the_api_imports_no_model_and_no_search_engine() -> None:
+    heavy = {"numpy", "tantivy", "torch", "onnx", "onnxruntime", "tokenizers", "search", "inference", "tasks"}
+    program = (
+        "import sys; from cli.commands.serve import serve; import api.serving, api.app\n"
+        f"print(*{heavy!r} & sys.modules.keys())"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    found = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == []

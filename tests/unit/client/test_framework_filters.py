@@ -1,0 +1,84 @@
+"""The filters of Haystack and LlamaIndex, as a request takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chorale_client import InvalidRequest, make_request
+from chorale_client.adapters import haystack, llama_index
+from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
+
+YEAR = {"field": "meta.year", "operator": ">=", "value": 2020}
+KIND = {"field": "meta.kind", "operator": "in", "value": ["faq", "guide"]}
+NO_DRAFT = {"field": "draft", "operator": "!=", "value": True}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (YEAR, {"year": {"gte": 2020}}),
+        (
+            {"operator": "AND", "conditions": [YEAR, KIND, NO_DRAFT]},
+            {"year": {"gte": 2020}, "kind": ["faq", "guide"], "draft": {"not": True}},
+        ),
+        (
+            {"operator": "AND", "conditions": [YEAR, {**YEAR, "operator": "<", "value": 2030}]},
+            {"year": {"all": [{"gte": 2020}, {"lt": 2030}]}},
+        ),
+        ({"operator": "NOT", "conditions": [KIND]}, {"kind": {"not": ["faq", "guide"]}}),
+        ({"field": "meta.year", "operator": "==", "value": None}, {"year": {"exists": False}}),
+        ({"field": "meta.kind", "operator": "not in", "value": ["faq"]}, {"kind": {"not": ["faq"]}}),
+        ({"year": {"gte": 2020}}, {"year": {"gte": 2020}}),
+    ],
+)
+def test_haystack_s_filters_become_those_of_a_request(
+    given: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert haystack.request_filters(given) == expected
+    assert make_request("", filters=expected).filters == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"operator": "OR", "conditions": [YEAR, KIND]}, "OR cannot be expressed"),
+        (
+            {"operator": "NOT", "conditions": [YEAR, KIND]},
+            "NOT takes conditions on one field, not on year, kind",
+        ),
+        ({"field": "meta.year", "operator": "~", "value": 1}, "no operator '~'; there are: ==, !=, >"),
+    ],
+)
+def test_what_a_request_cannot_express_is_refused_by_name(given: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InvalidRequest, match=complaint):
+        haystack.request_filters(given)
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "expected"),
+    [
+        ("==", 2020, 2020),
+        ("!=", 2020, {"not": 2020}),
+        ("<=", 2020, {"lte": 2020}),
+        ("in", ["a", "b"], ["a", "b"]),
+        ("nin", ["a"], {"not": ["a"]}),
+        ("any", ["a", "b"], ["a", "b"]),
+        ("all", ["a", "b"], {"all": ["a", "b"]}),
+        ("contains", "law", {"contains": "law"}),
+        ("text_match_insensitive", "law", {"contains": "law"}),
+        ("is_empty", None, {"exists": False}),
+    ],
+)
+def test_llama_index_s_filters_become_those_of_a_request(operator: str, value: Any, expected: Any) -> None:
+    filters = MetadataFilters.from_dicts([{"key": "field", "operator": operator, "value": value}])
+    assert llama_index.request_filters(filters) == {"field": expected}
+    make_request("", filters={"field": expected})
+
+
+def test_llama_index_s_conditions_are_joined_negated_or_refused() -> None:
+    year, kind = MetadataFilter(key="year", value=2020), MetadataFilter(key="kind", value="faq")
+    nested = MetadataFilters(filters=[year, MetadataFilters(filters=[kind], condition="not")])
+    assert llama_index.request_filters(nested) == {"year": 2020, "kind": {"not": "faq"}}
+    with pytest.raises(InvalidRequest, match="or cannot be expressed"):
+        llama_index.request_filters(MetadataFilters(filters=[year, kind], condition="or"))

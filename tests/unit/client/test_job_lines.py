@@ -1,0 +1,357 @@
+"""A job's input is read line by line, and what is wrong with a line is said with the line's number."""
+
+from __future__ import annotations
+
+import io
+import json
+import resource
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from chorale_client import InvalidRequest, make_request
+from chorale_client import job_lines as module
+from chorale_client.job_lines import LINE_OPTIONS, JobLine, UniqueIds, form_of, read_lines
+from chorale_client.limits import MAX_LINE_BYTES
+
+
+def read(text: str | bytes, form: str = "jsonl", **defaults: Any) -> list[JobLine]:
+    raw = text.encode() if isinstance(text, str) else text
+    return list(read_lines(io.BytesIO(raw), form=form, defaults=defaults))
+
+
+def fault(text: str | bytes, form: str = "jsonl", **defaults: Any) -> str:
+    """The error of the only line."""
+    (line,) = read(text, form, **defaults)
+    assert line.fields is None
+    assert line.error is not None
+    return line.error
+
+
+def fields(text: str, form: str = "jsonl", **defaults: Any) -> dict[str, Any] | None:
+    """The fields of the only line."""
+    (line,) = read(text, form, **defaults)
+    assert line.error is None
+    return line.fields
+
+
+# What a line becomes
+
+
+def test_a_line_becomes_a_request_with_its_id_and_number() -> None:
+    assert read('{"id": "q1", "text": "tea"}\n\n  \r\n{"text": "rice", "top_k": 9}') == [
+        JobLine(1, "q1", {"questions": [{"text": "tea"}]}, None),
+        JobLine(4, "4", {"top_k": 9, "questions": [{"text": "rice"}]}, None),
+    ]
+
+
+def test_the_same_lines_as_csv_give_the_same_requests() -> None:
+    assert read('id,text,top_k\r\nq1,"tea, ""green""",\r\n\r\n,,\r\n,rice,9', "csv") == [
+        JobLine(2, "q1", {"questions": [{"text": 'tea, "green"'}]}, None),
+        JobLine(5, "5", {"top_k": 9, "questions": [{"text": "rice"}]}, None),
+    ]
+
+
+def test_a_line_s_own_option_wins_over_the_default_of_all_lines() -> None:
+    lines = '{"text": "tea"}\n{"text": "tea", "top_k": 3}\n{"text": "tea", "top_k": 5, "fusion": "rrf"}'
+    assert [line.fields for line in read(lines, top_k=10, namespace="docs")] == [
+        {"top_k": 10, "questions": [{"text": "tea"}]},
+        {"top_k": 3, "questions": [{"text": "tea"}]},
+        {"fusion": "rrf", "questions": [{"text": "tea"}]},  # 5 is what a request asks without the option
+    ]
+
+
+def test_the_fields_of_a_line_are_a_valid_request_with_the_same_options() -> None:
+    line = {"weights": {"bm25": 2}, "include": ["ids"], "filters": {"year": {"gte": 2020}}, "rerank": "off"}
+    questions = ["tea", {"text": "rice", "bm25_query": "rice basmati"}]
+    given = fields(json.dumps({"questions": questions, **line}))
+    assert given is not None
+    wanted = make_request(questions, request_id="one", **line)  # type: ignore[arg-type]
+    assert make_request(given.pop("questions"), request_id="one", **given) == wanted
+
+
+def test_a_cell_of_csv_is_a_json_value_if_it_is_one_and_else_a_text() -> None:
+    header = "text;filters;branches;rerank;configuration;top_k;needs_retrieval\n"
+    row = '12;"{""year"": 2020}";"[""bm25""]";off;2024;7;false'
+    assert fields(header + row, "csv") == {
+        "filters": {"year": 2020},
+        "branches": ["bm25"],
+        "rerank": "off",
+        "configuration": "2024",
+        "top_k": 7,
+        "needs_retrieval": False,
+        "questions": [{"text": "12"}],
+    }
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_csv_may_have_each_of_four_separators(separator: str) -> None:
+    (line,) = read(f"id{separator}text\nq1{separator}tea", "csv")
+    assert (line.id, line.fields) == ("q1", {"questions": [{"text": "tea"}]})
+
+
+def test_a_cell_may_have_several_lines_and_the_number_counts_rows() -> None:
+    first, second = read('text\n"green\ntea"\nrice', "csv")
+    assert (first.number, first.fields) == (2, {"questions": [{"text": "green\ntea"}]})
+    assert (second.number, second.id) == (3, "3")
+
+
+@pytest.mark.parametrize(("form", "text"), [("jsonl", '{"text": "tea"}\n'), ("csv", "text\ntea\n")])
+def test_a_byte_order_mark_and_other_ends_of_lines_change_nothing(form: str, text: str) -> None:
+    (plain,) = read(text, form)
+    assert read(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode(), form) == [plain]
+    assert read(text.rstrip("\n"), form) == [plain]
+
+
+def test_an_input_without_lines_has_no_lines() -> None:
+    assert read("") == read("\n\n") == read("text\n", "csv") == []
+
+
+# Ids
+
+
+def test_an_id_that_was_there_before_is_reported_with_both_numbers() -> None:
+    first, second, third = read('{"id": "q", "text": "a"}\n{"text": "b"}\n{"id": "q", "text": "c"}')
+    assert first.error is second.error is None
+    assert (third.number, third.id, third.error) == (3, "q", "id: 'q' is also the id of line 1")
+
+
+def test_the_number_of_a_line_without_an_id_is_an_id_like_others() -> None:
+    assert [line.error for line in read('{"id": 2, "text": "a"}\n{"text": "b"}')] == [
+        None,
+        "id: '2' is also the id of line 1",
+    ]
+
+
+@pytest.mark.parametrize("value", ["", "a" * 257, "a\nb", "\u0000", True, 1.5, ["a"], 10**18])
+def test_a_wrong_id_is_refused_and_the_number_takes_its_place(value: Any) -> None:
+    (line,) = read(json.dumps({"id": value, "text": "tea"}))
+    assert line.id == "1"
+    assert str(line.error).startswith("id: 1-256 printable characters, or a whole number; not ")
+    assert len(str(line.error)) < 200
+
+
+@pytest.mark.parametrize("value", ["a" * 256, "Wie heißt das?", "a/b c#7", "0"])
+def test_any_printable_text_is_an_id(value: str) -> None:
+    assert read(json.dumps({"id": value, "text": "tea"}))[0].id == value
+
+
+# Wrong lines
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{}", "text: a line has either a `text` or `questions`"),
+        ('{"text": "a", "questions": ["b"]}', "text: a line has either a `text` or `questions`"),
+        ('{"text": " "}', "text: empty"),
+        ('{"text": 3}', "questions.0.text: Input should be a valid string"),
+        (f'{{"text": "{"a" * 8_193}"}}', "questions.0.text: String should have at most 8192 characters"),
+        (f'{{"questions": {["a"] * 65}}}'.replace("'", '"'), "questions: List should have at most 64 items"),
+        ('{"text": "a", "top_k": 0}', "top_k: Input should be greater than or equal to 1"),
+        ('{"text": "a", "diversity": 1.5}', "diversity: Input should be less than or equal to 1"),
+        ('{"text": "a", "include": ["context"]}', "include: 'context' needs context_tokens, 1 to 1,000,000"),
+        ('{"text": "a", "filters": {"b": {"like": 1}}}', "filters: filter 'b': no operator 'like'"),
+        ('{"text": "a", "namespace": "b"}', "namespace: 'b'; every line is asked in the job's namespace, 'docs'"),
+        ('{"text": "a"', "not JSON: EOF while parsing an object at column 12"),
+        ('["a"]', "not a JSON object"),
+        ('{"text": NaN}', "not JSON: "),
+        ("[" * 10_000, "not JSON: recursion limit exceeded"),
+        (b'{"text": "caf\xe9"}', "not UTF-8: byte 0xe9 at column 14"),
+        (b'{"text": "' + b"a" * MAX_LINE_BYTES + b'"}', "longer than 1,000,000 bytes"),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_a_wrong_line_says_which_field_is_wrong_and_the_next_line_is_read(
+    line: str | bytes, says: str
+) -> None:
+    raw = line if isinstance(line, bytes) else line.encode()
+    wrong, good = read(raw + b'\n{"text": "tea"}', namespace="docs")
+    assert wrong.error is not None
+    assert wrong.error.startswith(says)
+    assert (wrong.number, wrong.id, wrong.fields) == (1, "1", None)
+    assert (good.number, good.error) == (2, None)
+
+
+@pytest.mark.parametrize("option", ["timeout_s", "request_id", "v", "hedge", "speed"])
+def test_an_option_that_a_line_cannot_have_is_refused_with_those_that_it_can(option: str) -> None:
+    assert fault(json.dumps({"text": "a", option: 1})) == (
+        f"{option}: no field of a line; there are: id, text, questions, correlation_id, tags, namespace, top_k, offset, "
+        "depth, branches, weights, fusion, filters, exclude_ids, boosts, thresholds, relax, fuse_by, group_by, rerank, autocut, diversity, abstain, snippet_chars, include, "
+        "context_tokens, context_around, configuration, needs_retrieval, require, min_branches, on_missing, cache, now"
+    )
+
+
+def test_a_line_may_name_the_job_s_own_namespace() -> None:
+    assert fields('{"text": "a", "namespace": "docs"}', namespace="docs") == {"questions": [{"text": "a"}]}
+
+
+def test_a_line_with_many_questions_may_not_ask_for_too_many_candidates() -> None:
+    assert fault(json.dumps({"questions": ["a"] * 64}), depth=1_000).startswith("depth: 64 questions x")
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("q1,tea,7", "3 columns, and the header has 2"),
+        ('q1,"tea"x', "not CSV: ',' expected after '\"' (read up to line 3 of the file)"),
+        (
+            'q1,"' + "tea" * 50_000 + '"',
+            "not CSV: a row has more than 131,072 characters; perhaps a quotation mark is not closed",
+        ),
+        (
+            'q1,"' + "tea\n" * 50_000,
+            "not CSV: a row has more than 131,072 characters; perhaps a quotation mark is not closed",
+        ),
+        (b"q1,caf\xe9", "not UTF-8: byte 0xe9 at column 7"),
+        (b"q1," + b"a" * MAX_LINE_BYTES, "longer than 1,000,000 bytes"),
+        ("q1,", "text: a line has either a `text` or `questions`"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_wrong_row_of_csv_says_what_is_wrong_and_the_next_row_is_read(row: str | bytes, says: str) -> None:
+    raw = row if isinstance(row, bytes) else row.encode()
+    _, wrong, *_, good = read(b"id,text\nq0,tea\n" + raw + b"\nq2,tea", "csv")
+    assert wrong.number == 3
+    assert str(wrong.error).startswith(says)
+    assert (good.id, good.error) == ("q2", None)
+
+
+# Inputs that cannot be used at all
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "says"),
+    [
+        ("id,question\nq1,tea", "csv", "line 1: the header has no column `text`; it has: id, question"),
+        ("", "csv", "line 1: the header has no column `text`; it has: "),
+        ("text,text\na,b", "csv", "line 1: two columns have the same name: text, text"),
+        ("text,mood\na,b", "csv", "line 1: mood: no field of a line; there are: id, text"),
+        (b"text,caf\xe9\na,b", "csv", "line 1: the header is not UTF-8: byte 0xe9 at column 9"),
+        ('{"text": "tea"}'.encode("utf-16"), "jsonl", "line 1: encoded as UTF-16; save the file as UTF-8"),
+        ("text\ntea".encode("utf-16"), "csv", "line 1: encoded as UTF-16; save the file as UTF-8"),
+    ],
+)
+def test_an_input_that_cannot_be_read_is_refused_as_a_whole(text: str | bytes, form: str, says: str) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        read(text, form)
+    assert str(raised.value).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"), [("MAX_LINES", "more than 2 lines"), ("MAX_JOB_BYTES", "more than 2 bytes")]
+)
+def test_an_input_that_is_too_large_is_refused_where_the_limit_is(
+    limit: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, limit, 2)
+    with pytest.raises(InvalidRequest, match=f"{says}; make several jobs of them"):
+        read('{"text": "tea"}\n' * 3)
+
+
+@pytest.mark.parametrize(
+    ("defaults", "says"),
+    [
+        ({"top_k": 0}, "top_k: Input should be greater than or equal to 1"),
+        ({"timeout_s": 5}, "timeout_s: no field of the defaults; there are: correlation_id"),
+        ({"text": "tea"}, "text: no field of the defaults"),
+        ({"namespace": "No"}, "namespace: a namespace is 1-63 lower-case letters"),
+        ({"filters": {"a": object()}}, "filters: filter 'a': takes a text"),
+    ],
+)
+def test_wrong_defaults_are_refused_before_anything_is_read(defaults: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        read_lines(io.BytesIO(), form="jsonl", defaults=defaults)
+    assert str(raised.value).startswith(says)
+
+
+def test_the_defaults_may_be_every_option_of_a_line() -> None:
+    assert {"top_k", "namespace", "configuration"} < set(LINE_OPTIONS)
+    assert not {"questions", "timeout_s", "request_id", "v", "hedge", "on_end", "linked"} & set(LINE_OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("a.jsonl", "jsonl"), ("b/A.NDJSON", "jsonl"), ("a.csv", "csv"), ("a.tsv", "csv"), ("-", "jsonl")],
+)
+def test_the_name_tells_the_format(name: str, form: str) -> None:
+    assert form_of(name) == form
+    assert form_of(name, "csv") == "csv"
+
+
+@pytest.mark.parametrize(("name", "given"), [("a.xlsx", None), ("a", None), ("a.csv", "xlsx")])
+def test_the_error_for_an_unknown_format_lists_the_formats(name: str, given: str | None) -> None:
+    with pytest.raises(InvalidRequest, match=r"^format: .*; there are: jsonl, csv$"):
+        form_of(name, given)
+
+
+# Size
+
+
+class Endless(io.RawIOBase):
+    """Lines that are made while they are read."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self.read_so_far = 0
+
+    def readline(self, size: int | None = -1) -> bytes:
+        self.read_so_far += 1
+        return next(self._lines, b"")
+
+
+def test_a_line_is_yielded_before_the_next_is_read() -> None:
+    stream = Endless(b'{"text": "question %d"}\n' % number for number in range(1_000_000))
+    lines = read_lines(stream, form="jsonl")  # type: ignore[arg-type]
+    for number in (1, 2, 3):
+        assert next(lines).number == stream.read_so_far == number
+
+
+def test_memory_stays_the_same_while_100_000_lines_are_read() -> None:
+    def lines(count: int) -> Iterator[JobLine]:
+        made = (b'{"id": "%064d", "text": "question %d"}\n' % (number, number) for number in range(count))
+        return read_lines(Endless(made), form="jsonl")  # type: ignore[arg-type]
+
+    assert sum(1 for _ in lines(20_000)) == 20_000  # what is loaded with the first lines is no growth
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert sum(line.error is None for line in lines(100_000)) == 100_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < 8_192
+
+
+def test_a_line_of_a_gigabyte_is_not_kept() -> None:
+    # 64 MB stand for the gigabyte.
+    stream = io.BufferedReader(_Letters(64_000_000))
+    tracemalloc.start()
+    try:
+        (line,) = read_lines(stream, form="jsonl")
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    finally:
+        tracemalloc.stop()
+    assert line.error == "longer than 1,000,000 bytes"
+
+
+class _Letters(io.RawIOBase):
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        size = min(self._left, len(buffer))
+        buffer[:size] = b"a" * size
+        self._left -= size
+        return size
+
+
+def test_unique_ids_tell_the_line_that_came_first() -> None:
+    ids = UniqueIds()
+    assert [ids.claim(name, number) for number, name in enumerate(["a", "b", "a", "A", "b"], start=1)] == [
+        None,
+        None,
+        1,
+        None,
+        2,
+    ]
+    ids.close()

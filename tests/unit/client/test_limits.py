@@ -1,0 +1,204 @@
+"""What is too much for one request, or is no text, is refused: the error names the field and the limit, and is short."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chorale_client import InvalidRequest, Request, limits, make_request
+from chorale_client.limits import (
+    MAX_BRANCHES,
+    MAX_CONDITIONS,
+    MAX_EXCLUDED,
+    MAX_FILTER_VALUES,
+    MAX_ID_CHARS,
+    MAX_NAME_CHARS,
+    MAX_QUESTIONS,
+    MAX_REQUEST_BYTES,
+    MAX_TAGS,
+    MAX_TEXT_CHARS,
+)
+from chorale_client.reading import MAX_IGNORED, read_request
+from chorale_client.request_json import check_fields, request_json
+
+HALF = "\ud800"
+HUGE = "a" * 5_000_000
+LONGEST_ERROR = 4_000
+
+
+def complaint(questions: Any = "bread", **options: Any) -> str:
+    with pytest.raises(InvalidRequest) as raised:
+        make_request(questions, **options)
+    said = str(raised.value)
+    assert len(said) < LONGEST_ERROR
+    assert said.isprintable()
+    return said
+
+
+def names(count: int) -> list[str]:
+    return [f"b{place}" for place in range(count)]
+
+
+NAME = "a" * MAX_NAME_CHARS
+LARGEST: dict[str, dict[str, Any]] = {
+    "names": {"configuration": NAME, "fusion": NAME, "correlation_id": NAME, "tags": {NAME: NAME}},
+    "branches": {
+        "branches": names(MAX_BRANCHES),
+        "weights": dict.fromkeys(names(MAX_BRANCHES), 1),
+        "require": names(MAX_BRANCHES),
+        "min_branches": MAX_BRANCHES,
+    },
+    "tags": {"tags": dict.fromkeys(names(MAX_TAGS), "x")},
+    "ids": {"exclude_ids": ["x" * 200] * MAX_EXCLUDED},
+    "a long id": {"exclude_ids": ["x" * MAX_ID_CHARS]},
+    "fields": {"filters": dict.fromkeys(names(MAX_CONDITIONS), 1)},
+    "conditions of one field": {"filters": {"a": {"all": [{"gt": 1, "lt": 9}] * (MAX_CONDITIONS // 2)}}},
+    "parts": {"filters": {"a": {"contains": ["x"] * MAX_CONDITIONS}}},
+    "values": {"filters": {"a": ["x"] * (MAX_FILTER_VALUES - 1), "b": {"not": ["x"]}}},
+    "a field's name": {"filters": {NAME: 1}},
+}
+TOO_MUCH: dict[str, tuple[dict[str, Any], str]] = {
+    "configuration": ({"configuration": HUGE}, "configuration: String should have at most 256 characters"),
+    "fusion": ({"fusion": HUGE}, "fusion: String should have at most 256 characters"),
+    "correlation_id": ({"correlation_id": HUGE}, "correlation_id: String should have at most 256 characters"),
+    "branches": ({"branches": names(17)}, "branches: List should have at most 16 items"),
+    "a branch": ({"branches": ["a", HUGE]}, "branches.1: String should have at most 256 characters"),
+    "require": ({"require": ["a"] * 17}, "require: List should have at most 16 items"),
+    "weights": ({"weights": dict.fromkeys(names(17), 1)}, "weights: Dictionary should have at most 16 items"),
+    "a weight": ({"weights": {HUGE: 1}}, "weights.'aaa"),
+    "tags": ({"tags": dict.fromkeys(names(17), "x")}, "tags: Dictionary should have at most 16 items"),
+    "a tag": ({"tags": {HUGE: "x"}}, "tags.'aaa"),
+    "a tag's text": ({"tags": {"a": HUGE}}, "tags.a: String should have at most 256 characters"),
+    "include": ({"include": ["ids"] * 17}, "include: List should have at most 16 items"),
+    "exclude_ids": ({"exclude_ids": ["a"] * 1_001}, "exclude_ids: List should have at most 1000 items"),
+    "wrong ids": ({"exclude_ids": [7] * 100_000}, "exclude_ids.0: Input should be a valid string"),
+    "an id": ({"exclude_ids": [HUGE]}, "exclude_ids.0: String should have at most 512 characters"),
+    "conditions": (
+        {"filters": dict.fromkeys(names(100_000), 1)},
+        "filters: 100,000 conditions; at most 200 are allowed",
+    ),
+    "conditions inside": (
+        {"filters": {"a": {"not": {"all": [1] * 201}}}},
+        "filters: 201 conditions; at most 200 are allowed",
+    ),
+    "parts": (
+        {"filters": {"a": {"contains": ["x"] * 201}}},
+        "filters: 201 conditions; at most 200 are allowed",
+    ),
+    "values": (
+        {"filters": {"a": ["x"] * 600, "b": {"not": ["x"] * 401}}},
+        "filters: 1,001 values in lists; at most 1,000 are allowed",
+    ),
+    "a field's name": (
+        {"filters": {HUGE: 1}},
+        "a name of 5,000,000 characters; at most 256 are allowed",
+    ),
+    "an operator": ({"filters": {"a": {HUGE: 1}}}, "filters: filter 'a': no operator 'aaa"),
+    "an unknown field": ({HUGE: 1}, ": unknown field"),
+    "unknown fields": (dict.fromkeys(names(100_000), 1), "; and 99,992 more"),
+    "everything": (
+        {"questions": ["a" * MAX_TEXT_CHARS] * 33},
+        "questions: the request has 272,792 bytes as JSON, most of them here; at most 262,144 are allowed",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", LARGEST.values(), ids=LARGEST)
+def test_the_largest_allowed_values_are_taken_as_they_are(options: dict[str, Any]) -> None:
+    request = make_request("bread", **options)
+    assert read_request(request.model_dump_json()).request == request
+
+
+@pytest.mark.parametrize(("options", "says"), TOO_MUCH.values(), ids=TOO_MUCH)
+def test_more_than_the_limit_is_refused_by_name(options: dict[str, Any], says: str) -> None:
+    assert says in complaint(**{"questions": "bread", **options})
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    name: ({name: value}, f"{field}: half a character (surrogates not allowed)")
+    for name, value, field in (
+        ("configuration", HALF, "configuration"),
+        ("fusion", HALF, "fusion"),
+        ("group_by", HALF, "group_by.field"),
+        ("branches", ["bm25", HALF], "branches.1"),
+        ("require", [HALF], "require.0"),
+        ("exclude_ids", ["a", HALF], "exclude_ids.1"),
+        ("include", [HALF], "include.0"),
+        ("boosts", HALF, "boosts"),
+    )
+} | {
+    "weights": ({"weights": {HALF: 1}}, "weights."),
+    "tags": ({"tags": {HALF: "x"}}, "tags."),
+    "filters": ({"filters": {HALF: 1}}, "filters: filter '\\ud800': half a character"),
+    "an operator": ({"filters": {"a": {HALF: 1}}}, "filters: filter 'a': no operator '\\ud800'"),
+    "request_id": ({"request_id": HALF}, "request_id: an id is"),
+    "namespace": ({"namespace": HALF}, "namespace: a namespace is"),
+    "now": ({"now": HALF}, "now: not an ISO 8601 moment"),
+    "traceparent": ({"traceparent": HALF}, "traceparent: a traceparent is"),
+    "on_end": ({"on_end": {"task": HALF, "queue": "q"}}, "on_end: takes"),
+    "thresholds": ({"thresholds": {HALF: 1}}, "thresholds: "),
+    "an argument": ({"linked": [{"task": "t", "queue": "q", "args": [HALF]}]}, "linked.0.args: not JSON: "),
+    "an unknown field": ({HALF: 1}, "request: half a character"),
+}
+
+
+@pytest.mark.parametrize(("options", "says"), REFUSED.values(), ids=REFUSED)
+def test_half_a_character_in_a_name_is_refused_by_field(options: dict[str, Any], says: str) -> None:
+    assert complaint(**options).startswith(says)
+
+
+def test_half_a_character_in_a_question_or_a_tag_is_replaced() -> None:
+    question = {
+        "text": f"a{HALF}",
+        "variants": [{"kind": "keyword", "text": f"b{HALF}"}],
+        "hypothetical_documents": [f"c{HALF}"],
+    }
+    request = make_request(question, correlation_id=f"d{HALF}", tags={"who": f"e{HALF}"})
+    assert request.questions[0].text == "a\ufffd"
+    assert request.questions[0].variants[0].text == "b\ufffd"
+    assert request.questions[0].hypothetical_documents == ("c\ufffd",)
+    assert (request.correlation_id, request.tags) == ("d\ufffd", {"who": "e\ufffd"})
+
+
+def test_a_request_that_was_made_past_the_client_s_checks_is_refused_before_it_is_read() -> None:
+    entry = b'{"questions":["bread"],"configuration":"' + b"a" * MAX_REQUEST_BYTES + b'"}'
+    with pytest.raises(
+        InvalidRequest, match=r"^request: the request has 262,186 bytes as JSON; at most 262,144"
+    ):
+        read_request(entry)
+    with pytest.raises(InvalidRequest, match=r"^configuration: the request has .* most of them here"):
+        check_fields({"questions": ["bread"], "configuration": HUGE})
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(InvalidRequest, match=r"^request: not JSON"):
+        check_fields({"questions": endless})
+    too_large = Request(questions=("é" * MAX_TEXT_CHARS,) * 17)
+    with pytest.raises(InvalidRequest, match=r"^questions: the request has"):
+        request_json(too_large)
+
+
+def test_a_request_of_the_next_version_has_a_limit_of_unknown_fields_too() -> None:
+    fields = {"v": 2, "questions": ["bread"], **dict.fromkeys(names(MAX_IGNORED), 1)}
+    assert len(read_request(fields).ignored) == MAX_IGNORED
+    with pytest.raises(InvalidRequest, match=r"b0: unknown field; .* and 249 more"):
+        read_request({**fields, "one": 1})
+    with pytest.raises(InvalidRequest, match=r"^v: wire version a number of thousands of digits"):
+        read_request({**fields, "v": 10**5_000})
+
+
+def test_sixty_four_questions_may_be_as_long_as_the_request_allows() -> None:
+    length = MAX_REQUEST_BYTES // MAX_QUESTIONS - 100
+    assert len(make_request(["a" * length] * MAX_QUESTIONS).questions) == MAX_QUESTIONS
+
+
+def test_an_error_has_no_character_that_steers_a_terminal() -> None:
+    assert complaint(**{"\x1b]52;c;aa\x07": 1}) == "'\\x1b]52;c;aa\\x07': unknown field"
+    assert not re.search(r"[\x00-\x1f]", complaint(tags={"a\x07": 7}))
+
+
+def test_the_reference_has_every_limit_with_its_value() -> None:
+    page = Path(__file__).parents[3].joinpath("docs", "reference", "wire.md").read_text("utf-8")
+    told = dict(re.findall(r"^\| `(MAX_\w+)` \| ([\d,]+) \|", page, re.MULTILINE))
+    assert told == {name: f"{value:,}" for name, value in vars(limits).items() if name.startswith("MAX_")}

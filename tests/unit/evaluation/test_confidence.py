@@ -1,0 +1,128 @@
+"""Fitting what tells the confidence, and checking it, on answers that are made up."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from chorale_client.answer import Answer
+from chorale_client.request import Request
+
+from evaluation.calibration import calibration_error, fit_product, product, reliability_table
+from evaluation.collection import Collection
+from evaluation.confidence import Judged, check, fit, foreign, judged, spaced
+from models.errors import ServiceError
+
+
+def test_the_factors_that_made_the_data_are_found() -> None:
+    random = np.random.default_rng(1)
+    signals, log_top = random.random((8_000, 1)) * 2, random.random(8_000) * 4
+    about, found = np.array([-3.0, 4.0]), np.array([-1.0, 0.0, 0.8])
+    came_true = (random.random(len(signals)) < product(about, found, signals, log_top)).astype(np.float64)
+    fitted = fit_product(signals, log_top, came_true, np.ones(len(signals)))
+    assert fitted[0] == pytest.approx(about, abs=0.5)
+    assert fitted[1] == pytest.approx(found, abs=0.5)
+
+
+def test_a_signal_that_points_the_wrong_way_gets_no_factor() -> None:
+    random = np.random.default_rng(2)
+    signals = random.random((2_000, 1))
+    came_true = (signals[:, 0] < 0.5).astype(np.float64)
+    about, found = fit_product(signals, np.zeros(len(signals)), came_true, np.ones(len(signals)))
+    assert (about[1], found[1]) == (0, 0)
+
+
+def test_the_calibration_error_by_hand() -> None:
+    said, came_true = np.array([0.05, 0.15, 0.15, 1.0]), np.array([0.0, 1.0, 0.0, 1.0])
+    table = reliability_table(said, came_true, np.array([1.0, 1.0, 1.0, 1.0]))
+    assert [(one.low, one.share, one.kept) for one in table] == [
+        (0, 0.25, 0),
+        (0.1, 0.5, 0.5),
+        (0.9, 0.25, 1),
+    ]
+    assert calibration_error(table) == pytest.approx(0.25 * 0.05 + 0.5 * 0.35)
+
+
+def answers(random: Random, count: int) -> list[Judged]:
+    """Half are about the corpus, with higher cosines."""
+    found = []
+    for place in range(count):
+        is_own = place < count / 2
+        cosine = random.gauss(0.7 if is_own else 0.3, 0.08)
+        rank = random.choice((1, 1, 2, 7, inf)) if is_own else inf
+        found.append(Judged({"cosine": cosine, "agreement": random.random() * is_own}, rank, 0.5, is_own))
+    return found
+
+
+def test_a_model_for_each_set_of_signals_keeps_its_promises_on_other_answers() -> None:
+    random = Random(3)
+    models = list(fit(answers(random, 800), {"embedder": "e"}))
+    assert [model.signals for model in models] == [("cosine", "agreement"), ("cosine",)]
+    for model in models:
+        assert model.fingerprints == ("e",)
+        assert max(model.about["cosine"], model.found["cosine"]) > 5
+        said = check("other", answers(random, 800), model)
+        assert said.error < 0.05
+        own, strange = said.abstained
+        assert own < 0.3
+        assert strange > 0.95
+
+
+def test_a_set_whose_signal_some_answer_lacks_is_not_fitted() -> None:
+    some = [*answers(Random(1), 60), Judged({"cosine": 0.5}, 1, 0.5, True)]
+    assert [model.signals for model in fit(some, {"embedder": "e", "reranker": "r"})] == [("cosine",)]
+    assert list(fit(some, {"reranker": "r"})) == []
+
+
+def collection(name: str, count: int) -> Collection:
+    questions = {f"{name}{place}": f"{name} question {place}" for place in range(count)}
+    return Collection(name, Path(name), questions, {id_: {f"doc of {id_}": 1} for id_ in questions})
+
+
+def test_a_collection_is_asked_its_own_questions_and_those_of_the_others() -> None:
+    one, two, three = collection("a", 3), collection("b", 2), collection("c", 2)
+    assert foreign(one, [one, two, three], 3) == ["b question 0", "c question 0", "b question 1"]
+    asked: list[str] = []
+
+    def ask(request: Request) -> Answer:
+        assert request.namespace == "eval-a"
+        asked.extend(question.text for question in request.questions)
+        ids = [f"a{question.text[-1]}" for question in request.questions]
+        questions = [
+            {
+                "status": "complete",
+                "signals": {"cosine": 0.5},
+                "hits": [
+                    {"rank": rank, "document_id": document, "passage_id": "p", "score": 1}
+                    for rank, document in enumerate(("x", f"doc of {id_}"), start=1)
+                ],
+            }
+            for id_ in ids
+        ]
+        return Answer.model_validate({"request_id": "r", "status": "complete", "questions": questions})
+
+    found = judged(one, [one, two, three], ask)
+    assert asked == [*one.questions.values(), "b question 0", "c question 0", "b question 1"]
+    assert [judgement.rank for judgement in found] == [2, 2, 2, inf, inf, inf]
+    assert sum(judgement.weight for judgement in found) == pytest.approx(1)
+
+
+def test_questions_are_chosen_evenly() -> None:
+    whole = collection("a", 10)
+    assert list(spaced(whole, 4).questions) == list(spaced(whole, 4).judgements) == ["a0", "a2", "a5", "a7"]
+    assert spaced(whole, 10) is spaced(whole, None) is whole
+
+
+def test_an_answer_in_part_is_no_judgement() -> None:
+    def ask(request: Request) -> Answer:
+        questions = [{"status": "degraded"} for _ in request.questions]
+        why = [{"where": "search.vector", "reason": "timeout"}]
+        return Answer.model_validate(
+            {"request_id": "r", "status": "degraded", "degraded": why, "questions": questions}
+        )
+
+    with pytest.raises(ServiceError, match=r"was answered in part: search\.vector timeout"):
+        judged(collection("a", 1), [collection("b", 1)], ask)

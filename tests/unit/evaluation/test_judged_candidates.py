@@ -1,0 +1,93 @@
+"""The candidates of judged questions, and the figures of a reranker on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from chorale_client.answer import Answer
+from chorale_client.request import Request
+
+from evaluation.collection import Collection
+from evaluation.held_out import best_blend
+from evaluation.judged_candidates import Candidate, JudgedQuestion, keep, kept, mined
+from models.errors import ServiceError
+
+GRADES = {"q1": {"d1": 1, "d9": 0}, "q2": {"d3": 2}}
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Collection:
+    documents = [{"_id": f"d{n}", "title": f"Title {n}", "text": f"text {n}"} for n in range(5)]
+    (corpus := tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    return Collection("tiny", corpus, {"q1": "one", "q2": "two"}, GRADES)
+
+
+def _ask(request: Request, **also: object) -> Answer:
+    assert (request.rerank, request.cache, request.include) == ("off", "bypass", ("texts", "metadata"))
+    hits = [
+        {
+            "rank": rank,
+            "document_id": id_,
+            "passage_id": f"{id_}#0",
+            "score": 1 / rank,
+            "title": "Title",
+            "text": "Title and text" if id_ == "d1" else f"text of {id_}",
+        }
+        for rank, id_ in enumerate(("d1", "d2", "q1"), start=1)
+    ]
+    question = {"status": "complete", "hits": hits}
+    questions = [question] * len(request.questions)
+    return Answer.from_wire({"request_id": "r", "status": "complete", "questions": questions, **also})
+
+
+def test_a_question_has_its_candidates_and_the_relevant_documents_that_no_branch_found(
+    collection: Collection,
+) -> None:
+    first, second = mined(collection, depth=100, ask=_ask)
+
+    # The hit that is the question itself is left out, and a title that the text repeats stands once.
+    assert first.candidates == [
+        Candidate("d1", 1.0, "Title and text"),
+        Candidate("d2", 0.5, "Title\ntext of d2"),
+    ]
+    assert (first.relevant, first.negatives) == (["Title and text"], ["Title\ntext of d2"])
+    assert second.relevant == ["Title 3\ntext 3"]
+    assert len(second.negatives) == 3
+
+
+def test_candidates_without_one_of_the_branches_are_refused(collection: Collection) -> None:
+    degraded = [{"where": "search.vector", "reason": "timeout"}]
+    with pytest.raises(ServiceError, match=r"not whole: search\.vector timeout"):
+        mined(collection, depth=100, ask=lambda request: _ask(request, degraded=degraded))
+
+
+def test_kept_candidates_are_read_again_unless_they_are_of_something_else(
+    collection: Collection, tmp_path: Path
+) -> None:
+    questions = mined(collection, depth=100, ask=_ask)
+    file = tmp_path / "candidates.json"
+    assert kept(file, of={"collection": "tiny"}) is None
+    keep(questions, file, of={"collection": "tiny"})
+    assert kept(file, of={"collection": "tiny"}) == questions
+    assert kept(file, of={"collection": "other"}) is None
+
+
+def _question(name: str) -> JudgedQuestion:
+    candidates = [Candidate("wrong", 0.9, ""), Candidate("right", 0.5, ""), Candidate("below", 0.1, "")]
+    return JudgedQuestion(name, name, candidates, {"right": 1})
+
+
+def test_the_weight_is_the_smallest_of_those_that_order_the_candidates_best() -> None:
+    found = best_blend([_question("a"), _question("b")], [[-9.0, 9.0], [-9.0, 9.0]])
+    # 1 x (1 - w) against 0.5 x (1 - w) + w.
+    assert (found.weight, found.ndcg, found.alone) == (0.4, 1.0, 1.0)
+    assert found.fused == pytest.approx(0.6309, abs=1e-4)
+    assert found.low == pytest.approx(1 - found.fused)
+    assert found.high == pytest.approx(1 - found.fused)
+
+
+def test_a_reranker_that_knows_nothing_gets_the_smallest_weight() -> None:
+    found = best_blend([_question("a")], [[9.0, -9.0]])
+    assert (found.weight, found.ndcg) == (0.1, found.fused)

@@ -1,0 +1,47 @@
+"""A pipeline file with one more configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assembly.pipeline import load_pipeline
+from config.declarations import Configuration
+from config.pipeline_reader import DEFAULT_FILE
+from evaluation.tuned_file import check_name, write_tuned
+from models.errors import WrongDeclaration
+from models.plan import BoostPlan
+
+PLAIN = Configuration(name="tuned", method="rrf", k=10.0)
+EVERYTHING = Configuration(
+    name="tuned",
+    method="bounded",
+    branches=("bm25", "vector"),
+    weights={"bm25": 0.7, "vector": 0.3},
+    weights_by_type={"identifier": {"bm25": 1.0, "vector": 0.0}},
+    rank_window_size=50,
+    halves={"bm25": 23.7, "vector": 0.72},
+    complete_scores=True,
+    boosts=BoostPlan(authority={'la "legge"': 1.2}, recency_amount=0.2, max_places=None),
+)
+
+
+@pytest.mark.parametrize("chosen", [PLAIN, EVERYTHING], ids=["plain", "everything"])
+def test_the_file_is_read_as_the_pipeline_with_the_configuration(
+    tmp_path: Path, chosen: Configuration
+) -> None:
+    target = tmp_path / "new" / "tuned.toml"
+    write_tuned(chosen, ["why", "it is better"], source=None, target=target)
+    read, shipped = load_pipeline(target), load_pipeline()
+    assert read.configurations["tuned"] == chosen
+    assert (read.branches, read.default_configuration) == (shipped.branches, shipped.default_configuration)
+    assert read.configurations.keys() - shipped.configurations.keys() == {"tuned"}
+    assert target.read_text().startswith(DEFAULT_FILE.read_text().rstrip("\n"))
+    assert "# why\n# it is better\n[configurations.tuned]\n" in target.read_text()
+
+
+def test_a_name_that_is_taken_is_refused_before_anything_is_searched() -> None:
+    with pytest.raises(WrongDeclaration, match="has a configuration 'rrf' already"):
+        check_name("rrf", load_pipeline())
+    check_name("tuned", load_pipeline())

@@ -1,0 +1,163 @@
+"""The signals of an answer, and the probability that they make."""
+
+from __future__ import annotations
+
+from math import exp, log
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assembly.confidence_file import SHIPPED, read_fitted
+from fusion.answer import Pages, build_answer_tail
+from fusion.answered import BranchAnswers
+from fusion.confidence import Fitted, confidence
+from fusion.fused_hits import FusedQuestion
+from fusion.rerank import Reached, rerank_question
+from models.envelope import Envelope
+from models.plan import RerankPlan
+from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+
+MINILM = read_fitted(None)[0].fingerprints[0]
+MODELS = {"embedder": MINILM}
+
+
+def signals(**options: Any) -> dict[str, float]:
+    given = envelopes(bm25=[hit("a"), hit("b"), hit("c")], vector=[hit("c", score=0.7), hit("a", score=0.6)])
+    return dict(fuse_question(plan(), given | options, 0, request()).signals)
+
+
+def test_the_agreement_is_the_sum_over_shared_documents_of_one_by_both_ranks() -> None:
+    whole = sum(1 / rank**2 for rank in range(1, 11))
+    # a: ranks 1 and 2; c: ranks 3 and 1
+    assert signals() == pytest.approx({"cosine": 0.7, "agreement": (1 / 2 + 1 / 3) / whole})
+    assert signals(bm25=Envelope("bm25", "empty")) == {"cosine": 0.7, "agreement": 0.0}
+    ten = [hit(f"d{place}", score=0.5) for place in range(12)]
+    assert signals(**envelopes(bm25=ten, vector=ten))["agreement"] == pytest.approx(1)
+
+
+def test_a_branch_that_did_not_answer_gives_no_signal() -> None:
+    assert signals(bm25=Envelope.failed("bm25", "timeout")) == {"cosine": 0.7}
+    assert signals(vector=Envelope.failed("vector", "timeout")) == {}
+    # A branch of another kind has scores of its own kind, whatever its name.
+    other = branch("vector").model_copy(update={"kind": "http"})
+    planned = plan((branch("bm25"), other))
+    assert fuse_question(planned, envelopes(vector=[hit("a")]), 0, request()).signals == {}
+
+
+def test_a_threshold_of_a_branch_does_not_change_what_was_found() -> None:
+    found = envelopes(bm25=[hit("a", score=1)], vector=[hit("a", score=0.7)])
+    asked = request(thresholds={"min_branch_score": {"vector": 0.9}})
+    assert fuse_question(plan(), found, 0, asked).signals["cosine"] == 0.7
+
+
+def fitted(role: str = "embedder", **fields: Any) -> Fitted:
+    values: dict[str, Any] = {
+        "signals": ("cosine",),
+        "role": role,
+        "fingerprints": (MINILM,),
+        "about": {"constant": -2.0, "cosine": 4.0},
+        "found": {"constant": 1.0, "log_top": 0.5},
+    }
+    return Fitted(**values | fields)
+
+
+SURE = {"constant": 50.0}
+HITS = fuse_question(plan(), envelopes(bm25=[hit("a")]), 0, request()).hits
+
+
+def test_the_probability_can_be_computed_by_hand_from_the_signals() -> None:
+    one = FusedQuestion(HITS, signals={"cosine": 0.5})
+    asked = request(top_k=3, offset=4)
+    by_hand = 1 / (1 + exp(2 - 4 * 0.5)) / (1 + exp(-1 - 0.5 * log(7)))
+    assert confidence(one, asked, [fitted()], MODELS) == round(by_hand, 4)
+
+
+def test_the_first_model_that_has_its_signals_and_its_fingerprint_counts() -> None:
+    models = [
+        fitted("reranker", signals=("rerank",), fingerprints=("r",), about={"constant": 2.0}, found=SURE),
+        fitted(signals=("cosine", "agreement"), about={"constant": 1.0}, found=SURE),
+        fitted(about={"constant": 0.0}, found=SURE),
+    ]
+    everything = {"cosine": 0.5, "agreement": 0.5, "rerank": 3.0}
+    cosine = FusedQuestion(HITS, signals={"cosine": 0.5})
+    whole = FusedQuestion(HITS, signals=everything)
+    assert confidence(whole, request(), models, {**MODELS, "reranker": "r"}) == 0.8808
+    assert confidence(whole, request(), models, {**MODELS, "reranker": "other"}) == 0.7311
+    assert confidence(cosine, request(), models, {**MODELS, "reranker": "r"}) == 0.5
+    assert confidence(cosine, request(), models, {"embedder": "other"}) is None
+    assert confidence(FusedQuestion(HITS), request(), models, MODELS) is None
+
+
+def test_no_hits_have_the_confidence_zero_and_a_page_after_the_last_one_has_not() -> None:
+    assert confidence(FusedQuestion(), request(), (), {}) == 0.0
+    assert confidence(FusedQuestion(), request(offset=5), (), {}) is None
+
+
+@given(st.floats(-1, 1), st.floats(0, 1), st.integers(1, 1_000), st.floats(0, 1), st.integers(0, 500))
+def test_better_signals_and_more_hits_never_lower_it(
+    cosine: float, agreement: float, top: int, more: float, hits: int
+) -> None:
+    def of(signals: dict[str, float], top: int) -> float:
+        one = FusedQuestion(HITS, signals=signals)
+        found = confidence(one, request(top_k=min(top, 1_000)), read_fitted(None), MODELS)
+        assert found is not None
+        return found
+
+    before = of({"cosine": cosine, "agreement": agreement}, top)
+    assert 0 <= before <= 1
+    assert of({"cosine": min(1, cosine + more), "agreement": agreement}, top) >= before
+    assert of({"cosine": cosine, "agreement": min(1, agreement + more)}, top) >= before
+    assert of({"cosine": cosine, "agreement": agreement}, top + hits) >= before
+
+
+def test_the_best_logits_are_signals_and_those_of_the_branches_stay() -> None:
+    rerank = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
+    planned, asked = plan(rerank=rerank), request()
+    one = fuse_question(planned, envelopes(vector=[hit("a", score=0.5), hit("b", score=0.4)]), 0, asked)
+    logits = {"b#0": 1.5, "a#0": -2.0}
+    found = rerank_question(one, rerank, Reached(set(logits), logits), asked, planned)
+    assert found.signals == {**one.signals, "rerank": 1.5, "rerank_gap": 3.5}
+    assert rerank_question(one, rerank, Reached(), asked, planned).signals == one.signals
+
+
+def question(
+    confidence: float | None, given: dict[str, Envelope] | None = None, **asked: Any
+) -> dict[str, Any]:
+    wanted, planned = request(**asked), plan()
+    given = envelopes(bm25=[hit("a")], vector=[hit("a")], hyde=[hit("a")]) if given is None else given
+    pages = Pages({0: fuse_question(planned, given, 0, wanted)}, confidences={0: confidence})
+    found: dict[str, Any] = build_answer_tail(BranchAnswers(wanted, planned, given), pages)
+    return {**found["questions"][0], "warnings": found["warnings"]}
+
+
+def test_below_the_threshold_a_question_is_abstained_and_keeps_its_hits() -> None:
+    low, high = question(0.4, abstain=0.5), question(0.5, abstain=0.5)
+    assert (low["confidence"], low["abstained"], len(low["hits"])) == (0.4, True, 1)
+    assert (high["abstained"], len(high["hits"])) == (False, 1)
+    assert "abstained" not in question(0.4)
+
+
+def test_an_unknown_confidence_abstains_from_nothing_and_says_why() -> None:
+    one = question(None, abstain=0.5)
+    assert (one["abstained"], "confidence" in one) == (False, False)
+    assert one["warnings"][-1].startswith("abstain: the confidence is not known")
+    assert question(None)["warnings"] == question(0.4, abstain=0.5)["warnings"]
+
+
+def test_a_failed_question_and_hits_that_are_not_shown_have_no_confidence() -> None:
+    given = envelopes(bm25=[hit("a")])
+    assert "confidence" not in question(0.9, given, require=("vector",), abstain=0.5)
+    hidden = question(0.9, given, on_missing="empty", abstain=0.5)
+    assert (hidden["hits"], "confidence" in hidden, hidden["abstained"]) == ([], False, False)
+
+
+def test_the_shipped_coefficients_say_how_they_were_fitted_and_how_good_they_are() -> None:
+    from fusion.confidence import FittedFile
+
+    file = FittedFile.model_validate_json(SHIPPED.read_bytes())
+    assert file.how.startswith("chorale train confidence ")
+    best: Any = file.figures[0]["checks"]
+    assert len(best) >= 2
+    assert all(one["calibration_error"] < 0.05 for one in best)

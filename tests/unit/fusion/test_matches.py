@@ -1,0 +1,43 @@
+"""The words of the question in title and text, as offsets."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusion.matches import MOST, matches_of
+from fusion.question_terms import QuestionTerms
+from models.documents import PassageText
+
+
+def words(question: str, title: str, text: str) -> list[tuple[str, str]]:
+    passage = PassageText("a#0", "a", title, "", text, {})
+    fields = {"title": title, "text": text}
+    return [
+        (one["field"], fields[one["field"]][one["start"] : one["end"]])
+        for one in matches_of(passage, QuestionTerms(question))
+    ]
+
+
+def test_words_with_the_stem_of_a_word_of_the_question_are_found_in_title_and_text() -> None:
+    assert words("the notice of tenants", "Notices", "🏠 A TENANT gives nótice.") == [
+        ("title", "Notices"),
+        ("text", "TENANT"),
+        ("text", "nótice"),
+    ]
+
+
+def test_pairs_of_characters_that_overlap_are_one_match() -> None:
+    assert words("通知期間", "", "解約の通知期間は三か月") == [("text", "通知期間")]
+
+
+def test_a_field_has_a_limited_number_of_matches() -> None:
+    assert len(words("tea", "tea", "tea " * (MOST + 50))) == MOST + 1
+
+
+@given(st.text(max_size=30), st.text(max_size=60))
+def test_matches_ascend_and_lie_inside_their_field(question: str, text: str) -> None:
+    found = matches_of(PassageText("a#0", "a", "", "", text, {}), QuestionTerms(question))
+    ends = [at for one in found for at in (one["start"], one["end"])]
+    assert ends == sorted(ends)
+    assert all(0 <= one["start"] < one["end"] <= len(text) for one in found)

@@ -1,0 +1,242 @@
+"""Presets rank as the documented formulas of other systems do; each formula is worked out here by itself.
+
+`ranx.json` has what ranx 0.3.21 gave for three examples: the package itself installs 675 MB, numba among them.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assembly.kinds import BUILT_IN
+from fusion.candidates import fuse_rankings
+from models.fusion_method import BranchRanking
+from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+
+Lists = Mapping[str, Mapping[str, float]]
+"""By branch, the scores of its documents, best first."""
+Formula = Callable[[Sequence[float], int, float], float]
+"""The scores of a branch, a place from 0, the weight of the branch -> what the place adds to the score."""
+
+lists = st.dictionaries(
+    st.sampled_from(["bm25", "vector", "hyde"]),
+    st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 40).map(float), min_size=1),
+    min_size=1,
+).map(lambda drawn: {name: dict(sorted(one.items(), key=lambda o: -o[1])) for name, one in drawn.items()})
+weights = st.fixed_dictionaries(
+    {name: st.sampled_from([0.2, 0.5, 1.0, 3.0]) for name in ("bm25", "vector", "hyde")}
+)
+
+
+def ours(given: Lists, weighted: Mapping[str, float], method: str, k: float = 10) -> dict[str, float]:
+    """Scores by document, in the order of the answer.  A preset has a `k` of its own."""
+    rankings = [
+        BranchRanking(
+            name, name, weighted[name], tuple(found), tuple(hit(id_, score=s) for id_, s in found.items())
+        )
+        for name, found in given.items()
+    ]
+    return {one.hit.document_id: one.score for one in fuse_rankings(rankings, BUILT_IN.method(method), k)}
+
+
+def theirs(given: Lists, weighted: Mapping[str, float], formula: Formula) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, scores in given.items():
+        for place, id_ in enumerate(scores):
+            found[id_] = found.get(id_, 0.0) + formula(list(scores.values()), place, weighted[name])
+    return found
+
+
+def min_max(scores: Sequence[float], place: int, weight: float) -> float:
+    low, high = min(scores), max(scores)
+    return weight * (1.0 if low == high else (scores[place] - low) / (high - low))
+
+
+def qdrant(scores: Sequence[float], place: int, weight: float) -> float:
+    return 1 / ((place + 1) / weight + 2 - 1)
+
+
+def qdrant_dbsf(scores: Sequence[float], place: int, weight: float) -> float:
+    if len(scores) < 2 or not (sigma := stdev(scores)):
+        return 0.5
+    low, high = mean(scores) - 3 * sigma, mean(scores) + 3 * sigma
+    return max(0.0, (scores[place] - low) / (high - low))
+
+
+@pytest.mark.parametrize(
+    ("method", "formula"),
+    [
+        ("paper", lambda scores, place, weight: 1 / (60 + place + 1)),
+        ("elastic", lambda scores, place, weight: weight * (1 / (60 + place + 1))),
+        ("elastic-linear", min_max),
+        ("qdrant", qdrant),
+        ("qdrant-dbsf", qdrant_dbsf),
+        ("weaviate-ranked", lambda scores, place, weight: weight / (60 + place)),
+        ("weaviate-relative", min_max),
+        ("haystack", lambda scores, place, weight: weight / (61 + place)),
+        ("comb-sum", min_max),
+    ],
+)
+@given(lists, weights)
+def test_scores_are_those_of_the_systems_formula(
+    method: str, formula: Formula, given: Lists, weighted: Mapping[str, float]
+) -> None:
+    assert ours(given, weighted, method) == pytest.approx(theirs(given, weighted, formula), rel=1e-9)
+
+
+@given(lists, weights)
+def test_opensearch_takes_the_mean_over_all_weights_of_min_max_that_is_never_zero(
+    given: Lists, weighted: Mapping[str, float]
+) -> None:
+    def lifted(scores: Sequence[float], place: int, weight: float) -> float:
+        return weight * (min_max(scores, place, 1.0) or 0.001)
+
+    total = sum(weighted[name] for name in given)
+    means = {id_: score / total for id_, score in theirs(given, weighted, lifted).items()}
+    assert ours(given, weighted, "opensearch") == pytest.approx(means, rel=1e-9)
+
+
+@pytest.mark.parametrize("example", json.loads(Path(__file__).with_name("ranx.json").read_text()))
+@pytest.mark.parametrize("method", ["comb-sum", "comb-mnz", "paper"])
+def test_ranx_gives_the_same_scores(method: str, example: Mapping[str, Any]) -> None:
+    found = ours(example["lists"], dict.fromkeys(example["lists"], 1.0), method)
+    assert found == pytest.approx(example["scores"][method], rel=1e-9)
+
+
+BM25, VECTOR = {"a": 12.0, "b": 9.0, "c": 3.0}, {"b": 0.9, "d": 0.8, "a": 0.5}
+WORKED = {"bm25": BM25, "vector": VECTOR}
+EQUAL, HALVES = {"bm25": 1.0, "vector": 1.0}, {"bm25": 0.5, "vector": 0.5}
+QUARTERS = {"bm25": 0.25, "vector": 0.75}
+SIGMAS = stdev(BM25.values()), stdev(VECTOR.values())
+
+
+@pytest.mark.parametrize(
+    ("method", "weighted", "expected"),
+    [
+        # By rank: b is 2nd and 1st, a is 1st and 3rd, d 2nd, c 3rd.
+        (
+            "paper",
+            {"bm25": 0.3, "vector": 0.4},
+            {"b": 1 / 62 + 1 / 61, "a": 1 / 61 + 1 / 63, "d": 1 / 62, "c": 1 / 63},
+        ),
+        ("elastic", EQUAL, {"b": 1 / 62 + 1 / 61, "a": 1 / 61 + 1 / 63, "d": 1 / 62, "c": 1 / 63}),
+        (
+            "haystack",
+            HALVES,
+            {"b": 0.5 / 62 + 0.5 / 61, "a": 0.5 / 61 + 0.5 / 63, "d": 0.5 / 62, "c": 0.5 / 63},
+        ),
+        (
+            "weaviate-ranked",
+            QUARTERS,
+            {"b": 0.25 / 61 + 0.75 / 60, "a": 0.25 / 60 + 0.75 / 62, "d": 0.75 / 61, "c": 0.25 / 62},
+        ),
+        ("qdrant", EQUAL, {"b": 1 / 3 + 1 / 2, "a": 1 / 2 + 1 / 4, "d": 1 / 3, "c": 1 / 4}),
+        (
+            "qdrant",
+            {"bm25": 3.0, "vector": 1.0},
+            {"b": 1 / (2 / 3 + 1) + 1 / 2, "a": 1 / (1 / 3 + 1) + 1 / 4, "c": 1 / (3 / 3 + 1), "d": 1 / 3},
+        ),
+        # Min-max: BM25 a 1, b 6/9, c 0; vector b 1, d 3/4, a 0.
+        ("elastic-linear", EQUAL, {"b": 6 / 9 + 1, "a": 1.0, "d": 3 / 4, "c": 0.0}),
+        ("weaviate-relative", QUARTERS, {"b": 0.25 * 6 / 9 + 0.75, "d": 0.75 * 3 / 4, "a": 0.25, "c": 0.0}),
+        (
+            "opensearch",
+            {"bm25": 0.3, "vector": 0.7},
+            {"b": 0.3 * 6 / 9 + 0.7, "d": 0.7 * 3 / 4, "a": 0.3 + 0.7 * 0.001, "c": 0.3 * 0.001},
+        ),
+        # (score - mean) / 6 sigma + 1/2: the means are 8 and 11/15.
+        (
+            "qdrant-dbsf",
+            {"bm25": 0.3, "vector": 0.4},
+            {
+                "b": 1 / (6 * SIGMAS[0]) + 0.5 + (0.9 - 11 / 15) / (6 * SIGMAS[1]) + 0.5,
+                "a": 4 / (6 * SIGMAS[0]) + 0.5 + (0.5 - 11 / 15) / (6 * SIGMAS[1]) + 0.5,
+                "d": (0.8 - 11 / 15) / (6 * SIGMAS[1]) + 0.5,
+                "c": -5 / (6 * SIGMAS[0]) + 0.5,
+            },
+        ),
+    ],
+)
+def test_a_worked_example_has_the_systems_scores_and_order(
+    method: str, weighted: Mapping[str, float], expected: Mapping[str, float]
+) -> None:
+    found = ours(WORKED, weighted, method)
+    assert found == pytest.approx(dict(expected), rel=1e-9)
+    assert list(found) == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ({"vector": {"x": 0.9}, "bm25": {"x": 0.88}}, 0.661),
+        ({"vector": {"x": 0.8}, "bm25": {"x": 0.8}}, 0.588),
+        # One source: its own score x 1.2, cut at 1; BM25 counts in full from 20.
+        ({"vector": {"x": 0.8}}, 0.96),
+        ({"vector": {"x": 0.9}}, 1.0),
+        ({"bm25": {"x": 10.0}}, 0.6),
+        ({"bm25": {"x": 20.0}}, 1.0),
+        ({"bm25": {"x": 50.0}, "vector": {"x": 0.2}}, 0.84),
+        ({"vector": {"x": -0.3}}, 0.0),
+        ({"vector": {"x": 1.7}, "bm25": {"x": 0.0}}, 0.7),
+    ],
+)
+def test_late_fusion_with_weights_of_two_fifths(scores: Lists, expected: float) -> None:
+    found = ours(scores, {"vector": 0.4, "bm25": 0.4}, "late-fusion")
+    assert found["x"] == pytest.approx(expected, abs=0.0005)
+
+
+def test_late_fusion_counts_groups_and_divides_by_the_weights_of_what_found_the_document() -> None:
+    def fused(**rankings: tuple[str, float, float]) -> float:
+        (one,) = fuse_rankings(
+            [
+                BranchRanking(name, group, weight, ("x",), (hit("x", score=score),), kind="vector")
+                for name, (group, weight, score) in rankings.items()
+            ],
+            BUILT_IN.method("late-fusion"),
+            60,
+        )
+        return one.score
+
+    assert fused(a=("dense", 0.3, 0.5), b=("dense", 0.1, 0.1)) == pytest.approx(0.4 * 1.2)
+    assert fused(a=("dense", 0.3, 0.5), b=("graph", 0.1, 0.1)) == pytest.approx(0.4 * 1.4)
+    assert fused(a=("dense", 0.3, 0.5), b=("graph", 0.0, 0.1)) == pytest.approx(0.5 * 1.2)
+    six = {name: (name, 1.0, 0.4) for name in "abcdef"}
+    assert fused(**six) == pytest.approx(0.4 * 2)
+
+
+def test_tm2c2_measures_from_the_lowest_possible_score() -> None:
+    lexical = BranchRanking(
+        "bm25", "lexical", 0.4, ("a", "b"), (hit("a", score=10.0), hit("b", score=5.0)), 0.0
+    )
+    dense = BranchRanking("vector", "dense", 0.6, ("b", "a"), (hit("b", score=0.6), hit("a", score=0.2)))
+    found = fuse_rankings([lexical, dense], BUILT_IN.method("tm2c2"), 60)
+    assert {one.hit.document_id: one.score for one in found} == pytest.approx(
+        {"a": 0.4 + 0.6 * 1.2 / 1.6, "b": 0.4 * 0.5 + 0.6}
+    )
+
+
+def test_bounded_scores_do_not_depend_on_the_list() -> None:
+    def values(*scores: float, half: float | None) -> list[float]:
+        ids = [f"d{place}" for place in range(len(scores))]
+        hits = tuple(hit(id_, score=score) for id_, score in zip(ids, scores, strict=True))
+        one = BranchRanking("bm25", "lexical", 1.0, tuple(ids), hits, half=half)
+        [row] = BUILT_IN.method("bounded").worths([one], 60)
+        return [worth.normalised for worth in row]
+
+    assert values(60.0, 20.0, 5.0, half=20.0) == pytest.approx([0.75, 0.5, 0.2])
+    assert values(20.0, half=20.0) == [0.5]
+    # Without a declared half the best score of the list takes its place.
+    assert values(60.0, 20.0, half=None) == pytest.approx([0.5, 0.25])
+    assert values(-0.5, half=20.0) == [0.0]
+
+
+@pytest.mark.parametrize(("method", "score"), [("late-fusion", 1.2 * 10 / 20), ("bounded", 10 / (10 + 30))])
+def test_a_plan_tells_the_kind_of_a_branch_and_its_half(method: str, score: float) -> None:
+    words = branch("words", 1.0).model_copy(update={"kind": "bm25", "half": 30.0})
+    fused = fuse_question(plan([words], method=method), envelopes(words=[hit("a", score=10.0)]), 0, request())
+    assert fused.hits[0].score == pytest.approx(score)

@@ -1,0 +1,34 @@
+"""The type of a question by its form."""
+
+from __future__ import annotations
+
+import pytest
+
+from fusion.question_types import QUESTION_TYPES, question_type
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("ERR_CONNECTION_RESET", "identifier"),
+        ("what does E4711 mean?", "identifier"),
+        ("is IL-6 raised in adults", "identifier"),
+        ("where is pushState called", "identifier"),
+        ("what is rule 10.1.2(a)?", "identifier"),
+        ("rent deposit", "keyword"),
+        ("inflation 2021", "keyword"),
+        ("the strikes of the 1990s", "sentence"),
+        ("how do I hand in my notice?", "sentence"),
+        ("chi paga le riparazioni?", "sentence"),
+        ("what happens to " + "very " * 25 + "long questions", "long"),
+        ("", "keyword"),
+    ],
+)
+def test_the_form_tells_the_type(text: str, kind: str) -> None:
+    assert question_type(text) == kind
+    assert kind in QUESTION_TYPES
+
+
+def test_a_text_of_the_greatest_length_takes_no_time() -> None:
+    assert question_type("a" * 8_192) == "keyword"
+    assert question_type("1." * 4_096) == "identifier"

@@ -1,0 +1,81 @@
+"""What is below a threshold of the request is removed, and counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusion.fused_hits import FusedQuestion
+from models.envelope import Envelope
+from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request
+
+GIVEN = envelopes(
+    bm25=[hit("a", score=12.0), hit("b", score=4.0)],
+    vector=[hit("b", score=0.8), hit("c", score=0.3), hit("d", score=0.1)],
+    hyde=[hit("b", score=0.9)],
+)
+
+
+def fused(thresholds: dict[str, Any], **options: Any) -> FusedQuestion:
+    return fuse_question(plan(**options), GIVEN, 0, request(thresholds=thresholds))
+
+
+def ids(one: FusedQuestion) -> list[str]:
+    return [found.document_id for found in one.hits]
+
+
+def test_a_hit_below_the_threshold_of_its_branch_counts_as_not_found_by_the_branch() -> None:
+    one = fused({"min_branch_score": {"vector": 0.3, "bm25": 5}})
+    assert {found.document_id: found.found_by for found in one.hits} == {
+        "b": ("hyde", "vector"),
+        "a": ("bm25",),
+        "c": ("vector",),
+    }
+    assert one.removed == {"min_branch_score": 2}
+    assert [(note.n_in, note.n_out) for note in one.stages if note.stage == "threshold"] == [(6, 4)]
+
+
+def test_the_fused_threshold_is_a_share_of_the_score_of_a_document_that_all_put_first() -> None:
+    # b: (.3/62 + .4/61 + .3/61) / (1/61); a: .3; c: .4 x 61/62; d: .4 x 61/63
+    assert ids(fused({"min_fused_score": 0.995})) == ["b"]
+    assert ids(fused({"min_fused_score": 0.9952})) == []
+    assert ids(fused({"min_fused_score": 0.39})) == ["b", "c"]
+    one = fused({"min_fused_score": 0.3})
+    assert ids(one) == ["b", "c", "d", "a"]
+    assert one.removed == {"min_fused_score": 0}
+
+
+def test_a_branch_that_did_not_answer_is_not_part_of_the_attainable_score() -> None:
+    given = {**envelopes(bm25=[hit("a")]), "vector": Envelope.failed("vector", "timeout")}
+    asked = request(thresholds={"min_fused_score": 1.0})
+    assert ids(fuse_question(plan(), given, 0, asked)) == ["a"]
+    # One that found nothing did answer: all of its weight is missing.
+    assert ids(fuse_question(plan(), {**given, **envelopes(vector=[])}, 0, asked)) == []
+
+
+def test_the_threshold_reads_the_score_before_boosts() -> None:
+    found = fused({"min_fused_score": 0.35}, boosts={"authority": {"none": 9.0}})
+    assert ids(found) == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize("method", ["rrf", "rrf-grouped", "min-max", "comb-mnz", "z-score", "dbsf"])
+@given(scores=st.lists(st.floats(0, 50), min_size=1, max_size=6))
+def test_the_best_of_all_branches_has_the_whole_share(method: str, scores: list[float]) -> None:
+    hits = [hit(f"d{place}", score=score) for place, score in enumerate(sorted(scores, reverse=True))]
+    given = envelopes(bm25=hits, vector=hits, hyde=hits)
+    everything = fuse_question(plan(method=method), given, 0, request(top_k=10))
+    asked = request(top_k=10, thresholds={"min_fused_score": 1.0})
+    best = fuse_question(plan(method=method), given, 0, asked)
+    if everything.hits[0].score:
+        assert ids(best)[:1] == ids(everything)[:1]
+
+
+def test_completed_scores_know_the_threshold_of_a_branch() -> None:
+    completing = plan((branch("bm25"), branch("vector")), method="min-max", complete_scores=True)
+    asked = request(thresholds={"min_branch_score": {"bm25": 5}})
+    one = fuse_question(completing, GIVEN, 0, asked, scores={"bm25": {"b#0": 4.0}})
+    scored = {found.document_id: found.branches["bm25"].rank for found in one.hits}
+    assert scored == {"a": 1, "b": 0, "c": 0, "d": 0}

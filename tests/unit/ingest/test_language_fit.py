@@ -1,0 +1,23 @@
+"""The share of words that an embedder knows: how well its vectors fit the language of what is indexed."""
+
+from ingest.language_fit import LEAST_WORDS, known_words
+
+
+def knows_short_ones(text: str) -> int:
+    """A tokenizer that cuts words after six letters."""
+    return -(-len(text) // 6)
+
+
+def test_only_words_of_five_letters_and_more_count_each_as_often_as_it_comes() -> None:
+    text = "it is 12.500 known, known, unknown "
+    assert known_words([text * LEAST_WORDS], knows_short_ones) == 0.67
+
+
+def test_a_few_words_say_nothing() -> None:
+    assert known_words([], knows_short_ones) is None
+    assert known_words(["known " * (LEAST_WORDS - 1)], knows_short_ones) is None
+    assert known_words(["known " * LEAST_WORDS], knows_short_ones) == 1.0
+
+
+def test_scripts_without_spaces_are_left_out() -> None:
+    assert known_words(["解雇予告手当 " * LEAST_WORDS], len) is None

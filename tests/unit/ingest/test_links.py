@@ -1,0 +1,211 @@
+"""No symbolic link is followed unless the caller wants it, and then only inside the folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import ingest.read
+from ingest.parser_process import ParserProcess
+from ingest.raw_documents import RawDocument, Skipped
+from ingest.read import estimated_documents, read_documents
+
+SECRET = "root:$6$the password"
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """A folder beside a secret."""
+    (tmp_path / "secret.txt").write_text(SECRET)
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "key.txt").write_text(SECRET)
+    folder = tmp_path / "docs"
+    (folder / "a").mkdir(parents=True)
+    (folder / "a" / "one.txt").write_text("one")
+    (folder / "two.txt").write_text("two")
+    return folder
+
+
+def read(*paths: Path, follows_links: bool = False) -> tuple[dict[str, str], list[Skipped]]:
+    """Texts by document id, and what was skipped."""
+    items = list(read_documents(paths, source="s", follows_links=follows_links))
+    texts = {item.document_id: item.text for item in items if isinstance(item, RawDocument)}
+    return texts, [item for item in items if isinstance(item, Skipped)]
+
+
+PLAIN = {"s/a/one.txt": "one", "s/two.txt": "two"}
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ("notes.txt", "../secret.txt"),
+        ("notes.txt", "{outside}/secret.txt"),
+        ("a/notes.txt", "../../secret.txt"),
+        ("more", "../secrets"),
+        ("inside.txt", "two.txt"),
+        ("inside", "a"),
+        ("broken.txt", "nowhere"),
+        ("loop.txt", "loop.txt"),
+    ],
+)
+def test_by_default_a_link_is_reported_and_not_followed(docs: Path, link: str, target: str) -> None:
+    (docs / link).symlink_to(target.format(outside=docs.parent))
+    texts, (skipped,) = read(docs)
+    assert texts == PLAIN
+    assert skipped.path == str(docs / link)
+    assert "a link" in skipped.why
+    assert (skipped.is_fault, skipped.spares) == (False, None)
+    assert estimated_documents([docs]) == 2
+
+
+def test_a_document_found_through_a_link_in_an_earlier_run_may_be_pruned(docs: Path) -> None:
+    (docs / "notes.txt").symlink_to("../secret.txt")
+    assert [item.spares for item in read(docs)[1]] == [None]
+
+
+@pytest.mark.parametrize("follows_links", [False, True])
+@pytest.mark.parametrize("target", ["secret.txt", "secrets"])
+def test_a_given_path_that_links_out_of_its_folder_is_a_fault(
+    docs: Path, target: str, follows_links: bool
+) -> None:
+    """The shell gives such a path for `docs/*`."""
+    (docs / "notes.txt").symlink_to(docs.parent / target)
+    texts, (skipped,) = read(docs / "two.txt", docs / "notes.txt", follows_links=follows_links)
+    assert texts == {"s/two.txt": "two"}
+    assert skipped.is_fault
+    assert "a link" in skipped.why
+
+
+def test_links_above_the_given_path_are_the_caller_s_own(docs: Path, tmp_path: Path) -> None:
+    (tmp_path / "way").symlink_to(docs)
+    assert read(tmp_path / "way" / "a")[0] == {"s/one.txt": "one"}
+
+
+def test_links_inside_the_folder_are_followed_if_the_caller_wants_it(docs: Path) -> None:
+    (docs / "b.txt").symlink_to("two.txt")
+    (docs / "c").symlink_to(docs / "a")
+    (docs / ".hidden").mkdir()
+    (docs / ".hidden" / "three.txt").write_text("three")
+    (docs / "d").symlink_to(".hidden")
+    texts, skipped = read(docs, follows_links=True)
+    assert texts == {**PLAIN, "s/b.txt": "two", "s/d/three.txt": "three"}
+    assert not skipped
+    assert estimated_documents([docs], follows_links=True) == 4
+
+
+@pytest.mark.parametrize(
+    "target", ["../secret.txt", "../secrets", "a/../../secret.txt", "hop", "/etc/passwd"]
+)
+def test_a_link_out_of_the_folder_is_never_followed(docs: Path, target: str) -> None:
+    (docs / "a" / "hop").symlink_to("../../secret.txt")
+    (docs / "x.txt").symlink_to(f"a/{target}" if target == "hop" else target)
+    texts, skipped = read(docs, follows_links=True)
+    assert texts == PLAIN
+    assert {item.why for item in skipped} == {"a link that leads out of the folder"}
+    assert all(item.is_fault for item in skipped)
+
+
+def test_a_folder_that_links_to_itself_is_walked_once(docs: Path) -> None:
+    (docs / "a" / "loop").symlink_to(docs)
+    (docs / "a" / "here").symlink_to(".")
+    assert read(docs, follows_links=True) == (PLAIN, [])
+
+
+@pytest.mark.parametrize("name", ["0", "z"])
+def test_a_folder_is_read_once_under_its_own_name_whatever_the_name_of_a_link_to_it(
+    docs: Path, name: str
+) -> None:
+    (docs / name).symlink_to("a")
+    assert read(docs, follows_links=True) == (PLAIN, [])
+
+
+def test_links_into_a_hidden_chain_of_folders_read_each_folder_once(docs: Path) -> None:
+    folder = docs / ".deep"
+    for level in range(40):
+        folder.mkdir()
+        (folder / "x.txt").write_text(str(level))
+        (docs / f"link{99 - level}").symlink_to(folder)
+        folder /= "d"
+    texts, skipped = read(docs, follows_links=True)
+    assert sorted(texts.values()) == sorted([*PLAIN.values(), *map(str, range(40))])
+    assert not skipped
+
+
+@pytest.mark.parametrize("target", ["nowhere", "link.txt"])
+def test_a_broken_link_is_reported_where_links_are_followed(docs: Path, target: str) -> None:
+    (docs / "link.txt").symlink_to(docs / target)
+    _, (skipped,) = read(docs, follows_links=True)
+    assert skipped.is_fault
+    assert skipped.spares == "s/link.txt"
+
+
+@contextmanager
+def swapped_when_opened(monkeypatch: pytest.MonkeyPatch, name: str, swap: object) -> Iterator[None]:
+    """`swap` is called once, after everything was checked and before `name` is opened."""
+    real, waiting = os.open, [swap]
+
+    def opened(path: str, flags: int, *args: int, **options: int) -> int:
+        if path == name and waiting:
+            waiting.pop()()  # type: ignore[operator]
+        return real(path, flags, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", opened)
+        yield
+    assert not waiting
+
+
+@pytest.mark.parametrize("follows_links", [False, True])
+def test_a_file_that_becomes_a_link_before_it_is_opened_is_not_read(
+    docs: Path, monkeypatch: pytest.MonkeyPatch, follows_links: bool
+) -> None:
+    def swap() -> None:
+        (docs / "two.txt").unlink()
+        (docs / "two.txt").symlink_to("../secret.txt")
+
+    with swapped_when_opened(monkeypatch, "two.txt", swap):
+        texts, (skipped,) = read(docs, follows_links=follows_links)
+    assert texts == {"s/a/one.txt": "one"}
+    assert skipped.is_fault
+
+
+@pytest.mark.parametrize("follows_links", [False, True])
+def test_a_folder_on_the_way_that_becomes_a_link_is_not_passed(
+    docs: Path, monkeypatch: pytest.MonkeyPatch, follows_links: bool
+) -> None:
+    (docs.parent / "secrets" / "one.txt").write_text(SECRET)
+
+    def swap() -> None:
+        (docs / "a").rename(docs.parent / "away")
+        (docs / "a").symlink_to("../secrets")
+
+    with swapped_when_opened(monkeypatch, "a", swap):
+        texts, skipped = read(docs, follows_links=follows_links)
+    assert texts == {"s/two.txt": "two"}
+    assert [item.is_fault for item in skipped] == [True]
+
+
+def test_a_file_that_becomes_a_pipe_before_it_is_opened_is_not_waited_for(
+    docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swap() -> None:
+        (docs / "two.txt").unlink()
+        os.mkfifo(docs / "two.txt")
+
+    with swapped_when_opened(monkeypatch, "two.txt", swap):
+        _, (skipped,) = read(docs)
+    assert skipped.why == "neither a file nor a folder"
+
+
+def test_no_descriptor_is_left_open(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest.read, "ParserProcess", ParserProcess)
+    (docs / "notes.txt").symlink_to("../secret.txt")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for follows_links in (False, True):
+        read(docs, docs / "two.txt", docs / "notes.txt", follows_links=follows_links)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -1,0 +1,141 @@
+"""Small files that take a parser minutes or gigabytes are given up at a limit, and the others are read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import ingest.parser_process
+import ingest.read
+from ingest.parser_process import ParserProcess
+from ingest.raw_documents import Fault, RawDocument, ReadLimits, ReadOptions, Record, Skipped
+from ingest.read import read_documents
+
+LIMITS = ReadLimits(time_s=1, memory_mb=300, output_mb=2)
+TIME, MEMORY, OUTPUT = "more than 1 s", "more than 300 MB of memory", "more than 2 MB"
+
+
+def substitutions() -> bytes:
+    """Each of ten names stands for eight times the next one: 500 bytes of reStructuredText for 8^9 words."""
+    lines = [f".. |{one}| replace:: {' '.join([f'|{after}|'] * 8)}" for one, after in pairwise("abcdefghij")]
+    return "\n".join([*lines, ".. |j| replace:: x", "", "|a|", ""]).encode()
+
+
+def page_tree() -> bytes:
+    """A PDF of 120 KB whose one page stands 20,000 times in the tree of pages."""
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Count 20000/Kids[%s]>>" % (b"3 0 R " * 20_000),
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Resources<</Font<</F 5 0 R>>>>/Contents 4 0 R>>",
+        b"<</Length 22>>stream\nBT /F 9 Tf (hello) Tj ET\nendstream",
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]
+    file, offsets = b"%PDF-1.4\n", []
+    for number, one in enumerate(objects, start=1):
+        offsets.append(len(file))
+        file += b"%d 0 obj%sendobj\n" % (number, one)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    return (
+        file
+        + b"xref\n0 6\n0000000000 65535 f \n%strailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF"
+        % (
+            table,
+            len(file),
+        )
+    )
+
+
+BOMBS: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...]]] = {
+    "substitutions in substitutions": ("a.rst", substitutions, (TIME, MEMORY)),
+    "paragraphs that never end": ("a.html", lambda: b"<p>a" * 10_000, (TIME, "RecursionError")),
+    "five million ampersands": ("a.html", lambda: b"&" * 5_000_000, (TIME,)),
+    "two megabytes of headings": ("a.md", lambda: b"# a\n" * 500_000, (TIME, OUTPUT)),
+    "a quotation of 150,000 lines in a row": (
+        "a.jsonl",
+        lambda: json.dumps({"text": "# a\n" + "> " * 20 + "a\n" * 150_000}).encode(),
+        (TIME,),
+    ),
+    "a page 20,000 times": ("a.pdf", page_tree, (TIME,)),
+    "a quotation mark that is not closed": (
+        "a.csv",
+        lambda: b'text\n"' + b"x" * 30_000_000,
+        ("is a quotation mark not closed?", TIME),
+    ),
+}
+
+
+@pytest.fixture
+def _neighbours_have_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second is short for any file on a machine that does other work."""
+    parse = ParserProcess.parse
+
+    def patient(
+        self: ParserProcess, descriptor: int, name: str, reader: str, options: ReadOptions
+    ) -> Iterator[Record | Fault]:
+        limits = self._limits
+        self._limits = limits if name.startswith("a.") else replace(limits, time_s=60)
+        try:
+            yield from parse(self, descriptor, name, reader, options)
+        finally:
+            self._limits = limits
+
+    monkeypatch.setattr(ParserProcess, "parse", patient)
+
+
+@pytest.mark.usefixtures("_neighbours_have_a_minute")
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_bomb_is_given_up_and_its_neighbour_read(tmp_path: Path, bomb: str) -> None:
+    name, content, reasons = BOMBS[bomb]
+    if name.endswith(".pdf"):
+        pytest.importorskip("pypdf")
+    (tmp_path / name).write_bytes(content())
+    (tmp_path / "z.txt").write_text("the neighbour")
+    items = list(read_documents([tmp_path], source="s", limits=LIMITS, max_line_bytes=1_000_000))
+    assert [item.text for item in items if isinstance(item, RawDocument)] == ["the neighbour"]
+    (skipped,) = (item for item in items if isinstance(item, Skipped))
+    assert skipped.is_fault
+    assert any(reason in skipped.why for reason in reasons), skipped.why
+
+
+def test_the_time_to_start_the_process_does_not_count_for_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = ingest.parser_process._PROGRAM
+    monkeypatch.setattr(ingest.parser_process, "_PROGRAM", f"import time; time.sleep(3.5); {program}")
+    monkeypatch.setattr(ingest.read, "ParserProcess", ParserProcess)
+    (tmp_path / "a.txt").write_text("text")
+    (document,) = read_documents([tmp_path], source="s", limits=ReadLimits(time_s=3))
+    assert isinstance(document, RawDocument)
+
+
+def test_a_line_of_a_million_spaces_in_front_matter_is_read_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("---\nurl: x" + " " * 1_000_000 + "y\nname: 'z' \t\n---\n# Title\n")
+    (document,) = read_documents([tmp_path], source="s", limits=LIMITS)
+    assert isinstance(document, RawDocument)
+    assert document.metadata == {"url": "x y", "name": "z"}
+
+
+def test_a_folder_1500_levels_deep_is_read(tmp_path: Path) -> None:
+    here = Path.cwd()
+    try:
+        # The whole path is longer than a system call takes.
+        os.chdir(tmp_path)
+        for _ in range(1_500):
+            Path("deep").mkdir()
+            os.chdir("deep")
+        Path("a.txt").write_text("far down")
+        (tmp_path / "z.txt").write_text("near")
+        items = list(read_documents([tmp_path], source="s"))
+    finally:
+        os.chdir(here)
+        # Python's own removal of a tree calls itself for each level.
+        subprocess.run(["rm", "-rf", str(tmp_path / "deep")], check=True)
+    assert "near" in {item.text for item in items if isinstance(item, RawDocument)}
+    assert len(items) == 2

@@ -1,0 +1,83 @@
+"""Two jobs over the same lines are compared as their lines come."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from jobs.comparison import compare, overlap
+
+
+def line(identifier: str, *documents: str, status: str = "complete", **given: Any) -> dict[str, Any]:
+    hits = [{"rank": rank, "document_id": name} for rank, name in enumerate(documents, start=1)]
+    return {"id": identifier, "status": status, "hits": hits, "degraded": [], **given}
+
+
+def test_equal_top_hits_and_the_overlap_are_shares_of_the_questions_that_both_answered() -> None:
+    found = compare(
+        [line("1", "a", "b"), line("2", "a", "b"), line("3", "a"), line("4", status="failed")],
+        [line("1", "a", "b"), line("2", "b", "c"), line("3", status="expired"), line("4", status="failed")],
+    ).fields()
+    assert found == {
+        "lines": 2,
+        "questions": 2,
+        "equal_top_hits": 0.5,
+        "overlap_at_10": 0.75,
+        "unanswered": [1, 2],
+        "degraded": [{}, {}],
+        "only_in": [0, 0],
+    }
+
+
+def test_lines_are_matched_by_their_ids_in_any_order() -> None:
+    first = [line(str(number), f"d{number}") for number in range(6)]
+    second = [line(str(number), f"d{number}") for number in (7, 5, 4, 3, 2, 1, 8)]
+    found = compare(first, second)
+    assert (found.lines, found.equal_top_hits, found.only_in) == (5, 5, [1, 2])
+
+
+def test_a_line_is_counted_once_for_each_thing_that_it_lacks() -> None:
+    lacks = [
+        {"where": "vector", "reason": "timeout"},
+        {"where": "vector", "reason": "timeout"},
+        {"where": "hyde", "reason": "unavailable"},
+    ]
+    found = compare([line("1", "a", status="degraded", degraded=lacks)], [line("1", "a")])
+    assert found.degraded == ({"vector timeout": 1, "hyde unavailable": 1}, {})
+    assert (found.lines, found.overlap) == (1, 1.0)
+
+
+def test_each_question_of_a_line_counts() -> None:
+    def several(*tops: str) -> dict[str, Any]:
+        answers = [{"status": "complete", "hits": [{"document_id": top}]} for top in tops]
+        return {"id": "1", "status": "complete", "questions": answers}
+
+    found = compare([several("a", "b")], [several("a", "c")])
+    assert (found.lines, found.questions, found.equal_top_hits) == (1, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "shared"),
+    [("abc", "abc", 1.0), ("abcd", "dx", 0.25), ("", "", 1.0), ("a", "", 0.0)],
+)
+def test_the_overlap_is_a_share_of_the_longer_list(ours: str, theirs: str, shared: float) -> None:
+    assert overlap(tuple(ours), tuple(theirs)) == shared
+
+
+def test_without_a_common_answer_there_is_no_share() -> None:
+    assert compare([line("1", "a")], [line("2", "a")]).fields()["equal_top_hits"] is None
+
+
+def test_memory_stays_the_same_for_lines_in_the_same_order() -> None:
+    def lines(count: int) -> Iterator[dict[str, Any]]:
+        return (line(str(number), *documents) for number in range(count))
+
+    documents: Sequence[str] = [f"d{number}" for number in range(10)]
+    tracemalloc.start()
+    compare(lines(3_000), lines(3_000))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 200_000

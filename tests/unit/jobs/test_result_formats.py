@@ -1,0 +1,211 @@
+"""No line of a job disappears from its results, and no format needs them in memory at once."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import sys
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from jobs import result_formats
+from jobs.job import SEGMENT_LINES, unanswered
+from jobs.result_formats import CSV_COLUMNS, FORMATS, ParquetMissing, UnknownFormat, writer_of
+
+
+def hit(rank: int, document_id: str, **more: Any) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "document_id": document_id,
+        "passage_id": f"{document_id}#0",
+        "score": 1 / (60 + rank),
+        "score_kind": "rrf",
+        **more,
+    }
+
+
+def answered(line: int, identifier: str, status: str = "complete", **answer: Any) -> dict[str, Any]:
+    return {
+        "line": line,
+        "id": identifier,
+        **unanswered(status, ""),
+        "error": None,
+        "coverage": 1.0,
+        **answer,
+    }
+
+
+TEA = hit(
+    1,
+    "shop/green tea.md",
+    title='Tea, "green"',
+    snippet={"text": "Grüner Tee\nfrom Japan", "highlights": [[0, 6]]},
+    found_by=["bm25", "vector"],
+    url="https://x.test/tea",
+    metadata={"year": 2020},
+    rerank={"stage": "reranked", "score": 0.5},
+)
+RICE = hit(2, "rice")
+DEGRADED = [{"where": "search.vector", "reason": "timeout", "detail": "after 2 s"}]
+
+LINES = [
+    answered(1, "q1", hits=[TEA, RICE]),
+    answered(3, "two of them", "degraded", degraded=DEGRADED, warnings=["slow"])
+    | {"questions": [{"status": "complete", "coverage": 1.0, "hits": [RICE]}, {"status": "failed", "coverage": 0.0, "hits": []}]},
+    {"line": 4, "id": "4", **unanswered("refused", "text: empty")},
+    {"line": 5, "id": "q5", **unanswered("expired", "the job's deadline came first")},
+]  # fmt: skip
+del LINES[1]["hits"]
+
+
+def written(form: str, lines: Any = LINES) -> bytes:
+    return b"".join(writer_of(form)(lines))
+
+
+def test_jsonl_has_every_line_as_it_is() -> None:
+    assert [json.loads(line) for line in written("jsonl").splitlines()] == LINES
+
+
+def test_csv_has_a_row_for_each_hit_and_one_for_an_answer_without_hits() -> None:
+    header, *rows = csv.reader(io.StringIO(written("csv").decode(), newline=""))
+    assert tuple(header) == CSV_COLUMNS
+    assert rows == [
+        ["1", "q1", "1", "complete", "1", "shop/green tea.md", str(1 / 61), 'Tea, "green"', "Grüner Tee\nfrom Japan", ""],
+        ["1", "q1", "1", "complete", "2", "rice", str(1 / 62), "", "", ""],
+        ["3", "two of them", "1", "complete", "2", "rice", str(1 / 62), "", "", ""],
+        ["3", "two of them", "2", "failed", "", "", "", "", "", ""],
+        ["4", "4", "1", "refused", "", "", "", "", "", "text: empty"],
+        ["5", "q5", "1", "expired", "", "", "", "", "", "the job's deadline came first"],
+    ]  # fmt: skip
+
+
+def test_trec_has_a_row_for_each_hit_in_six_words() -> None:
+    assert written("trec").decode().splitlines() == [
+        f"q1 Q0 shop/green%20tea.md 1 {1 / 61!r} chorale",
+        f"q1 Q0 rice 2 {1 / 62!r} chorale",
+        f"two%20of%20them.1 Q0 rice 2 {1 / 62!r} chorale",
+    ]
+
+
+def test_the_tool_of_trec_reads_the_rows() -> None:
+    ir_measures = pytest.importorskip("ir_measures")
+    run = list(ir_measures.read_trec_run(written("trec").decode()))
+    assert [(one.query_id, one.doc_id) for one in run][:2] == [("q1", "shop/green%20tea.md"), ("q1", "rice")]
+
+
+def test_parquet_has_a_row_for_each_line_with_its_hits_as_structs() -> None:
+    table = pq.read_table(io.BytesIO(written("parquet")))
+    first, several, refused, expired = table.to_pylist()
+    assert table.column("line").to_pylist() == [1, 3, 4, 5]
+    assert {name: value for name, value in first["hits"][0].items() if value is not None} == {
+        **{name: value for name, value in TEA.items() if name != "rerank"},
+        "snippet": "Grüner Tee\nfrom Japan",
+        "metadata": '{"year":2020}',
+        "more": '{"rerank":{"stage":"reranked","score":0.5}}',
+    }
+    assert [one["document_id"] for one in first["hits"]] == ["shop/green tea.md", "rice"]
+    assert (several["hits"], several["degraded"], several["warnings"]) == (None, DEGRADED, ["slow"])
+    assert [(one["status"], len(one["hits"])) for one in several["questions"]] == [
+        ("complete", 1),
+        ("failed", 0),
+    ]
+    assert (refused["status"], refused["error"], refused["hits"]) == ("refused", "text: empty", [])
+    assert (expired["status"], expired["coverage"], expired["deduplicated"]) == ("expired", 0.0, False)
+
+
+def test_parquet_has_what_an_answer_says_beside_its_hits() -> None:
+    context = {"text": "[1] Tea", "tokens": 4, "citations": [], "left_out": 0}
+    page: dict[str, Any] = {
+        "status": "complete",
+        "coverage": 1.0,
+        "hits": [],
+        "removed": {"group_by": 2},
+        "context": context,
+        "confidence": 0.25,
+        "abstained": True,
+    }
+    one, two = answered(1, "a", **page), answered(2, "b") | {"questions": [page]}
+    first, second = pq.read_table(io.BytesIO(written("parquet", [one, two]))).to_pylist()
+    for found in (first, second["questions"][0]):
+        assert (json.loads(found["removed"]), json.loads(found["context"])) == ({"group_by": 2}, context)
+        assert (found["confidence"], found["abstained"], found["signals"]) == (0.25, True, None)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_job_without_results_gives_a_valid_file(form: str) -> None:
+    empty = written(form, [])
+    if form == "parquet":
+        assert pq.read_table(io.BytesIO(empty)).num_rows == 0
+    else:
+        assert empty == (",".join(CSV_COLUMNS).encode() + b"\n" if form == "csv" else b"")
+
+
+def test_a_row_group_of_parquet_ends_at_a_number_of_lines_or_of_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [answered(number, str(number), hits=[RICE]) for number in range(1, 301)]
+    monkeypatch.setattr(result_formats, "ROW_GROUP_LINES", 128)
+    assert row_groups(lines) == [128, 128, 44]
+    monkeypatch.setattr(result_formats, "ROW_GROUP_BYTES", 100)
+    assert row_groups(lines) == [64, 64, 64, 64, 44]
+
+
+def row_groups(lines: list[dict[str, Any]]) -> list[int]:
+    metadata = pq.ParquetFile(io.BytesIO(written("parquet", lines))).metadata
+    return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_lines_of_at_most_two_segments_are_in_memory(form: str) -> None:
+    alive: weakref.WeakSet[Line] = weakref.WeakSet()
+    most = 0
+
+    def lines() -> Iterator[dict[str, Any]]:
+        nonlocal most
+        for number in range(500):
+            line = Line(answered(number, str(number), hits=[TEA]))
+            alive.add(line)
+            most = max(most, len(alive))
+            yield line
+
+    written(form, lines())
+    assert most <= 2 * SEGMENT_LINES
+
+
+class Line(dict[str, Any]):
+    """A dict that can be referenced weakly."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_results_are_written_while_the_job_runs(form: str) -> None:
+    given = 0
+
+    def lines() -> Iterator[dict[str, Any]]:
+        nonlocal given
+        for line in itertools.islice(itertools.cycle(LINES), 8):
+            given += 1
+            yield line
+
+    written = writer_of(form)(lines())
+    assert [given for _ in itertools.islice(written, 8)] == [*range(1, 9)]
+
+
+def test_the_error_for_an_unknown_format_lists_the_formats() -> None:
+    with pytest.raises(UnknownFormat, match=r"^format: 'xlsx'; there are: jsonl, csv, parquet, trec$"):
+        writer_of("xlsx")
+
+
+def test_the_error_without_pyarrow_says_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        ParquetMissing, match=r"`make parquet` or `pip install chorale\[parquet\]` installs it"
+    ):
+        next(writer_of("parquet")(iter(LINES)))

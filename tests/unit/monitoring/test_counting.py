@@ -1,0 +1,79 @@
+"""What one ended request adds to the metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from audit.outbox import Ended
+from monitoring.counting import increments
+
+BRANCHES = frozenset({"bm25", "vector"})
+OK = {"status": "ok", "rankings": []}
+
+
+def ended(status: str = "complete", by: str = "fusion", took_ms: int = 40, **changes: Any) -> Ended:
+    plan = {"asked": [0], "branches": [{"name": "bm25"}, {"name": "vector"}], "cacheable": True}
+    stages = [{"stage": "search.bm25", "ms": 12.5, "start_ms": 4}]
+    answer = {"status": status, "stages": stages, "degraded": [], **changes.pop("answer", {})}
+    given = {"plan": plan, "envelopes": {"bm25": OK}, "request": {"questions": [{"text": "?"}]}, **changes}
+    return Ended("r", 1_000, 1_000 + took_ms, by, answer=answer, **given)
+
+
+def counted(one: Ended) -> dict[str, int]:
+    return dict(increments(one, BRANCHES))
+
+
+def test_a_request_falls_into_the_bucket_of_its_time_and_adds_to_the_sum() -> None:
+    found = counted(ended(took_ms=40))
+    assert found["chorale_request_duration_seconds|complete|3"] == 1, (
+        "0.025 < 0.04 <= 0.05 is the fourth bucket"
+    )
+    assert found["chorale_request_duration_seconds|complete|sum_us"] == 40_000
+
+
+@pytest.mark.parametrize(("took_ms", "bucket"), [(0, 0), (5, 0), (6, 1), (60_000, 12), (60_001, 13)])
+def test_a_bound_belongs_to_its_bucket_and_the_last_bucket_has_none(took_ms: int, bucket: int) -> None:
+    assert f"chorale_request_duration_seconds|complete|{bucket}" in counted(ended(took_ms=took_ms))
+
+
+def test_a_branch_has_its_working_time_and_its_wait() -> None:
+    found = counted(ended())
+    assert found["chorale_branch_duration_seconds|bm25|ok|sum_us"] == 12_500
+    assert found["chorale_branch_queue_wait_seconds|bm25|sum_us"] == 4_000
+    assert not any("vector" in name and "duration" in name for name in found), "no worker started it"
+
+
+def test_every_missing_part_is_counted_with_its_reason() -> None:
+    degraded = [
+        {"where": "search.vector", "reason": "timeout"},
+        {"where": "rerank", "reason": "budget"},
+    ]
+    found = counted(ended("degraded", answer={"degraded": degraded}))
+    assert found["chorale_degraded|vector|timeout"] == 1
+    assert found["chorale_degraded|(rerank)|budget"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "label"),
+    [
+        ({}, "miss"),
+        ({"by": "cache", "answer": {"cached": True}, "plan": None}, "hit"),
+        ({"by": "leader"}, "in_flight"),
+        ({"plan": {"asked": [0], "branches": [], "cacheable": False}}, "bypass"),
+        ({"by": "planner", "plan": None}, "unanswered"),
+    ],
+)
+def test_each_question_is_counted_by_where_its_answer_came_from(changes: dict[str, Any], label: str) -> None:
+    found = {name: count for name, count in counted(ended(**changes)).items() if "questions" in name}
+    assert found == {f"chorale_questions|{label}": 1}
+
+
+def test_no_text_of_a_caller_becomes_a_label() -> None:
+    plan = {"asked": [0], "branches": [{"name": "evil|x"}]}
+    degraded = [{"where": "search.me", "reason": "because"}, {"where": "a\nb", "reason": "timeout"}]
+    stages = [{"stage": "search.evil|x", "ms": 1, "start_ms": 1}]
+    evil = ended("mine", plan=plan, answer={"degraded": degraded, "stages": stages})
+    labels = {label for name in counted(evil) for label in name.split("|")[1:-1]}
+    assert labels <= {"other", "miss", "not_started"}

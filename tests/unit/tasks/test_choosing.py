@@ -1,0 +1,136 @@
+"""A page chosen among all candidates, with stores that have vectors and metadata, and stores that have not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assembly.kinds import BUILT_IN
+from fusion.answered import BranchAnswers
+from models.documents import PassageText, Vector
+from models.errors import StoreUnavailable
+from tasks.request.choosing import Chosen, choose_pages
+from tests.unit.fusion.builders import branch, envelopes, fuse_question, hit, plan, request, texts
+
+EAST, NORTH = np.array([1, 0], np.float32), np.array([0, 1], np.float32)
+SAME = {"a#0": EAST, "b#0": EAST, "c#0": EAST, "d#0": NORTH}
+HITS = [hit(name) for name in "abcd"]
+
+
+class Store:
+    def __init__(self, vectors: dict[str, Vector], failure: Exception | None = None) -> None:
+        self.held, self.failure = vectors, failure
+
+    def vectors(self, _: str, passage_ids: Sequence[str], *, timeout_s: float) -> dict[str, Vector]:
+        if self.failure:
+            raise self.failure
+        return {id_: self.held[id_] for id_ in passage_ids if id_ in self.held}
+
+    def texts(self, _: str, passage_ids: Sequence[str], *, timeout_s: float) -> dict[str, PassageText]:
+        if self.failure:
+            raise self.failure
+        return {**texts("a", "b", shop="north"), **texts("c", "d", shop="south")}
+
+
+def chosen(*stores: Store, limit_s: float = 5.0, **options: Any) -> Chosen:
+    """`stores`: of the branch `vector`, and of `bm25`."""
+    branches = [
+        branch("bm25").model_copy(update={"store": "1" if len(stores) > 1 else "0"}),
+        branch("vector"),
+    ]
+    planned = plan([branches[0], branches[1].model_copy(update={"store": "0"})])
+    asked, given = request(**options), envelopes(bm25=HITS, vector=HITS)
+    found = BranchAnswers(asked, planned, given)
+    resources: Any = SimpleNamespace(
+        store=lambda name: stores[int(name)],
+        written_stores={},
+        pipeline=SimpleNamespace(kinds=SimpleNamespace(branches=BUILT_IN.branches)),
+    )
+    fused = {0: fuse_question(planned, given, 0, asked)}
+    return choose_pages(resources, found, fused, {}, limit_s=limit_s)
+
+
+def ids(found: Chosen) -> list[str]:
+    return [one.document_id for one in found.pages[0].hits]
+
+
+def test_hits_that_are_like_a_better_hit_give_way() -> None:
+    found = chosen(Store(SAME), diversity=0.6, top_k=3)
+    assert (ids(found), found.pages[0].ordered_by, found.missing) == (["a", "d", "b"], "mmr", [])
+    assert [(note.stage, note.status, note.n_in, note.n_out) for note in found.notes] == [
+        ("diversify", "ok", 4, 4)
+    ]
+
+
+def test_pages_of_one_order_fit_together() -> None:
+    pages = [chosen(Store(SAME), diversity=0.6, top_k=1, offset=offset) for offset in range(4)]
+    assert [name for page in pages for name in ids(page)] == ids(chosen(Store(SAME), diversity=0.6))
+
+
+def test_a_store_without_vectors_leaves_the_order_and_the_answer_says_so() -> None:
+    found = chosen(Store({}), diversity=0.6)
+    assert (ids(found), found.pages[0].ordered_by) == (list("abcd"), "score")
+    assert [(one.where, one.reason, one.detail) for one in found.missing] == [
+        ("diversify", "not_configured", "no vectors of 4 of 4 hits: the order stays by score")
+    ]
+
+
+def test_another_store_of_the_plan_may_have_what_the_first_one_lacks() -> None:
+    found = chosen(Store({"a#0": EAST}), Store(SAME), diversity=0.6)
+    assert (ids(found), found.missing) == (["a", "d", "b", "c"], [])
+
+
+def test_a_hit_without_a_vector_counts_as_unlike_all_others() -> None:
+    found = chosen(Store(dict.fromkeys(("a#0", "b#0", "d#0"), EAST)), diversity=0.6)
+    assert ids(found) == ["a", "c", "b", "d"]
+    assert [(one.reason, one.detail) for one in found.missing] == [
+        ("not_configured", "no vectors of 1 of 4 hits: these count as unlike all others")
+    ]
+    assert found.notes[0].status == "partial"
+
+
+@pytest.mark.parametrize(
+    ("store", "limit_s", "reason"),
+    [
+        (Store(SAME, StoreUnavailable("gone")), 5.0, "unavailable"),
+        (Store(SAME, RuntimeError("odd")), 5.0, "error"),
+        (Store(SAME), 0.0, "timeout"),
+        (Store({**SAME, "a#0": np.array([1, 0, 0], np.float32)}), 5.0, "invalid_answer"),
+        (Store({**SAME, "a#0": np.array([1, np.nan], np.float32)}), 5.0, "invalid_answer"),
+    ],
+)
+def test_vectors_that_cannot_be_read_cost_only_the_order(store: Store, limit_s: float, reason: str) -> None:
+    found = chosen(store, limit_s=limit_s, diversity=0.6)
+    assert (ids(found), found.pages[0].ordered_by) == (list("abcd"), "score")
+    assert [(one.where, one.reason) for one in found.missing] == [("diversify", reason)]
+
+
+def test_groups_are_made_before_hits_are_compared() -> None:
+    found = chosen(Store(SAME), diversity=0.6, group_by="shop")
+    assert ids(found) == ["a", "c"]
+    assert [note.stage for note in found.notes] == ["fetch", "group", "diversify"]
+
+
+def test_without_metadata_the_hits_stay_ungrouped_and_the_answer_says_so() -> None:
+    found = chosen(Store(SAME, StoreUnavailable("gone")), group_by="shop")
+    assert ids(found) == list("abcd")
+    assert [(one.where, one.reason) for one in found.missing] == [("fetch", "unavailable")]
+
+
+def test_only_the_best_fifty_are_compared_and_the_others_follow() -> None:
+    many = [hit(f"d{place:03}") for place in range(400)]
+    vectors = {one.passage_id: NORTH if place % 2 else EAST for place, one in enumerate(many)}
+    asked = request(diversity=0.5, top_k=400)
+    planned, given = plan([branch("vector", depth=400)]), envelopes(vector=many)
+    resources: Any = SimpleNamespace(
+        store=lambda name: Store(vectors),
+        pipeline=SimpleNamespace(kinds=SimpleNamespace(branches=BUILT_IN.branches)),
+    )
+    fused = {0: fuse_question(planned, given, 0, asked)}
+    found = choose_pages(resources, BranchAnswers(asked, planned, given), fused, {}, limit_s=60)
+    assert ids(found)[50:] == [one.document_id for one in many[50:]]
+    assert sorted(ids(found)) == sorted(one.document_id for one in many)

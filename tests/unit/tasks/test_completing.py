@@ -1,0 +1,133 @@
+"""The scores that complete a ranking come from the branch's store; a missing score is reported, and costs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assembly.kinds import BUILT_IN
+from fusion.answered import BranchAnswers
+from models.asked import Asked
+from models.documents import Vector
+from models.envelope import Envelope
+from models.errors import StoreUnavailable
+from models.hits import Ranking
+from tasks.request.completing import Completed, complete
+from tests.unit.fusion.builders import branch, hit, plan, request
+
+EAST, NORTH = np.array([1, 0], np.float32), np.array([0, 1], np.float32)
+LEXICAL = Ranking((hit("a", score=5.0), hit("b", score=2.0)), asked=Asked({"pear": 1.0}))
+DENSE = Ranking((hit("c", score=0.9),), asked=Asked.by_vectors([EAST]))
+
+
+class Store:
+    """Vectors alone, as of a server that cannot score texts by id."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure, self.asked = failure, list[Sequence[str]]()
+
+    def vectors(self, _: str, passage_ids: Sequence[str], *, timeout_s: float) -> dict[str, Vector]:
+        self.asked.append(passage_ids)
+        if self.failure:
+            raise self.failure
+        return {"a#0": 0.6 * EAST + 0.8 * NORTH}
+
+
+class TextStore(Store):
+    def score_text(
+        self, _: str, texts: Sequence[str], passage_ids: Sequence[Sequence[str]], *, timeout_s: float
+    ) -> list[dict[str, float]]:
+        return [dict.fromkeys(ids, float(len(text))) for text, ids in zip(texts, passage_ids, strict=True)]
+
+
+def done(
+    store: Store, *, limit_s: float = 5.0, asked: Sequence[int] = (0,), **rankings: Sequence[Ranking]
+) -> Completed:
+    found = BranchAnswers(
+        request(),
+        plan([branch("bm25"), branch("vector")], method="dbsf", asked=tuple(asked), complete_scores=True),
+        {
+            name: Envelope(name, "ok", rankings=tuple(given))
+            for name, given in (rankings or {"bm25": [LEXICAL], "vector": [DENSE]}).items()
+        },
+    )
+    resources: Any = SimpleNamespace(store=lambda name: store)
+    return complete(resources, found, BUILT_IN.method("dbsf"), limit_s=limit_s)
+
+
+def test_vectors_by_id_give_cosines_and_a_store_of_texts_gives_bm25() -> None:
+    found = done(TextStore())
+    assert found.scores == [{"bm25": {"c#0": 4.0}, "vector": {"a#0": pytest.approx(0.6)}}]
+    assert found.note is not None
+    assert (found.note.stage, found.note.status, found.note.n_in, found.note.n_out) == ("score", "ok", 3, 2)
+    assert found.why is None
+
+
+def test_a_store_that_cannot_score_texts_is_no_failure() -> None:
+    found = done(Store())
+    assert {name: dict(scores) for name, scores in found.scores[0].items()} == {
+        "bm25": {},
+        "vector": {"a#0": pytest.approx(0.6)},
+    }
+    assert found.why is None
+
+
+def test_all_questions_share_one_call_for_vectors() -> None:
+    store = TextStore()
+    done(store, asked=(0, 1), bm25=[LEXICAL, LEXICAL], vector=[DENSE, DENSE])
+    assert store.asked == [["a#0", "b#0"]]
+
+
+def test_the_best_cosine_of_several_vectors_counts() -> None:
+    several = Ranking(DENSE.hits, asked=Asked.by_vectors([EAST, NORTH]))
+    assert dict(done(Store(), bm25=[LEXICAL], vector=[several]).scores[0]["vector"]) == {
+        "a#0": pytest.approx(0.8)
+    }
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"), [(StoreUnavailable("away"), "unavailable"), (KeyError("x"), "error")]
+)
+def test_a_store_that_fails_is_named_and_the_other_branch_keeps_its_scores(
+    failure: Exception, reason: str
+) -> None:
+    found = done(TextStore(failure))
+    assert found.scores == [{"bm25": {"c#0": 4.0}, "vector": {}}]
+    assert found.why is not None
+    assert (found.why.where, found.why.reason) == ("score", reason)
+    assert found.note is not None
+    assert found.note.status == "partial"
+
+
+def test_no_store_is_asked_when_the_time_is_over() -> None:
+    store = TextStore()
+    found = done(store, limit_s=0.0)
+    assert (store.asked, found.why and found.why.reason) == ([], "budget")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Asked(vectors=(b"123",)),
+        Asked(vectors=(EAST.tobytes(), b"")),
+        Asked.by_vectors([np.ones(3, np.float32)]),
+    ],
+)
+def test_vectors_that_do_not_fit_cost_only_their_branch(asked: Asked) -> None:
+    found = done(TextStore(), bm25=[LEXICAL], vector=[Ranking(DENSE.hits, asked=asked)])
+    assert found.scores == [{"bm25": {"c#0": 4.0}, "vector": {}}]
+    assert found.why is not None
+
+
+def test_a_ranking_that_does_not_say_what_it_asked_is_not_completed() -> None:
+    found = done(TextStore(), bm25=[Ranking(LEXICAL.hits)], vector=[Ranking(DENSE.hits)])
+    assert found.scores == [{}]
+
+
+def test_what_was_asked_goes_over_the_wire() -> None:
+    for ranking in (LEXICAL, DENSE):
+        assert Ranking.from_wire(ranking.to_wire()) == ranking

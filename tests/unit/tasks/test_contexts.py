@@ -1,0 +1,122 @@
+"""Contexts in the fusion worker: what is missing costs only the context, and is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fusion.answered import BranchAnswers
+from models.documents import PassageText
+from models.errors import ModelMissing, StoreUnavailable
+from tasks.request import passages_around
+from tasks.request.contexts import Contexts, make_contexts
+from tests.unit.fusion.builders import envelopes, fuse_question, hit, plan, request, texts
+
+GIVEN = envelopes(bm25=[hit("a"), hit("b", 3)], vector=[hit("a"), hit("b", 4)])
+TEXTS = {**texts("a"), **{f"b#{n}": PassageText(f"b#{n}", "b", "B", "", f"Part {n}.", {}) for n in range(40)}}
+
+
+def contexts(
+    count: Callable[[str], int] = lambda text: len(text.split()),
+    *,
+    store: Callable[..., Any] | None = None,
+    limit_s: float = 60.0,
+    around: int | str = 0,
+    limit: int = 100,
+) -> Contexts:
+    def texts_of(_: str, ids: Sequence[str], *, timeout_s: float) -> dict[str, PassageText]:
+        return {id_: TEXTS[id_] for id_ in ids if id_ in TEXTS}
+
+    asked = request(context_tokens=limit, context_around=around, include=("ids",))
+    planned = plan()
+    resources: Any = SimpleNamespace(
+        count_tokens=count,
+        store=lambda name: SimpleNamespace(texts=store or texts_of),
+        written_stores={},
+    )
+    page = {0: fuse_question(planned, GIVEN, 0, asked)}
+    found = BranchAnswers(asked, planned, GIVEN)
+    return make_contexts(resources, found, page, {}, limit, limit_s=limit_s)
+
+
+def said(made: Contexts) -> list[tuple[str, str]]:
+    return [(one.where, one.reason) for one in made.missing if one]
+
+
+def test_the_passages_that_only_one_branch_chose_are_fetched_and_merged() -> None:
+    made = contexts()
+    assert made.of[0].text == "[1] Title of a\nA text.\n\n[2] B\nPart 3.\nPart 4."
+    assert said(made) == []
+    assert [(one.stage, one.n_in, one.n_out) for one in made.notes if one] == [
+        ("fetch", 3, 3),
+        ("context", 3, 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"), [(ModelMissing("gone"), "model_missing"), (ValueError("odd"), "error")]
+)
+def test_a_tokenizer_that_cannot_count_costs_the_context(failure: Exception, reason: str) -> None:
+    def count(text: str) -> int:
+        raise failure
+
+    made = contexts(count)
+    assert (made.of, said(made)) == ({}, [("context", reason)])
+    assert [(one.stage, one.status) for one in made.notes if one][-1] == ("context", "failed")
+
+
+def test_without_texts_the_context_is_empty_and_the_answer_says_why() -> None:
+    def away(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("gone")
+
+    made = contexts(store=away)
+    assert (made.of[0].text, said(made)) == ("", [("fetch", "unavailable")])
+
+
+def test_without_time_there_is_no_context() -> None:
+    assert said(contexts(limit_s=0)) == [("fetch", "budget"), ("context", "budget")]
+
+
+def test_neighbours_are_fetched_and_merged() -> None:
+    made = contexts(around=1)
+    assert made.of[0].text == "[1] Title of a\nA text.\n\n[2] B\nPart 3.\nPart 4.\nPart 5."
+    assert [(one.stage, one.n_in, one.n_out) for one in made.notes if one] == [
+        ("fetch", 3, 3),
+        ("fetch", 2, 1),
+        ("context", 4, 4),
+    ]
+
+
+def test_a_document_is_read_to_its_end_and_left_as_it_was_if_it_does_not_fit() -> None:
+    # 40 passages are read in two calls, and have 80 words.
+    made = contexts(around="document")
+    assert made.of[0].citations[1].passage_ids == tuple(f"b#{n}" for n in range(40))
+    assert [one.n_in for one in made.notes if one and one.stage == "fetch"] == [3, 61, 32]
+    short = contexts(around="document", limit=80)
+    assert short.of[0].citations[1].passage_ids == ("b#3", "b#4")
+
+
+def test_without_the_texts_around_them_the_hits_are_there_and_the_answer_says_why() -> None:
+    asked: list[Sequence[str]] = []
+
+    def away_later(_: str, ids: Sequence[str], *, timeout_s: float) -> dict[str, PassageText]:
+        asked.append(ids)
+        if len(asked) > 1:
+            raise StoreUnavailable("gone")
+        return {id_: TEXTS[id_] for id_ in ids}
+
+    for around in (1, "document"):
+        asked.clear()
+        made = contexts(store=away_later, around=around)
+        assert made.of[0].text == "[1] Title of a\nA text.\n\n[2] B\nPart 3.\nPart 4."
+        assert said(made) == [("fetch", "unavailable")]
+
+
+def test_no_more_than_the_most_passages_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passages_around, "MOST_PASSAGES", 40)
+    made = contexts(around="document")
+    assert sum(one.n_in or 0 for one in made.notes if one and one.stage == "fetch") == 3 + 40
+    assert made.of[0].citations[1].passage_ids == ("b#3", "b#4")

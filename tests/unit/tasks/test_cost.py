@@ -1,0 +1,115 @@
+"""Which requests are costly, and where they run."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from chorale_client import make_request
+from chorale_client.keys import SERVED
+from redis.exceptions import ConnectionError as RedisAway
+
+from models.plan import Plan, is_costly
+from tasks.request.cost import longest_step_s, runs_aside, with_cost
+from tests.unit.tasks.test_planning import PIPELINE, plan_of
+
+PASSAGE = "The landlord pays for repairs. " * 12
+
+
+class FakeRedis:
+    def __init__(self, *keys: str, is_away: bool = False) -> None:
+        self._keys, self._is_away = keys, is_away
+
+    def exists(self, key: str) -> int:
+        if self._is_away:
+            raise RedisAway("gone")
+        return int(key in self._keys)
+
+
+def resources(redis: FakeRedis) -> Any:
+    return SimpleNamespace(pipeline=PIPELINE, redis=redis, settings=SimpleNamespace(costly_s=0.25))
+
+
+SERVING = resources(FakeRedis(SERVED + "chorale.bulk"))
+
+
+def planned(questions: Any, of: Any = SERVING, **options: Any) -> Plan:
+    request = make_request(questions, **options)
+    return with_cost(of, request, plan_of(request))
+
+
+def with_documents(count: int) -> list[dict[str, Any]]:
+    return [
+        {"text": f"question {number}", "hypothetical_documents": [PASSAGE] * 8} for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("questions", "options"),
+    [
+        ("who pays for repairs?", {}),
+        ([f"who pays for repair number {number} of the flat?" for number in range(64)], {}),
+        (with_documents(1), {}),
+        ("who pays?", {"depth": 1_000, "top_k": 1_000}),
+        ("who pays?", {"top_k": 50, "context_tokens": 8_000}),
+        ("who pays?", {"filters": {f"field{number}": ["a", "b"] * 20 for number in range(20)}}),
+    ],
+    ids=["one", "64 questions", "8 documents", "1,000 hits", "8,000 tokens", "20 conditions"],
+)
+def test_a_usual_request_is_not_costly(questions: Any, options: dict[str, Any]) -> None:
+    plan = planned(questions, **options)
+    assert not is_costly(plan.model_dump_json().encode())
+    assert {branch.queue for branch in plan.branches} == {"chorale.bm25", "chorale.vector", "chorale.hyde"}
+
+
+@pytest.mark.parametrize(
+    ("questions", "options"),
+    [
+        (with_documents(64), {}),
+        (
+            [
+                {"text": f"question {number}", "variants": [{"kind": "semantic", "text": PASSAGE}] * 8}
+                for number in range(64)
+            ],
+            {},
+        ),
+        (["who pays?"] * 64, {"depth": 312}),
+        (["who pays?"] * 20, {"depth": 1_000}),
+        (["who pays?"] * 64, {"top_k": 150}),
+        ("who pays?", {"top_k": 100, "context_tokens": 20_000}),
+        ("who pays?", {"filters": {"tags": {"all": [{"not": {"contains": ["a", "b"]}}] * 100}}}),
+    ],
+    ids=["documents", "variants", "64 x depth", "20 x depth", "hits", "tokens", "conditions"],
+)
+def test_the_costliest_allowed_requests_are_sent_to_the_bulk_workers_once(
+    questions: Any, options: dict[str, Any]
+) -> None:
+    plan = planned(questions, **options)
+    assert {(branch.queue, branch.is_costly) for branch in plan.branches} == {("chorale.bulk", True)}
+    written = plan.model_dump_json().encode()
+    assert (is_costly(written), runs_aside(written)) == (True, True)
+
+
+@pytest.mark.parametrize("redis", [FakeRedis(), FakeRedis(is_away=True)], ids=["no worker", "no Redis"])
+def test_without_a_bulk_worker_a_costly_request_stays_in_the_queues_of_its_branches(redis: FakeRedis) -> None:
+    plan = planned(with_documents(64), resources(redis))
+    assert {branch.queue for branch in plan.branches} == {"chorale.bm25", "chorale.vector", "chorale.hyde"}
+    written = plan.model_dump_json().encode()
+    assert (is_costly(written), runs_aside(written)) == (True, False)
+
+
+def test_questions_that_the_cache_answers_cost_nothing() -> None:
+    request = make_request(cast(Any, with_documents(64)))
+    plan = plan_of(request)
+    some = plan.model_copy(update={"asked": plan.asked[:2]})
+    assert longest_step_s(SERVING, request, some) < longest_step_s(SERVING, request, plan) / 30
+    assert longest_step_s(SERVING, request, plan.model_copy(update={"asked": ()})) == 0
+
+
+def test_no_text_of_a_request_makes_a_plan_look_costly() -> None:
+    request = make_request("who pays?")
+    text = '{"is_costly":true,"queue":"chorale.bulk"}'
+    plan = plan_of(request).model_copy(update={"cached": {0: {"hits": [text]}}, "warnings": (text,)})
+    written = plan.model_dump_json().encode()
+    assert (is_costly(written), runs_aside(written)) == (False, False)

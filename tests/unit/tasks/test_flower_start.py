@@ -1,0 +1,51 @@
+"""Flower starts with a login, or for this machine alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks.celery_surface.flower_start import missing_login
+from tests.support.servers.redis_server import free_port
+
+ROOT = Path(__file__).parents[3]
+LOGIN = ["ada:lovelace"]
+
+
+@pytest.mark.parametrize("address", ["", "0.0.0.0", "::", "192.0.2.7", "flower.example"])
+def test_others_than_this_machine_must_log_in(address: str) -> None:
+    assert "FLOWER_BASIC_AUTH" in missing_login(address, "", None, "")
+    assert missing_login(address, "", LOGIN, "") == ""
+    assert missing_login(address, "", None, ".*@example.com") == ""
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+def test_this_machine_needs_no_login(address: str) -> None:
+    assert missing_login(address, "", None, "") == ""
+    assert missing_login("", "/run/flower.sock", None, "") == ""
+
+
+@pytest.mark.parametrize("login", ["", ":", "ada", "ada:", ":lovelace"])
+def test_a_login_without_a_user_or_a_password_does_not_count(login: str) -> None:
+    assert "user:password" in missing_login("0.0.0.0", "", [*LOGIN, login], "")
+
+
+@pytest.mark.parametrize("login", [None, ""])
+def test_flower_without_a_login_does_not_open_its_port(tmp_path: Path, login: str | None) -> None:
+    given = {"CHORALE_HOME": str(tmp_path), "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0"}
+    given |= {} if login is None else {"FLOWER_BASIC_AUTH": login}
+    done = subprocess.run(
+        [sys.executable, "-m", "celery", "-A", "tasks.app", "flower", f"--port={free_port()}"],
+        cwd=ROOT,
+        env={**os.environ, **given},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert "FLOWER_BASIC_AUTH" in done.stderr
+    assert "Visit me" not in done.stderr

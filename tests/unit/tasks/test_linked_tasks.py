@@ -1,0 +1,123 @@
+"""What follows a request is read from Celery's own messages, as `celery.canvas` writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from celery import Celery, chain, group
+from chorale_client.errors import InvalidRequest
+from chorale_client.told import Linked
+
+from tasks.telling.linked_tasks import is_followed, linked_tasks
+
+QUEUES = ("shop", "reports")
+app = Celery("shop", broker="memory://", backend="cache+memory://", set_as_current=False)
+
+
+def task(name: str, **options: Any) -> Any:
+    return app.signature(name, **options)
+
+
+ASK = task("chorale.retrieve")
+
+
+@pytest.fixture
+def message(monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimpleNamespace]:
+    """Returns a function that applies a signature, and returns its first message as a task sees it (`task.request`)."""
+    sent: list[Any] = []
+    monkeypatch.setattr(app.amqp, "send_task_message", lambda _, name, message, **more: sent.append(message))
+
+    def apply(signature: Any, **options: Any) -> SimpleNamespace:
+        sent.clear()
+        signature.apply_async(**options)
+        _, _, embedded = json.loads(json.dumps(sent[0].body))
+        return SimpleNamespace(root_id=sent[0].headers["root_id"], **embedded)
+
+    return apply
+
+
+def test_half_a_character_in_a_header_is_refused_by_field(message: Callable[..., SimpleNamespace]) -> None:
+    called = message(ASK, link=task("keep"))
+    called.root_id = "\ud800"
+    with pytest.raises(InvalidRequest, match=r"^link: root_id: half a character"):
+        linked_tasks(called, QUEUES)
+
+
+def names(found: tuple[Linked, ...]) -> list[tuple[str, str, str | None]]:
+    return [(one.task, one.queue, one.first) for one in found]
+
+
+def test_a_call_that_nothing_follows_links_nothing(message: Callable[..., SimpleNamespace]) -> None:
+    assert not is_followed(message(ASK))
+    assert linked_tasks(message(ASK), QUEUES) == ()
+
+
+def test_linked_tasks_get_the_answer_and_those_for_errors_the_id(
+    message: Callable[..., SimpleNamespace],
+) -> None:
+    kept = task("keep", args=(1,), kwargs={"a": 2}, queue="reports", countdown=3)
+    called = message(ASK, link=[kept, task("log", immutable=True)], link_error=task("failed"))
+    found = linked_tasks(called, QUEUES)
+
+    assert is_followed(called)
+    assert names(found) == [
+        ("keep", "reports", "answer"),
+        ("log", "shop", None),
+        ("failed", "shop", "request_id"),
+    ]
+    assert [one.is_for_errors for one in found] == [False, False, True]
+    assert (found[0].args, found[0].kwargs, found[0].options) == ((1,), {"a": 2}, {"countdown": 3})
+    assert {one.root_id for one in found} == {called.root_id}
+
+
+def test_the_rest_of_a_chain_travels_with_its_next_task(message: Callable[..., SimpleNamespace]) -> None:
+    steps = chain(ASK, task("a"), chain(task("b"), task("c")), app=app)
+    last = steps.freeze()
+    (found,) = linked_tasks(message(steps), QUEUES)
+
+    assert found.task == "a"
+    assert [one["task"] for one in found.chain] == ["c", "b"], "as Celery writes it: the next one is the last"
+    assert found.task_id
+    assert last is not None
+
+
+def test_a_linked_chain_begins_with_its_first_task(message: Callable[..., SimpleNamespace]) -> None:
+    (found,) = linked_tasks(message(ASK, link=chain(task("a"), task("b"), app=app)), QUEUES)
+
+    assert (found.task, [one["task"] for one in found.chain]) == ("a", ["b"])
+
+
+def test_a_group_at_the_end_is_several_tasks(message: Callable[..., SimpleNamespace]) -> None:
+    found = linked_tasks(message(chain(ASK, group(task("a"), task("b"), app=app), app=app)), QUEUES)
+
+    assert [one.task for one in found] == ["a", "b"]
+
+
+def test_a_chord_neither_follows_a_request_nor_has_one(message: Callable[..., SimpleNamespace]) -> None:
+    both = group(task("a"), task("b"), app=app)
+    with pytest.raises(InvalidRequest, match="a chord cannot follow a request; begin it in a task of yours"):
+        linked_tasks(message(chain(ASK, both, task("c"), app=app)), QUEUES)
+    part = message(ASK, chord=task("keep"))
+    with pytest.raises(InvalidRequest, match="a request cannot be part of a chord"):
+        linked_tasks(part, QUEUES)
+
+
+@pytest.mark.parametrize(
+    ("signature", "said"),
+    [
+        (task("keep", queue="a b"), "queue: no name"),
+        (task("keep", exchange="elsewhere"), "options.exchange.*: is not passed on"),
+        ({"args": []}, "no signature of Celery"),
+        ({"task": "a", "subtask_type": "chain", "kwargs": {"tasks": []}}, "no signature of Celery"),
+        ("keep", "link: "),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_sent_is_refused_by_name(signature: Any, said: str) -> None:
+    called = SimpleNamespace(callbacks=[signature], errbacks=None, chain=None, chord=None, root_id="a")
+    with pytest.raises(InvalidRequest, match=said):
+        linked_tasks(called, QUEUES)

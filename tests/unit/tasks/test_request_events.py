@@ -1,0 +1,89 @@
+"""The events that show requests in Flower."""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from typing import Any
+
+import pytest
+
+from audit.outbox import Ended
+from tasks.celery_surface.event_sender import Event
+from tasks.sweeping.request_events import RequestEvents, events_of_ended
+
+ACCEPTED_MS = 1_795_402_084_000
+ENVELOPE = {"status": "ok", "ms": 12.5, "attempt": 1, "rankings": [{"hits": [["d", "d#0", 0.5]] * 3}]}
+
+
+def ended(status: str = "complete", **changes: Any) -> Ended:
+    answer = {
+        "status": status,
+        "questions": [{"hits": [{}, {}]}],
+        "stages": [{"stage": "search.bm25", "ms": 12.5, "start_ms": 4}],
+        "degraded": [],
+        **changes.pop("answer", {}),
+    }
+    plan = {"asked": [0], "branches": [{"name": "bm25", "kind": "bm25"}]}
+    request = {"namespace": "docs", "timeout_s": 2.0, "questions": [{"text": "Who pays?"}]}
+    given = {"plan": plan, "envelopes": {"bm25": ENVELOPE}, **changes}
+    return Ended("r", ACCEPTED_MS, ACCEPTED_MS + 40, "fusion", request, answer=answer, **given)
+
+
+def events(one: Ended, *, with_texts: bool = False) -> list[Event]:
+    return list(events_of_ended(one, with_texts=with_texts))
+
+
+@pytest.mark.parametrize(
+    ("status", "event"),
+    [
+        ("complete", "task-succeeded"),
+        ("skipped", "task-succeeded"),
+        ("degraded", "task-degraded"),
+        ("failed", "task-failed"),
+        ("cancelled", "task-revoked"),
+        ("refused", "task-rejected"),
+    ],
+)
+def test_every_status_has_its_event(status: str, event: str) -> None:
+    assert events(ended(status))[0][0] == event
+
+
+def test_a_branch_has_its_own_times_and_hits() -> None:
+    (_, request), (kind, branch) = events(ended())
+    assert (request["received"], request["runtime"]) == (ACCEPTED_MS / 1000, pytest.approx(0.04))
+    assert (kind, branch["uuid"], branch["parent_id"]) == ("task-succeeded", "r:bm25", "r")
+    assert branch["started"] == pytest.approx(ACCEPTED_MS / 1000 + 0.004)
+    assert branch["runtime"] == 0.0125
+    assert literal_eval(branch["result"]) == {"status": "ok", "hits": 3}
+
+
+def test_a_branch_that_left_no_envelope_has_failed_for_the_reason_in_the_answer() -> None:
+    degraded = [{"where": "search.bm25", "reason": "timeout", "detail": "“Who pays?” took long"}]
+    (_, request), (kind, branch) = events(ended("failed", envelopes={}, answer={"degraded": degraded}))
+    assert request["exception"] == "search.bm25 timeout"
+    assert (kind, branch["exception"]) == ("task-failed", "timeout")
+    assert literal_eval(request["result"])["branches"] == {"bm25": "timeout"}
+
+
+def test_a_hedge_and_an_envelope_without_its_candidates_are_shown() -> None:
+    brief = {"status": "ok", "rankings": [], "left_out": True, "attempt": 2}
+    _, (_, branch) = events(ended(envelopes={"bm25": brief}))
+    assert branch["uuid"] == "r:bm25:2"
+
+
+def test_a_request_that_was_answered_without_its_branches_has_no_children() -> None:
+    cached = ended(plan={"asked": [], "branches": [{"name": "bm25", "kind": "bm25"}]})
+    ((_, request),) = events(cached)
+    assert literal_eval(request["result"]) == {"hits": 2, "ms": 40, "status": "complete", "by": "fusion"}
+    assert len(events(ended(plan=None, envelopes={}))) == 1
+
+
+def test_the_text_of_a_question_is_shown_only_if_it_is_wanted() -> None:
+    assert "pays" not in str(events(ended()))
+    assert literal_eval(events(ended(), with_texts=True)[0][1]["kwargs"])["questions"] == ["Who pays?"]
+
+
+def test_a_request_that_cannot_be_shown_does_not_stop_the_audit() -> None:
+    odd = ended(answer={"questions": "none", "degraded": 3})
+    # Nothing is sent here: `run` does that.
+    RequestEvents(None, None, with_texts=False).ended([odd])  # type: ignore[arg-type]
