@@ -100,9 +100,7 @@ def rerank_question(
     logits = reached.logits or {}
     pinned = {hit.document_id: place for place, hit in enumerate(one.hits) if hit.pinned}
     fused = sorted(one.hits, key=lambda hit: -hit.score) if pinned else one.hits
-    shares = [
-        (1 - rerank.weight) * value for value in min_max([hit.score for hit in fused], rerank.coarse)
-    ]
+    shares = [(1 - rerank.weight) * value for value in min_max([hit.score for hit in fused], rerank.coarse)]
     above: list[tuple[float, int, FusedHit]] = []
     below: list[tuple[int, FusedHit]] = []
     for at, hit in enumerate(fused):

@@ -177,7 +177,11 @@ def test_a_job_goes_on_when_redis_forgot_its_messages(whole: RunningPipeline) ->
     job_id = submit(whole, some(80), segment=8)
     wait_done(whole, job_id, 8)
 
+    for worker in WORKERS:
+        whole.pause(worker)  # so that the next messages stay in the queue
     until(lambda: whole.redis.delete(BULK))
+    for worker in WORKERS:
+        whole.resume(worker)
 
     is_complete(whole, job_id)
 

@@ -70,8 +70,10 @@ def test_a_reader_sees_a_stage_when_it_happens_and_the_end_at_once(
             first = [next(coming)["stage"] for _ in range(4)]
             assert first == ["accepted", "planned", "branch", "branch"]
             with api.client() as another:
-                threading.Timer(0.1, another.delete, [location]).start()
+                cancelling = threading.Timer(0.1, another.delete, [location])
+                cancelling.start()
                 last = list(coming)
+                cancelling.join()
         assert last[-1]["status"] == "cancelled"
     finally:
         api_pipeline.resume("chorale.hyde")

@@ -148,10 +148,12 @@ class TestEnding(EndingContract):
     ) -> None:
         with redis_client.pubsub(ignore_subscribe_messages=True) as channel:
             channel.subscribe(result_key(in_flight.request_id))
-            threading.Timer(
+            late = threading.Timer(
                 0.1, real.finish, [in_flight.request_id], {"by": "fusion", "tail": TAIL, "is_complete": True}
-            ).start()
+            )
+            late.start()
             result = callers.wait(channel, in_flight.request_id, 5)
+            late.join()
         assert result == redis_client.get(result_key(in_flight.request_id))
 
     def test_the_time_it_took_is_by_the_servers_clock(

@@ -56,7 +56,9 @@ ROUTES: Mapping[str, Route] = {
     "GET /v1/namespaces/{namespace}": _route(_RUN, _READ, _WRITE),
     "DELETE /v1/namespaces/{namespace}": _route("admin"),
     "GET /v1/namespaces/{namespace}/rules": _route(_WRITE),
-    "PUT /v1/namespaces/{namespace}/rules": _route(_WRITE, json={"block": {"new": {"documents": ["nothing"]}}}),
+    "PUT /v1/namespaces/{namespace}/rules": _route(
+        _WRITE, json={"block": {"new": {"documents": ["nothing"]}}}
+    ),
     "GET /v1/namespaces/{namespace}/rules/history": _route(_WRITE),
     "POST /v1/namespaces/{namespace}/documents": _route(
         _WRITE, json={"documents": [{"id": "new", "text": "bread"}]}

@@ -144,7 +144,17 @@ CHECKED = {
 """What a grant checks or changes."""
 HARMLESS = {
     *("v", "correlation_id", "tags", "branches", "weights", "fusion", "exclude_ids", "boosts", "thresholds"),
-    *("fuse_by", "group_by", "rerank", "autocut", "diversity", "snippet_chars", "include", "context_tokens", "context_around"),
+    *(
+        "fuse_by",
+        "group_by",
+        "rerank",
+        "autocut",
+        "diversity",
+        "snippet_chars",
+        "include",
+        "context_tokens",
+        "context_around",
+    ),
     "abstain",
     *("configuration", "needs_retrieval", "require", "min_branches", "on_missing", "hedge", "cache", "now"),
 }

@@ -23,9 +23,14 @@ ENDED = {
     "backup": (("{folder}",), 0, "with the audit trail"),
     "restore": (("{folder}/nothing",), 1, "is no backup"),
     "worker": (("chorale.nosuch",), 2, "no queue"),
+    "rules": (("show", "default", "--json"), 0, '"version":0'),
+    "replay": (("never-sent",), 1, "never-sent"),
+    "compare": (("rrf", "scores", "{folder}/nothing"), 2, "corpus.jsonl is missing"),
+    "tune": (("{folder}/nothing",), 2, "corpus.jsonl is missing"),
+    "train": (("reranker", "{folder}/nothing", "--out", "{folder}/model"), 2, "corpus.jsonl is missing"),
 }
 """Arguments, exit code and a part of what is printed."""
-ELSEWHERE = {"demo", "up", "serve", "sweeper", "mcp", "eval", "bench"}
+ELSEWHERE = {"demo", "up", "serve", "sweeper", "mcp", "eval", "bench", "golden"}
 """Tests of their own start these as processes."""
 
 
