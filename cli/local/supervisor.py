@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -17,6 +18,8 @@ NAME = "chorale"
 """Process name of the supervisor's own lines."""
 READY_LIMIT_S = 150.0
 """Longer than the supervisor gives one worker to start, so that one restart has been tried."""
+
+_WAKES_S = 0.5
 
 Heartbeats = Callable[[Sequence[str]], Mapping[str, Heartbeat | None]]
 """The heartbeats of the named children.  A missing name has no heartbeat; None means that it cannot be known now."""
@@ -116,7 +119,10 @@ class Supervisor:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all children have ended; returns False if the time ran out."""
-        self._thread.join(timeout_s)
+        give_up = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+        while self._thread.is_alive() and (left_s := give_up - time.monotonic()) > 0:
+            # The kernel may give a signal to another thread, and then only a thread that wakes runs its handler.
+            self._thread.join(min(left_s, _WAKES_S))
         return not self._thread.is_alive()
 
     def __enter__(self) -> Self:

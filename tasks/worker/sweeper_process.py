@@ -29,6 +29,7 @@ Duty = Callable[[threading.Event], None]
 
 SCHEMA_WAIT_S = 2.0
 """How long a drainer that starts waits for another process to release the audit database, before it tries again."""
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(*, name: str, only: str | None = None, kinds: Kinds = BUILT_IN) -> None:
@@ -37,8 +38,8 @@ def run(*, name: str, only: str | None = None, kinds: Kinds = BUILT_IN) -> None:
     settings = resources.settings
     set_up_logging(level=settings.log_level, log_format=settings.log_format, texts=settings.log_texts)
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    # Blocked here, and so in every thread, a signal waits for `sigwait`; a handler would run only once the main thread wakes.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     heartbeat = Heartbeat(resources.redis, name, [], hung_after_s=None, keep=resources.signer.keep)
     heartbeat.start()
     duties: list[Duty] = []
@@ -53,7 +54,8 @@ def run(*, name: str, only: str | None = None, kinds: Kinds = BUILT_IN) -> None:
     collect_seldom()
     heartbeat.about, heartbeat.ready = self_report(resources), True
     log.info("ready", name=name, duties=len(duties))
-    stop.wait()
+    signal.sigwait(_ENDING)
+    stop.set()
     for thread in threads:
         thread.join(timeout=5)
     heartbeat.stop()

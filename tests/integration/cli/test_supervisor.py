@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -246,6 +247,14 @@ def test_sigkill_of_the_supervisor_leaves_nothing_running(supervised: Supervised
 def test_signals_stop_everything_in_order(supervised: Supervised, number: signal.Signals) -> None:
     process, pids = supervised("plain")
     process.send_signal(number)
+    assert process.wait(10) == 0
+    assert not any(runs(pid) for pid in pids.values())
+
+
+def test_a_signal_that_reaches_another_thread_stops_everything_too(supervised: Supervised) -> None:
+    process, pids = supervised("plain")
+    other = next(one.id for one in psutil.Process(process.pid).threads() if one.id != process.pid)
+    assert ctypes.CDLL(None).tgkill(process.pid, other, signal.SIGTERM) == 0
     assert process.wait(10) == 0
     assert not any(runs(pid) for pid in pids.values())
 
