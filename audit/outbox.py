@@ -9,6 +9,8 @@ The script that ends a request writes its entry.  The fields are strings:
     request            JSON of the Request
     plan               JSON of the Plan; empty if the request was never planned
     answer             JSON of the whole answer
+    completed          JSON of the scores that completed rankings: for each question asked, by branch and passage id; only
+                       for a plan with `complete_scores`, and not if the outbox is long
     envelope:<branch>  JSON of the Envelope of each branch that reported; if the outbox is long, an `ok` envelope has
                        `left_out` instead of its candidates
 """
@@ -58,6 +60,8 @@ class Ended:
     envelopes: dict[str, dict[str, Any]]
     """JSON of the Envelope by branch.  Converting rankings to hits would take most of the drainer's time, and they are
     written as JSON again."""
+    completed: list[dict[str, Any]] | None = None
+    """The scores that completed rankings; None: there are none, or they were left out."""
 
 
 def parse(fields: RawFields) -> Ended:
@@ -77,6 +81,7 @@ def parse(fields: RawFields) -> Ended:
                 for name, value in given.items()
                 if (branch := name.removeprefix(_ENVELOPE)) != name
             },
+            completed=from_json(scores, cache_strings=False) if (scores := given.get("completed")) else None,
         )
     except KeyError as error:
         raise Unreadable(f"no field {error.args[0]!r}") from None

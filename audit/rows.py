@@ -138,9 +138,9 @@ def _branches(ended: Ended, *, keep_texts: bool) -> Iterator[Row]:
         silent = {**missing.get(name, {}), "status": str(EnvelopeStatus.FAILED)}
         envelope, branch = ended.envelopes.get(name, silent), planned.get(name, {})
         has_candidates = envelope["status"] != EnvelopeStatus.FAILED and not envelope.get("left_out")
-        candidates = (
-            zlib.compress(to_json(_rankings(envelope, left_out)), COMPRESSION) if has_candidates else None
-        )
+        rankings = _rankings(envelope, left_out) if has_candidates else []
+        for ranking, scores in zip(rankings, ended.completed or (), strict=False):
+            ranking["completed"] = scores.get(name) or {}
         yield {
             "branch": name,
             "status": envelope["status"],
@@ -151,7 +151,7 @@ def _branches(ended: Ended, *, keep_texts: bool) -> Iterator[Row]:
             "generation": envelope.get("generation"),
             "weight": branch.get("weight"),
             "depth": branch.get("depth"),
-            "candidates": candidates,
+            "candidates": zlib.compress(to_json(rankings), COMPRESSION) if has_candidates else None,
         }
 
 

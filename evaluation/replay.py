@@ -17,7 +17,8 @@ from pydantic import ValidationError
 
 from config.declarations import Pipeline
 from evaluation.movements import Movement, movements
-from fusion.fuse import fuse_question
+from fusion.completion import Scores
+from fusion.fuse import fuse_question, unscored_passages
 from fusion.fused_hits import FusedHit, FusedQuestion
 from fusion.page import page_of
 from fusion.relaxation import least_relaxed
@@ -98,18 +99,24 @@ def replay(row: RequestRow, pipeline: Pipeline, *, configuration: str | None = N
     new = plan if configuration is None else _planned(request, plan, row, pipeline, configuration)
     questions: list[ReplayedQuestion] = []
     looked_up: set[str] = set()
+    recorded = _completed(row, plan)
+    lacks_scores = recorded is None
     for position, index in enumerate(plan.asked):
-        before = _fused(pipeline, plan, envelopes, position, request)
-        after = before if new is plan else _fused(pipeline, new, envelopes, position, request)
+        scores = recorded[position] if recorded else {}
+        before = _fused(pipeline, plan, envelopes, position, request, scores)
+        after = before if new is plan else _fused(pipeline, new, envelopes, position, request, scores)
+        wanted, had = (_unscored(pipeline, one, envelopes, position, request) for one in (new, plan))
+        lacks_scores |= not wanted <= had
         page = _page(after, request, new)
         unit = f"{request.fuse_by}_id"
         ids = [getattr(hit, unit) for hit in (*page, *_page(before, request, plan))]
         moved = movements(before, after, ids, unit=unit)
         question = row.questions[index]
         looked_up |= _looked_up(question, plan, {hit.document_id for hit in before})
-        is_equal = _is_equal(question, request, plan, before)
+        is_equal = None if recorded is None else _is_equal(question, request, plan, before)
         questions.append(ReplayedQuestion(index, question.text, is_equal, page, moved))
     gaps = [*_gaps(row, request, plan, looked_up), *(_new_gaps(row, plan, new) if new is not plan else ())]
+    gaps += [_NO_SCORES] if lacks_scores else []
     was, now = (f"{one.configuration} · {one.method}" for one in (plan, new))
     return Replay(row.request_id, was, now, questions, gaps)
 
@@ -129,6 +136,30 @@ def _recorded(row: RequestRow) -> tuple[Request, Plan]:
 
 def _envelope(row: BranchRow) -> Envelope:
     return Envelope(row.branch, row.status, row.reason, row.detail, row.rankings)
+
+
+def _completed(row: RequestRow, plan: Plan) -> Sequence[Scores] | None:
+    """The scores that completed the rankings of each question asked; None if the rows lack them."""
+    if not plan.complete_scores:
+        return [{} for _ in plan.asked]
+    found = {one.branch: one.completed for one in row.branches if one.status == EnvelopeStatus.OK}
+    if None in found.values():
+        return None
+    return [
+        {name: scores[position] for name, scores in found.items() if scores and position < len(scores)}
+        for position in range(len(plan.asked))
+    ]
+
+
+def _unscored(
+    pipeline: Pipeline, plan: Plan, envelopes: Mapping[str, Envelope], position: int, request: Request
+) -> set[tuple[str, str]]:
+    """Branch and passage of each score that the plan asks the stores for."""
+    if not plan.complete_scores:
+        return set()
+    method = pipeline.kinds.method(plan.method)
+    passages = unscored_passages(plan, envelopes, position, request, method)
+    return {(branch, id_) for branch, ids in passages.items() for id_ in ids}
 
 
 def _planned(request: Request, plan: Plan, row: RequestRow, pipeline: Pipeline, configuration: str) -> Plan:
@@ -151,12 +182,18 @@ def _planned(request: Request, plan: Plan, row: RequestRow, pipeline: Pipeline, 
 
 
 def _fused(
-    pipeline: Pipeline, plan: Plan, envelopes: Mapping[str, Envelope], position: int, request: Request
+    pipeline: Pipeline,
+    plan: Plan,
+    envelopes: Mapping[str, Envelope],
+    position: int,
+    request: Request,
+    scores: Scores,
 ) -> Sequence[FusedHit]:
     """All fused hits of a question, without reranking, groups and diversity."""
     whole = request.model_copy(update={"offset": 0, "top_k": _ALL, **_WITHOUT_LATE_STAGES})
     method = pipeline.kinds.method(plan.method)
-    return fuse_question(plan.model_copy(update={"rerank": None}), envelopes, position, whole, method).hits
+    plan = plan.model_copy(update={"rerank": None})
+    return fuse_question(plan, envelopes, position, whole, method, scores=scores).hits
 
 
 _WITHOUT_LATE_STAGES: Mapping[str, Any] = {"group_by": None, "diversity": None, "autocut": None}
@@ -170,9 +207,7 @@ def _is_equal(question: QuestionRow, request: Request, plan: Plan, fused: Sequen
     """Whether the recorded hits are those of the fusion; where a later stage chose them, only their scores count."""
     is_emptied = question.status == Status.DEGRADED and request.on_missing == "empty"
     has_own_weights = question.text is None and plan.weights_by_type
-    if question.cached or question.status in _WITHOUT_HITS or is_emptied:
-        return None
-    if plan.complete_scores or has_own_weights:
+    if question.cached or question.status in _WITHOUT_HITS or is_emptied or has_own_weights:
         return None
     unit_of = attrgetter(f"{request.fuse_by}_id")
     scores = {unit_of(hit): hit.score for hit in fused}
@@ -199,6 +234,13 @@ def _fused_score(hit: HitRow) -> float | None:
     return score
 
 
+_NO_SCORES = Gap(
+    "completed scores",
+    "only the stores know the scores of documents that a branch did not find itself; such a document gets the lowest score of "
+    "the branch",
+)
+
+
 def _gaps(row: RequestRow, request: Request, plan: Plan, looked_up: Collection[str]) -> Iterator[Gap]:
     """What is missing to get the recorded answer."""
     if any(question.cached for question in row.questions):
@@ -209,12 +251,6 @@ def _gaps(row: RequestRow, request: Request, plan: Plan, looked_up: Collection[s
     for branch in row.branches:
         if branch.status == EnvelopeStatus.OK and branch.candidates is None:
             yield Gap(f"candidates of {branch.branch}", "the outbox was too long, and they were left out")
-    if plan.complete_scores:
-        yield Gap(
-            "completed scores",
-            "the scores of documents that a branch did not find itself came from the stores and are not recorded; "
-            "such a document gets the lowest score of the branch",
-        )
     if plan.rerank is not None:
         yield Gap(
             "reranking",
@@ -243,11 +279,5 @@ def _new_gaps(row: RequestRow, plan: Plan, new: Plan) -> Iterator[Gap]:
                 f"depth of {branch.name}",
                 f"{depths[branch.name]} documents are recorded, and {branch.depth} are wanted",
             )
-    if new.complete_scores and not plan.complete_scores:
-        yield Gap(
-            "completed scores",
-            "the stores would have to score what only other branches found; such a document gets the lowest score of the "
-            "branch",
-        )
     if new.rerank is not None and plan.rerank is None:
         yield Gap("reranking", "a cross-encoder would have to read the passages; the fused order is shown")

@@ -15,7 +15,7 @@ from fusion.answered import ranking_of
 from fusion.boosts import BOUND, boost_factors, bounded_order, read_moment
 from fusion.candidates import Candidate, fuse_rankings
 from fusion.collapse import collapse_ranking, unit_ids
-from fusion.completion import Scores, completed
+from fusion.completion import Scores, completed, unscored
 from fusion.confidence import signals_of
 from fusion.fold import Folded, fold
 from fusion.fused_hits import BranchScore, FusedHit, FusedQuestion, coverage
@@ -150,6 +150,19 @@ def collapsed(
         one = BranchRanking(branch.name, branch.group, weight, ids, hits, branch.floor)
         rankings.append(replace(one, kind=branch.kind, half=branch.half))
     return rankings
+
+
+def unscored_passages(
+    plan: Plan, envelopes: Mapping[str, Envelope], position: int, request: Request, method: Method
+) -> dict[str, list[str]]:
+    """By branch, the passages whose scores complete its ranking of a question: those that only other branches found."""
+    rankings = collapsed(plan, envelopes, position, request, method)
+    if "thresholds.min_branch_score" not in request.relax:
+        rankings = above_branch_scores(rankings, request.thresholds)
+    return {
+        name: list(dict.fromkeys(hit.passage_id for hits in others.values() for hit in hits))
+        for name, others in unscored(rankings).items()
+    }
 
 
 def _fused(

@@ -126,6 +126,8 @@ class End:
     """`Breakers.arguments`."""
     flight: str | None = None
     """The followers of this flight may have the answer; None: they are planned anew."""
+    completed: str = ""
+    """For the audit alone: JSON of the scores that completed rankings, by branch for each question asked.  Empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ class RedisLedger:
         args: list[Any] = []
         for end in ends:
             args += [end.request_id, by, end.tail, "1" if end.is_complete else "0", end.flight or ""]
-            args += [len(end.outcomes), *end.outcomes]
+            args += [end.completed, len(end.outcomes), *end.outcomes]
         answers = self._run("finish_all", args=args)
         return [(None if took_ms is None else int(took_ms), turned) for took_ms, turned in answers]
 

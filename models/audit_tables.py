@@ -7,6 +7,7 @@ Times are milliseconds since 1970 by the Redis server's clock.  The rows suffice
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic_core import from_json
@@ -132,7 +133,7 @@ class BranchRow(AuditTable):
     __tablename__ = "chorale_branch"
     __table_args__ = _of_request()
     HIDDEN = AuditTable.HIDDEN | {"candidates"}
-    BELOW = ("rankings",)
+    BELOW = ("rankings", "completed")
 
     request_id: Mapped[str] = mapped_column(primary_key=True)
     accepted_at_ms: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
@@ -147,14 +148,26 @@ class BranchRow(AuditTable):
     weight: Mapped[float | None]
     depth: Mapped[int | None]
     candidates: Mapped[bytes | None]
-    """zlib of the JSON list of rankings, one with all hits for each searched question.  NULL if the branch failed, or if
-    the candidates were left out because the outbox was too long."""
+    """zlib of the JSON list of rankings, one with all hits for each searched question; with `complete_scores` each also has
+    its `completed` scores.  NULL if the branch failed, or if the candidates were left out because the outbox was too long."""
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:
         """The `candidates`; empty if there are none (the `status` is `ok` if they were left out)."""
-        wires = from_json(zlib.decompress(self.candidates)) if self.candidates else ()
-        return tuple(map(Ranking.from_wire, wires))
+        return tuple(map(Ranking.from_wire, self._wires))
+
+    @property
+    def completed(self) -> list[Mapping[str, float]] | None:
+        """For each of `rankings`, the scores from the store for passages that only other branches found, by passage id.
+        None if there are none, or if the rows lack them."""
+        wires = self._wires
+        if self.candidates is None or any("completed" not in wire for wire in wires):
+            return None
+        return [wire["completed"] for wire in wires]
+
+    @property
+    def _wires(self) -> list[dict[str, Any]]:
+        return from_json(zlib.decompress(self.candidates)) if self.candidates else []
 
 
 class HitRow(AuditTable):

@@ -1,10 +1,11 @@
 -- The terminal write; the first one wins.
 -- calls  release
--- KEYS  entry     ARGV  id, by, tail, '1' if every question is complete, flight that a worker signed or ''
+-- KEYS  entry
+-- ARGV  id, by, tail, '1' if every question is complete, flight that a worker signed or '', completed scores or ''
 -- ->    milliseconds since acceptance; false if the request had ended already
-local id, by, tail, is_complete, flight = unpack(ARGV)
+local id, by, tail, is_complete, flight, completed = unpack(ARGV)
 local now = now_ms()
-local ended, entry = end_request(id, by, tail, now)
+local ended, entry = end_request(id, by, tail, now, completed)
 if not ended then return false end
 if flight ~= '' and redis.call('GET', flight) == id then redis.call('DEL', flight) end
 release({ FOLLOWERS .. id }, { flight, tail, is_complete })

@@ -12,9 +12,8 @@ from structlog import get_logger
 
 from assembly.resources import Resources
 from fusion.answered import BranchAnswers, ranking_of
-from fusion.completion import Scores, unscored
-from fusion.fuse import collapsed
-from fusion.thresholds import above_branch_scores
+from fusion.completion import Scores
+from fusion.fuse import unscored_passages
 from models.asked import Asked
 from models.documents import Vector
 from models.envelope import Degradation, StageNote
@@ -79,16 +78,12 @@ def complete(resources: Resources, found: BranchAnswers, method: Method, *, limi
 
 def _wanted(found: BranchAnswers, method: Method) -> Iterator[_Wanted]:
     for position in range(len(found.plan.asked)):
-        rankings = collapsed(found.plan, found.envelopes, position, found.request, method)
-        if "thresholds.min_branch_score" not in found.request.relax:
-            rankings = above_branch_scores(rankings, found.request.thresholds)
-        missing = unscored(rankings)
+        missing = unscored_passages(found.plan, found.envelopes, position, found.request, method)
         for branch in found.plan.branches:
             ranking = ranking_of(found.envelopes.get(branch.name), position)
-            others = missing.get(branch.name)
-            if others and ranking is not None and ranking.asked is not None:
-                ids = dict.fromkeys(hit.passage_id for hits in others.values() for hit in hits)
-                yield _Wanted(position, branch, ranking.asked, list(ids))
+            ids = missing.get(branch.name)
+            if ids and ranking is not None and ranking.asked is not None:
+                yield _Wanted(position, branch, ranking.asked, ids)
 
 
 def _by_call(wanted: Sequence[_Wanted]) -> list[list[_Wanted]]:
@@ -116,8 +111,8 @@ def _score(resources: Resources, namespace: str, alike: Sequence[_Wanted], left_
             timeout_s=left_s,
         )
         for (one, _, factor), scores in zip(texts, found, strict=True):
-            for id_, score in scores.items():
-                one.scores[id_] = one.scores.get(id_, 0.0) + factor * score
+            for id_ in scores.keys() & one.passage_ids:
+                one.scores[id_] = one.scores.get(id_, 0.0) + factor * float(scores[id_])
 
 
 def _cosines(one: _Wanted, vectors: Mapping[str, Vector]) -> dict[str, float]:

@@ -16,6 +16,7 @@ from chorale_client.reading import read_request, stand_in
 from chorale_client.request import Request, Thresholds
 from chorale_client.unanswered import failed_tail
 from chorale_client.words import Reason, Stage, Status
+from pydantic_core import to_json
 from structlog import get_logger
 
 from assembly.resources import Resources
@@ -161,7 +162,7 @@ def _write(ending: Ending) -> tuple[End, Mapping[str, Any] | None]:
         question["status"] in (Status.COMPLETE, Status.SKIPPED) for question in fields["questions"]
     )
     flight = None if ending.entry.forged else ending.entry.flight
-    return End(request.request_id, tail, complete, outcomes, flight), fields
+    return End(request.request_id, tail, complete, outcomes, flight, ending.completed), fields
 
 
 def end_failed(resources: Resources, request: Request, why: Degradation, *, by: str) -> bool:
@@ -232,6 +233,11 @@ class Ending:
         if not (self.found.plan.complete_scores and self.found.plan.asked):
             return None
         return complete(self.resources, self.found, self._method, limit_s=self.texts_limit_s / 2)
+
+    @property
+    def completed(self) -> str:
+        """`End.completed`."""
+        return to_json(self._completed.scores).decode() if self._completed else ""
 
     @cached_property
     def _pinned(self) -> LookedUp:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from chorale_client import Request
+from chorale_client.keys import FLIGHT
 
 from models.envelope import Envelope
 from models.hits import Hit, Ranking
@@ -17,14 +18,14 @@ from tests.support.ledger.stepped_ledgers import SteppedLedger
 FOUND = Envelope("bm25", "ok", rankings=(Ranking((Hit("a#0", "a", 1.0),)),), ms=1.5)
 
 
-def end(stepped: SteppedLedger, ledger: Ledger) -> Request:
+def end(stepped: SteppedLedger, ledger: Ledger, *, completed: str = "") -> Request:
     """An ended request: one branch found something, one found nothing, one failed."""
     request = a_request()
     assert stepped.callers.accept(request).is_new
     plan(ledger, request, "bm25", "vector", "hyde")
     for envelope in (FOUND, Envelope("vector", "empty", ms=2.5), failed("hyde", "timeout")):
         ledger.report(request.request_id, envelope.branch, envelope)
-    ledger.finish(request.request_id, by="fusion", tail=TAIL, is_complete=True)
+    ledger.finish(request.request_id, by="fusion", tail=TAIL, is_complete=True, completed=completed)
     return request
 
 
@@ -53,6 +54,29 @@ class OutboxContract(LedgerContract):
         brief = {"v": 1, "branch": "bm25", "status": "ok", "rankings": [], "left_out": True}
         assert third == fourth == {**first, "bm25": brief}
         assert Envelope.from_wire("bm25", json.dumps(brief)).status == "ok"
+
+    def test_completed_scores_are_for_the_audit_alone_and_left_out_with_the_candidates(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        stepped.bound_outbox(4)
+        scores = '[{"vector":{"a#0":0.25}}]'
+        ended = [end(stepped, ledger, completed=one) for one in ("", scores, scores)]
+        assert [fields.get(b"completed") for fields in stepped.outbox()] == [None, scores.encode(), None]
+        first, second, _ = (the_result(stepped, request)["result"] for request in ended)
+        assert second == {**first, "request_id": ended[1].request_id}
+
+    def test_a_follower_has_the_answer_and_no_scores_of_its_leader(
+        self, stepped: SteppedLedger, ledger: Ledger
+    ) -> None:
+        leader, follower = a_request(), a_request()
+        for request in (leader, follower):
+            assert stepped.callers.accept(request).is_new
+            plan(ledger, request, "vector", flight=FLIGHT + "x")
+        ledger.finish(leader.request_id, by="fusion", tail=TAIL, is_complete=True, completed="[{}]")
+        assert [(fields[b"by"], fields.get(b"completed")) for fields in stepped.outbox()] == [
+            (b"fusion", b"[{}]"),
+            (b"leader", None),
+        ]
 
     def test_a_full_outbox_refuses_new_requests_and_only_counts_them(
         self, stepped: SteppedLedger, ledger: Ledger

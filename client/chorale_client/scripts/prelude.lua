@@ -60,8 +60,8 @@ local MOST_FIELDS = 256
 
 -- Builds the answer here, so that `took_ms` is by this clock and each follower gets its own head.
 -- Deletions stand before writes: Redis over `maxmemory` refuses writes only to a script that has not written yet.
--- `only_counted`: count the request and write no entry for the audit.
-local function write_end(id, entry, by, tail, now, only_counted)
+-- `only_counted`: count the request and write no entry for the audit.  `completed`: text for the audit alone, '' if none.
+local function write_end(id, entry, by, tail, now, only_counted, completed)
   redis.call('DEL', ENTRY .. id)
   redis.call('ZREM', MOMENTS, id)
   local answer = '{' .. entry.head .. ',"took_ms":' .. string.format('%d', math.max(0, now - entry.accepted_at)) .. ',' .. tail
@@ -76,6 +76,10 @@ local function write_end(id, entry, by, tail, now, only_counted)
   local is_filling = outbox_share() >= BRIEF_FROM_SHARE
   local fields = { 'id', id, 'accepted_at', entry.accepted_at, 'ended_at', string.format('%d', now), 'by', by,
     'request', entry.request, 'plan', entry.plan or '', 'answer', answer }
+  if (completed or '') ~= '' and not is_filling then
+    fields[#fields + 1] = 'completed'
+    fields[#fields + 1] = completed
+  end
   for field, value in pairs(entry) do
     if string.sub(field, 1, 9) == 'envelope:' and #fields < MOST_FIELDS then
       local branch = string.sub(field, 10)
@@ -92,10 +96,10 @@ local function write_end(id, entry, by, tail, now, only_counted)
 end
 
 -- The first terminal write wins: it deletes the entry, and without an entry there is nothing to end.
-local function end_request(id, by, tail, now)
+local function end_request(id, by, tail, now, completed)
   local entry = as_table(redis.call('HGETALL', ENTRY .. id))
   if not entry.state then return nil end
-  return write_end(id, entry, by, tail, now), entry
+  return write_end(id, entry, by, tail, now, false, completed), entry
 end
 
 -- A caller's login cannot reach the followers of its request.  The sweeper looks at the id once more, and releases them.

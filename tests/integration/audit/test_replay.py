@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 import redis
 from chorale_client.request import Request
+from pydantic_core import from_json, to_json
 from sqlalchemy import Engine
 
 from assembly.pipeline import load_pipeline
 from audit.drainer import Drainer
 from audit.queries import show
 from evaluation.replay import replay
+from fusion.completion import Scores
 from models.audit_tables import RequestRow
 from models.errors import ServiceError
 from models.plan import QuestionRules, RerankPlan
@@ -41,19 +45,20 @@ def recorded(
     engine: Engine,
     *,
     keep_texts: bool = True,
-    rules: Any = None,
-    rerank: Any = None,
+    planned: Mapping[str, Any] | None = None,
+    scores: Sequence[Scores] | None = None,
     **options: Any,
 ) -> RequestRow:
     """A request of two questions that was fused, answered and drained."""
     request = Request(request_id="one", questions=["first", "second"], **{"top_k": 4, **options})
-    plan = make_plan(request, rules=rules or {}, rerank=rerank)
+    plan = make_plan(request, **(planned or {}))
     envelopes = {
         name: make_envelope(name, *(make_ranking(*documents) for documents in FOUND[name])) for name in FOUND
     }
     questions = []
     for position in range(2):
-        hits = fuse_question(plan, envelopes, position, request).hits
+        given = {} if scores is None else scores[position]
+        hits = fuse_question(plan, envelopes, position, request, scores=given).hits
         wire = [
             {
                 "rank": rank,
@@ -65,7 +70,8 @@ def recorded(
         ]
         questions.append({"status": "complete", "hits": wire})
     answer = make_answer(request, questions=questions)
-    put(redis_client, make_entry(request, plan=plan, answer=answer, envelopes=tuple(envelopes.values())))
+    entry = make_entry(request, plan=plan, answer=answer, envelopes=tuple(envelopes.values()))
+    put(redis_client, entry if scores is None else {**entry, "completed": to_json(scores).decode()})
     Drainer(redis_client, engine, keep_texts=keep_texts).drain_once(1)
     kept = show(engine, "one")
     assert kept is not None
@@ -149,6 +155,63 @@ def test_what_the_rows_do_not_hold_is_named(redis_client: redis.Redis, engine: E
     assert {gap.what for gap in found.gaps} == {"cached questions", "candidates of bm25"}
 
 
+COMPLETING = {"configuration": "scores", "method": "dbsf", "complete_scores": True}
+SCORES: Sequence[Scores] = (
+    {"bm25": {"near#0": 10 / 3}, "vector": {"far#0": 0.1}},  # that of `far` for hyde could not be had
+    {"bm25": {"near#0": 0.7, "only-dense#0": 0.2}, "vector": {"only-lexical#0": 0.3}},
+)
+
+
+@pytest.mark.parametrize("keep_texts", [True, False])
+def test_the_scores_that_completed_rankings_are_in_the_rows_even_if_some_were_not_to_be_had(
+    redis_client: redis.Redis, engine: Engine, keep_texts: bool
+) -> None:
+    kept = recorded(redis_client, engine, keep_texts=keep_texts, planned=COMPLETING, scores=SCORES)
+    found = replay(kept, PIPELINE)
+    assert (found.is_equal, found.gaps) == (True, [])
+    assert [one.is_equal for one in found.questions] == [True, True]
+    assert {one["branch"]: one["completed"] for one in kept.shown()["branches"]} == {
+        "bm25": [{"near#0": 10 / 3}, {"near#0": 0.7, "only-dense#0": 0.2}],
+        "hyde": [{}, {}],
+        "vector": [{"far#0": 0.1}, {"only-lexical#0": 0.3}],
+    }
+    for_each_ranking(kept, lambda ranking: ranking.update(completed={}))
+    assert [one.is_equal for one in replay(kept, PIPELINE).questions] == [False, False]
+
+
+def for_each_ranking(kept: RequestRow, change: Callable[[dict[str, Any]], Any]) -> None:
+    for branch in kept.branches:
+        assert branch.candidates
+        rankings = from_json(zlib.decompress(branch.candidates))
+        for ranking in rankings:
+            change(ranking)
+        branch.candidates = zlib.compress(to_json(rankings))
+
+
+def test_rows_without_the_completed_scores_are_compared_with_nothing(
+    redis_client: redis.Redis, engine: Engine
+) -> None:
+    kept = recorded(redis_client, engine, planned=COMPLETING, scores=SCORES)
+    for_each_ranking(kept, lambda ranking: ranking.pop("completed"))
+    found = replay(kept, PIPELINE)
+    assert [one.is_equal for one in found.questions] == [None, None]
+    assert [gap.what for gap in found.gaps] == ["completed scores"]
+    assert [one["completed"] for one in kept.shown()["branches"]] == [None, None, None]
+
+
+def test_another_configuration_lacks_scores_only_if_it_needs_more_than_were_recorded(
+    redis_client: redis.Redis, engine: Engine
+) -> None:
+    kept = recorded(redis_client, engine, planned=COMPLETING, scores=SCORES)
+    assert replay(kept, PIPELINE, configuration="scores").gaps == []
+    assert replay(kept, PIPELINE, configuration="baseline").gaps == []
+
+    # A branch of weight 0 brings no documents, and scores none.
+    assert kept.plan
+    kept.plan["branches"][2]["weight"] = 0.0
+    assert {gap.what for gap in replay(kept, PIPELINE, configuration="scores").gaps} == {"completed scores"}
+
+
 def test_a_request_without_a_plan_was_never_fused(redis_client: redis.Redis, engine: Engine) -> None:
     kept = recorded(redis_client, engine)
     kept.plan = None
@@ -158,7 +221,7 @@ def test_a_request_without_a_plan_was_never_fused(redis_client: redis.Redis, eng
 
 def test_pinned_and_blocked_documents_are_as_they_were(redis_client: redis.Redis, engine: Engine) -> None:
     rules = {0: QuestionRules(pinned={"far": "r1", "elsewhere": "r2"}, blocked={"exact": "r3"})}
-    kept = recorded(redis_client, engine, rules=rules)
+    kept = recorded(redis_client, engine, planned={"rules": rules})
     assert [hit.document_id for hit in kept.questions[0].hits] == ["far", "both", "near"]
     assert replay(kept, PIPELINE).is_equal
     under = replay(kept, PIPELINE, configuration="baseline").questions[0]
@@ -172,7 +235,7 @@ def test_pinned_and_blocked_documents_are_as_they_were(redis_client: redis.Redis
 
 def test_a_reranked_answer_is_compared_by_its_fused_scores(redis_client: redis.Redis, engine: Engine) -> None:
     rerank = RerankPlan(name="small", depth=50, coarse=100, budget_ms=400, weight=0.7)
-    kept = recorded(redis_client, engine, rerank=rerank)
+    kept = recorded(redis_client, engine, planned={"rerank": rerank})
     best, second, *_ = kept.questions[0].hits
     for hit in kept.questions[0].hits:
         hit.explanation = {"rerank": {"fused_score": hit.score, "stage": "reranked"}}

@@ -286,11 +286,13 @@ class MemoryLedger:
         self._moments[request_id] = one.fusing_until_ms
         return snapshot
 
-    def finish(self, request_id: str, *, by: str, tail: str, is_complete: bool) -> int | None:
+    def finish(
+        self, request_id: str, *, by: str, tail: str, is_complete: bool, completed: str = ""
+    ) -> int | None:
         now, one = self._now(), self._requests.get(request_id)
         if one is None:
             return None
-        self._end(request_id, one, by, tail, now)
+        self._end(request_id, one, by, tail, now, completed)
         if one.flight is not None and self._flights.get(one.flight) == request_id:
             self._flights.pop(one.flight)
         self._release_followers(request_id, one.flight, tail, is_complete=is_complete, now=now)
@@ -299,11 +301,18 @@ class MemoryLedger:
     def finish_all(self, ends: Sequence[End], *, by: str) -> list[tuple[int | None, list[bytes]]]:
         """The model has no breakers."""
         return [
-            (self.finish(end.request_id, by=by, tail=end.tail, is_complete=end.is_complete), [])
+            (
+                self.finish(
+                    end.request_id, by=by, tail=end.tail, is_complete=end.is_complete, completed=end.completed
+                ),
+                [],
+            )
             for end in ends
         ]
 
-    def _end(self, request_id: str, one: RequestInFlight, by: str, tail: str, now: int) -> None:
+    def _end(
+        self, request_id: str, one: RequestInFlight, by: str, tail: str, now: int, completed: str = ""
+    ) -> None:
         self._requests.pop(request_id)
         self._moments.pop(request_id, None)
         answer = one.answer(tail, now)
@@ -313,7 +322,10 @@ class MemoryLedger:
             self.outbox.refused += 1
         else:
             is_filling = self.outbox.share >= self._constants.brief_from_share
-            self.outbox.append(one.outbox_fields(request_id, answer, by, now, is_filling=is_filling))
+            fields = one.outbox_fields(request_id, answer, by, now, is_filling=is_filling)
+            self.outbox.append(
+                fields | ({b"completed": completed.encode()} if completed and not is_filling else {})
+            )
 
     def _leave_followers(self, request_id: str, one: RequestInFlight, now: int) -> None:
         """Leaves the followers to the sweeper's next look."""

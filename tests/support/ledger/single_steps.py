@@ -38,9 +38,12 @@ class SingleSteps(RedisLedger):
         started = None if accepted_at_ms is None else Started(0, b"", b"", 0, accepted_at_ms, mac=mac)
         return self.report_all([(request_id, envelope, started, callback)])[0]
 
-    def finish(self, request_id: str, *, by: str, tail: str, is_complete: bool) -> int | None:
+    def finish(
+        self, request_id: str, *, by: str, tail: str, is_complete: bool, completed: str = ""
+    ) -> int | None:
         flight = self._field(request_id, "flight").decode() or None
-        return self.finish_all([End(request_id, tail, is_complete, flight=flight)], by=by)[0][0]
+        end = End(request_id, tail, is_complete, flight=flight, completed=completed)
+        return self.finish_all([end], by=by)[0][0]
 
     def _field(self, request_id: str, name: str) -> bytes:
         return cast("bytes | None", self._client.hget(entry_key(request_id), name)) or b""

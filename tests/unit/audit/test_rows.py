@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hmac
+import json
+import zlib
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -204,6 +206,26 @@ def test_a_branch_whose_candidates_were_left_out_still_counts_as_answered() -> N
     entry["envelope:bm25"] = '{"v":1,"branch":"bm25","status":"ok","rankings":[],"left_out":true}'
     row = branches_by_name(rows(entry))["bm25"]
     assert (row["status"], row["reason"], row["candidates"], row["weight"]) == ("ok", None, None, 0.3)
+
+
+def test_completed_scores_stand_with_the_rankings_that_they_complete() -> None:
+    request = make_request("one", "two")
+    given = [{"bm25": {"a#0": 1 / 3}, "vector": {"b#0": 0.25, "c#0": 0.5}}, {}]
+    kept = rows({**whole_entry(request), "completed": json.dumps(given)})
+    assert {row["branch"]: BranchRow(candidates=row["candidates"]).completed for row in kept.branches} == {
+        "bm25": [{"a#0": 1 / 3}, {}],
+        "vector": [{"b#0": 0.25, "c#0": 0.5}, {}],
+        "hyde": [{}, {}],
+    }
+    plain = rows(whole_entry(request)).branches[0]
+    assert BranchRow(candidates=plain["candidates"]).completed is None
+    assert b"completed" not in zlib.decompress(plain["candidates"])
+
+
+@pytest.mark.parametrize("completed", ["{", "5", "[5]", '{"bm25": {}}'])
+def test_completed_scores_that_cannot_be_read_are_named(completed: str) -> None:
+    with pytest.raises(Unreadable):
+        rows({**whole_entry(), "completed": completed})
 
 
 def test_a_failed_branch_has_its_reason_and_no_candidates() -> None:

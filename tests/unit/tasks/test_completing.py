@@ -67,6 +67,16 @@ def test_vectors_by_id_give_cosines_and_a_store_of_texts_gives_bm25() -> None:
     assert found.why is None
 
 
+def test_only_what_was_asked_for_is_kept_and_as_plain_numbers() -> None:
+    class Talkative(TextStore):
+        def score_text(self, *given: Any, **named: Any) -> list[dict[str, Any]]:
+            return [{**dict.fromkeys(ids, np.float32(0.1)), "z#0": 9.0} for ids in given[2]]
+
+    [scores] = done(Talkative()).scores
+    assert scores["bm25"] == {"c#0": float(np.float32(0.1))}
+    assert type(scores["bm25"]["c#0"]) is float
+
+
 def test_a_store_that_cannot_score_texts_is_no_failure() -> None:
     found = done(Store())
     assert {name: dict(scores) for name, scores in found.scores[0].items()} == {

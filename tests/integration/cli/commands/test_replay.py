@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,12 @@ Run = Callable[..., Called]
 @pytest.fixture(scope="module")
 def rows_alone(pipeline: RunningPipeline, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, str]:
     """The command line on a home that holds a copy of the audit rows and nothing else; and the request in them."""
-    answer = pipeline.client().retrieve(
-        "who pays for repairs", cache="bypass", top_k=3, include=("ids", "explanation"), timeout_s=30
-    )
-    home = tmp_path_factory.mktemp("rows")
+    return asked(pipeline, tmp_path_factory.mktemp("rows"), "who pays for repairs")
+
+
+def asked(pipeline: RunningPipeline, home: Path, question: str, **options: Any) -> tuple[Run, str]:
+    options = {"cache": "bypass", "top_k": 3, "include": ("ids", "explanation"), "timeout_s": 30, **options}
+    answer = pipeline.client().retrieve(question, **options)
     give_up = time.monotonic() + 30
     while True:
         with closing(sqlite3.connect(pipeline.home / "audit.db")) as there:
@@ -40,29 +43,45 @@ def rows_alone(pipeline: RunningPipeline, tmp_path_factory: pytest.TempPathFacto
         "CHORALE_EMBEDDER": str(home / "no-model"),
         "CHORALE_REDIS_URL": "redis://127.0.0.1:1/0",
     }
-    return lambda *arguments: in_process("replay", *arguments, **gone), answer.request_id
+    return lambda *arguments: in_process(*arguments, **gone), answer.request_id
 
 
 def test_the_recorded_answer_is_fused_again_with_the_stores_stopped_and_the_model_gone(
     rows_alone: tuple[Run, str],
 ) -> None:
-    replay, request_id = rows_alone
-    said = replay(request_id, "--json")
+    chorale, request_id = rows_alone
+    said = chorale("replay", request_id, "--json")
     assert (said.returncode, said.stderr) == (0, "")
     found = json.loads(said.stdout)
     assert (found["is_equal"], found["was"], found["not_held"]) == (True, "rrf · rrf", [])
     assert len(found["questions"][0]["hits"]) == 3
-    shown = replay(request_id[:8]).stdout
+    shown = chorale("replay", request_id[:8]).stdout
     assert "who pays for repairs  as recorded" in shown
 
 
+def test_an_answer_of_completed_scores_is_fused_again_to_the_last_digit(
+    pipeline: RunningPipeline, tmp_path: Path
+) -> None:
+    question = "is the deposit returned when bread has damaged the meter"
+    high = {"min_branch_score": {"vector": 0.45, "hyde": 0.45}}  # so that they find less than bm25
+    chorale, request_id = asked(pipeline, tmp_path, question, configuration="scores", thresholds=high)
+    said = chorale("replay", request_id, "--json")
+    assert (said.returncode, said.stderr) == (0, "")
+    found = json.loads(said.stdout)
+    assert (found["was"], found["not_held"]) == ("scores · dbsf", [])
+    assert found["questions"][0]["is_equal"] is True
+    shown = json.loads(chorale("audit", "show", request_id, "--json").stdout)["request"]["branches"]
+    completed = {branch["branch"]: branch["completed"][0] for branch in shown}
+    assert completed["vector"].keys() == {"bread#0", "error#0"}, "bm25 alone found them"
+
+
 def test_another_configuration_shows_what_moves_and_what_the_rows_lack(rows_alone: tuple[Run, str]) -> None:
-    replay, request_id = rows_alone
-    said = replay(request_id, "--configuration", "baseline", "--json")
+    chorale, request_id = rows_alone
+    said = chorale("replay", request_id, "--configuration", "baseline", "--json")
     assert said.returncode == 0
     moved = json.loads(said.stdout)["questions"][0]["moved"]
     assert all(set(one["after"]["branches"]) == {"bm25"} for one in moved if one["after"])
-    said = replay(request_id, "--configuration", "scores")
+    said = chorale("replay", request_id, "--configuration", "scores")
     assert said.returncode == 8
     assert "not in the rows: completed scores" in said.stdout
 
@@ -70,8 +89,8 @@ def test_another_configuration_shows_what_moves_and_what_the_rows_lack(rows_alon
 def test_an_unknown_request_and_an_unknown_configuration_are_sentences(
     rows_alone: tuple[Run, str], tmp_path: Path
 ) -> None:
-    replay, request_id = rows_alone
-    assert "the trail has no request 'nothing'" in replay("nothing").stderr
-    said = replay(request_id, "--configuration", "magic")
+    chorale, request_id = rows_alone
+    assert "the trail has no request 'nothing'" in chorale("replay", "nothing").stderr
+    said = chorale("replay", request_id, "--configuration", "magic")
     assert said.returncode == 2
     assert "no 'magic'; there are: rrf" in said.stderr
