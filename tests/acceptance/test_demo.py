@@ -148,6 +148,7 @@ def test_a_killed_demo_leaves_no_process(terminal: Terminal) -> None:
     assert_gone(children)
 
 
+@pytest.mark.slow
 def test_a_demo_whose_terminal_is_closed_leaves_no_process_and_no_file(
     terminal: Terminal, folder: Path
 ) -> None:
@@ -158,6 +159,7 @@ def test_a_demo_whose_terminal_is_closed_leaves_no_process_and_no_file(
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_demo_that_is_interrupted_leaves_no_process_and_no_file(terminal: Terminal, folder: Path) -> None:
     children = terminal.children()
     terminal.type("\x03")

@@ -65,6 +65,7 @@ class SchemaContract:
             connection.execute(text(f"ALTER TABLE {self.a_table_in_the_middle} ADD COLUMN colour VARCHAR"))
         assert len(self.differences(engine)) == 1
 
+    @pytest.mark.slow
     def test_processes_that_start_at_once_all_find_the_newest_schema(self, url: str, engine: Engine) -> None:
         with ExitStack() as stack:
             processes = [stack.enter_context(started("migrate", self.what, url)) for _ in range(2)]
@@ -90,6 +91,7 @@ class SchemaContract:
                 assert self.differences(engine) == []
                 engine.dispose()
 
+    @pytest.mark.slow
     def test_a_killed_upgrade_leaves_the_old_schema_and_the_next_one_completes_it(
         self, url: str, engine: Engine
     ) -> None:

@@ -163,6 +163,7 @@ def test_the_doctor_says_that_the_database_is_gone(running: RunningPipeline) -> 
     assert list(schema(around)) == []
 
 
+@pytest.mark.slow
 def test_a_sweeper_that_starts_while_the_database_is_locked_still_ends_requests(
     running: RunningPipeline,
 ) -> None:

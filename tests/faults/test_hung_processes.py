@@ -36,6 +36,7 @@ def test_a_hung_branch_worker_costs_only_what_it_had_not_reported(whole: Running
     goes_on(whole, found, "chorale.bm25")
 
 
+@pytest.mark.slow
 @pytest.mark.serial
 @pytest.mark.parametrize("where", FUSION_GONE)
 def test_a_hung_fusion_worker_costs_no_hit(whole: RunningPipeline, where: str) -> None:

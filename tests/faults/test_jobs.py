@@ -116,6 +116,7 @@ def test_a_worker_that_is_killed_with_a_segment_costs_no_line(whole: RunningPipe
     is_complete(whole, job_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["feeder.after_send", "feeder.before_end", "feeder.after_end"])
 def test_another_feeder_goes_on_when_one_is_killed(whole: RunningPipeline, place: str) -> None:
     before = failpoints.taken(whole.redis).get(place, 0)
@@ -256,6 +257,7 @@ def test_a_cancelled_job_keeps_what_was_answered(whole: RunningPipeline) -> None
     ended_early(whole, job_id, Outcome.CANCELLED)
 
 
+@pytest.mark.slow
 def test_a_job_is_cancelled_although_its_workers_died(whole: RunningPipeline) -> None:
     slowed(whole, 0.1)
     job_id = submit(whole, some(80), segment=8)

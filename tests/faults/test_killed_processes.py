@@ -15,6 +15,7 @@ from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.waiting import until
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("caller", "place"),
     [

@@ -132,6 +132,7 @@ def test_a_caller_whose_connection_was_cut_between_two_requests_notices_nothing(
     )
 
 
+@pytest.mark.slow
 def test_a_caller_whose_connection_falls_silent_gets_an_error_within_its_time_limit(
     whole: RunningPipeline, line: TcpProxy, new_client: NewClient
 ) -> None:

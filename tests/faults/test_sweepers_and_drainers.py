@@ -94,6 +94,7 @@ def test_another_sweeper_sends_a_request_whose_sweeper_is_gone_before_sending(
         goes_on(whole, found, name)
 
 
+@pytest.mark.slow
 @pytest.mark.serial
 @GONE
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ def test_a_part_that_celery_reports_as_failed_is_named_at_once(faulty: RunningPi
     assert found.answer.took_ms < AT_ONCE_MS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", UNREPORTED.values(), ids=UNREPORTED)
 def test_a_part_that_celery_loses_costs_its_branch_and_no_time(faulty: RunningPipeline, case: Case) -> None:
     healthy = order_by(faulty, ["bm25"])

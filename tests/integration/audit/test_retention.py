@@ -72,6 +72,7 @@ def test_a_database_that_is_away_is_asked_again(trail: Engine, monkeypatch: pyte
     assert left(trail) == ["r0", "r1", "r2"]
 
 
+@pytest.mark.slow
 def test_the_process_that_drains_keeps_what_its_settings_say(
     redis_server: RedisServer, tmp_path: Path
 ) -> None:

@@ -163,6 +163,7 @@ def test_two_configurations_are_compared_and_recorded_answers_compare_like_asked
     )
 
 
+@pytest.mark.slow
 def test_wrong_usage_prints_one_sentence_and_no_traceback(pipeline: RunningPipeline, folder: Path) -> None:
     done = _eval(pipeline, folder, "--split", "dev")
     assert done.returncode == 2
@@ -172,6 +173,7 @@ def test_wrong_usage_prints_one_sentence_and_no_traceback(pipeline: RunningPipel
     assert "no fusion method 'magic'; there are: bounded, comb-mnz" in done.stderr
 
 
+@pytest.mark.slow
 def test_degraded_answers_are_reported_and_the_exit_code_is_3(
     folder: Path, pipeline: RunningPipeline
 ) -> None:

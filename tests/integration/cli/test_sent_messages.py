@@ -191,6 +191,7 @@ def test_a_message_that_is_lost_ends_the_command(index: Index, redis_client: red
     assert list(redis_client.scan_iter(f"{NOT_DONE}*")) == []
 
 
+@pytest.mark.slow
 def test_a_message_that_a_worker_works_on_does_not_count_as_lost(
     app: Celery, index: Index, redis_client: redis.Redis
 ) -> None:
@@ -291,6 +292,7 @@ def test_what_an_earlier_run_sent_and_is_lost_is_sent_again(
     )
 
 
+@pytest.mark.slow
 def test_the_messages_with_the_workers_stay_below_the_byte_limit(
     app: Celery, index: Index, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def test_a_stopped_child_with_a_stale_heartbeat_is_restarted(tmp_path: Path) -> 
     assert "worker hangs: no heartbeat" in lines.of("chorale")[0]
 
 
+@pytest.mark.slow
 def test_a_child_without_a_first_heartbeat_is_restarted_after_the_longer_start_limit() -> None:
     lines = Lines()
     patience = Patience(
@@ -141,6 +142,7 @@ def test_no_child_is_restarted_while_its_heartbeat_is_unknown() -> None:
     assert lines.all == []
 
 
+@pytest.mark.slow
 def test_a_paused_child_does_not_count_as_hung_and_goes_on_when_resumed(tmp_path: Path) -> None:
     beats, lines = FileHeartbeats(tmp_path), Lines()
     patience = Patience(fresh_s=1, hung_after_s=2, look_every_s=0.02, listen_every_s=0.05)

@@ -408,6 +408,7 @@ ChatModel(url=sys.argv[1], model="tiny", api_key=None, temperature=0, max_tokens
 """
 
 
+@pytest.mark.slow
 def test_a_call_that_hangs_does_not_keep_the_process_alive(server: ChatServer) -> None:
     server.forget()
     server.answer = functools.partial(drips_headers, seconds=60)

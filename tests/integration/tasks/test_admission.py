@@ -199,6 +199,7 @@ def test_a_hedged_part_that_hangs_is_searched_by_another_worker_and_the_answer_i
     assert answer.took_ms < 5_000
 
 
+@pytest.mark.slow
 def test_a_branch_without_known_durations_is_hedged_after_half_of_its_limit(hanging: RunningPipeline) -> None:
     hanging.redis.delete("chorale:durations:hesitant", "chorale:durations:bm25")
     # What was known is known for a second more.
@@ -208,6 +209,7 @@ def test_a_branch_without_known_durations_is_hedged_after_half_of_its_limit(hang
     assert answer.took_ms >= 2_000
 
 
+@pytest.mark.slow
 def test_without_a_hedge_a_part_that_hangs_is_searched_by_another_worker_when_its_lease_is_over(
     hanging: RunningPipeline,
 ) -> None:

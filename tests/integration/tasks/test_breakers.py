@@ -249,6 +249,7 @@ def test_a_short_time_limit_opens_no_breaker(moody: Moody) -> None:
     assert not moody.redis.exists("chorale:breaker:moody")
 
 
+@pytest.mark.slow
 def test_status_shows_what_is_not_closed(moody: Moody) -> None:
     moody.open_moody()
 

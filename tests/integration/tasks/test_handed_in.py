@@ -155,6 +155,7 @@ def test_a_message_with_a_temporary_failure_is_retried_for_a_day_and_then_given_
     assert client.wait_visible(ticket).added == 1
 
 
+@pytest.mark.slow
 def test_an_unexpected_error_is_reported_and_ends_the_message(
     app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +185,7 @@ def test_the_write_that_was_sent_last_wins_in_whatever_order_workers_process_the
     assert client.wait_visible(later).is_whole
 
 
+@pytest.mark.slow
 def test_a_document_deleted_before_its_namespace_exists_stays_deleted(app: Celery, client: Chorale) -> None:
     client.upsert("docs", [TEA, RENT])
     deleted = client.delete("docs", ["tea"])
@@ -192,6 +194,7 @@ def test_a_document_deleted_before_its_namespace_exists_stays_deleted(app: Celer
     assert client.wait_visible(deleted).error == "there is no namespace 'docs'"
 
 
+@pytest.mark.slow
 def test_a_document_deleted_while_its_namespace_is_being_created_stays_deleted(
     app: Celery, client: Chorale, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +268,7 @@ def test_the_slower_of_two_workers_with_the_same_message_drops_it(
     assert fails or client.wait_visible(ticket, wait_s=0).added == 1, "as it was told before"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_stamped", [True, False])
 def test_two_messages_with_the_same_task_id_are_both_indexed(
     app: Celery, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, is_stamped: bool
@@ -467,6 +471,7 @@ def test_a_document_is_deleted_by_the_id_that_it_was_sent_with(app: Celery, clie
     assert client.wait_visible(deleted).deleted == 3
 
 
+@pytest.mark.slow
 def test_an_invalid_id_is_skipped_and_the_other_documents_are_deleted(app: Celery, client: Chorale) -> None:
     client.upsert("docs", [TEA, RENT])
     deleted = client.wait_visible(_done(app, client.delete("docs", ["tea", "", "i" * 481])))
@@ -475,6 +480,7 @@ def test_an_invalid_id_is_skipped_and_the_other_documents_are_deleted(app: Celer
     assert "at most 480 are allowed" in deleted.skipped[1]
 
 
+@pytest.mark.slow
 def test_the_last_of_two_documents_with_one_id_in_a_message_is_kept(app: Celery, client: Chorale) -> None:
     documents = [TEA, RENT, TEA | {"text": "Black tea is brewed at a hundred degrees."}]
     indexed = client.wait_visible(_done(app, client.upsert("docs", documents)))

@@ -166,6 +166,7 @@ def test_longer_documents_than_the_last_ones_are_seen_at_once(
     assert len(hyde.resources.embedder.embedded) == 2  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_after_a_machine_that_stood_still_documents_are_embedded_again(
     tmp_path: Path, redis_server: RedisServer, server: ChatServer
 ) -> None:

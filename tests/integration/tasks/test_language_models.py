@@ -15,6 +15,8 @@ from tests.support.pipelines.pipeline import CORPUS, RunningPipeline, logging_to
 from tests.support.servers.chat_server import ChatServer, after, says, sends
 from tests.support.servers.redis_server import RedisServer
 
+pytestmark = pytest.mark.slow
+
 SECRET = "sk-of-the-tests"
 BREAD = CORPUS["bread"][1]
 FAILURES_THAT_OPEN = 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from celery.result import AsyncResult
 from chorale_client import make_request
 from chorale_client.keys import MOMENTS, entry_key
@@ -90,6 +91,7 @@ def test_a_branch_that_is_not_required_decides_nothing(failing: RunningPipeline)
     assert (answer.status, answer.hits[0].document_id) == ("degraded", "error")
 
 
+@pytest.mark.slow
 def test_a_hedged_branch_is_answered_by_its_second_attempt(failing: RunningPipeline) -> None:
     """The first takes longer than the branch's limit of 3 s; the second is sent after half of it."""
     answer = failing.client().retrieve(

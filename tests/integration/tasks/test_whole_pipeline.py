@@ -192,6 +192,7 @@ def test_nothing_but_the_answer_is_left_of_an_ended_request(
     assert pipeline.redis.keys(f"*{answer.request_id}*") == [f"celery-task-meta-{answer.request_id}".encode()]
 
 
+@pytest.mark.slow
 def test_for_a_hundred_healthy_requests_the_chord_itself_called_the_callback(
     pipeline: RunningPipeline,
 ) -> None:

@@ -82,6 +82,7 @@ def test_workers_that_start_while_redis_is_away_work_when_it_is_back(tmp_path: P
             assert process.poll() is None, said.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_that_waits_for_redis_ends_at_once_when_it_is_told_to(
     tmp_path: Path, number: signal.Signals
@@ -112,6 +113,7 @@ def test_a_worker_whose_login_redis_refuses_says_what_to_do(
         assert "does not answer" not in said.read_text()
 
 
+@pytest.mark.slow
 def test_each_line_of_a_worker_that_is_told_to_stop_before_it_is_ready_is_one_object(
     tmp_path: Path, own_redis_server: RedisServer
 ) -> None:

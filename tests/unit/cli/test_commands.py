@@ -43,6 +43,7 @@ def test_the_list_of_commands_has_the_first_paragraph_of_each_commands_help(name
     assert " ".join(first_paragraph.split()) == SUMMARIES[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "unneeded"),
     [

@@ -94,6 +94,7 @@ def test_the_shell_reads_the_line_with_a_home_that_has_spaces(tmp_path: Path) ->
     assert said[:3] == ["http://127.0.0.1:8000/v1/searches", "-H", "Authorization: Bearer secret"]
 
 
+@pytest.mark.slow
 def test_the_process_of_the_api_imports_no_model_and_no_search_engine() -> None:
     heavy = {"numpy", "tantivy", "torch", "onnx", "onnxruntime", "tokenizers", "search", "inference", "tasks"}
     program = (

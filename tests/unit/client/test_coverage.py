@@ -137,6 +137,7 @@ print(json.dumps(errors))
 """
 
 
+@pytest.mark.slow
 def test_an_adapter_without_its_framework_names_the_extra() -> None:
     found = subprocess.run(
         [sys.executable, "-c", WITHOUT_FRAMEWORKS], capture_output=True, text=True, check=True

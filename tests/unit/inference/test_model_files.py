@@ -140,6 +140,7 @@ def test_only_the_needed_weights_of_a_repository_are_downloaded(
     assert list(found) == fetched
 
 
+@pytest.mark.slow
 def test_a_model_that_was_downloaded_before_is_found_offline(tmp_path: Path) -> None:
     repository = tmp_path / "hub" / "models--acme--tiny"
     snapshot = repository / "snapshots" / ("0" * 40)

@@ -97,6 +97,7 @@ def test_prompts_that_the_model_declares_are_used(tmp_path: Path) -> None:
     assert np.allclose(embedder.embed_passages(["word"]), plain.embed_passages(["a text word"]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_int8_is_close_depends_on_no_neighbour_and_has_its_own_fingerprint() -> None:
     exact, fast = OnnxEmbedder(MODEL, threads=2), OnnxEmbedder(MODEL, threads=2, precision="int8")
     expected, found = exact.embed_passages(PASSAGES[:20]), fast.embed_passages(PASSAGES[:20])

@@ -46,6 +46,7 @@ def silent() -> Iterator[socket.socket]:
         yield server
 
 
+@pytest.mark.slow
 def test_fingerprint_and_warm_never_wait_for_a_silent_hub(silent: socket.socket, tmp_path: Path) -> None:
     program = """
 for what in (lambda: reranker.fingerprint, reranker.warm):

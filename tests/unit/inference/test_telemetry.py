@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_importing_an_embedder_turns_the_runtimes_telemetry_off(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
     code = "import inference.onnx_graphs.onnx_bert, os; print(os.environ['ORT_DISABLE_TELEMETRY'])"

@@ -104,6 +104,7 @@ def test_a_bomb_is_given_up_and_its_neighbour_read(tmp_path: Path, bomb: str) ->
     assert any(reason in skipped.why for reason in reasons), skipped.why
 
 
+@pytest.mark.slow
 def test_the_time_to_start_the_process_does_not_count_for_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_section_that_is_a_topic_of_its_own_is_not_repeated_in_its_chapter(
     assert 'The "match" statement' in corpus["python/topics/compound"].text
 
 
+@pytest.mark.slow
 def test_the_order_is_the_same_in_every_process(corpus: dict[str, RawDocument]) -> None:
     program = (
         "from cli.demo.python_docs import python_docs\nfor found in python_docs(): print(found.document_id)"

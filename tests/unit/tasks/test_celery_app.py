@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.product import ROOT
 
 START = """
@@ -20,6 +22,7 @@ print(oct(os.umask(0)))
 """
 
 
+@pytest.mark.slow
 def test_its_files_are_private_and_its_log_does_not_steer_the_terminal(tmp_path: Path) -> None:
     address = {"CHORALE_HOME": str(tmp_path), "CHORALE_REDIS_URL": f"unix://{tmp_path}/none.sock"}
     called = subprocess.run(

@@ -8,6 +8,8 @@ import pytest
 
 from tasks.worker.garbage import collect_seldom
 
+pytestmark = pytest.mark.slow  # the collector looks at all objects of all tests before
+
 
 @pytest.fixture(autouse=True)
 def _collector_as_before() -> Iterator[None]:

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[3]
 HEAVY = {"sqlalchemy", "alembic", "onnx", "onnxruntime", "tokenizers", "huggingface_hub", "ingest", "torch"}
 
 
+@pytest.mark.slow
 def test_a_starting_worker_imports_nothing_that_only_other_workers_need() -> None:
     program = f"import sys, tasks.worker.worker_process; print(*{HEAVY!r} & sys.modules.keys())"
     done = subprocess.run(

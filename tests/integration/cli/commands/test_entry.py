@@ -38,6 +38,7 @@ def test_no_command_is_left_out() -> None:
     assert ENDED.keys() | ELSEWHERE == {name for commands in PANELS.values() for name in commands}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENDED)
 def test_a_command_ends_with_its_exit_code(
     name: str, pipeline: RunningPipeline, tmp_path_factory: pytest.TempPathFactory

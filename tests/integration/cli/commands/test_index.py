@@ -80,6 +80,7 @@ def test_a_mixed_folder_is_indexed_searched_repeated_pruned_and_deleted(
     assert pipeline.resources.generations.in_redis("garden") == 3
 
 
+@pytest.mark.slow
 def test_a_bomb_among_files_is_named_and_the_others_are_indexed(
     chorale: Run, pipeline: RunningPipeline, tmp_path: Path
 ) -> None:

@@ -145,6 +145,7 @@ def test_a_heartbeat_names_the_messages_that_its_worker_has_taken(pipeline: Runn
     until(lambda: not in_hand())
 
 
+@pytest.mark.slow
 def test_the_command_repeats_the_reason_of_workers_that_refuse_documents(
     chorale: Run, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def test_a_backup_that_cannot_be_written_is_named(alone: Run, tmp_path: Path) ->
     assert called.stderr == "chorale: no backup was written to /proc/bk: No such file or directory\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", ["namespaces list --json", "namespaces list", "--help"])
 def test_an_output_that_takes_nothing_is_a_sentence(tmp_path: Path, arguments: str, unbuffered: str) -> None:
@@ -56,6 +57,7 @@ def test_a_closed_pipe_ends_the_output_without_a_message(tmp_path: Path, unbuffe
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
+@pytest.mark.slow
 def test_a_character_that_the_terminal_cannot_show_is_a_question_mark(tmp_path: Path) -> None:
     called = as_process("doctor", CHORALE_HOME=str(tmp_path), PYTHONIOENCODING="ascii")
     assert "chorale up" in called.stdout

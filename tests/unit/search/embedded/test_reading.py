@@ -88,6 +88,7 @@ def test_a_reader_between_the_two_commits_of_a_batch_waits_for_the_second(
     late.close()
 
 
+@pytest.mark.slow
 def test_threads_may_search_while_another_writes(store: EmbeddedStore) -> None:
     store.upsert("ns", [document("a", "pear 0"), document("b", "pear 0")])
     problems: list[object] = []

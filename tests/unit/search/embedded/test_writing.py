@@ -92,6 +92,7 @@ def test_a_replaced_document_leaves_no_text_and_no_vector(store: EmbeddedStore, 
     assert kept == [("", 1), ("public", 0)]
 
 
+@pytest.mark.slow
 def test_only_writing_imports_sqlalchemy(folder: Path, store: EmbeddedStore) -> None:
     store.upsert("ns", [document("a", "pear"), document("b", "plum")])
     program = f"""
