@@ -233,12 +233,12 @@ def test_a_paused_job_sends_nothing_until_it_is_resumed(whole: RunningPipeline) 
     is_complete(whole, job_id)
 
 
-def ended_early(pipeline: RunningPipeline, job_id: str, outcome: Outcome) -> None:
+def ended_early(pipeline: RunningPipeline, job_id: str, outcome: Outcome, of: int = 80) -> None:
     job = wait_ended(pipeline, job_id)
     assert job.outcome == outcome
     found = results(pipeline, job_id)
     done = [number for number, one in found.items() if one["status"] == "complete"]
-    assert 8 <= len(done) < 80
+    assert 8 <= len(done) < of
     assert {one["status"] for number, one in found.items() if number not in done} == {str(outcome)}
     assert all(documents(found[number]) == ["bread"] for number in done)
 
@@ -271,11 +271,12 @@ def test_a_job_is_cancelled_although_its_workers_died(whole: RunningPipeline) ->
 
 
 def test_a_job_whose_deadline_comes_keeps_what_was_answered(whole: RunningPipeline) -> None:
-    slowed(whole, 0.25)
+    """Two workers answer at most 24 of the 30 segments in that time, and on a busy machine at least one."""
+    slowed(whole, 0.5)
 
-    job_id = submit(whole, some(80), segment=8, deadline_s=1)
+    job_id = submit(whole, some(240), segment=8, deadline_s=6)
 
-    ended_early(whole, job_id, Outcome.EXPIRED)
+    ended_early(whole, job_id, Outcome.EXPIRED, of=240)
 
 
 def strikes(pipeline: RunningPipeline, chance: random.Random) -> list[Callable[[], object]]:

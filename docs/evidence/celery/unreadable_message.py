@@ -4,8 +4,8 @@ import json
 import os
 import subprocess
 import sys
-import time
 from base64 import b64encode
+from contextlib import suppress
 from pathlib import Path
 
 import celery
@@ -49,7 +49,8 @@ def lives(what: str, message: bytes) -> None:
     try:
         part.delay().get(timeout=30)
         Redis.from_url(URL).lpush(NAME, message)
-        time.sleep(3)
+        with suppress(subprocess.TimeoutExpired):
+            worker.wait(timeout=15)
         sys.stdout.write(f"{what}\n  expected: it is logged and dropped, the worker goes on\n")
         ended = worker.poll()
         sys.stdout.write(f"  saw:      the worker {'goes on' if ended is None else f'ended with {ended}'}\n")
