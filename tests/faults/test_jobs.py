@@ -270,6 +270,7 @@ def test_a_job_is_cancelled_although_its_workers_died(whole: RunningPipeline) ->
     ended_early(whole, job_id, Outcome.CANCELLED)
 
 
+@pytest.mark.slow
 def test_a_job_whose_deadline_comes_keeps_what_was_answered(whole: RunningPipeline) -> None:
     """Two workers answer at most 24 of the 30 segments in that time, and on a busy machine at least one."""
     slowed(whole, 0.5)

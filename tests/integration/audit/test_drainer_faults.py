@@ -75,6 +75,7 @@ def test_a_drainer_killed_at_any_point_writes_each_request_once(
     assert (redis_client.xlen(OUTBOX), redis_client.xlen(UNREADABLE)) == (0, 0)
 
 
+@pytest.mark.slow
 def test_requests_wait_and_one_line_is_logged_while_another_process_locks_the_database(
     redis_client: redis.Redis, engine: Engine, audit_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -350,8 +350,8 @@ FAILURES: dict[str, tuple[Answer, type[StageFailure], str]] = {
     "another protocol": (writes(b"SSH-2.0-OpenSSH_9\r\n"), InvalidAnswer, "not complete HTTP: BadStatusLine"),
     "hung up": (hangs_up, StoreUnavailable, "closed the connection"),
     "silence": (sleeps(5), StoreTimeout, "did not answer within 0.3 s"),
-    "headers that never end": (drips(90, 0.05, headers=True), StoreTimeout, "did not answer"),
-    "a body that never ends": (drips(90, 0.05, headers=False), StoreTimeout, "did not answer"),
+    "headers that never end": (drips(30, 0.05, headers=True), StoreTimeout, "did not answer"),
+    "a body that never ends": (drips(30, 0.05, headers=False), StoreTimeout, "did not answer"),
 }
 
 

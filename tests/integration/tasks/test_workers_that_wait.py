@@ -94,6 +94,7 @@ def test_a_worker_that_waits_for_redis_ends_when_it_is_told_to(
         assert "Traceback" not in said.read_text()
 
 
+@pytest.mark.slow
 def test_a_worker_whose_login_redis_refuses_says_what_to_do(
     tmp_path: Path, own_redis_server: RedisServer
 ) -> None:

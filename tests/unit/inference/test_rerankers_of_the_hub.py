@@ -76,6 +76,7 @@ def test_a_downloaded_reranker_is_found_without_the_hub(tmp_path: Path) -> None:
     assert mark == OnnxReranker(str(folder), threads=1).fingerprint
 
 
+@pytest.mark.slow
 def test_a_malformed_answer_of_the_hub_is_a_missing_model(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     program = """

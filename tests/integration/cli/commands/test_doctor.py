@@ -368,6 +368,7 @@ def test_this_module_breaks_every_rule_of_celery_s_settings_that_settings_can_br
     assert {rule.setting for rule in RULES} - WRONG.keys() == {"result_backend", "pool"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", WRONG)
 def test_a_worker_with_another_setting_of_celery_s_is_found(beside: Installation, setting: str) -> None:
     said = [
