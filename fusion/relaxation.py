@@ -20,8 +20,8 @@ _THRESHOLD = "thresholds."
 
 
 def relaxable_filters(request: Request) -> tuple[str, ...]:
-    """The filters of `relax`, in order."""
-    return tuple(name for name in request.relax if name.startswith(RELAXABLE_FILTER))
+    """The filters of `relax`, in order, each once."""
+    return tuple(name for name in dict.fromkeys(request.relax) if name.startswith(RELAXABLE_FILTER))
 
 
 def without_filters(request: Request, count: int) -> Request:
@@ -32,8 +32,9 @@ def without_filters(request: Request, count: int) -> Request:
 
 
 def relaxable_thresholds(request: Request, names: Sequence[str]) -> list[str]:
-    """Those of `names` that `relax` has, in its order."""
-    given = [name.removeprefix(_THRESHOLD) for name in request.relax if name.startswith(_THRESHOLD)]
+    """Those of `names` that `relax` has, in its order, each once."""
+    conditions = dict.fromkeys(request.relax)
+    given = [name.removeprefix(_THRESHOLD) for name in conditions if name.startswith(_THRESHOLD)]
     return [name for name in given if name in names]
 
 

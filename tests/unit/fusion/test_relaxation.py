@@ -69,6 +69,14 @@ def test_thresholds_are_dropped_where_nothing_is_above_them() -> None:
     assert (strict.hits, strict.relaxed) == ((), ())
 
 
+def test_a_condition_that_relax_names_twice_is_dropped_once() -> None:
+    asked = make_request("q", thresholds={"min_fused_score": 0.99}, relax=["thresholds.min_fused_score"] * 2)
+    assert fused(asked, bm25=Ranking()).relaxed == ()
+    assert fused(asked, bm25=found("a"), vector=found("b")).relaxed == ("thresholds.min_fused_score",)
+    twice = make_request("q", filters=FILTERS, relax=["filters.kind", "filters.kind", "filters.year"])
+    assert fused(twice, bm25=found("a", relaxed=2)).relaxed == ("filters.kind", "filters.year")
+
+
 def test_the_reranker_s_threshold_is_dropped_if_no_hit_is_above_it() -> None:
     rerank = RerankPlan(name="r", depth=10, coarse=10, budget_ms=100, weight=1.0)
     asked = make_request(
