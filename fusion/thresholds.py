@@ -22,7 +22,8 @@ from fusion.fused_hits import FusedHit
 from models.fusion_method import BranchRanking, Method
 from models.hits import Hit
 
-_FIRST = Hit("", "", 0.0)
+_FIRST = Hit("", "", 1e99)
+"""Its score is higher than any that late fusion cuts, and not so large that it counts as no number."""
 
 
 def above_branch_scores(

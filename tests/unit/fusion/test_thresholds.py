@@ -73,6 +73,13 @@ def test_the_best_of_all_branches_has_the_whole_share(method: str, scores: list[
         assert ids(best)[:1] == ids(everything)[:1]
 
 
+def test_the_attainable_score_of_late_fusion_is_cut_as_its_scores_are() -> None:
+    given = envelopes(bm25=[hit("a", score=40.0)], vector=[hit("a", score=1.0)])
+    asked = request(thresholds={"min_fused_score": 1.0})
+    one = fuse_question(plan((branch("bm25"), branch("vector")), method="late-fusion"), given, 0, asked)
+    assert [(found.document_id, found.score) for found in one.hits] == [("a", 1.0)]
+
+
 def test_completed_scores_know_the_threshold_of_a_branch() -> None:
     completing = plan((branch("bm25"), branch("vector")), method="min-max", complete_scores=True)
     asked = request(thresholds={"min_branch_score": {"bm25": 5}})
