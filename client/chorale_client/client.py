@@ -33,7 +33,7 @@ from chorale_client.replies import PASSING, read_answer, unavailable
 from chorale_client.request import Request, check_namespace
 from chorale_client.request_options import RequestOptions
 from chorale_client.time_limit import TimeLimit, keep_to
-from chorale_client.words import TASK_DELETE, TASK_INDEX, WIRE_VERSION
+from chorale_client.words import TASK_DELETE, TASK_INDEX, WIRE_VERSION, Status
 
 ATTEMPTS_TO_ACCEPT = 2
 """The first attempt may use a connection that a restarted server has closed."""
@@ -108,6 +108,9 @@ class Chorale:
                     if accepted is None:
                         accepted = self._enqueue(request, ends_at_s - GRACE_S - time.monotonic())
                         result = accepted.result
+                        if accepted.state == Status.REFUSED:
+                            # Unread, its announcement would end the next request with this id.
+                            self._ledger.wait(channel, request_id, LAST_WORD_S)
                     else:
                         result = self._ledger.result(request_id)
                     return (

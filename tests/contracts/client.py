@@ -124,6 +124,16 @@ class AskingContract(ClientContract):
         redis_client.delete(OVERLOAD)
         assert client.submit_request(make_request("bread", request_id=handle.id)).state == "new"
 
+    def test_a_refused_request_that_is_sent_again_gets_its_own_end(
+        self, client: Chorale, redis_client: Redis
+    ) -> None:
+        request = make_request("bread", timeout_s=0.1)
+        redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
+        assert client.ask(request).status == Status.REFUSED
+        redis_client.delete(OVERLOAD)
+        # Nobody serves, so the caller ends the request; its first end was announced, too.
+        assert client.ask(request).status == Status.FAILED
+
     def test_a_wrong_request_is_refused_by_name_and_not_sent(
         self, client: Chorale, redis_client: Redis
     ) -> None:
