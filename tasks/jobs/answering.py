@@ -33,7 +33,7 @@ from models.envelope import Envelope
 from models.errors import StageFailure
 from models.plan import BranchPlan, Plan
 from tasks.request.answer_cache import keep_answers, with_cached
-from tasks.request.ending import FUSION_WORKER, Ending
+from tasks.request.ending import FUSION_WORKER, Ending, lacks_hits_for_lack_of_time
 from tasks.request.planning import resolve, with_rules
 from tasks.request.reranking import with_reranker_fingerprint
 from tasks.request.search import CONCERNS_ALL, answer_together
@@ -251,7 +251,8 @@ def _answered(
         if len(lines) > 1 and not envelope.answered and envelope.reason not in CONCERNS_ALL:
             raise _ConcernsOne(f"{envelope.branch}: {envelope.reason} {envelope.detail}")
     fields = _fused(resources, found)
-    if found.plan.cacheable and segment.done_before < CACHED_LINES:
+    is_kept = found.plan.cacheable and not lacks_hits_for_lack_of_time(request, fields)
+    if is_kept and segment.done_before < CACHED_LINES:
         keep_answers(resources, [(found, fields["questions"])])
     results = {}
     for place, indexes in of_line.items():

@@ -110,13 +110,13 @@ def _end_together(resources: Resources, entries: Sequence[Snapshot], by: Ender, 
         if fields is None:
             continue
         _log(ending.found.request, fields)
-        if ending.found.plan.cacheable and not _lacks_hits_for_lack_of_time(ending.found.request, fields):
+        if ending.found.plan.cacheable and not lacks_hits_for_lack_of_time(ending.found.request, fields):
             kept.append((ending.found, fields["questions"]))
     keep_answers(resources, kept)
     return count
 
 
-def _lacks_hits_for_lack_of_time(request: Request, fields: Mapping[str, Any]) -> bool:
+def lacks_hits_for_lack_of_time(request: Request, fields: Mapping[str, Any]) -> bool:
     """Whether the page was chosen among hits of which the reranker would reach more at another time."""
     return (
         is_chosen_late(request) or (request.thresholds or Thresholds()).min_rerank_score is not None

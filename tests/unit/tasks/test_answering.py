@@ -1,14 +1,26 @@
-"""What a bulk worker makes of lines that it cannot read."""
+"""What a bulk worker makes of lines that it cannot read, and which answers it does not cache."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from chorale_client.request import Request
 
+from assembly.pipeline import load_pipeline
+from assembly.resources import Resources
+from config.settings import Settings
+from fusion.answered import BranchAnswers
+from inference.protocol import PairScores
 from jobs.job import Line, Segment
+from models.envelope import Envelope
+from models.hits import Ranking
+from models.plan import RerankPlan
+from tasks.jobs import answering
 from tasks.jobs.answering import answer_lines
+from tests.unit.fusion.builders import branch, hit, plan, texts
 
 
 @pytest.mark.parametrize(
@@ -29,3 +41,43 @@ def test_a_line_of_another_version_fails_alone_and_does_not_end_the_worker(
     results, passing = answer_lines(resources, segment, segment.left)
     assert (results[0]["status"], passing) == ("failed", set())
     assert why in results[0]["error"]
+
+
+class HalfAsFast:
+    """A reranker that has the time for two pairs, and likes both."""
+
+    fingerprint = "half"
+
+    def most(self, limit_s: float) -> int:
+        return 2
+
+    def score(self, pairs: list[tuple[str, str]], *, limit_s: float) -> PairScores:
+        return PairScores((3.0,) * len(pairs), chosen=len(pairs))
+
+
+@pytest.mark.parametrize(("found", "is_cached"), [(2, True), (4, False)])
+def test_a_page_chosen_among_hits_that_the_reranker_had_no_time_for_is_not_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: int, is_cached: bool
+) -> None:
+    rerank = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
+    of_plan = plan((branch("bm25"),), rerank=rerank, models={"reranker": "half"}, fusion_reserve_ms=560)
+    ids = [f"d{place}" for place in range(found)]
+    ranking = Ranking(tuple(hit(id_) for id_ in ids), texts=texts(*ids))
+
+    def searched(_: Resources, request: Request) -> BranchAnswers:
+        return BranchAnswers(
+            request, of_plan, {"bm25": Envelope("bm25", "ok", rankings=(ranking,), generation=1)}
+        )
+
+    monkeypatch.setattr(answering, "_searched", searched)
+    resources = Resources(Settings(home=tmp_path), load_pipeline(), "redis://nowhere")
+    resources._rerankers["tiny"] = HalfAsFast()  # type: ignore[assignment]
+    kept: dict[str, bytes] = {}
+    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: kept.update(values))  # type: ignore[assignment]
+    fields = {"questions": [{"text": "tea"}], "thresholds": {"min_rerank_score": 0.5}}
+    segment = Segment("job", 0, 1, 1, 0, [Line(1, "a", fields)], [None], [0], None, "default", 0)
+
+    results, _ = answer_lines(resources, segment, segment.left)
+
+    assert (results[0]["status"], len(results[0]["hits"])) == ("complete", 2)
+    assert bool(kept) == is_cached
