@@ -140,13 +140,16 @@ class AsyncChorale:
     async def answer(self, request_id: str, *, wait_s: float = 0) -> Answer:
         """As `Chorale.answer`."""
         until_s = asyncio.get_running_loop().time() + wait_s
+        return read_answer(
+            await _in_time(self._found(request_id, wait_s, until_s), until_s + self._patience_s)
+        )
+
+    async def _found(self, request_id: str, wait_s: float, until_s: float) -> bytes:
         result = None
         if wait_s > 0:
             with self._announcements.listening(result_key(request_id), is_asked=True) as listener:
                 result = await self._end(listener, request_id, until_s)
-        if result is None:
-            result = await self._drive(ledger.end_of(request_id))
-        return read_answer(result)
+        return result or await self._commands.drive(ledger.end_of(request_id))
 
     async def events(self, request_id: str, *, after: str = "") -> AsyncGenerator[Event, None]:
         """As `Chorale.events`."""

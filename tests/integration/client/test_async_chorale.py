@@ -236,15 +236,37 @@ class TestOneLoop(ClientContract):
 
         asyncio.run(main())
 
+    def test_a_hung_server_holds_a_reader_of_an_answer_for_one_timeout(
+        self, own_redis_server: RedisServer
+    ) -> None:
+        async def main() -> None:
+            async with AsyncChorale(own_redis_server.url, socket_timeout_s=1) as client:
+                handle = await client.submit("bread", timeout_s=30)
+                heard = asyncio.create_task(handle.answer(30))
+                await soon(lambda: client._announcements._subscribed)
+                own_redis_server.pause()
+                try:
+                    begun_s = asyncio.get_running_loop().time()
+                    with pytest.raises(ServiceUnavailable, match="Redis does not answer"):
+                        await handle.answer(0.1)
+                    assert asyncio.get_running_loop().time() - begun_s < 2, "two timeouts, one after another"
+                finally:
+                    own_redis_server.resume()
+                    heard.cancel()
+
+        asyncio.run(main())
+
     def test_a_closed_client_says_so_to_those_who_wait_and_to_those_who_ask(
         self, redis_server: RedisServer, redis_client: Redis
     ) -> None:
         async def main() -> None:
             client = AsyncChorale(redis_server.url)
             waiting = asyncio.create_task(client.retrieve("bread", timeout_s=30))
-            await soon(lambda: client._announcements._subscribed)
+            handle = await client.submit("rice", timeout_s=30)
+            reading = asyncio.create_task(handle.answer(30))
+            await soon(lambda: len(client._announcements._subscribed) == 2)
             await client.aclose()
-            for asking in (waiting, client.submit("salt")):
+            for asking in (waiting, reading, client.submit("salt")):
                 with pytest.raises(ServiceUnavailable, match="the client is closed"):
                     await asking
 
