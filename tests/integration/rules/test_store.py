@@ -85,6 +85,18 @@ def test_the_same_rules_are_no_change_and_another_version_is_refused(store: Rule
     assert store.change("law", blocking("c", "d"), by="bob", expected=1).version == 2
 
 
+def test_the_same_rules_in_another_order_are_a_change(store: RuleStore) -> None:
+    def in_order(*names: str) -> Rules:
+        rules = Rules()
+        for name in names:
+            rules = with_rule(rules, "pin", name, {"contains": ["bread"], "documents": [name]})
+        return rules
+
+    store.change("law", lambda _: in_order("a", "b"), by="ann")
+    after = store.change("law", lambda _: in_order("b", "a"), by="ann")
+    assert (after.version, store.current("law").rules.names) == (2, ["b", "a"])
+
+
 def test_changes_at_the_same_time_are_all_kept(store: RuleStore) -> None:
     def add(number: int) -> None:
         for _ in range(20):
