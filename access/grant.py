@@ -129,6 +129,10 @@ class Grant:
         lowered: dict[str, Any] = {}
         if self.max_questions is not None and len(request.questions) > self.max_questions:
             raise OverLimit("questions", len(request.questions), self.max_questions)
+        # A branch looks at twice as many documents as a page has.
+        within_depth = None if self.max_depth is None else max(1, self.max_depth // 2)
+        if within_depth is not None and "top_k" not in request.model_fields_set:
+            lowered["top_k"] = min(request.top_k, within_depth)
         for name, maximum in (
             ("top_k", self.max_top_k),
             ("depth", self.max_depth),
@@ -138,7 +142,7 @@ class Grant:
                 continue
             value = getattr(request, name)
             if name not in request.model_fields_set:
-                lowered[name] = min(value, maximum)
+                lowered[name] = min(lowered.get(name, value), maximum)
             elif value > maximum:
                 raise OverLimit(name, value, maximum)
         within = request.model_copy(update=lowered)

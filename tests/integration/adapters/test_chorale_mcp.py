@@ -136,8 +136,9 @@ def test_a_key_finds_what_it_may_find(keyed: tuple[str, KeyStore], pipeline: Run
     assert found.structured_content["coverage"]["request_id"].startswith("t.acme.")
 
 
-def test_fetch_keeps_to_the_limits_of_a_key(keyed: tuple[str, KeyStore]) -> None:
-    limited = grant(filters={"year": 2020}, max_top_k=5, max_depth=100)
+@pytest.mark.parametrize("limits", [{"max_top_k": 5, "max_depth": 100}, {"max_depth": 100}])
+def test_fetch_keeps_to_the_limits_of_a_key(keyed: tuple[str, KeyStore], limits: dict[str, int]) -> None:
+    limited = grant(filters={"year": 2020}, **limits)
     fetched = asyncio.run(ask_with_key(keyed, limited, "fetch", {"id": "error"}))
     assert fetched.structured_content is not None
     assert fetched.structured_content["text"].startswith("ERR-4711")
