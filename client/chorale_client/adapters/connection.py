@@ -55,6 +55,10 @@ class Connection:
         chorale = await _asynchronous(*self._address)
         return self._told(retrieved(await chorale.ask(request)))
 
+    async def in_its_time(self, request: Request) -> Request:
+        """The request with its configuration's own time limit, if it has none of its own."""
+        return await (await _asynchronous(*self._address)).in_its_time(request)
+
     def request(self, question: Questions, *options: Mapping[str, Any] | None) -> Request:
         """A checked request with the options of the connection and these.  Raises InvalidRequest."""
         return make_request(question, **with_texts(self._options, *options))

@@ -195,7 +195,8 @@ class _Tools:
             request = self.connection.request(question, {"namespace": self._namespace(namespace)}, chosen)
             if not is_own_choice:
                 request.model_fields_set.discard("top_k")
-            return await self.connection.ask_request(self.allow(request))
+            allowed = self.allow(await self.connection.in_its_time(request))
+            return await self.connection.ask_request(allowed)
         except ServiceUnavailable as error:
             # The error has addresses, which are no business of a caller by HTTP.
             log.warning("%s", error)

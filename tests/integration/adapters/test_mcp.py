@@ -7,14 +7,16 @@ import json
 from typing import Any
 
 import pytest
-from chorale_client import Request
+from chorale_client import InvalidRequest, Request
 from chorale_client.adapters.mcp import mcp_server
+from chorale_client.default_time import publish_timeouts
 from mcp import Client
 from mcp_types import CallToolResult
+from redis import Redis
 
 from tests.contracts.adapter import QUESTION, AdapterContract, Found, patient
 from tests.support.pipelines.pipeline import CORPUS, RunningPipeline
-from tests.support.servers.redis_server import free_port
+from tests.support.servers.redis_server import RedisServer, free_port
 
 HEALTHY: Any = patient(branches=["bm25", "vector"])
 
@@ -142,6 +144,24 @@ def test_no_tool_finds_what_the_filters_of_the_server_leave_out(pipeline: Runnin
     assert content(called("chorale_search", query=QUESTION, filters={"year": 2024}))["results"] == []
     assert content(called("fetch", id="error"))["metadata"]["year"] == 2020
     assert error(called("fetch", id="bread")).endswith("no text of 'bread' was found")
+
+
+def test_the_limits_of_a_caller_are_compared_with_the_time_that_the_workers_published(
+    redis_server: RedisServer, redis_client: Redis
+) -> None:
+    asked: list[Request] = []
+
+    def allow(request: Request) -> Request:
+        asked.append(request)
+        raise InvalidRequest("seen")
+
+    async def search() -> None:
+        async with Client(mcp_server(redis_server.url, allow=allow)) as client:
+            await client.call_tool("search", {"query": "bread"})
+
+    publish_timeouts(redis_client, {"": 7.0})
+    asyncio.run(search())
+    assert [one.timeout_s for one in asked] == [7.0]
 
 
 def test_fetch_asks_no_language_model(pipeline: RunningPipeline) -> None:
