@@ -39,7 +39,7 @@ def options_of(given: str | None) -> dict[str, Any]:
         return {}
     try:
         options = json.loads(given)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise typer.BadParameter(f"not JSON: {error}", param_hint="--options") from None
     if not isinstance(options, dict):
         raise typer.BadParameter('not a JSON object such as {"depth": 50}', param_hint="--options")
