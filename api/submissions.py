@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from chorale_client.errors import InvalidJob
-from chorale_client.job_lines import read_lines
+from chorale_client.job_lines import defaults_in, read_lines
 from chorale_client.lines_read import LinesRead
 from chorale_client.request import Request
 
@@ -42,7 +42,7 @@ class Submission:
         new, stream = self._new, self._upload.open()
         if self._upload.name and not new.name:
             new = replace(new, name=self._upload.name)
-        defaults = {**self._options, "namespace": new.namespace}
+        defaults = defaults_in(new.namespace, self._options)
         lines = read_lines(stream, form=self._upload.form, defaults=defaults, applied=self._applied)
         if not self._jobs.create(new, now_ms=self._now_ms()):
             return self._known(self._jobs.get(new.job_id)), False, self._read

@@ -95,7 +95,7 @@ def submit(
 
         chorale jobs submit - -n law --deadline 2h --options '{"filters": {"year": {"gte": 2020}}}'
     """
-    from chorale_client.job_lines import form_of, read_lines
+    from chorale_client.job_lines import defaults_in, form_of, read_lines
 
     from cli.exit_codes import of_job
     from cli.jobs.opening import open_jobs
@@ -118,7 +118,7 @@ def submit(
     )
     with opened(file) as stream, open_jobs(create=True) as found:
         new = new_job(about, found.installation.settings, found.now_ms())
-        lines = read_lines(stream, form=form, defaults={**defaults, "namespace": namespace})
+        lines = read_lines(stream, form=form, defaults=defaults_in(namespace, defaults))
         read = store_lines(found, new, lines, refuses=on_error == "refuse")
         if not as_json:
             print_line(new.job_id)

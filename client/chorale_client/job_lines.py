@@ -91,6 +91,13 @@ def form_of(name: str, given: str | None = None) -> str:
     return form
 
 
+def defaults_in(namespace: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of all lines of a job in this namespace.  Raises InvalidRequest if they name another one."""
+    if (given := options.get("namespace", namespace)) != namespace:
+        raise InvalidRequest(f"namespace: {shown(given)}; the job's is {shown(namespace)}")
+    return {**options, "namespace": namespace}
+
+
 def read_lines(
     stream: IO[bytes],
     *,

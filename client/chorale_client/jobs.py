@@ -17,7 +17,7 @@ from redis import Redis
 from chorale_client.errors import ChoraleError, InvalidJob, InvalidRequest, NotEnded
 from chorale_client.job import Job, Submission
 from chorale_client.job_commands import Commands
-from chorale_client.job_lines import JobLine, form_of, read_lines
+from chorale_client.job_lines import JobLine, defaults_in, form_of, read_lines
 from chorale_client.lines_read import LinesRead, messages
 from chorale_client.namespace import Namespace
 
@@ -70,8 +70,7 @@ class Jobs:
                 on_end=None if on_end is None else dict(on_end),
             )
             with _opened(lines, form) as (stream, its_form):
-                defaults = {"namespace": namespace, **(options or {})}
-                checked = read_lines(stream, form=its_form, defaults=defaults)
+                checked = read_lines(stream, form=its_form, defaults=defaults_in(namespace, options or {}))
                 return self._submit(checked, about, refuses=on_error != "skip")
         except ValidationError as error:
             raise InvalidJob(str(InvalidRequest.from_validation(error))) from None

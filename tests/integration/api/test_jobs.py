@@ -171,6 +171,11 @@ def test_wrong_lines_are_named_and_refuse_the_job_or_are_skipped(someone: httpx.
             "options: not a JSON object",
         ),
         ({"content": BREAD, "headers": JSONL, "params": {"options": '{"top_k": 0}'}}, 422, "top_k"),
+        (
+            {"content": BREAD, "headers": JSONL, "params": {"options": '{"namespace": "law"}'}},
+            422,
+            "namespace: 'law'; the job's is 'default'",
+        ),
         ({"content": b"a,b\n1,2\n", "headers": CSV}, 422, "the header has no column `text`"),
         ({"files": {"lines": ("q.csv", b"text\ntea\n")}}, 422, "the file of lines is the part `file`"),
         ({"files": {"file": b"text\n"}, "data": {"name": "x"}}, 422, "the file of lines"),

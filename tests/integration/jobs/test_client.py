@@ -195,6 +195,7 @@ def test_wrong_lines_that_are_skipped_stay_in_the_job_as_refused(jobs: ClientJob
     ("lines", "given", "why"),
     [
         ([], {}, "there is no line"),
+        (["tea"], {"options": {"namespace": "law"}}, "namespace: 'law'; the job's is 'docs'"),
         (["tea"], {"namespace": "No!"}, "namespace: a namespace is"),
         (["tea"], {"weight": 0}, "weight: "),
         (["tea"], {"options": {"topk": 3}}, "topk: no field of the defaults"),

@@ -130,7 +130,10 @@ def test_wrong_lines_are_skipped_on_request_and_are_in_the_results(
         (("{file}", "--options", "[1]"), "not a JSON object"),
         (("{file}", "--options", '{"namespce": 1}'), "namespce"),
         (("{file}", "--options", "[" * 50_000), "not JSON"),
-        (("{file}", "-n", "law", "--options", '{"namespace": "docs"}'), "namespace: 'docs'; the job's is 'law'"),
+        (
+            ("{file}", "-n", "law", "--options", '{"namespace": "docs"}'),
+            "namespace: 'docs'; the job's is 'law'",
+        ),
         (("{file}", "--top-k", "0"), "top_k"),
         (("{file}", "--format", "jsonl"), "not JSON"),
         (("{file}", "--weight", "nan"), "weight"),
