@@ -44,10 +44,16 @@ class Commands:
     def send(
         self, trip: Trip, when_late: Callable[[Sequence[Any]], None] | None = None
     ) -> asyncio.Future[Sequence[Any]]:
-        """The replies to one trip.  `when_late` gets them if the future was cancelled before they came."""
+        """The replies to one trip.  `when_late` gets them if the future was cancelled before they came.
+
+        Raises UnicodeEncodeError for half a character, which would fail the trips of all that go out together.
+        """
         loop = asyncio.get_running_loop()
         if self._is_closed:
             raise RedisError("the client is closed")
+        for word in _given(trip):
+            if isinstance(word, str) and not word.isascii():
+                word.encode()
         asked = _Asked(trip, loop.create_future(), when_late)
         self._asked.append(asked)
         if self._work is None:
@@ -146,6 +152,12 @@ class Commands:
             # The first call sends the text, which the server then knows.
             yield ("EVALSHA", sha, *given) if one.name in self._known else ("EVAL", text, *given)
             self._known.add(one.name)
+
+
+def _given(trip: Trip) -> Iterator[Any]:
+    """What callers have given: all words but the texts of scripts."""
+    for one in trip:
+        yield from (*one.keys, *one.args) if isinstance(one, Script) else one
 
 
 @lru_cache

@@ -126,6 +126,24 @@ class TestOneRoundTrip(ClientContract):
 
         asyncio.run(main())
 
+    def test_an_id_that_cannot_be_sent_is_an_error_of_its_caller_alone(
+        self, redis_server: RedisServer, redis_client: Redis
+    ) -> None:
+        async def main() -> None:
+            async with AsyncChorale(redis_server.url) as client:
+                half = "\ud800"
+                asked = (
+                    client.submit("bread"),
+                    client.answer(half),
+                    client.cancel(half),
+                    client.submit("salt"),
+                )
+                found = await asyncio.gather(*asked, return_exceptions=True)
+                said = [one.state if isinstance(one, AsyncHandle) else type(one) for one in found]
+                assert said == ["new", UnicodeEncodeError, UnicodeEncodeError, "new"]
+
+        asyncio.run(main())
+
     @pytest.fixture
     def trips(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         """How many trips shared each round trip."""
