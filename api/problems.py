@@ -104,7 +104,7 @@ class Problem(Exception):
             **members,
         }
         self.headers = dict(headers or {})
-        if self.document["retryable"] and self.status in (429, 503):
+        if self.document["retryable"]:
             self.headers.setdefault("Retry-After", str(RETRY_AFTER_S))
 
 
