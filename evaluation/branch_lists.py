@@ -48,6 +48,11 @@ class Asked:
     namespace: str
     filters: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def where(self) -> str:
+        """`BranchLists.where`."""
+        return to_json([self.namespace, self.filters]).decode()
+
 
 @dataclass(frozen=True, slots=True)
 class BranchLists:
@@ -58,18 +63,19 @@ class BranchLists:
     rankings: Mapping[str, Ranking]
     """By branch."""
     scores: Scores
+    where: str = ""
+    """Namespace and filters as JSON."""
 
     def to_wire(self) -> bytes:
         rankings = {name: ranking.to_wire() for name, ranking in self.rankings.items()}
-        return to_json([self.question_id, self.text, rankings, self.scores])
+        return to_json([self.question_id, self.text, rankings, self.scores, self.where])
 
     @classmethod
     def from_wire(cls, raw: bytes) -> BranchLists:
         """Raises ValueError, KeyError or TypeError."""
-        question_id, text, rankings, scores = from_json(raw)
-        return cls(
-            question_id, text, {name: Ranking.from_wire(one) for name, one in rankings.items()}, scores
-        )
+        question_id, text, rankings, scores, where = from_json(raw)
+        read = {name: Ranking.from_wire(one) for name, one in rankings.items()}
+        return cls(question_id, text, read, scores, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +104,15 @@ def record(
         now = datetime.now(UTC).isoformat(timespec="seconds")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(to_json({"v": 1, "identity": identity, "now": now}) + b"\n")
-    missing = [one for one in questions if (one.question_id, one.text) not in known]
+    missing = [one for one in questions if (one.question_id, one.text, one.where) not in known]
     progress("recording", len(questions) - len(missing))
     with file.open("ab") as stream:
         for one in missing:
-            known[one.question_id, one.text] = lists = _searched(one, resources, now)
+            known[one.question_id, one.text, one.where] = lists = _searched(one, resources, now)
             stream.write(lists.to_wire() + b"\n")
             stream.flush()
             progress("recording", 1)
-    lists_in_order = [known[one.question_id, one.text] for one in questions]
+    lists_in_order = [known[one.question_id, one.text, one.where] for one in questions]
     return Recording(lists_in_order, now, len(questions) - len(missing))
 
 
@@ -122,7 +128,7 @@ def _identity(resources: Resources, namespaces: Sequence[str]) -> str:
     return sha256(repr(said).encode()).hexdigest()[:16]
 
 
-def _read(file: Path, identity: str) -> tuple[str | None, dict[tuple[str, str], BranchLists]]:
+def _read(file: Path, identity: str) -> tuple[str | None, dict[tuple[str, str, str], BranchLists]]:
     """The moment and the questions of a recording; None if it has to be made anew.
 
     A line that an interrupted run left unfinished is cut off.
@@ -138,7 +144,7 @@ def _read(file: Path, identity: str) -> tuple[str | None, dict[tuple[str, str], 
                 one = BranchLists.from_wire(raw)
             except (ValueError, KeyError, TypeError):
                 break
-            known[one.question_id, one.text] = one
+            known[one.question_id, one.text, one.where] = one
             whole = stream.tell()
         stream.truncate(whole)
         return str(head["now"]), known
@@ -178,7 +184,7 @@ def _searched(one: Asked, resources: Resources, now: str) -> BranchLists:
     for depth in DEPTHS if plan.asked else ():
         _complete(resources, replace(found, plan=_cut(plan, depth)), scores)
     rankings = {name: _kept(envelope.rankings[0]) for name, envelope in found.envelopes.items()}
-    return BranchLists(one.question_id, one.text, rankings, scores)
+    return BranchLists(one.question_id, one.text, rankings, scores, one.where)
 
 
 def _envelope(resources: Resources, found: BranchAnswers, branch: BranchPlan) -> Envelope:
