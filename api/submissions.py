@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from chorale_client.request import Request
 from access.grant import Grant
 from api.problems import Problem
 from api.uploads import Upload
-from jobs.job import Job, NewJob, Outcome, State
+from jobs.job import Job, NewJob, NoSuchJob, Outcome, State, WrongState
 from jobs.store import Jobs
 from jobs.submitting import submit_lines
 
@@ -44,7 +45,7 @@ class Submission:
             new = replace(new, name=self._upload.name)
         defaults = defaults_in(new.namespace, self._options)
         lines = read_lines(stream, form=self._upload.form, defaults=defaults, applied=self._applied)
-        if not self._jobs.create(new, now_ms=self._now_ms()):
+        if not self._is_created(new):
             return self._known(self._jobs.get(new.job_id)), False, self._read
         try:
             submit_lines(self._jobs, new, lines, self._read, now_ms=self._now_ms)
@@ -61,9 +62,18 @@ class Submission:
     def _applied(self, request: Request) -> Request:
         return self._grant.applied(request.model_copy(update={"request_id": self._new.job_id}))
 
+    def _is_created(self, new: NewJob) -> bool:
+        """False if an upload with the same key has made the job.  One that failed made none, so its key may be used again."""
+        if self._jobs.create(new, now_ms=self._now_ms()):
+            return True
+        known = self._jobs.get(new.job_id)
+        if known.outcome != Outcome.FAILED or known.total:
+            return False
+        with suppress(NoSuchJob, WrongState):  # another repetition was first
+            self._jobs.delete(new.job_id)
+        return self._jobs.create(new, now_ms=self._now_ms())
+
     def _known(self, job: Job) -> Job:
         if job.state == State.VALIDATING:
             raise Problem("being_created", f"job {job.job_id!r} is being submitted with this key")
-        if job.outcome == Outcome.FAILED and not job.total:
-            raise Problem("invalid", job.reason, job_id=job.job_id)
         return job

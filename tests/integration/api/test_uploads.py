@@ -1,0 +1,60 @@
+"""Uploads of jobs that break off or are no form, asked of a real server."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from jobs.job import Outcome
+from jobs.store import Jobs
+from tests.support.servers.http_api import HttpApi
+from tests.support.waiting import until
+
+BREAD = b'{"text": "how is bread baked?"}\n'
+JSONL = {"Content-Type": "application/jsonl"}
+
+
+@pytest.fixture
+def store(idle_api: HttpApi) -> Iterator[Jobs]:
+    opened = Jobs(idle_api.settings.audit_database_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def client(idle_api: HttpApi) -> Iterator[httpx.Client]:
+    """A client of the tenant `uploads`, whose jobs nobody answers."""
+    with idle_api.client("uploads") as client:
+        yield client
+
+
+def break_off(client: httpx.Client, key: str) -> None:
+    """Begin an upload with this `Idempotency-Key`, and hang up before its end."""
+    head = (
+        f"POST /v1/jobs HTTP/1.1\r\nHost: api\r\nAuthorization: {client.headers['authorization']}\r\n"
+        f"Content-Type: application/jsonl\r\nIdempotency-Key: {key}\r\nContent-Length: 1000\r\n\r\n"
+    )
+    with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as caller:
+        caller.sendall(head.encode() + BREAD)
+
+
+def test_an_upload_that_broke_off_is_repeated_with_its_idempotency_key(
+    client: httpx.Client, store: Jobs
+) -> None:
+    break_off(client, "again")
+    until(lambda: any(job.tenant == "uploads" and job.outcome == Outcome.FAILED for job in store.last(100)))
+    headers = JSONL | {"Idempotency-Key": "again"}
+    second, third = (client.post("/v1/jobs", content=BREAD, headers=headers) for _ in range(2))
+    assert (second.status_code, second.json()["total"]) == (201, 1), second.text
+    assert (third.status_code, third.json()["job_id"]) == (200, second.json()["job_id"])
+
+
+def test_a_refused_file_is_corrected_and_submitted_with_its_idempotency_key(client: httpx.Client) -> None:
+    headers = JSONL | {"Idempotency-Key": "corrected"}
+    for _ in range(2):
+        refused = client.post("/v1/jobs", content=b'{"text": ""}\n', headers=headers)
+        assert (refused.status_code, refused.json()["lines"][0]["line"]) == (422, 1)
+    assert client.post("/v1/jobs", content=BREAD, headers=headers).status_code == 201
