@@ -64,6 +64,12 @@ def confidence(
     if len(folders) < 2:
         raise typer.BadParameter("one collection has no questions of another: give two", param_hint="FOLDERS")
     learned, others = [_read(one, limit) for one in folders], [_read(one, limit) for one in check]
+    names = [one.namespace.removeprefix("eval-") for one in (*learned, *others)]
+    if twice := sorted({one for one in names if names.count(one) > 1}):
+        raise typer.BadParameter(
+            f"{twice[0]} is there twice: one split of it answers the questions of another",
+            param_hint="FOLDERS and --check",
+        )
     answers, fingerprints = _asked(learned, others, load_settings(), configuration, stderr())
     pooled = [one for collection in learned for one in answers[collection.name]]
     models = list(fit(pooled, fingerprints))
