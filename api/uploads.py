@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any, Literal
 
 from anyio import fail_after, from_thread
 from chorale_client.job_lines import SUFFIXES
 from fastapi import Request
-from python_multipart.exceptions import MultipartParseError
+from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from api.problems import Problem
@@ -49,7 +50,9 @@ class Upload(io.RawIOBase):
             part = _FilePart(self._arrived(), self._parameters.get(b"boundary", b""))
             part.begin()
             self.name, self._chunks = part.filename, part.chunks()
-            self.form = MEDIA_TYPES.get(part.media_type) or SUFFIXES.get(PurePath(self.name).suffix, "jsonl")
+            self.form = MEDIA_TYPES.get(part.media_type) or SUFFIXES.get(
+                PurePath(self.name).suffix.lower(), "jsonl"
+            )
         elif media_type in MEDIA_TYPES:
             self.form, self._chunks = MEDIA_TYPES[media_type], self._arrived()
         else:
@@ -86,19 +89,19 @@ class _FilePart:
         self._data: list[bytes] = []
         self._field, self._value = b"", b""
         self._parts = 0
-        self._is_begun = False
+        self._is_begun = self._is_ended = False
         self.filename = self.media_type = ""
-        self._parser = MultipartParser(
-            boundary or b"-",
-            {
-                "on_part_begin": self._on_part,
-                "on_header_field": self._on_field,
-                "on_header_value": self._on_value,
-                "on_header_end": self._on_header,
-                "on_headers_finished": self._on_headers,
-                "on_part_data": self._on_data,
-            },
-        )
+        callbacks: Any = {
+            "on_part_begin": self._on_part,
+            "on_header_field": self._on_field,
+            "on_header_value": self._on_value,
+            "on_header_end": self._on_header,
+            "on_headers_finished": self._on_headers,
+            "on_part_data": self._on_data,
+            "on_end": self._on_end,
+        }
+        with _said_of_forms():
+            self._parser = MultipartParser(boundary or b"-", callbacks)
 
     def begin(self) -> None:
         """Read until the file begins."""
@@ -110,16 +113,16 @@ class _FilePart:
             data, self._data = self._data, []
             yield from data
             if (chunk := next(self._body, None)) is None:
-                return
+                break
             self._feed(chunk)
+        if not self._is_ended:
+            raise Problem("malformed", "the form ends without its closing boundary", field=FILE_PART)
 
     def _feed(self, chunk: bytes | None) -> None:
-        try:
-            if chunk is None:
-                raise Problem("malformed", f"the form has no part `{FILE_PART}`", field=FILE_PART)
+        if chunk is None:
+            raise Problem("malformed", f"the form has no part `{FILE_PART}`", field=FILE_PART)
+        with _said_of_forms():
             self._parser.write(chunk)
-        except MultipartParseError as error:
-            raise Problem("malformed", f"the body is no form: {error}") from None
 
     def _on_part(self) -> None:
         self._parts += 1
@@ -148,3 +151,14 @@ class _FilePart:
 
     def _on_data(self, data: bytes, start: int, end: int) -> None:
         self._data.append(data[start:end])
+
+    def _on_end(self) -> None:
+        self._is_ended = True
+
+
+@contextmanager
+def _said_of_forms() -> Iterator[None]:
+    try:
+        yield
+    except FormParserError as error:
+        raise Problem("malformed", f"the body is no form: {error}") from None
