@@ -117,15 +117,18 @@ def _answer(line: Mapping[str, Any]) -> _Answer:
 def _paired(
     first: Iterable[_Answer], second: Iterable[_Answer]
 ) -> Iterator[tuple[_Answer | None, _Answer | None]]:
-    """The answers with the same id; None where a job lacks it."""
-    waiting: tuple[dict[str, _Answer], dict[str, _Answer]] = ({}, {})
+    """The answers with the same id; None where a job lacks it.  A refused line may have the id of another."""
+    waiting: tuple[dict[str, list[_Answer]], dict[str, list[_Answer]]] = ({}, {})
     for both in zip_longest(first, second):
         for side, answer in enumerate(both):
             if answer is None:
                 continue
-            if (other := waiting[1 - side].pop(answer.id, None)) is None:
-                waiting[side][answer.id] = answer
-            else:
-                yield (other, answer) if side else (answer, other)
-    yield from ((one, None) for one in waiting[0].values())
-    yield from ((None, one) for one in waiting[1].values())
+            if (others := waiting[1 - side].pop(answer.id, None)) is None:
+                waiting[side].setdefault(answer.id, []).append(answer)
+                continue
+            other, *more = others
+            if more:
+                waiting[1 - side][answer.id] = more
+            yield (other, answer) if side else (answer, other)
+    yield from ((one, None) for some in waiting[0].values() for one in some)
+    yield from ((None, one) for some in waiting[1].values() for one in some)

@@ -39,6 +39,14 @@ def test_lines_are_matched_by_their_ids_in_any_order() -> None:
     assert (found.lines, found.equal_top_hits, found.only_in) == (5, 5, [1, 2])
 
 
+def test_a_refused_line_with_the_id_of_another_takes_nothing_from_it() -> None:
+    first = [line("1", "a"), line("1", status="refused"), line("2", "b")]
+    second = [line("0", "z"), line("1", "a"), line("2", "b")]
+    for one, other, only_in in ((first, second, [1, 1]), (second, first, [1, 1])):
+        found = compare(one, other)
+        assert (found.lines, found.equal_top_hits, found.unanswered, found.only_in) == (2, 2, [0, 0], only_in)
+
+
 def test_a_line_is_counted_once_for_each_thing_that_it_lacks() -> None:
     lacks = [
         {"where": "vector", "reason": "timeout"},
