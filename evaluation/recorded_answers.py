@@ -29,7 +29,10 @@ def read_answers(file: Path, collection: Collection) -> Answered:
             if text.lstrip().startswith("{"):
                 line = from_json(text)
                 answer = (line.get("questions") or [line])[0]
-                found.answers[str(line["id"])] = QuestionAnswer.model_validate(answer)
+                read = QuestionAnswer.model_validate(answer)
+                # A line may have been refused because another has its id.
+                if read.status != Status.REFUSED:
+                    found.answers[str(line["id"])] = read
             else:
                 question_id, _, document_id, rank, score, _ = text.split()
                 hit = {"rank": int(rank), "document_id": document_id, "passage_id": "", "score": float(score)}

@@ -107,6 +107,15 @@ def test_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert (found.answers, found.faults) == (A.answers, 0)
 
 
+def test_a_refused_line_with_the_id_of_an_answered_one_is_no_answer(tmp_path: Path) -> None:
+    hit = {"rank": 1, "document_id": "a", "passage_id": "a#0", "score": 1.0}
+    lines = [{"id": "q1", "status": "complete", "hits": [hit]}, {"id": "q1", "status": "refused", "hits": []}]
+    (file := tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    found = read_answers(file, COLLECTION)
+    assert [one.document_id for one in found.answers["q1"].hits] == ["a"]
+    assert found.faults == 2
+
+
 def test_a_trec_run_is_ordered_by_its_ranks(tmp_path: Path) -> None:
     (file := tmp_path / "run.trec").write_text("q1 Q0 b 2 0.5 other\nq1 Q0 a 1 0.9 other\n")
     found = read_answers(file, COLLECTION)
