@@ -74,6 +74,15 @@ def test_the_rate_is_that_of_the_last_minute() -> None:
     assert pace.rate(70.0, 1_500) == pytest.approx(500 / 60)
 
 
+def test_the_rate_of_a_job_that_is_answered_again_counts_from_then_on() -> None:
+    pace = Pace()
+    pace.rate(0.0, 0)
+    pace.rate(10.0, 100)
+    # A retry opened 40 lines again.
+    assert pace.rate(11.0, 60) is None
+    assert pace.rate(12.0, 70) == 10.0
+
+
 def test_a_job_that_was_pruned_before_its_end_was_told_is_told_no_more() -> None:
     class Pruned:
         def get(self, job_id: str) -> Job:
