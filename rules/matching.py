@@ -99,7 +99,7 @@ class Matcher:
             new = {
                 words: text for words, text in more.items() if words not in also and not _is_in(words, stems)
             }
-            if new:
+            if new and len(also) < MAX_ALSO_SEARCHED:
                 used.append(name)
                 also |= new
         return tuple(also.values())[:MAX_ALSO_SEARCHED], tuple(used)

@@ -85,7 +85,9 @@ def test_synonyms_go_both_ways_or_one_way_and_are_not_chained() -> None:
 
 def test_a_question_gets_at_most_so_many_synonyms_and_pins() -> None:
     words = {"words": [f"word{number}" for number in range(100)]}
-    assert len(found("word7", synonyms={"many": words}).also) == 32
+    more = {"words": ["word7", "another"]}
+    most = found("word7", synonyms={"many": words, "more": more})
+    assert (len(most.also), most.synonyms) == (32, ("many",))
     pin = {f"pin{n}": {"contains": ["x"], "documents": [f"{n}-{m}" for m in range(90)]} for n in range(3)}
     assert len(found("x", pin=pin).pinned) == 100
 
