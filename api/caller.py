@@ -11,7 +11,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from access.grant import Forbidden, Grant
 from api.limits import count
-from api.problems import Problem
+from api.problems import Problem, not_found
 from api.services import Services, services
 
 _BEARER = HTTPBearer(
@@ -22,7 +22,7 @@ _BEARER = HTTPBearer(
 def caller(*scopes: str) -> Callable[..., Awaitable[Grant]]:
     """A dependency: the grant of the key that calls, which must have one of these scopes.
 
-    401 without a valid key, 403 without a scope, 429 for a key that calls too often.
+    401 without a valid key, 403 without a scope, 404 for a null character in the path, 429 for too many calls.
     """
 
     async def grant(
@@ -42,6 +42,8 @@ def caller(*scopes: str) -> Callable[..., Awaitable[Grant]]:
         await count(request, found, own.redis)
         if not {*scopes, "admin"} & found.scopes:
             raise Forbidden(" or ".join(scopes))
+        if any("\0" in str(one) for one in request.path_params.values()):
+            raise not_found()  # nothing has such a name, and PostgreSQL refuses it
         return found
 
     return grant

@@ -1,4 +1,4 @@
-"""Refuses unknown query parameters, and names every method of a resource in `Allow`; FastAPI does neither."""
+"""Refuses query parameters that are unknown or unreadable, and names all methods in `Allow`; FastAPI does neither."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ async def refuse_unknown_parameters(request: Request) -> None:
     """A dependency of every route: a misspelt parameter is an error.  FastAPI would use the default without a word."""
     operation = request.app.openapi()["paths"][request.scope["route"].path_format][request.method.lower()]
     known = [one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"]
-    for name in request.query_params:
+    for name, value in request.query_params.multi_items():
         if name not in known:
             there = ", ".join(known) or "none"
             raise Problem("invalid", f"{name[:80]}: unknown parameter; there are: {there}", field=name[:80])
+        if "\0" in value:  # PostgreSQL refuses it in a text
+            raise Problem("invalid", f"{name}: the character U+0000 is not allowed", field=name)
 
 
 def name_allowed_methods(app: FastAPI, routers: Sequence[APIRouter]) -> None:

@@ -141,7 +141,8 @@ class _FilePart:
             case b"content-disposition":
                 if options.get(b"name") != FILE_PART.encode():
                     raise Problem("invalid", f"the file of lines is the part `{FILE_PART}`", field=FILE_PART)
-                self.filename = PurePath(options.get(b"filename", b"").decode("utf-8", "replace")).name[:256]
+                given = options.get(b"filename", b"").decode("utf-8", "replace").replace("\0", "\ufffd")
+                self.filename = PurePath(given).name[:256]
             case b"content-type":
                 self.media_type = value.decode("latin-1").lower()
         self._field, self._value = b"", b""

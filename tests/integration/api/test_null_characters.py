@@ -1,0 +1,51 @@
+"""U+0000, which PostgreSQL refuses in a text, is the caller's fault with every database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from config.settings import Settings
+from tests.support.servers.databases import empty_database
+from tests.support.servers.http_api import HttpApi
+from tests.support.servers.redis_server import RedisServer
+
+BREAD = {"content": b'{"text": "how is bread baked?"}\n', "headers": {"Content-Type": "application/jsonl"}}
+FORM = (
+    b'--x\r\nContent-Disposition: form-data; name="file"; filename="a\0.csv"\r\n\r\ntext\nbread\r\n--x--\r\n'
+)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def client(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[httpx.Client]:
+    home = tmp_path_factory.mktemp("home")
+    with (
+        RedisServer() as redis,
+        empty_database(request.param, home) as url,
+        HttpApi(Settings(home=home, redis_url=redis.url, audit_url=url)) as api,
+        api.client("acme") as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("path", ["audit/t.acme.%00", "jobs/t.acme.%00", "jobs/t.acme.%00/results"])
+def test_in_a_path_it_names_nothing(client: httpx.Client, path: str) -> None:
+    found = client.get(f"/v1/{path}")
+    assert (found.status_code, found.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("query", ["audit?status=%00", "audit?correlation_id=a%00b", "jobs?name=%00"])
+def test_in_a_parameter_it_is_refused_by_name(client: httpx.Client, query: str) -> None:
+    found = client.post(f"/v1/{query}", **BREAD) if query.startswith("jobs") else client.get(f"/v1/{query}")
+    assert (found.status_code, found.json()["code"]) == (422, "invalid"), found.text
+    assert found.json()["field"] == query.partition("?")[2].partition("=")[0]
+
+
+def test_in_the_name_of_a_file_it_is_replaced(client: httpx.Client) -> None:
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    found = client.post("/v1/jobs", content=FORM, headers=headers)
+    assert (found.status_code, found.json().get("name")) == (201, "a\ufffd.csv"), found.text
