@@ -28,12 +28,16 @@ _OPERATORS: Mapping[str, Callable[[Any], Any]] = {
     "text_match_insensitive": lambda value: {"contains": value},
     "is_empty": lambda value: {"exists": False},
 }
+_OF_SEVERAL = ("in", "not in", "nin", "any", "all")
+"""A text would be taken for its letters."""
 
 
 def condition(field: str, operator: str, value: Any) -> Condition:
-    """One comparison.  Raises InvalidRequest, which lists the operators."""
+    """One comparison.  Raises InvalidRequest, which lists the operators, or names the one that takes a list."""
     if operator not in _OPERATORS:
         raise InvalidRequest(f"filters: no operator {shown(operator)}; there are: {', '.join(_OPERATORS)}")
+    if operator in _OF_SEVERAL and (isinstance(value, str | Mapping) or not isinstance(value, Iterable)):
+        raise InvalidRequest(f"filters: {shown(operator)} takes a list of values, not {shown(value)}")
     return field, _OPERATORS[operator](value)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from chorale_client import InvalidRequest, make_request
 from chorale_client.adapters import haystack, llama_index
+from chorale_client.adapters.framework_filters import condition
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
 YEAR = {"field": "meta.year", "operator": ">=", "value": 2020}
@@ -74,6 +75,13 @@ def test_llama_index_s_filters_become_those_of_a_request(operator: str, value: A
     filters = MetadataFilters.from_dicts([{"key": "field", "operator": operator, "value": value}])
     assert llama_index.request_filters(filters) == {"field": expected}
     make_request("", filters={"field": expected})
+
+
+@pytest.mark.parametrize("operator", ["in", "not in", "nin", "any", "all"])
+@pytest.mark.parametrize("value", ["books", 5, None, {"a": 1}])
+def test_an_operator_of_several_values_takes_no_single_one(operator: str, value: Any) -> None:
+    with pytest.raises(InvalidRequest, match=f"filters: '{operator}' takes a list of values, not "):
+        condition("kind", operator, value)
 
 
 def test_llama_index_s_conditions_are_joined_negated_or_refused() -> None:
