@@ -201,7 +201,7 @@ def best_snippet(texts: Sequence[str], terms: QuestionTerms, max_chars: int) -> 
     else:
         end = min(end, start + longest)
         start = _cut_start(text, start, end)
-        end = _cut_end(text, start, end)
+        end = _cut_end(text, start, min(end, start + longest))
     part = text[start:end]
     shown = " ".join(part.split())
     before = ELLIPSIS if text[:start].strip() else ""

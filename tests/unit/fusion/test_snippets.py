@@ -120,6 +120,12 @@ def test_a_character_is_never_cut(character: str, max_chars: int) -> None:
     assert shown == character * (len(shown) // len(character)) != ""
 
 
+@pytest.mark.parametrize("max_chars", range(40, 60))
+def test_a_snippet_that_begins_in_a_long_character_is_no_longer_for_it(max_chars: int) -> None:
+    family = "👩\u200d👩\u200d👧" * 30
+    assert len(snippet(f"{family} notice {family}", "notice", max_chars).text) <= max_chars
+
+
 TABLE = "".join(
     f"| item {n} | costs {n * 7} euro | {'sold out' if n == 31 else 'on sale'} |\n" for n in range(60)
 )
