@@ -5,10 +5,13 @@ Details name servers, paths and texts of other programs.  They stay in the logs 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from chorale_client.answer import Answer, Degradation, StageLine
+from chorale_client.indexed import Indexed
 from chorale_client.words import Reason, Stage
 
 _ABOUT_THE_REQUEST = frozenset(
@@ -47,6 +50,16 @@ def line_shown_outside(line: Mapping[str, Any]) -> dict[str, Any]:
     ]
     error = "; ".join(f"{one['where']}: {one['reason']} {one['detail']}".strip() for one in kept)
     return {**line, "degraded": kept, "error": line["error"] and error}
+
+
+def indexed_shown_outside(told: Indexed) -> Indexed:
+    """The outcome of handed-in documents as a caller with a key gets it."""
+    return replace(
+        told,
+        skipped=[re.sub("(: not written): .*", r"\1", one, flags=re.DOTALL) for one in told.skipped],
+        unwritten=dict.fromkeys(told.unwritten, "not every store has taken it yet"),
+        error=told.error and "the documents could not be written; the log of the service says why",
+    )
 
 
 def _is_told(where: str, reason: str) -> bool:

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from access.grant import Grant
+from access.shown import indexed_shown_outside
 from api.caller import caller
 from api.problems import not_found
 from api.services import Services, services
@@ -143,7 +144,10 @@ def get_ticket(namespace: Name, ticket: str, grant: Writer, own: Own, response: 
         outcome = own.chorale.wait_visible(ticket, wait_s=0)
     except NotEnded as error:
         response.headers["Retry-After"] = "1"
-        return TicketState(ticket=ticket, state="waiting", why=str(error), outcome=None)
+        why = str(error) if grant.is_operators else f"{ticket} is not indexed yet; ask again"
+        return TicketState(ticket=ticket, state="waiting", why=why, outcome=None)
+    if not grant.is_operators:
+        outcome = indexed_shown_outside(outcome)
     if outcome.error is not None:
         return TicketState(ticket=ticket, state="failed", why=outcome.error, outcome=None)
     return TicketState(ticket=ticket, state="done", why="", outcome=_shown(outcome))

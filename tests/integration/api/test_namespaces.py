@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx
 import pytest
+from chorale_client.keys import INDEXED, waiting_key
 
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
@@ -89,6 +91,29 @@ def test_another_tenants_ticket_and_an_unknown_one_are_the_same_404(api: HttpApi
     told.add(acme.get(f"/v1/namespaces/other/tickets/{ticket}").text)
     assert len(told) == 1
     assert '"status": 404' in told.pop()
+
+
+def test_a_ticket_tells_a_tenant_of_no_server_and_the_operator_of_all(idle_api: HttpApi) -> None:
+    secret = "Elasticsearch at http://10.0.0.7:9200 cannot be reached"
+    states = ("waiting", "failed", "done")
+    with (
+        idle_api.redis() as redis,
+        idle_api.client("acme") as operator,
+        idle_api.client("acme", scopes=WRITER) as tenant,
+    ):
+        handed_in = operator.post("/v1/namespaces/default/documents", json={"documents": [TEA]})
+        path, ticket = handed_in.headers["location"], handed_in.json()["ticket"]
+        redis.set(waiting_key(ticket), json.dumps({"v": 1, "waiting": secret}))
+        for state, told in zip(
+            states, (None, {"error": secret}, {"unwritten": {"tea": secret}}), strict=True
+        ):
+            if told is not None:
+                redis.set(INDEXED + ticket, json.dumps({"v": 1, "namespace": "default", **told}))
+            seen, by_operator = tenant.get(path), operator.get(path)
+            assert seen.json()["state"] == by_operator.json()["state"] == state
+            assert secret not in seen.text
+            assert secret in by_operator.text
+        assert [*seen.json()["outcome"]["unwritten"]] == ["tea"]
 
 
 def test_a_key_with_a_filter_sees_no_figures_of_a_whole_namespace(api: HttpApi) -> None:

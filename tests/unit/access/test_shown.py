@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from chorale_client.answer import Answer
+from chorale_client.indexed import Indexed
 
-from access.shown import line_shown_outside, shown_outside
+from access.shown import indexed_shown_outside, line_shown_outside, shown_outside
 
 SECRET = "http://10.0.0.7:9200 and /var/lib/chorale"
 DEGRADED = [
@@ -64,3 +65,18 @@ def test_a_line_of_a_job_is_told_as_a_search_is() -> None:
     fine = {**line, "degraded": [], "error": None}
     assert line_shown_outside(fine) == fine
     assert line_shown_outside({**line, "status": "degraded", "error": None})["error"] is None
+
+
+def test_the_outcome_of_documents_says_what_is_missing_and_names_no_server() -> None:
+    told = Indexed(
+        "docs",
+        added=1,
+        skipped=["tea: no text", f"rice: not written: Elasticsearch at {SECRET} refuses it"],
+        unwritten={"bread": f"search: Elasticsearch at {SECRET} did not answer"},
+    )
+    shown = indexed_shown_outside(told)
+    assert (shown.added, shown.skipped) == (1, ["tea: no text", "rice: not written"])
+    assert shown.unwritten == {"bread": "not every store has taken it yet"}
+    failed = indexed_shown_outside(Indexed("docs", error=f"the corpus in {SECRET} is damaged"))
+    assert failed.error == "the documents could not be written; the log of the service says why"
+    assert indexed_shown_outside(Indexed("docs", deleted=2)) == Indexed("docs", deleted=2)
