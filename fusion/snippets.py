@@ -25,7 +25,8 @@ _CELL_BORDERS = ("|", "\t")
 
 # Chosen on questions of SQuAD-it outside of the 500 that the measurements report.
 _BEFORE, _AFTER = 60, 90
-"""Characters before the first and after the last match of a sentence that count whole."""
+"""Characters before the first and after the last match of a sentence that count whole; fewer in a snippet that is shorter
+than these, so that it shows the match."""
 _FURTHER = 0.3
 """What the sentence's other characters count."""
 _BEST_SENTENCE = 1.5
@@ -80,13 +81,15 @@ def _sentences(text: str, matches: Matches) -> list[_Sentence]:
 class _Worth:
     """The worth of any part of a text: a sum over its characters."""
 
-    def __init__(self, text: str, sentences: Sequence[tuple[_Sentence, float]]) -> None:
+    def __init__(self, text: str, sentences: Sequence[tuple[_Sentence, float]], longest: int) -> None:
+        share = min(1.0, longest / (_BEFORE + _AFTER))
+        beside = round(_BEFORE * share), round(_AFTER * share)
         self._starts, self._each, self._before = [0], [0.0], [0.0]
         for one, worth in sentences:
             around = worth if _has_cells(text[one.start : one.end]) else worth * _FURTHER
             self._add(one.start, around)
-            self._add(max(one.start, one.first - _BEFORE), worth)
-            self._add(min(one.end, one.last + _AFTER), around)
+            self._add(max(one.start, one.first - beside[0]), worth)
+            self._add(min(one.end, one.last + beside[1]), around)
             self._add(one.end, 0.0)
 
     def _add(self, start: int, each: float) -> None:
@@ -176,7 +179,7 @@ def _place(texts: Sequence[str], matches: Sequence[Matches], longest: int) -> tu
             (one, value * (_BEST_SENTENCE if value == most else 1.0))
             for one, value in zip(sentences, each, strict=True)
         ]
-        value, at = _Worth(text, weighed).best_start(longest)
+        value, at = _Worth(text, weighed, longest).best_start(longest)
         if value > best * (_ANOTHER_PASSAGE if place else 1.0):
             best, chosen, start = value, place, at
     return chosen, start

@@ -145,6 +145,13 @@ def test_a_row_longer_than_the_snippet_is_cut_between_its_cells() -> None:
     assert set(shown.split(" | ")) <= set(cells)
 
 
+@pytest.mark.parametrize("max_chars", [40, 50, 60, 80, 120, 440])
+def test_a_short_snippet_of_a_long_sentence_shows_the_word_that_matches(max_chars: int) -> None:
+    around = "nothing of interest stands in this part and nobody reads it " * 9
+    found = snippet(f"{around} the notice period ends {around}", "notice", max_chars)
+    assert highlighted(found) == ["notice"]
+
+
 def test_a_snippet_uses_the_room_that_it_has() -> None:
     found = snippet(FILLER + LEASE + FILLER, "notice period of a lease", 240)
     assert LEASE.strip() in found.text
