@@ -122,9 +122,11 @@ def _text(value: Any) -> str:
 def _expected(value: Any) -> dict[str, int]:
     """An id, a list of ids, or grades by id."""
     grades = (
-        value if isinstance(value, dict) else dict.fromkeys(value if isinstance(value, list) else [value], 1)
+        list(value.items())
+        if isinstance(value, dict)
+        else [(id_, 1) for id_ in (value if isinstance(value, list) else [value])]
     )
-    for id_, grade in grades.items():
+    for id_, grade in grades:
         if not isinstance(id_, str):
             raise ValueError(
                 f"{shown(id_)} is not the id of a document (a text); [] says that nothing answers"
@@ -132,7 +134,7 @@ def _expected(value: Any) -> dict[str, int]:
         if type(grade) is not int or grade < 1:
             raise ValueError(f"the grade of {shown(id_)} is not a whole number from 1: {shown(grade)}")
     # Indexing normalises ids in the same way.
-    return {checked_id(id_): grade for id_, grade in grades.items()}
+    return {checked_id(id_): grade for id_, grade in grades}
 
 
 def _filters(value: Any) -> dict[str, Any]:

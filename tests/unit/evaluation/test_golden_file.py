@@ -61,6 +61,7 @@ ENTRY = "- question: one\n  expected: a\n"
         (f"{ENTRY}- question: two\n  expected: [1.10]", "line 4, `expected`: 1.1 is not the id"),
         (f"{ENTRY}- question: two\n  expected: ['']", "line 4, `expected`: the id is empty"),
         (f"{ENTRY}- question: two\n  expected: {{a: high}}", "line 4, `expected`: the grade of 'a'"),
+        (f"{ENTRY}- question: two\n  expected: [[a, b]]", "line 4, `expected`: ['a', 'b'] is not the id"),
         (f"{ENTRY}- question: 2\n  expected: a", "line 3, `question`: 2 is not a text"),
         (f"{ENTRY}- question: two\n  expected: a\n  filter: b", "line 5, `filter`: no such field; there are"),
         (f"{ENTRY}- question: two\n  expected: a\n  filters: b", "line 5, `filters`: not an object"),
