@@ -234,7 +234,10 @@ class _JsonLines:
 
     def readline(self, size: int) -> bytes:
         if not self._rest and (found := next(self._questions, None)) is not None:
-            line = {"text": found} if isinstance(found, str) else dict(found)
-            self._rest = to_json(line) + b"\n"
+            try:
+                line = to_json({"text": found} if isinstance(found, str) else dict(found))
+            except (TypeError, ValueError):
+                line = ascii(found).encode()  # the reader says what is wrong with it
+            self._rest = line + b"\n"
         head, self._rest = self._rest[:size], self._rest[size:]
         return head

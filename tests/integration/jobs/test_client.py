@@ -191,6 +191,13 @@ def test_wrong_lines_that_are_skipped_stay_in_the_job_as_refused(jobs: ClientJob
     assert statuses(store, handle.job_id) == [(1, "complete"), (2, "refused"), (3, "complete")]
 
 
+@pytest.mark.parametrize("wrong", ["half \ud800", {"text": "tea", "tags": {"x": object()}}, 5])
+def test_a_question_that_is_no_json_is_a_wrong_line(jobs: ClientJobs, wrong: Any) -> None:
+    with pytest.raises(InvalidJob, match="line 2: not ") as raised:
+        jobs.submit(["tea", wrong], namespace="docs")
+    assert raised.value.wrong == 1
+
+
 @pytest.mark.parametrize(
     ("lines", "given", "why"),
     [
