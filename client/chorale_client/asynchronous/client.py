@@ -149,7 +149,9 @@ class AsyncChorale:
         if wait_s > 0:
             with self._announcements.listening(result_key(request_id), is_asked=True) as listener:
                 result = await self._end(listener, request_id, until_s)
-        return result or await self._commands.drive(ledger.end_of(request_id))
+        if result is None:
+            result = await self._commands.drive(ledger.end_of(request_id))
+        return result
 
     async def events(self, request_id: str, *, after: str = "") -> AsyncGenerator[Event, None]:
         """As `Chorale.events`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -12,7 +13,10 @@ from tests.support.servers.databases import empty_database
 from tests.support.servers.http_api import HttpApi
 from tests.support.servers.redis_server import RedisServer
 
-BREAD = {"content": b'{"text": "how is bread baked?"}\n', "headers": {"Content-Type": "application/jsonl"}}
+BREAD: dict[str, Any] = {
+    "content": b'{"text": "how is bread baked?"}\n',
+    "headers": {"Content-Type": "application/jsonl"},
+}
 FORM = (
     b'--x\r\nContent-Disposition: form-data; name="file"; filename="a\0.csv"\r\n\r\ntext\nbread\r\n--x--\r\n'
 )

@@ -192,7 +192,7 @@ def test_wrong_lines_that_are_skipped_stay_in_the_job_as_refused(jobs: ClientJob
 
 
 @pytest.mark.parametrize("wrong", ["half \ud800", {"text": "tea", "tags": {"x": object()}}, 5])
-def test_a_question_that_is_no_json_is_a_wrong_line(jobs: ClientJobs, wrong: Any) -> None:
+def test_a_question_that_is_no_json_is_a_wrong_line(jobs: ClientJobs, store: Jobs, wrong: Any) -> None:
     with pytest.raises(InvalidJob, match="line 2: not ") as raised:
         jobs.submit(["tea", wrong], namespace="docs")
     assert raised.value.wrong == 1
