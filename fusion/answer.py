@@ -202,7 +202,7 @@ def build_answer_tail(
             if searched_status == Status.FAILED or consequence(one.reason).degrades
         ],
         "stages": waterfall(plan, found.envelopes, reasons, notes),
-        "warnings": _warnings(found, pages),
+        "warnings": warnings_of(found, pages),
         "cached": all(index in plan.cached for index in range(len(request.questions))),
         "questions": questions,
     }
@@ -235,7 +235,8 @@ def _question_at(
     )
 
 
-def _warnings(found: BranchAnswers, pages: Pages) -> list[str]:
+def warnings_of(found: BranchAnswers, pages: Pages) -> list[str]:
+    """The warnings of the plan and of the fused questions of `pages`."""
     said = (
         *found.plan.warnings,
         *(line for one in pages.fused.values() for line in one.warnings),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,7 +25,7 @@ from structlog import get_logger
 
 from assembly.resources import Resources
 from branches.part import Part, asked_questions
-from fusion.answer import worst
+from fusion.answer import warnings_of, worst
 from fusion.answered import BranchAnswers
 from fusion.relaxation import least_relaxed
 from jobs.job import JobsUnavailable, Line, Segment, unanswered
@@ -250,14 +251,17 @@ def _answered(
     for envelope in found.envelopes.values():
         if len(lines) > 1 and not envelope.answered and envelope.reason not in CONCERNS_ALL:
             raise _ConcernsOne(f"{envelope.branch}: {envelope.reason} {envelope.detail}")
-    fields = _fused(resources, found)
+    ending = _ending(resources, found)
+    fields, pages = ending.compose(), ending.pages
     is_kept = found.plan.cacheable and not lacks_hits_for_lack_of_time(request, fields)
     if is_kept and segment.done_before < CACHED_LINES:
         keep_answers(resources, [(found, fields["questions"])])
     results = {}
     for place, indexes in of_line.items():
         is_known = place in repeated or all(index in found.plan.cached for index in indexes)
-        results[place] = _result([fields["questions"][index] for index in indexes], fields, is_known)
+        own = replace(pages, fused={index: one for index, one in pages.fused.items() if index in indexes})
+        shown = {**fields, "warnings": warnings_of(found, own)}
+        results[place] = _result([fields["questions"][index] for index in indexes], shown, is_known)
     passes = any(consequence(one["reason"]).retry_worth_it for one in fields["degraded"])
     return results, passes
 
@@ -299,8 +303,8 @@ def _envelope(resources: Resources, request: Request, plan: Plan, branch: Branch
     return answer_together(resources, [part], begun_s)[0]
 
 
-def _fused(resources: Resources, found: BranchAnswers) -> Mapping[str, Any]:
-    """The answer's fields, as a fusion worker makes them."""
+def _ending(resources: Resources, found: BranchAnswers) -> Ending:
+    """What makes the answer's fields, as in a fusion worker."""
     entry = Snapshot(
         request_id=found.request.request_id,
         state="fusing",
@@ -313,7 +317,7 @@ def _fused(resources: Resources, found: BranchAnswers) -> Mapping[str, Any]:
         deadline_ms=round(REQUEST_S * 1000),
         now_ms=0,
     )
-    return Ending(resources, entry, found, FUSION_WORKER, time.monotonic()).compose()
+    return Ending(resources, entry, found, FUSION_WORKER, time.monotonic())
 
 
 def _shown(page: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -257,13 +257,14 @@ class Ending:
 
     def compose(self) -> Mapping[str, Any]:
         """The fields of `fusion.answer.build_answer_tail`."""
-        pages = self._pages()
+        pages = self.pages
         took_ms = self.entry.since_accepted_ms + self._spent_s() * 1000
         fields = build_answer_tail(self.found, pages, took_ms=took_ms, clock=time.monotonic)
         _place_on_the_waterfall(fields["stages"], self.entry.since_accepted_ms)
         return fields
 
-    def _pages(self) -> Pages:
+    @cached_property
+    def pages(self) -> Pages:
         """The pages with their texts, reranked where the plan declares it and the ender can."""
         request, plan, fused = self.found.request, self.found.plan, self.fused
         if plan.rerank is None:

@@ -81,3 +81,30 @@ def test_a_page_chosen_among_hits_that_the_reranker_had_no_time_for_is_not_cache
 
     assert (results[0]["status"], len(results[0]["hits"])) == ("complete", 2)
     assert bool(kept) == is_cached
+
+
+def test_a_line_has_no_warnings_of_the_lines_that_were_answered_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_plan = plan((branch("bm25"),), asked=(0, 1), warnings=("the plan says",))
+    with_shop = Ranking((hit("a"),), texts=texts("a", shop="north"))
+    without = Ranking((hit("b"),), texts=texts("b"))
+
+    def searched(_: Resources, request: Request) -> BranchAnswers:
+        return BranchAnswers(
+            request, of_plan, {"bm25": Envelope("bm25", "ok", rankings=(with_shop, without), generation=1)}
+        )
+
+    monkeypatch.setattr(answering, "_searched", searched)
+    resources = Resources(Settings(home=tmp_path), load_pipeline(), "redis://nowhere")
+    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: None)  # type: ignore[assignment]
+    lines = [
+        Line(number, str(number), {"questions": [{"text": text}], "group_by": "shop"})
+        for number, text in enumerate(("tea", "rice"), start=1)
+    ]
+    segment = Segment("job", 0, 1, 1, 0, lines, [None, None], [0, 1], None, "default", 0)
+
+    results, _ = answer_lines(resources, segment, segment.left)
+
+    assert results[0]["warnings"] == ["the plan says"]
+    assert results[1]["warnings"] == ["the plan says", "group_by: no hit has the field 'shop'"]
