@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
+from anyio import to_thread
 from fastapi import Depends, Request, Security
-from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from access.grant import Forbidden, Grant
@@ -32,7 +32,9 @@ def caller(*scopes: str) -> Callable[..., Awaitable[Grant]]:
     ) -> Grant:
         text = given.credentials if given else ""
         # A key that is in use needs neither the database nor a thread.
-        found = own.keys.recall(text) or await run_in_threadpool(own.keys.find, text)
+        found = own.keys.recall(text) or await to_thread.run_sync(
+            own.keys.find, text, limiter=own.few_threads
+        )
         if found is None:
             raise Problem(
                 "unauthenticated",

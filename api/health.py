@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
+from anyio import to_thread
 from chorale_client.words import QUEUE_BULK, QUEUE_FUSION, QUEUE_INDEX, QUEUE_RETRIEVE
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 from redis.exceptions import RedisError
 
@@ -57,7 +57,7 @@ async def check_readiness(request: Request, response: Response, own: Own) -> Rea
     state = request.app.state
     if not hasattr(state, "readiness"):
         state.readiness = _Looks()
-    found: Readiness = await run_in_threadpool(state.readiness.look, own)
+    found: Readiness = await to_thread.run_sync(state.readiness.look, own, limiter=own.few_threads)
     response.status_code = 200 if found.is_ready else 503
     return found
 

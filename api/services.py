@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from anyio import CapacityLimiter
 from chorale_client import AsyncChorale, Chorale
 from fastapi import Request
 from redis import Redis as BlockingRedis
@@ -26,6 +27,8 @@ from jobs.store import Jobs
 from models.errors import ServiceError, WrongDeclaration
 
 log = logging.getLogger(__name__)
+
+FEW_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class Services:
     keys: KeyStore
     jobs: Jobs
     closing: Closing
+    few_threads: CapacityLimiter
+    """For what no slow call of others may keep waiting: keys and readiness."""
 
 
 async def services(request: Request) -> Services:
@@ -79,7 +84,10 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
     given: dict[str, Any] = {"broker_url": settings.broker_url, "answer_ttl_s": settings.answer_ttl_s}
     asking, chorale = AsyncChorale(redis_url, **given), Chorale(redis_url, **given)
     try:
-        yield Services(settings, redis, blocking_redis, asking, chorale, database, keys, jobs, closing)
+        few_threads = CapacityLimiter(FEW_THREADS)
+        yield Services(
+            settings, redis, blocking_redis, asking, chorale, database, keys, jobs, closing, few_threads
+        )
     finally:
         await asking.aclose()
         chorale.close()

@@ -7,6 +7,7 @@ import time
 
 import httpx
 import pytest
+from chorale_client import jobs
 
 from tests.integration.api.test_searches import BREAD, LONG, SEARCHES, problem
 from tests.support.pipelines.pipeline import RunningPipeline
@@ -38,6 +39,32 @@ def test_calls_that_wait_keep_no_other_call_waiting(idle_api: HttpApi) -> None:
     statuses, took_s = asyncio.run(ask())
     assert statuses == [202] * WAITING
     assert took_s < 2.5, "a call waited for those that wait"
+
+
+@pytest.mark.slow
+def test_calls_that_wait_for_a_sweeper_keep_no_key_waiting(
+    idle_api: HttpApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "REPLY_S", 5.0)
+
+    async def ask() -> float:
+        listing, other = idle_api.key(), idle_api.key("other")
+        limits = httpx.Limits(max_connections=WAITING + 10)
+        async with httpx.AsyncClient(base_url=idle_api.origin, timeout=60, limits=limits) as client:
+            headers = {"Authorization": f"Bearer {listing}"}
+            lists = [
+                asyncio.create_task(client.get("/v1/namespaces", headers=headers)) for _ in range(WAITING)
+            ]
+            await asyncio.sleep(1)
+            begun = time.monotonic()
+            await client.get(f"{SEARCHES}/t.other.x", headers={"Authorization": f"Bearer {other}"})
+            took_s = time.monotonic() - begun
+            for one in lists:
+                one.cancel()
+            await asyncio.gather(*lists, return_exceptions=True)
+            return took_s
+
+    assert asyncio.run(ask()) < 2.5, "a search waited for those who list namespaces"
 
 
 def test_without_redis_a_search_is_a_problem_that_is_worth_repeating(own_redis_server: RedisServer) -> None:
