@@ -73,7 +73,7 @@ def test_a_page_chosen_among_hits_that_the_reranker_had_no_time_for_is_not_cache
     resources = Resources(Settings(home=tmp_path), load_pipeline(), "redis://nowhere")
     resources._rerankers["tiny"] = HalfAsFast()  # type: ignore[assignment]
     kept: dict[str, bytes] = {}
-    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: kept.update(values))  # type: ignore[assignment]
+    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: kept.update(values))
     fields = {"questions": [{"text": "tea"}], "thresholds": {"min_rerank_score": 0.5}}
     segment = Segment("job", 0, 1, 1, 0, [Line(1, "a", fields)], [None], [0], None, "default", 0)
 
@@ -97,7 +97,7 @@ def test_a_line_has_no_warnings_of_the_lines_that_were_answered_with_it(
 
     monkeypatch.setattr(answering, "_searched", searched)
     resources = Resources(Settings(home=tmp_path), load_pipeline(), "redis://nowhere")
-    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: None)  # type: ignore[assignment]
+    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: None)
     lines = [
         Line(number, str(number), {"questions": [{"text": text}], "group_by": "shop"})
         for number, text in enumerate(("tea", "rice"), start=1)
