@@ -7,13 +7,21 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from chorale_client.request import check_namespace
 from chorale_client.told import is_plain
 from chorale_client.words import WIRE_VERSION
 
-Name = Annotated[str, Field(max_length=256)]
+
+def _without_nul(value: str) -> str:
+    # PostgreSQL has no text with it.
+    if "\0" in value:
+        raise ValueError("the character U+0000 is not allowed")
+    return value
+
+
+Name = Annotated[str, Field(max_length=256), AfterValidator(_without_nul)]
 
 
 class Submission(BaseModel):
