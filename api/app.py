@@ -43,7 +43,8 @@ class Api(FastAPI):
         return self.openapi_schema
 
     def build_middleware_stack(self) -> ASGIApp:
-        return TooLargeAsProblem(super().build_middleware_stack())
+        # Around everything, so that they see the response to an unexpected error too.
+        return RateLimitHeaders(TooLargeAsProblem(super().build_middleware_stack()))
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -74,7 +75,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         dependencies=[Depends(refuse_unknown_parameters)],
     )
     app.state.closing = closing
-    app.add_middleware(RateLimitHeaders)
     answer_with_problems(app)
     name_allowed_methods(app, ROUTERS)
     for router in ROUTERS:

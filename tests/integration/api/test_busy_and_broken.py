@@ -9,6 +9,7 @@ import httpx
 import pytest
 from chorale_client import jobs
 
+from api import searches
 from tests.integration.api.test_searches import BREAD, LONG, SEARCHES, problem
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.http_api import HttpApi
@@ -97,3 +98,16 @@ def test_a_long_preference_costs_no_time(idle_api: HttpApi, character: str) -> N
         headers = {"Prefer": f'respond-async, {character * 60_000}"'}
         client.post(SEARCHES, json={**BREAD, "needs_retrieval": False, "timeout_s": 0.05}, headers=headers)
         assert time.process_time() - begun < 3
+
+
+def test_an_error_of_the_service_has_the_headers_of_the_key_s_calls(
+    idle_api: HttpApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(searches, "not_ended", broken)
+    with idle_api.client(requests_per_minute=9) as client:
+        found = client.post(SEARCHES, json=BREAD, headers={"Prefer": "respond-async"})
+    problem(found, 500, "internal")
+    assert found.headers["ratelimit"].startswith('"minute";r=8;t=')
