@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -69,7 +70,10 @@ def submit_lines(
     except BaseException as error:
         # The job may have been cancelled meanwhile, or the database may be away.
         with suppress(ServiceError):
-            reason = str(error) or "the submission was interrupted"
+            # The job's reader learns no address and no folder of the installation.
+            is_of_a_server = isinstance(error, JobsUnavailable | OSError | sqlite3.Error)
+            reason = "the lines could not be stored" if is_of_a_server else str(error)
+            reason = reason or "the submission was interrupted"
             insist(lambda: store.refuse(new.job_id, reason, now_ms=now_ms()))
         raise
 

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from jobs.job import Outcome
+from jobs import submitting
+from jobs.job import JobsUnavailable, Outcome
 from jobs.store import Jobs
 from tests.support.servers.http_api import HttpApi
 from tests.support.waiting import until
@@ -80,3 +81,16 @@ def test_a_boundary_that_is_too_long_is_the_caller_s_fault(client: httpx.Client)
 def test_the_suffix_of_a_file_tells_its_format_in_capitals_too(client: httpx.Client) -> None:
     found = client.post("/v1/jobs", **form(b"QUESTIONS.CSV", b"text\nbread\n"))
     assert (found.status_code, found.json().get("total")) == (201, 1), found.text
+
+
+def test_a_job_whose_lines_could_not_be_stored_names_no_server(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise JobsUnavailable("the database of the jobs cannot be used: no connection to 10.0.0.7, port 5432")
+
+    monkeypatch.setattr(submitting, "INSIST_S", 0.0)
+    monkeypatch.setattr(Jobs, "add_all", away)
+    assert client.post("/v1/jobs", content=BREAD, headers=JSONL).status_code == 503
+    (job,) = client.get("/v1/jobs", params={"limit": 1}).json()["jobs"]
+    assert (job["outcome"], job["reason"]) == ("failed", "the lines could not be stored")
