@@ -304,7 +304,15 @@ def _envelope(resources: Resources, request: Request, plan: Plan, branch: Branch
 
 
 def _ending(resources: Resources, found: BranchAnswers) -> Ending:
-    """What makes the answer's fields, as in a fusion worker."""
+    """What makes the answer's fields, as in a fusion worker; a reranker has the time for each question that a request of
+    its own would give it."""
+    if (rerank := found.plan.rerank) is not None:
+        further_ms = rerank.budget_ms * (len(found.request.questions) - 1)
+        longer = {
+            "rerank": rerank.model_copy(update={"budget_ms": rerank.budget_ms + further_ms}),
+            "fusion_reserve_ms": found.plan.fusion_reserve_ms + further_ms,
+        }
+        found = replace(found, plan=found.plan.model_copy(update=longer))
     entry = Snapshot(
         request_id=found.request.request_id,
         state="fusing",

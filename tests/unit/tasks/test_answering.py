@@ -1,4 +1,4 @@
-"""What a bulk worker makes of lines that it cannot read, and which answers it does not cache."""
+"""What a bulk worker makes of lines that it cannot read, how it reranks, and which answers it does not cache."""
 
 from __future__ import annotations
 
@@ -108,3 +108,41 @@ def test_a_line_has_no_warnings_of_the_lines_that_were_answered_with_it(
 
     assert results[0]["warnings"] == ["the plan says"]
     assert results[1]["warnings"] == ["the plan says", "group_by: no hit has the field 'shop'"]
+
+
+class TenPairsASecond:
+    fingerprint = "slow"
+
+    def most(self, limit_s: float) -> int:
+        return int(limit_s * 10)
+
+    def score(self, pairs: list[tuple[str, str]], *, limit_s: float) -> PairScores:
+        chosen = min(len(pairs), self.most(limit_s))
+        return PairScores((3.0,) * chosen + (None,) * (len(pairs) - chosen), chosen=chosen)
+
+
+def test_each_line_has_the_time_of_a_reranker_that_a_request_of_its_own_would_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """400 ms are enough for three pairs (some of it goes to the snippets), and 3 x 400 ms for eleven."""
+    rerank = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
+    ids = ["d1", "d2", "d3"]
+    ranking = Ranking(tuple(hit(id_) for id_ in ids), texts=texts(*ids))
+
+    def searched(_: Resources, request: Request) -> BranchAnswers:
+        of_plan = plan(
+            (branch("bm25"),), asked=range(len(request.questions)), rerank=rerank, fusion_reserve_ms=560
+        )
+        rankings = (ranking,) * len(request.questions)
+        return BranchAnswers(request, of_plan, {"bm25": Envelope("bm25", "ok", rankings=rankings)})
+
+    monkeypatch.setattr(answering, "_searched", searched)
+    resources = Resources(Settings(home=tmp_path), load_pipeline(), "redis://nowhere")
+    resources._rerankers["tiny"] = TenPairsASecond()  # type: ignore[assignment]
+    lines = [Line(at, str(at), {"questions": [{"text": f"tea {at}"}], "cache": "bypass"}) for at in (1, 2, 3)]
+    segment = Segment("job", 0, 1, 1, 0, lines, [None] * 3, [0, 1, 2], None, "default", 0)
+
+    results, _ = answer_lines(resources, segment, segment.left)
+
+    for place in range(3):
+        assert [one["rerank"]["stage"] for one in results[place]["hits"]] == ["reranked"] * 3
