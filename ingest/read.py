@@ -100,7 +100,7 @@ def _estimated(found: Found) -> int:
             size = os.fstat(file.fileno()).st_size
             blocks = iter(partial(file.read, 1 << 20), b"")
             return sum(block.count(b"\n") for block in islice(blocks, -(-size // (1 << 20))))
-    except OSError:
+    except (OSError, Unreadable):
         return 0
 
 
