@@ -38,8 +38,8 @@ def checked_id(text: str) -> str:
 
 
 def file_id(source: str, inside: str) -> str:
-    """`<source>/<path inside the source>`, or `<source>` if the file is itself the source."""
-    return f"{source}/{inside}" if inside else source
+    """`<source>/<path inside the source>` in NFC, or `<source>` if the file is itself the source."""
+    return unicodedata.normalize("NFC", f"{source}/{inside}" if inside else source)
 
 
 def record_id(file: str, given_id: str | None, line: int | None) -> str:

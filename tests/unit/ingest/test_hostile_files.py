@@ -134,6 +134,15 @@ def test_a_pipe_is_reported_without_waiting_for_it(tmp_path: Path) -> None:
         assert [item.why for item in read_all(given)[1]] == ["neither a file nor a folder"]
 
 
+def test_what_cannot_be_opened_protects_documents_whatever_the_unicode_form_of_its_name(
+    tmp_path: Path,
+) -> None:
+    os.mkfifo(tmp_path / "cafe\u0301")
+    (skipped,) = read_documents([tmp_path], source="s")
+    assert isinstance(skipped, Skipped)
+    assert skipped.spares == "s/caf\u00e9"
+
+
 @contextmanager
 def ordinary_user(first: Path) -> Iterator[tuple[Path, Iterator[RawDocument | Skipped]]]:
     """Yields a new folder and the items that a reader finds in it.  The reader has already read the file `first`.
