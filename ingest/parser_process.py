@@ -25,7 +25,8 @@ from models.errors import ServiceError
 
 _ROOT = Path(__file__).parents[1]
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from ingest.parsing import main; main()"
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_", "PYTHON", "LD_LIBRARY_PATH", "DYLD_", "VIRTUAL_ENV", "TMPDIR")
+_PASSED_ON = frozenset({"PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TMPDIR"})
+_PASSED_ON_BEGINNINGS = ("LC_", "PYTHON", "DYLD_")
 
 START_S = 60.0
 """Maximum seconds for the start of the process, unless the limit of a file is longer."""
@@ -85,7 +86,7 @@ class ParserProcess:
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    env={name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)},
+                    env={name: value for name, value in os.environ.items() if _is_passed_on(name)},
                 )
             except OSError as error:
                 ours.close()
@@ -133,3 +134,8 @@ class ParserProcess:
             self._process = None
             self._socket.close()
             self._arrived.clear()
+
+
+def _is_passed_on(name: str) -> bool:
+    # Whole names, since LANGCHAIN_API_KEY begins with LANG.
+    return name in _PASSED_ON or name.startswith(_PASSED_ON_BEGINNINGS)

@@ -17,6 +17,7 @@ import ingest.read
 from ingest.parser_process import ParserProcess
 from ingest.raw_documents import Fault, RawDocument, ReadLimits, ReadOptions, Record, Skipped
 from ingest.read import read_documents
+from models.errors import ServiceError
 
 LIMITS = ReadLimits(time_s=1, memory_mb=300, output_mb=2)
 TIME, MEMORY, OUTPUT = "more than 1 s", "more than 300 MB of memory", "more than 2 MB"
@@ -140,3 +141,22 @@ def test_a_folder_1500_levels_deep_is_read(tmp_path: Path) -> None:
         subprocess.run(["rm", "-rf", str(tmp_path / "deep")], check=True)
     assert "near" in {item.text for item in items if isinstance(item, RawDocument)}
     assert len(items) == 2
+
+
+def test_the_process_gets_no_variable_whose_name_only_begins_like_a_harmless_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("LANGCHAIN_API_KEY", "HOMEBREW_GITHUB_API_TOKEN", "LC_ALL"):
+        monkeypatch.setenv(name, "x")
+    given: dict[str, str] = {}
+
+    def popen(*_: object, env: dict[str, str], **__: object) -> None:
+        given.update(env)
+        raise OSError("seen")
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    process = ParserProcess(LIMITS)
+    with pytest.raises(ServiceError, match="seen"):
+        list(process.parse(os.open(os.devnull, os.O_RDONLY), "a.txt", "text", ReadOptions({}, 1, 1)))
+    assert given["LC_ALL"] == "x"
+    assert not given.keys() & {"LANGCHAIN_API_KEY", "HOMEBREW_GITHUB_API_TOKEN"}
