@@ -16,6 +16,9 @@ from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadabl
 
 SEPARATORS = ",;\t|"
 
+_TEXTS = ("id", "_id", "title", "text", "source_type", "language", "url", "parent")
+"""Fields whose cells are never numbers: as numbers, the parents 1.1 and 1.10 would be one."""
+
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})")
 _DECIMAL = re.compile(r"-?(0|[1-9]\d{0,17})\.\d{1,18}")
 
@@ -95,7 +98,7 @@ def _record(header: list[str], cells: list[str], options: ReadOptions, line: int
     elif any("\ud800" <= character <= "\udfff" for cell in cells for character in cell):
         yield Fault("not UTF-8", line)
     else:
-        texts = {options.fields.get(name, name) for name in ("id", "_id", "title", "text")} | {"metadata"}
+        texts = {options.fields.get(name, name) for name in _TEXTS} | {"metadata"}
         row: dict[str, Any] = {
             name: cell if name in texts else _value(cell) for name, cell in zip(header, cells, strict=True)
         }

@@ -173,6 +173,13 @@ def test_a_cell_that_is_written_as_a_number_can_be_compared(tmp_path: Path, cell
     assert document.document_id.endswith("#12")
 
 
+def test_a_cell_of_a_field_that_is_a_text_is_never_a_number(tmp_path: Path) -> None:
+    path = write(tmp_path, "c.csv", "id,text,section,source_type\n1,a,1.10,2.0\n")
+    (document,) = read_documents([path], fields={"parent": "section"})
+    assert isinstance(document, RawDocument)
+    assert document.metadata == {"parent": "1.10", "section": "1.10", "source_type": "2.0"}
+
+
 def test_columns_of_other_names_are_mapped(tmp_path: Path) -> None:
     path = write(tmp_path, "c.csv", "key,body,when\nk1,hello,2020-03\n")
     fields = {"id": "key", "text": "body", "published_at": "when"}
