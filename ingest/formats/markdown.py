@@ -11,6 +11,7 @@ from ingest.decode import read_text
 from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_ENTRY = re.compile(r"^[\w\"'.-][^:\n]*:(?:[ \t]|$)", re.MULTILINE)
 _FLAT_ENTRY = re.compile(r"^([\w.-]+):[ \t]+(\S.*)$", re.MULTILINE)
 
 
@@ -18,10 +19,11 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """Entries of one line in the front matter (a YAML block at the very beginning) become metadata."""
     text = clean_text(read_text(file, max_bytes=options.max_file_bytes))
     front: dict[str, str] = {}
-    if found := _FRONT_MATTER.match(text):
-        front = {
-            name: value.rstrip(" \t").strip("\"'") for name, value in _FLAT_ENTRY.findall(found[1] or "")
-        }
+    # Text without any entry stands between two horizontal rules.
+    if (found := _FRONT_MATTER.match(text)) and (
+        not (block := (found[1] or "").strip()) or _ENTRY.search(block)
+    ):
+        front = {name: value.rstrip(" \t").strip("\"'") for name, value in _FLAT_ENTRY.findall(block)}
         text = text[found.end() :]
     title = front.pop(options.fields.get("title", "title"), "")
     metadata, notes = with_reserved(front, options.fields)

@@ -61,6 +61,11 @@ def test_a_horizontal_rule_at_the_start_is_not_front_matter(tmp_path: Path) -> N
     assert only(write(tmp_path, "a.md", "---\n\njust text")).text == "---\n\njust text"
 
 
+@pytest.mark.parametrize("text", ["---\nfirst\n\n---\n\nsecond", "---\n\n# First\n\n- a\n\n---\nsecond"])
+def test_text_between_two_horizontal_rules_is_not_front_matter(tmp_path: Path, text: str) -> None:
+    assert only(write(tmp_path, "a.md", text)).text == text
+
+
 def test_restructured_text_keeps_headings_and_what_docutils_does_not_know(tmp_path: Path) -> None:
     source = (
         "Title\n=====\n\nSub\n---\n\nUse :func:`foo.bar` or :ref:`that one <label>`.\n\n"
