@@ -28,6 +28,12 @@ def text_of(tree: nodes.document) -> str:
     return "\n\n".join(block for block in _blocks(tree, 1) if block.strip())
 
 
+def first_heading(tree: nodes.document) -> str:
+    """As `text_of` shows it, without `#`; empty if there is none.  A caption is no heading."""
+    titles = (title for title in tree.findall(nodes.title) if isinstance(title.parent, nodes.section))
+    return next((_line(title) for title in titles), "")
+
+
 def _blocks(parent: nodes.Element, level: int) -> list[str]:
     blocks: list[str] = []
     for node in parent.children:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from docutils import nodes
 from docutils.core import publish_doctree
 
 from ingest.decode import read_text
-from ingest.formats.docutils_tree import text_of
+from ingest.formats.docutils_tree import first_heading, text_of
 from ingest.raw_documents import OpenFile, ReadOptions, Record
 
 _SETTINGS = {
@@ -28,5 +27,4 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record]:
     """The title is the first heading, else the file name."""
     source = read_text(file, max_bytes=options.max_file_bytes)
     tree = publish_doctree(source, settings_overrides=_SETTINGS)
-    title = next((node.astext() for node in tree.findall(nodes.title)), "")
-    yield Record(text_of(tree), title or file.stem, markup="markdown")
+    yield Record(text_of(tree), first_heading(tree) or file.stem, markup="markdown")

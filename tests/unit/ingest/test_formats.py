@@ -80,6 +80,11 @@ def test_restructured_text_keeps_headings_and_what_docutils_does_not_know(tmp_pa
     )
 
 
+def test_the_title_of_restructured_text_is_its_first_heading_without_markup(tmp_path: Path) -> None:
+    source = ".. table:: Caption\n\n   == ==\n   a  b\n   == ==\n\n:mod:`json` --- Encoder\n=======================\n\nx\n"
+    assert only(write(tmp_path, "a.rst", source)).title == "json --- Encoder"
+
+
 @pytest.mark.parametrize(
     "directive",
     [
