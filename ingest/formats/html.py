@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bs4 import BeautifulSoup, Comment, Tag
+from bs4.element import Declaration, ProcessingInstruction
 from markdownify import MarkdownConverter
 
 from ingest.collection_rows import with_reserved
@@ -15,6 +16,9 @@ DROPPED = ("head", "script", "style", "template", "noscript", "svg", "iframe", "
 
 # HTML may leave these tags open; html.parser then nests neighbours into each other.
 _NESTED_BY_MISTAKE = "li > li, p > p, td > td, th > th, td > tr, tr > tr, dt > dd, dd > dt, dd > dd"
+
+_UNSEEN = (Comment, Declaration, ProcessingInstruction)
+"""Comments, `<![if IE]>` and `<?xml ...?>`."""
 
 _CONVERTER = MarkdownConverter(
     heading_style="ATX",
@@ -33,8 +37,8 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     metadata, notes = with_reserved(_declared(page), {})
     for tag in page.find_all(DROPPED):
         tag.decompose()
-    for comment in page.find_all(string=lambda text: isinstance(text, Comment)):
-        comment.extract()
+    for unseen in page.find_all(string=lambda text: isinstance(text, _UNSEEN)):
+        unseen.extract()
     for tag in page.select(_NESTED_BY_MISTAKE):
         if tag.parent is not None:
             tag.parent.insert_after(tag)

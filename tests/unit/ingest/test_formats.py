@@ -122,6 +122,13 @@ def test_html_keeps_headings_and_drops_scripts_and_styles(tmp_path: Path) -> Non
     }
 
 
+def test_declarations_of_html_are_not_text(tmp_path: Path) -> None:
+    page = (
+        '<?xml version="1.0"?><!DOCTYPE html><html><body><p>a</p><![if !IE]><p>b</p><![endif]></body></html>'
+    )
+    assert only(write(tmp_path, "a.xhtml", page)).text == "a\n\nb"
+
+
 def test_json_lines_of_a_judged_collection_keep_their_ids(tmp_path: Path) -> None:
     row = {"_id": "MED-10", "title": "T", "text": "body", "metadata": {"year": 2007}, "url": "https://x.test"}
     path = write(tmp_path, "corpus.jsonl", json.dumps(row) + "\n")
