@@ -33,7 +33,8 @@ _CONVERTER = MarkdownConverter(
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """The page declares language, canonical address and date of publication."""
     page = BeautifulSoup(read_text(file, max_bytes=options.max_file_bytes), "html.parser")
-    title = page.title.get_text(" ", strip=True) if page.title else ""
+    heading = page.select_one("title:not(svg title)")
+    title = heading.get_text(" ", strip=True) if heading else ""
     metadata, notes = with_reserved(_declared(page), {})
     for tag in page.find_all(DROPPED):
         tag.decompose()

@@ -129,6 +129,11 @@ def test_declarations_of_html_are_not_text(tmp_path: Path) -> None:
     assert only(write(tmp_path, "a.xhtml", page)).text == "a\n\nb"
 
 
+def test_the_title_of_a_drawing_is_not_that_of_its_page(tmp_path: Path) -> None:
+    page = "<svg><title>Menu</title></svg><h1>Top</h1><p>a</p>"
+    assert only(write(tmp_path, "a.html", page)).title == "Top"
+
+
 def test_json_lines_of_a_judged_collection_keep_their_ids(tmp_path: Path) -> None:
     row = {"_id": "MED-10", "title": "T", "text": "body", "metadata": {"year": 2007}, "url": "https://x.test"}
     path = write(tmp_path, "corpus.jsonl", json.dumps(row) + "\n")
