@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from search.deadline import Deadline
 from search.embedded.growing_array import Growing
 from search.embedded.passage_rows import Rows
-from search.filters import CompiledFilters, compile_filters, unknown_field_warning
+from search.filters import CompiledFilters, compile_filters, elements, unknown_field_warning
 
 _KEPT = 64
 _KEPT_BYTES = 64 * 2**20
@@ -72,7 +72,7 @@ class Masks:
         warnings: tuple[str, ...] = ()
         versions = rows.versions_alive
         if only_ids:
-            versions = _among(rows, only_ids, filters)
+            versions = _among(rows, only_ids, filters, deadline)
         elif filters:
             verdicts = self._judged(rows, compile_filters(filters), deadline)
             fields, size = verdicts.filters.fields, len(versions)
@@ -115,12 +115,32 @@ class Masks:
         return kept
 
 
-def _among(rows: Rows, only_ids: Sequence[str], filters: Mapping[str, Any] | None) -> NDArray[np.bool_]:
+def _among(
+    rows: Rows, only_ids: Sequence[str], filters: Mapping[str, Any] | None, deadline: Deadline
+) -> NDArray[np.bool_]:
     """The versions of these documents that meet the filters: judged at once, whatever the size of the namespace."""
     compiled = compile_filters(filters or {})
     versions = np.zeros_like(rows.versions_alive)
+    has_field = dict.fromkeys(compiled.fields, False)
     for name in only_ids:
         for i in rows.versions_of.get(name, ()):
             if i < len(versions) and rows.versions_alive[i]:
-                versions[i] = compiled.judged(rows.versions[i].fields)[0]
+                versions[i], has = compiled.judged(rows.versions[i].fields)
+                has_field = {
+                    field: has_field[field] or one for field, one in zip(has_field, has, strict=True)
+                }
+    # Without the field only `not` and `exists: false` match: then the other documents are asked too.
+    in_doubt = [field for field, has in has_field.items() if not has] if versions.any() else []
+    if not all(_is_known(rows, field, deadline) for field in in_doubt):
+        return np.zeros_like(versions)
     return versions
+
+
+def _is_known(rows: Rows, field: str, deadline: Deadline) -> bool:
+    """Whether any document has the field."""
+    for number, i in enumerate(np.flatnonzero(rows.versions_alive).tolist()):
+        if elements(rows.versions[i].fields, field):
+            return True
+        if number % _PORTION == 0:
+            deadline.check()
+    return False

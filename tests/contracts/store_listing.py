@@ -73,6 +73,14 @@ class ListingContract(Searching):
         assert self.names(filled, only_ids=ids, filters={"kind": "y"}) == ""
         assert self.names(filled, only_ids=["nobody"]) == ""
 
+    @pytest.mark.parametrize("condition", [{"not": "x"}, {"exists": False}])
+    def test_a_listing_of_named_documents_has_none_where_no_document_has_the_field_of_a_filter(
+        self, filled: Store, condition: dict[str, Any]
+    ) -> None:
+        assert self.names(filled, only_ids=["h"], filters={"colour": condition}) == ""
+        filled.upsert("ns", [document("j", "one", metadata={"colour": "x"})])
+        assert self.names(filled, only_ids=["h", "j"], filters={"colour": condition}) == "h"
+
     def test_a_listing_sees_replacements_and_deletions(self, filled: Store) -> None:
         filled.upsert("ns", [document("f", "new", metadata={"day": 100})])
         filled.delete("ns", ["e"])
