@@ -29,7 +29,7 @@ def delete(
     from tasks.indexing.namespace_writer import delete_documents
 
     check_namespace(namespace)
-    wanted = list(dict.fromkeys(ids))
+    wanted = list(dict.fromkeys(map(_as_kept, ids)))
     installation = find_installation()
     report = delete_documents(
         installation.resources, wanted, namespace=namespace, order=order_of(installation, namespace)
@@ -45,3 +45,13 @@ def delete(
             stdout().print(f"  not in every store yet: {document_id}: {why}", soft_wrap=True)
     if unwritten:
         raise typer.Exit(PART_DONE)
+
+
+def _as_kept(given: str) -> str:
+    """The id in the form in which stores have it; a wrong one, which no store has, as it is."""
+    from ingest.document_ids import checked_id
+
+    try:
+        return checked_id(given)
+    except ValueError:
+        return given
