@@ -84,6 +84,11 @@ class Corpus:
             raise UnknownNamespace(namespace, str(self.folder), there)
         return pulse
 
+    def names(self) -> set[str]:
+        """All namespaces."""
+        with translated(self.folder), self._borrowed() as connection:
+            return {name for (name,) in connection.execute("SELECT name FROM chorale_namespace")}
+
     def lexical_folder(self, name: str) -> Path:
         return self.folder / "lexical" / name
 

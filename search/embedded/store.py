@@ -241,6 +241,10 @@ class EmbeddedStore:
             if self._read_of != self._corpus.replaced:
                 self._readers.clear()
                 self._read_of = self._corpus.replaced
+            if namespace not in self._readers:
+                # The files and arrays of dropped namespaces would be kept for ever.
+                for gone in self._readers.keys() - self._corpus.names():
+                    del self._readers[gone]
             reader = self._readers.setdefault(namespace, NamespaceReader(self._corpus, namespace))
         return reader.view(pulse, text=text, vectors=vectors)
 

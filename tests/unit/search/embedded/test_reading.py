@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,22 @@ def test_a_reader_sees_a_rebuilt_and_a_recreated_namespace(store: EmbeddedStore,
     store.upsert("ns", [document("b", "pears"), document("c", "plum", vectors=(NORTH,))])
     assert (names(other, "pear"), names(other, "pears")) == ([], ["b"])
     assert near(other) == ["b", "c"]
+    other.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the files that a process has mapped")
+def test_a_reader_keeps_no_file_of_the_namespaces_that_were_dropped(
+    store: EmbeddedStore, folder: Path
+) -> None:
+    other = EmbeddedStore(folder)
+    mapped = []
+    for number in range(3):
+        store.create(f"n{number}", MANIFEST)
+        store.upsert(f"n{number}", [document("a", "pear")])
+        assert other.search_text(f"n{number}", ["pear"], Search(5, timeout_s=30))[0].hits
+        mapped.append(Path("/proc/self/maps").read_text().count(str(folder / "lexical")))
+        store.drop(f"n{number}")
+    assert mapped[0] == mapped[2] > 0
     other.close()
 
 
