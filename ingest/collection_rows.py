@@ -36,16 +36,17 @@ def record_of(row: Mapping[str, Any], fields: Mapping[str, str], *, line: int) -
         inner = row.get("metadata")
         if inner is not None and not isinstance(inner, dict):
             raise ValueError(f"metadata: {_kind(inner)}, not an object")
-        everything = {**(inner or {}), **{name: value for name, value in row.items() if name != "metadata"}}
+        within = {name: value for name, value in (inner or {}).items() if value is not None}
+        outer = {name: value for name, value in row.items() if name != "metadata" and value not in (None, "")}
+        everything = {**within, **outer}
         id_field = fields.get("id") or ("_id" if "_id" in row else "id")
         title_field, text_field = fields.get("title", "title"), fields.get("text", "text")
         own_id = given_id(everything.get(id_field))
         title, text = (_text(everything, name) for name in (title_field, text_field))
         if not title.strip() and not text.strip():
             raise ValueError(f"no text: {text_field!r} and {title_field!r} are missing or empty")
-        own = {"metadata", id_field, title_field, text_field}
-        kept = {name: value for name, value in row.items() if name not in own and value not in (None, "")}
-        kept.update((name, value) for name, value in (inner or {}).items() if value is not None)
+        own = {id_field, title_field, text_field}
+        kept = {**within, **{name: value for name, value in outer.items() if name not in own}}
         metadata, notes = with_reserved(kept, fields)
     except (ValueError, RecursionError) as error:
         yield Fault(str(error), line)

@@ -150,6 +150,14 @@ def test_json_lines_of_a_judged_collection_keep_their_ids(tmp_path: Path) -> Non
     )
 
 
+def test_a_field_of_the_row_stands_before_that_of_its_metadata_unless_it_is_empty(tmp_path: Path) -> None:
+    inner = {"published_at": "2021", "language": "it", "title": "Inner", "text": "inner"}
+    row = {"published_at": "2020", "language": "", "title": None, "text": "outer", "metadata": inner}
+    document = only(write(tmp_path, "c.jsonl", json.dumps(row)))
+    assert (document.title, document.text) == ("Inner", "outer")
+    assert (document.metadata["published_at"], document.metadata["language"]) == ("2020-01-01", "it")
+
+
 def test_a_record_with_headings_is_markdown(tmp_path: Path) -> None:
     row = {"id": 7, "text": "intro\n\n## Part\n\nbody"}
     assert only(write(tmp_path, "c.jsonl", json.dumps(row))).markup == "markdown"
