@@ -255,7 +255,7 @@ def _answered(
     fields, pages = ending.compose(), ending.pages
     is_kept = found.plan.cacheable and not lacks_hits_for_lack_of_time(request, fields)
     if is_kept and segment.done_before < CACHED_LINES:
-        keep_answers(resources, [(found, fields["questions"])])
+        keep_answers(resources, [(found, fields)])
     results = {}
     for place, indexes in of_line.items():
         is_known = place in repeated or all(index in found.plan.cached for index in indexes)

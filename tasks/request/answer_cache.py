@@ -62,16 +62,14 @@ def with_cached(
     return planned, flight, wanted
 
 
-def keep_answers(
-    resources: Resources, ended: Sequence[tuple[BranchAnswers, Sequence[Mapping[str, Any]]]]
-) -> None:
-    """Cache the complete answers of these requests' questions, with the generation that they were planned for.
+def keep_answers(resources: Resources, ended: Sequence[tuple[BranchAnswers, Mapping[str, Any]]]) -> None:
+    """Cache the complete questions of these answers' fields, with the generation that they were planned for.
 
     The corpus may have another generation by now: then no reader takes these answers.
     """
     values: dict[str, bytes] = {}
-    for found, questions in ended:
-        values |= _answers(found, questions)
+    for found, fields in ended:
+        values |= _answers(found, fields)
     try:
         if values:
             resources.answers.put_many(values, ttl_s=resources.settings.cache_ttl_s)
@@ -79,11 +77,16 @@ def keep_answers(
         log.warning("answers not cached", count=len(values), error=str(error))
 
 
-def _answers(found: BranchAnswers, questions: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
-    """The complete answers, by cache key; none if a branch searched another state of the corpus than was planned."""
-    request, plan = found.request, found.plan
+def _answers(found: BranchAnswers, fields: Mapping[str, Any]) -> dict[str, bytes]:
+    """The complete answers, by cache key; none if a branch searched another state of the corpus than was planned.
+
+    None either if the search had warnings: whoever asks next would not get them, nor a text that was missing.
+    """
+    request, plan, questions = found.request, found.plan, fields["questions"]
     generations = {plan.generation, *(envelope.generation for envelope in found.envelopes.values())}
     if plan.generation is None or len(generations) > 1:
+        return {}
+    if set(fields["warnings"]) - set(plan.warnings):
         return {}
     return {
         key: to_json({"generation": plan.generation, "answer": questions[index]})

@@ -101,7 +101,7 @@ def _end_together(resources: Resources, entries: Sequence[Snapshot], by: Ender, 
             count += ending
     written = [_write(one) for one in endings]
     answers = resources.ledger.finish_all([end for end, _ in written], by=by.name)
-    kept: list[tuple[BranchAnswers, Sequence[Mapping[str, Any]]]] = []
+    kept: list[tuple[BranchAnswers, Mapping[str, Any]]] = []
     for ending, (_, fields), (took_ms, said) in zip(endings, written, answers, strict=True):
         if took_ms is None:
             continue
@@ -111,7 +111,7 @@ def _end_together(resources: Resources, entries: Sequence[Snapshot], by: Ender, 
             continue
         _log(ending.found.request, fields)
         if ending.found.plan.cacheable and not lacks_hits_for_lack_of_time(ending.found.request, fields):
-            kept.append((ending.found, fields["questions"]))
+            kept.append((ending.found, fields))
     keep_answers(resources, kept)
     return count
 

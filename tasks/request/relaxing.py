@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chorale_client.words import Reason, Stage
+from structlog import get_logger
 
 from branches.part import Part
 from fusion.answered import branch_stage
@@ -13,6 +14,8 @@ from models.envelope import Degradation
 from models.errors import InvalidAnswer, StageFailure
 from models.extensions import BranchKind
 from models.hits import Ranking
+
+log = get_logger("chorale.search")
 
 
 def search_relaxed(kind: BranchKind, part: Part) -> list[Ranking]:
@@ -40,6 +43,9 @@ def search_relaxed(kind: BranchKind, part: Part) -> list[Ranking]:
                 found = kind.search(again)
             except StageFailure as failure:
                 why = Degradation(where, failure.reason, f"{said}: {failure.detail}"[:500])
+            except Exception as error:  # a package's kind may raise anything
+                log.exception("relaxed search failed", branch=part.branch.name)
+                why = Degradation(where, Reason.ERROR, f"{said}: {type(error).__name__}: {error}"[:500])
         if why is not None:
             part.degraded.append(why)
             break

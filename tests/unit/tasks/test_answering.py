@@ -97,7 +97,8 @@ def test_a_line_has_no_warnings_of_the_lines_that_were_answered_with_it(
 
     monkeypatch.setattr(answering, "_searched", searched)
     resources = Resources(Settings(home=tmp_path), load_pipeline(), "redis://nowhere")
-    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: None)
+    kept: dict[str, bytes] = {}
+    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: kept.update(values))
     lines = [
         Line(number, str(number), {"questions": [{"text": text}], "group_by": "shop"})
         for number, text in enumerate(("tea", "rice"), start=1)
@@ -108,6 +109,7 @@ def test_a_line_has_no_warnings_of_the_lines_that_were_answered_with_it(
 
     assert results[0]["warnings"] == ["the plan says"]
     assert results[1]["warnings"] == ["the plan says", "group_by: no hit has the field 'shop'"]
+    assert not kept  # the next who asks needs the warning too
 
 
 class TenPairsASecond:

@@ -61,17 +61,23 @@ def test_only_the_questions_that_found_nothing_are_searched_again() -> None:
     ]
 
 
-def test_a_search_that_fails_later_leaves_the_first_answer_and_says_so() -> None:
+@pytest.mark.parametrize(
+    ("error", "reason", "detail"),
+    [(StoreUnavailable("gone"), "unavailable", "gone"), (TypeError("a bug"), "error", "TypeError: a bug")],
+)
+def test_a_search_that_fails_later_leaves_the_first_answer_and_says_so(
+    error: Exception, reason: str, detail: str
+) -> None:
     def away_later(given: Part) -> list[Ranking]:
         if len(given.request.filters) < 3:
-            raise StoreUnavailable("gone")
+            raise error
         return [FOUND, Ranking()]
 
     kind, asked = searching(away_later)
     given = part("bread", "cake")
     assert search_relaxed(kind, given) == [FOUND, Ranking()]
     assert [one.to_wire() for one in given.degraded] == [
-        {"where": "search.bm25", "reason": "unavailable", "detail": "without 1 of the filters: gone"}
+        {"where": "search.bm25", "reason": reason, "detail": f"without 1 of the filters: {detail}"}
     ]
     assert len(asked) == 2
 
