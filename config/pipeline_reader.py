@@ -304,9 +304,9 @@ def declared_queues(file: Path | None) -> list[str]:
         named = {
             name: table.get("queue", QUEUE_BRANCH.format(branch=name)) for name, table in branches.items()
         }
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise WrongDeclaration(f"{file}: the pipeline file cannot be read: {error}") from error
-    return list(dict.fromkeys(named.values()))
+        return list(dict.fromkeys(named.values()))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise WrongDeclaration(f"{file}: the pipeline file cannot be read: {error!r}") from error
 
 
 def read_pipeline(file: Path, kinds: Kinds) -> Pipeline:

@@ -13,7 +13,7 @@ import pytest
 from assembly.kinds import BUILT_IN
 from assembly.pipeline import load_pipeline
 from config.declarations import Pipeline, RerankerDeclaration
-from config.pipeline_reader import DEFAULT_FILE
+from config.pipeline_reader import DEFAULT_FILE, declared_queues
 from inference.backends import RERANKERS
 from models.errors import WrongDeclaration
 from models.extensions import BranchKind, Kinds, StoreKind
@@ -403,3 +403,18 @@ def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text("\ufeff" + DEFAULT_FILE.read_text(encoding="utf-8"), encoding="utf-8")
     assert load_pipeline(file) == load_pipeline()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "KeyError('branches')"),
+        ("branches = 1", "AttributeError"),
+        ('[branches.bm25]\nqueue = ["a"]', "TypeError"),
+        ("[branches", "TOMLDecodeError"),
+    ],
+)
+def test_queues_are_read_from_no_malformed_file(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "pipeline.toml").write_text(text)
+    with pytest.raises(WrongDeclaration, match=re.escape(f"the pipeline file cannot be read: {why}")):
+        declared_queues(tmp_path / "pipeline.toml")
