@@ -43,7 +43,7 @@ class Api(FastAPI):
         return self.openapi_schema
 
     def build_middleware_stack(self) -> ASGIApp:
-        # Around everything, so that they see the response to an unexpected error too.
+        # The headers wrap the handling of unexpected errors, so that a 500 has them too.
         return RateLimitHeaders(TooLargeAsProblem(super().build_middleware_stack()))
 
 

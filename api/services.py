@@ -50,7 +50,7 @@ class Services:
     jobs: Jobs
     closing: Closing
     few_threads: CapacityLimiter
-    """For what no slow call of others may keep waiting: keys and readiness."""
+    """Threads for the lookup of keys and for readiness.  Slow calls run in other threads and cannot hold these."""
 
 
 async def services(request: Request) -> Services:

@@ -63,7 +63,7 @@ class Submission:
         return self._grant.applied(request.model_copy(update={"request_id": self._new.job_id}))
 
     def _is_created(self, new: NewJob) -> bool:
-        """False if an upload with the same key has made the job.  One that failed made none, so its key may be used again."""
+        """False if an upload with the same key has made the job.  The job of an upload that failed is deleted and made again."""
         if self._jobs.create(new, now_ms=self._now_ms()):
             return True
         known = self._jobs.get(new.job_id)

@@ -25,8 +25,8 @@ _CELL_BORDERS = ("|", "\t")
 
 # Chosen on questions of SQuAD-it outside of the 500 that the measurements report.
 _BEFORE, _AFTER = 60, 90
-"""Characters before the first and after the last match of a sentence that count whole; fewer in a snippet that is shorter
-than these, so that it shows the match."""
+"""Characters before the first and after the last match of a sentence that count whole.  A snippet that is shorter than their
+sum lowers both in proportion, so that it shows the match."""
 _FURTHER = 0.3
 """What the sentence's other characters count."""
 _BEST_SENTENCE = 1.5

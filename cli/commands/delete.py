@@ -48,7 +48,7 @@ def delete(
 
 
 def _as_kept(given: str) -> str:
-    """The id in the form in which stores have it; a wrong one, which no store has, as it is."""
+    """The id in the form that stores keep.  A malformed id, which no store has, stays as it is."""
     from ingest.document_ids import checked_id
 
     try:

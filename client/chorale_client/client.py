@@ -109,7 +109,7 @@ class Chorale:
                         accepted = self._enqueue(request, ends_at_s - GRACE_S - time.monotonic())
                         result = accepted.result
                         if accepted.state == Status.REFUSED:
-                            # Unread, its announcement would end the next request with this id.
+                            # If nobody read this announcement, it would end the next request with this id.
                             self._ledger.wait(channel, request_id, LAST_WORD_S)
                     else:
                         result = self._ledger.result(request_id)

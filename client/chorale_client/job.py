@@ -15,7 +15,7 @@ from chorale_client.words import WIRE_VERSION
 
 
 def _without_nul(value: str) -> str:
-    # PostgreSQL has no text with it.
+    # PostgreSQL cannot store this character.
     if "\0" in value:
         raise ValueError("the character U+0000 is not allowed")
     return value

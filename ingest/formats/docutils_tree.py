@@ -29,7 +29,7 @@ def text_of(tree: nodes.document) -> str:
 
 
 def first_heading(tree: nodes.document) -> str:
-    """As `text_of` shows it, without `#`; empty if there is none.  A caption is no heading."""
+    """The title of the first section as `text_of` shows it, without `#`; empty without sections."""
     titles = (title for title in tree.findall(nodes.title) if isinstance(title.parent, nodes.section))
     return next((_line(title) for title in titles), "")
 

@@ -57,7 +57,7 @@ class Pace:
     seen: deque[tuple[float, int]] = field(default_factory=deque)
 
     def rate(self, now_s: float, done: int) -> float | None:
-        """Lines a second; None before there are two moments.  A retry, after which fewer lines are done, begins anew."""
+        """Lines a second; None before there are two moments.  After a retry fewer lines are done, and the rate is measured anew."""
         if self.seen and done < self.seen[-1][1]:
             self.seen.clear()
         self.seen.append((now_s, done))

@@ -125,7 +125,7 @@ def _searched(resources: Resources, parts: Sequence[Part], whole: Part, begun_s:
                 ms=ms,
                 stages=(*_own_notes(part, whole), _whole_note(part, ms, own)),
                 generation=generation,
-                # Parts that are searched together fail only where they search again: for what found nothing.
+                # Only a second search can degrade parts that are searched together, and only empty rankings had one.
                 degraded=tuple(whole.degraded) if part is whole or not all(one.hits for one in own) else (),
             )
         )

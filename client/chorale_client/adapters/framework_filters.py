@@ -29,11 +29,11 @@ _OPERATORS: Mapping[str, Callable[[Any], Any]] = {
     "is_empty": lambda value: {"exists": False},
 }
 _OF_SEVERAL = ("in", "not in", "nin", "any", "all")
-"""A text would be taken for its letters."""
+"""Operators that take a list.  A text would count as the list of its letters."""
 
 
 def condition(field: str, operator: str, value: Any) -> Condition:
-    """One comparison.  Raises InvalidRequest, which lists the operators, or names the one that takes a list."""
+    """One comparison.  Raises InvalidRequest for an unknown operator, and for a single value where a list is needed."""
     if operator not in _OPERATORS:
         raise InvalidRequest(f"filters: no operator {shown(operator)}; there are: {', '.join(_OPERATORS)}")
     if operator in _OF_SEVERAL and (isinstance(value, str | Mapping) or not isinstance(value, Iterable)):

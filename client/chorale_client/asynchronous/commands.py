@@ -46,7 +46,7 @@ class Commands:
     ) -> asyncio.Future[Sequence[Any]]:
         """The replies to one trip.  `when_late` gets them if the future was cancelled before they came.
 
-        Raises UnicodeEncodeError for half a character, which would fail the trips of all that go out together.
+        Raises UnicodeEncodeError for a text with a lone surrogate, because it would fail all trips that go out together.
         """
         loop = asyncio.get_running_loop()
         if self._is_closed:
@@ -155,7 +155,7 @@ class Commands:
 
 
 def _given(trip: Trip) -> Iterator[Any]:
-    """What callers have given: all words but the texts of scripts."""
+    """The keys and arguments of scripts, and the words of commands."""
     for one in trip:
         yield from (*one.keys, *one.args) if isinstance(one, Script) else one
 
