@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from chorale_client.answer import Answer, Degradation, StageLine
-from chorale_client.indexed import Indexed
+from chorale_client.indexed import NOT_WRITTEN, Indexed
 from chorale_client.words import Reason, Stage
 
 _ABOUT_THE_REQUEST = frozenset(
@@ -56,7 +56,7 @@ def indexed_shown_outside(told: Indexed) -> Indexed:
     """The outcome of handed-in documents as a caller with a key gets it."""
     return replace(
         told,
-        skipped=[re.sub("(: not written): .*", r"\1", one, flags=re.DOTALL) for one in told.skipped],
+        skipped=[re.sub(f"(: {NOT_WRITTEN}): .*", r"\1", one, flags=re.DOTALL) for one in told.skipped],
         unwritten=dict.fromkeys(told.unwritten, "not every store has taken it yet"),
         error=told.error and "the documents could not be written; the log of the service says why",
     )

@@ -70,10 +70,10 @@ def submit_lines(
     except BaseException as error:
         # The job may have been cancelled meanwhile, or the database may be away.
         with suppress(ServiceError):
-            # The job's reader learns no address and no folder of the installation.
+            # Errors of servers and files have addresses and folders, which the readers of a job must not learn.
             is_of_a_server = isinstance(error, JobsUnavailable | OSError | sqlite3.Error)
-            reason = "the lines could not be stored" if is_of_a_server else str(error)
-            reason = reason or "the submission was interrupted"
+            said = "the lines could not be stored" if is_of_a_server else str(error)
+            reason = said or "the submission was interrupted"
             insist(lambda: store.refuse(new.job_id, reason, now_ms=now_ms()))
         raise
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+NOT_WRITTEN = "not written"
+"""Begins the reason of a skipped document that a store refused; the store's own words follow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Indexed:

@@ -19,10 +19,10 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """Entries of one line in the front matter (a YAML block at the very beginning) become metadata."""
     text = clean_text(read_text(file, max_bytes=options.max_file_bytes))
     front: dict[str, str] = {}
-    # Text without any entry stands between two horizontal rules.
-    if (found := _FRONT_MATTER.match(text)) and (
-        not (block := (found[1] or "").strip()) or _ENTRY.search(block)
-    ):
+    found = _FRONT_MATTER.match(text)
+    block = ((found[1] or "") if found else "").strip()
+    # A block without any entry is text between two horizontal rules.
+    if found and (not block or _ENTRY.search(block)):
         front = {name: value.rstrip(" \t").strip("\"'") for name, value in _FLAT_ENTRY.findall(block)}
         text = text[found.end() :]
     title = front.pop(options.fields.get("title", "title"), "")

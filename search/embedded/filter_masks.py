@@ -121,17 +121,16 @@ def _among(
     """The versions of these documents that meet the filters: judged at once, whatever the size of the namespace."""
     compiled = compile_filters(filters or {})
     versions = np.zeros_like(rows.versions_alive)
-    has_field = dict.fromkeys(compiled.fields, False)
+    found: set[str] = set()
     for name in only_ids:
         for i in rows.versions_of.get(name, ()):
             if i < len(versions) and rows.versions_alive[i]:
                 versions[i], has = compiled.judged(rows.versions[i].fields)
-                has_field = {
-                    field: has_field[field] or one for field, one in zip(has_field, has, strict=True)
-                }
-    # Without the field only `not` and `exists: false` match: then the other documents are asked too.
-    in_doubt = [field for field, has in has_field.items() if not has] if versions.any() else []
-    if not all(_is_known(rows, field, deadline) for field in in_doubt):
+                found.update(field for field, one in zip(compiled.fields, has, strict=True) if one)
+    # A document without a field meets `not` and `exists: false`.  They match nothing if no document has the field.
+    if versions.any() and not all(
+        _is_known(rows, field, deadline) for field in compiled.fields if field not in found
+    ):
         return np.zeros_like(versions)
     return versions
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from chorale_client.indexed import NOT_WRITTEN
+
 from inference.protocol import Embedder
 from ingest.hashes import content_hash
 from ingest.near_duplicates import NearDuplicates
@@ -97,7 +99,7 @@ class _Writer:
             failures, generation = error.failures, error.generation
         target.committed(generation)
         for document_id, why in failures.items():
-            report.skipped.append(Skipped(document_id, f"not written: {why}"))
+            report.skipped.append(Skipped(document_id, f"{NOT_WRITTEN}: {why}"))
         written = [document.document_id for document in documents if document.document_id not in failures]
         replaced = sum(document_id in self.run.known for document_id in written)
         report.replaced += replaced

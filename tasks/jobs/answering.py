@@ -34,7 +34,7 @@ from models.envelope import Envelope
 from models.errors import StageFailure
 from models.plan import BranchPlan, Plan
 from tasks.request.answer_cache import keep_answers, with_cached
-from tasks.request.ending import FUSION_WORKER, Ending, lacks_hits_for_lack_of_time
+from tasks.request.ending import FUSION_WORKER, Ending
 from tasks.request.planning import resolve, with_rules
 from tasks.request.reranking import with_reranker_fingerprint
 from tasks.request.search import CONCERNS_ALL, answer_together
@@ -253,13 +253,12 @@ def _answered(
             raise _ConcernsOne(f"{envelope.branch}: {envelope.reason} {envelope.detail}")
     ending = _ending(resources, found)
     fields, pages = ending.compose(), ending.pages
-    is_kept = found.plan.cacheable and not lacks_hits_for_lack_of_time(request, fields)
-    if is_kept and segment.done_before < CACHED_LINES:
+    if segment.done_before < CACHED_LINES:
         keep_answers(resources, [(found, fields)])
     results = {}
     for place, indexes in of_line.items():
         is_known = place in repeated or all(index in found.plan.cached for index in indexes)
-        own = replace(pages, fused={index: one for index, one in pages.fused.items() if index in indexes})
+        own = replace(pages, fused={index: pages.fused[index] for index in indexes if index in pages.fused})
         shown = {**fields, "warnings": warnings_of(found, own)}
         results[place] = _result([fields["questions"][index] for index in indexes], shown, is_known)
     passes = any(consequence(one["reason"]).retry_worth_it for one in fields["degraded"])
@@ -304,15 +303,8 @@ def _envelope(resources: Resources, request: Request, plan: Plan, branch: Branch
 
 
 def _ending(resources: Resources, found: BranchAnswers) -> Ending:
-    """What makes the answer's fields, as in a fusion worker; a reranker has the time for each question that a request of
-    its own would give it."""
-    if (rerank := found.plan.rerank) is not None:
-        further_ms = rerank.budget_ms * (len(found.request.questions) - 1)
-        longer = {
-            "rerank": rerank.model_copy(update={"budget_ms": rerank.budget_ms + further_ms}),
-            "fusion_reserve_ms": found.plan.fusion_reserve_ms + further_ms,
-        }
-        found = replace(found, plan=found.plan.model_copy(update=longer))
+    """What makes the answer's fields, as in a fusion worker."""
+    found = replace(found, plan=_with_time_to_rerank(found.plan, len(found.request.questions)))
     entry = Snapshot(
         request_id=found.request.request_id,
         state="fusing",
@@ -326,6 +318,16 @@ def _ending(resources: Resources, found: BranchAnswers) -> Ending:
         now_ms=0,
     )
     return Ending(resources, entry, found, FUSION_WORKER, time.monotonic())
+
+
+def _with_time_to_rerank(plan: Plan, questions: int) -> Plan:
+    """The plan with a reranker's budget for each question."""
+    if plan.rerank is None:
+        return plan
+    further_ms = plan.rerank.budget_ms * (questions - 1)
+    rerank = plan.rerank.model_copy(update={"budget_ms": plan.rerank.budget_ms + further_ms})
+    longer = {"rerank": rerank, "fusion_reserve_ms": plan.fusion_reserve_ms + further_ms}
+    return plan.model_copy(update=longer)
 
 
 def _shown(page: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

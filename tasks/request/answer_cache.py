@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from chorale_client.keys import FLIGHT
-from chorale_client.request import Request
+from chorale_client.request import Request, Thresholds
 from chorale_client.words import Reason, RerankStage, Stage, StageStatus, Status
 from pydantic_core import from_json, to_json
 from structlog import get_logger
@@ -15,6 +15,7 @@ from structlog import get_logger
 from assembly.resources import Resources
 from cache.protocol import CacheUnavailable
 from fusion.answered import BranchAnswers
+from fusion.page import is_chosen_late
 from models.envelope import StageNote
 from models.plan import Plan
 from tasks.request.planning import question_keys
@@ -63,9 +64,9 @@ def with_cached(
 
 
 def keep_answers(resources: Resources, ended: Sequence[tuple[BranchAnswers, Mapping[str, Any]]]) -> None:
-    """Cache the complete questions of these answers' fields, with the generation that they were planned for.
+    """Cache the complete answers to single questions, from the fields of whole answers.
 
-    The corpus may have another generation by now: then no reader takes these answers.
+    Each is kept with the corpus generation of its plan.  If the corpus has another generation by now, no reader takes it.
     """
     values: dict[str, bytes] = {}
     for found, fields in ended:
@@ -80,13 +81,14 @@ def keep_answers(resources: Resources, ended: Sequence[tuple[BranchAnswers, Mapp
 def _answers(found: BranchAnswers, fields: Mapping[str, Any]) -> dict[str, bytes]:
     """The complete answers, by cache key; none if a branch searched another state of the corpus than was planned.
 
-    None either if the search had warnings: whoever asks next would not get them, nor a text that was missing.
+    A search with warnings is not cached, because the next caller would get neither the warnings nor a text that was missing.
     """
     request, plan, questions = found.request, found.plan, fields["questions"]
     generations = {plan.generation, *(envelope.generation for envelope in found.envelopes.values())}
     if plan.generation is None or len(generations) > 1:
         return {}
-    if set(fields["warnings"]) - set(plan.warnings):
+    is_warned = bool(set(fields["warnings"]) - set(plan.warnings))
+    if is_warned or not plan.cacheable or _lacks_hits_for_lack_of_time(request, fields):
         return {}
     return {
         key: to_json({"generation": plan.generation, "answer": questions[index]})
@@ -100,4 +102,13 @@ def _is_reranked_in_part(question: Mapping[str, Any], plan: Plan) -> bool:
     return plan.rerank is not None and any(
         hit["rank"] <= plan.rerank.depth and hit["rerank"]["stage"] == RerankStage.COARSE_ONLY
         for hit in question["hits"]
+    )
+
+
+def _lacks_hits_for_lack_of_time(request: Request, fields: Mapping[str, Any]) -> bool:
+    """Whether the page was chosen among hits of which the reranker would reach more at another time."""
+    return (
+        is_chosen_late(request) or (request.thresholds or Thresholds()).min_rerank_score is not None
+    ) and any(
+        (line["stage"], line.get("detail")) == (Stage.RERANK, Reason.ADAPTIVE) for line in fields["stages"]
     )

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from chorale_client.reading import read_request, stand_in
-from chorale_client.request import Request, Thresholds
+from chorale_client.request import Request
 from chorale_client.unanswered import failed_tail
 from chorale_client.words import Reason, Stage, Status
 from pydantic_core import to_json
@@ -110,19 +110,9 @@ def _end_together(resources: Resources, entries: Sequence[Snapshot], by: Ender, 
         if fields is None:
             continue
         _log(ending.found.request, fields)
-        if ending.found.plan.cacheable and not lacks_hits_for_lack_of_time(ending.found.request, fields):
-            kept.append((ending.found, fields))
+        kept.append((ending.found, fields))
     keep_answers(resources, kept)
     return count
-
-
-def lacks_hits_for_lack_of_time(request: Request, fields: Mapping[str, Any]) -> bool:
-    """Whether the page was chosen among hits of which the reranker would reach more at another time."""
-    return (
-        is_chosen_late(request) or (request.thresholds or Thresholds()).min_rerank_score is not None
-    ) and any(
-        (line["stage"], line.get("detail")) == (Stage.RERANK, Reason.ADAPTIVE) for line in fields["stages"]
-    )
 
 
 def _opened(resources: Resources, entry: Snapshot, by: Ender, joined_s: float) -> Ending | bool:

@@ -17,7 +17,7 @@ from inference.protocol import PairScores
 from jobs.job import Line, Segment
 from models.envelope import Envelope
 from models.hits import Ranking
-from models.plan import RerankPlan
+from models.plan import Plan, RerankPlan
 from tasks.jobs import answering
 from tasks.jobs.answering import answer_lines
 from tests.unit.fusion.builders import branch, hit, plan, texts
@@ -43,6 +43,32 @@ def test_a_line_of_another_version_fails_alone_and_does_not_end_the_worker(
     assert why in results[0]["error"]
 
 
+def answered(
+    folder: Path,
+    patch: pytest.MonkeyPatch,
+    of_plan: Plan,
+    rankings: tuple[Ranking, ...],
+    lines: list[Line],
+    reranker: object = None,
+) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+    """The results of the lines whose branch `bm25` finds these rankings, and what the answer cache gets."""
+
+    def searched(_: Resources, request: Request) -> BranchAnswers:
+        return BranchAnswers(
+            request, of_plan, {"bm25": Envelope("bm25", "ok", rankings=rankings, generation=1)}
+        )
+
+    patch.setattr(answering, "_searched", searched)
+    resources = Resources(Settings(home=folder), load_pipeline(), "redis://nowhere")
+    resources._rerankers["tiny"] = cast("Any", reranker)
+    kept: dict[str, bytes] = {}
+    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: kept.update(values))
+    places = list(range(len(lines)))
+    segment = Segment("job", 0, 1, 1, 0, lines, [None] * len(lines), places, None, "default", 0)
+    results, _ = answer_lines(resources, segment, segment.left)
+    return [results[place] for place in places], kept
+
+
 class HalfAsFast:
     """A reranker that has the time for two pairs, and likes both."""
 
@@ -63,21 +89,9 @@ def test_a_page_chosen_among_hits_that_the_reranker_had_no_time_for_is_not_cache
     of_plan = plan((branch("bm25"),), rerank=rerank, models={"reranker": "half"}, fusion_reserve_ms=560)
     ids = [f"d{place}" for place in range(found)]
     ranking = Ranking(tuple(hit(id_) for id_ in ids), texts=texts(*ids))
-
-    def searched(_: Resources, request: Request) -> BranchAnswers:
-        return BranchAnswers(
-            request, of_plan, {"bm25": Envelope("bm25", "ok", rankings=(ranking,), generation=1)}
-        )
-
-    monkeypatch.setattr(answering, "_searched", searched)
-    resources = Resources(Settings(home=tmp_path), load_pipeline(), "redis://nowhere")
-    resources._rerankers["tiny"] = HalfAsFast()  # type: ignore[assignment]
-    kept: dict[str, bytes] = {}
-    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: kept.update(values))
     fields = {"questions": [{"text": "tea"}], "thresholds": {"min_rerank_score": 0.5}}
-    segment = Segment("job", 0, 1, 1, 0, [Line(1, "a", fields)], [None], [0], None, "default", 0)
 
-    results, _ = answer_lines(resources, segment, segment.left)
+    results, kept = answered(tmp_path, monkeypatch, of_plan, (ranking,), [Line(1, "a", fields)], HalfAsFast())
 
     assert (results[0]["status"], len(results[0]["hits"])) == ("complete", 2)
     assert bool(kept) == is_cached
@@ -89,23 +103,12 @@ def test_a_line_has_no_warnings_of_the_lines_that_were_answered_with_it(
     of_plan = plan((branch("bm25"),), asked=(0, 1), warnings=("the plan says",))
     with_shop = Ranking((hit("a"),), texts=texts("a", shop="north"))
     without = Ranking((hit("b"),), texts=texts("b"))
-
-    def searched(_: Resources, request: Request) -> BranchAnswers:
-        return BranchAnswers(
-            request, of_plan, {"bm25": Envelope("bm25", "ok", rankings=(with_shop, without), generation=1)}
-        )
-
-    monkeypatch.setattr(answering, "_searched", searched)
-    resources = Resources(Settings(home=tmp_path), load_pipeline(), "redis://nowhere")
-    kept: dict[str, bytes] = {}
-    resources.answers = SimpleNamespace(put_many=lambda values, ttl_s: kept.update(values))
     lines = [
         Line(number, str(number), {"questions": [{"text": text}], "group_by": "shop"})
         for number, text in enumerate(("tea", "rice"), start=1)
     ]
-    segment = Segment("job", 0, 1, 1, 0, lines, [None, None], [0, 1], None, "default", 0)
 
-    results, _ = answer_lines(resources, segment, segment.left)
+    results, kept = answered(tmp_path, monkeypatch, of_plan, (with_shop, without), lines)
 
     assert results[0]["warnings"] == ["the plan says"]
     assert results[1]["warnings"] == ["the plan says", "group_by: no hit has the field 'shop'"]
@@ -128,23 +131,12 @@ def test_each_line_has_the_time_of_a_reranker_that_a_request_of_its_own_would_ha
 ) -> None:
     """400 ms are enough for three pairs (some of it goes to the snippets), and 3 x 400 ms for eleven."""
     rerank = RerankPlan(name="tiny", depth=50, coarse=100, budget_ms=400, weight=0.7)
+    of_plan = plan((branch("bm25"),), asked=(0, 1, 2), rerank=rerank, fusion_reserve_ms=560)
     ids = ["d1", "d2", "d3"]
     ranking = Ranking(tuple(hit(id_) for id_ in ids), texts=texts(*ids))
-
-    def searched(_: Resources, request: Request) -> BranchAnswers:
-        of_plan = plan(
-            (branch("bm25"),), asked=range(len(request.questions)), rerank=rerank, fusion_reserve_ms=560
-        )
-        rankings = (ranking,) * len(request.questions)
-        return BranchAnswers(request, of_plan, {"bm25": Envelope("bm25", "ok", rankings=rankings)})
-
-    monkeypatch.setattr(answering, "_searched", searched)
-    resources = Resources(Settings(home=tmp_path), load_pipeline(), "redis://nowhere")
-    resources._rerankers["tiny"] = TenPairsASecond()  # type: ignore[assignment]
     lines = [Line(at, str(at), {"questions": [{"text": f"tea {at}"}], "cache": "bypass"}) for at in (1, 2, 3)]
-    segment = Segment("job", 0, 1, 1, 0, lines, [None] * 3, [0, 1, 2], None, "default", 0)
 
-    results, _ = answer_lines(resources, segment, segment.left)
+    results, _ = answered(tmp_path, monkeypatch, of_plan, (ranking,) * 3, lines, TenPairsASecond())
 
-    for place in range(3):
-        assert [one["rerank"]["stage"] for one in results[place]["hits"]] == ["reranked"] * 3
+    for one in results:
+        assert [hit["rerank"]["stage"] for hit in one["hits"]] == ["reranked"] * 3

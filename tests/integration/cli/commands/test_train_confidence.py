@@ -65,7 +65,7 @@ def test_factors_are_fitted_on_two_collections_and_checked_on_a_third(chorale: R
     assert (checked["collection"], checked["questions"]) == ("garden", 20)
     assert checked["abstained_below_half"]["own"] < checked["abstained_below_half"]["foreign"]
     own, *shipped = read_fitted(out)
-    assert set(own.fingerprints) < set(shipped[-1].fingerprints)  # which are fitted for int8 weights too
+    assert own.fingerprints == shipped[-1].fingerprints[:1]  # the second is that of the int8 weights
     assert json.loads(out.read_text())["how"].startswith(
         "chorale train confidence kitchen:dev garage:dev --check"
     )
