@@ -1,4 +1,4 @@
-"""Pools the vectors of a text's tokens into one, in every way of sentence-transformers' Pooling."""
+"""Pools the vectors of a text's tokens into one, in every way of sentence-transformers' Pooling, and normalises it."""
 
 from __future__ import annotations
 
@@ -62,3 +62,9 @@ POOLINGS: Mapping[str, Callable[[Tokens, Mask], Matrix]] = {
 def pool(tokens: Tokens, mask: Mask, pooling: str) -> Matrix:
     """Shape (batch, width times the number of poolings); `pooling` is a key of POOLINGS, or several joined by "+"."""
     return np.concatenate([POOLINGS[name](tokens, mask) for name in pooling.split("+")], axis=1)
+
+
+def normalised(vectors: Matrix) -> Matrix:
+    """Unit length; a vector of zeros stays one, and the embedder then refuses it."""
+    unit: Matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+    return unit

@@ -1,11 +1,11 @@
 """The computation of a BERT-family encoder as an ONNX graph, built from the model's own weights.
 
 The graph uses ONNX Runtime's fused operators (EmbedLayerNormalization, Attention, SkipLayerNormalization, BiasGelu)
-directly, so it does not depend on a graph optimiser.  `bert_graph` includes pooling and normalisation; other heads are
-built with `Builder`, `encoded` and `finished`.
+directly, so it does not depend on a graph optimiser.  `bert_graph` ends with the encoder; heads above it are built with
+`Builder`, `encoded` and `finished`.
 
 In:  `input_ids`, `mask`, int32, shape (batch, length), padded on the right; optionally `segments`.
-Out: `vectors`, float32, shape (batch, width), unit length.
+Out: the tokens' vectors, float32, shape (batch, length, width).
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def bert_graph(shape: BertShape, read: Read, *, precision: str = "fp32") -> Bert
     `precision` is `fp32` or `int8`.  In int8, matrices are 8-bit integers and activations are quantised at run time.
     """
     build = Builder(precision)
-    _pool(build, shape.pooling, encoded(build, shape, read))
-    return finished(build, ["input_ids", "mask"], "vectors", ["batch", "width"])
+    tokens = encoded(build, shape, read)
+    return finished(build, ["input_ids", "mask"], tokens, ["batch", "length", "width"])
 
 
 def encoded(build: Builder, shape: BertShape, read: Read, *, with_segments: bool = False) -> str:
@@ -193,26 +193,6 @@ def _attention(build: Builder, shape: BertShape, projected: str) -> str:
     outputs = [f"{projected}.{part}" for part in ("query", "key", "value")]
     build.nodes.append(helper.make_node("Split", [projected], outputs, axis=-1))
     return build.fused("MultiHeadAttention", [*outputs, "", "mask"], num_heads=shape.heads)
-
-
-def _pool(build: Builder, pooling: str, x: str) -> None:
-    if pooling == "cls":
-        first = build.constant("first", np.array(0, np.int64))
-        pooled = build.op("Gather", [x, first], axis=1)
-    else:
-        mask = build.op("Cast", ["mask"], to=TensorProto.FLOAT)
-        axis = build.constant("token_axis", np.array([1], np.int64))
-        if pooling == "mean":
-            # (batch, 1, length) times (batch, length, width) sums the tokens without a masked copy.
-            row = build.op("Unsqueeze", [mask, axis])
-            total = build.op("Squeeze", [build.op("MatMul", [row, x]), axis])
-            pooled = build.op("Div", [total, build.op("ReduceSum", [mask, axis], keepdims=1)])
-        else:
-            column = build.op("Unsqueeze", [mask, build.constant("width_axis", np.array([2], np.int64))])
-            present = build.op("Cast", [column], to=TensorProto.BOOL)
-            lowest = build.constant("lowest", np.array(-1e9, np.float32))
-            pooled = build.op("ReduceMax", [build.op("Where", [present, x, lowest])], axes=[1], keepdims=0)
-    build.op("LpNormalization", [pooled], output="vectors", axis=-1, p=2)
 
 
 def _promise(name: str, value: NDArray[Any]) -> TensorProto:

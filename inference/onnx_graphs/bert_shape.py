@@ -19,6 +19,7 @@ ACTIVATIONS: dict[str, str] = {
 """Operator by `hidden_act`: GELU with the error function, GELU with the tanh approximation, ReLU."""
 
 POOLINGS = ("mean", "cls", "max")
+"""The poolings of embedders that are built from their weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,6 @@ class BertShape:
     epsilon: float
     activation: str
     """A key of ACTIVATIONS."""
-    pooling: str
-    """One of POOLINGS."""
     first_position: int = 0
     """Row of the position table for the first token: 0 in BERT, padding id + 1 in RoBERTa."""
 
@@ -51,7 +50,7 @@ def bert_shape(model: SentenceModel) -> BertShape:
                 f"the embedder 'onnx' does not support {what} of {model.folder} without an ONNX file of it; "
                 "use 'sentence_transformers'"
             )
-    return _shape(model, model.pooling)
+    return _shape(model)
 
 
 def classifier_shape(model: SentenceModel) -> BertShape:
@@ -61,7 +60,7 @@ def classifier_shape(model: SentenceModel) -> BertShape:
             raise NotConfigured(
                 f"the reranker 'onnx' does not support {what} of {model.folder}; use 'sentence_transformers'"
             )
-    return _shape(model, "cls")
+    return _shape(model)
 
 
 def _encoder(model: SentenceModel) -> dict[str, bool]:
@@ -76,13 +75,12 @@ def _encoder(model: SentenceModel) -> dict[str, bool]:
     }
 
 
-def _shape(model: SentenceModel, pooling: str) -> BertShape:
+def _shape(model: SentenceModel) -> BertShape:
     config = model.config
     return BertShape(
         layers=int(config["num_hidden_layers"]),
         heads=int(config["num_attention_heads"]),
         epsilon=float(config.get("layer_norm_eps", 1e-12)),
         activation=config.get("hidden_act", "gelu"),
-        pooling=pooling,
         first_position=first_position(config),
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from inference.model_folder.sentence_model import SentenceModel
+from inference.model_folder.token_pooling import normalised, pool
 from inference.onnx_graphs.bert_graph import BertGraph, Read, bert_graph
 from inference.onnx_graphs.bert_shape import bert_shape
 from inference.onnx_graphs.onnx_session import PROVIDERS, session_options
@@ -27,10 +28,11 @@ class OnnxBert:
         with safe_open(path, "numpy") as weights:
             graph = bert_graph(bert_shape(model), encoder_reader(weights), precision=precision)
         self._session = bert_session(graph, threads)
+        self._pooling = model.pooling
 
     def __call__(self, ids: NDArray[np.int32], mask: NDArray[np.int32]) -> Matrix:
-        vectors: Matrix = self._session.run(None, {"input_ids": ids, "mask": mask})[0]
-        return vectors
+        [tokens] = self._session.run(None, {"input_ids": ids, "mask": mask})
+        return normalised(pool(tokens, mask.astype(np.float32), self._pooling))
 
 
 def bert_session(graph: BertGraph, threads: int) -> onnxruntime.InferenceSession:

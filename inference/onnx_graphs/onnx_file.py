@@ -9,7 +9,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from inference.model_folder.sentence_model import SentenceModel
-from inference.model_folder.token_pooling import POOLINGS, pool
+from inference.model_folder.token_pooling import POOLINGS, normalised, pool
 from inference.onnx_graphs.onnx_session import PROVIDERS, session_options
 from models.documents import Matrix
 from models.errors import NotConfigured
@@ -60,9 +60,7 @@ class OnnxFile:
         found: Matrix = np.asarray(self._session.run([self._output], inputs)[0], np.float32)
         if self._pooling is not None:
             found = pool(found, mask.astype(np.float32), self._pooling)
-        # A vector of zeros stays one; the embedder then refuses it.
-        found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-12))
-        return found
+        return normalised(found)
 
 
 def _why_not_pooled(model: SentenceModel) -> str | None:
