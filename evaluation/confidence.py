@@ -10,17 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice, zip_longest
 from math import inf
+from typing import Any
 
 import numpy as np
 from chorale_client.answer import Answer, QuestionAnswer
-from chorale_client.checked_request import make_request
-from chorale_client.limits import MAX_TEXT_CHARS
 from chorale_client.request import Request
 from chorale_client.words import Status
 
 from evaluation.calibration import Bin, Values, calibration_error, fit_product, product, reliability_table
 from evaluation.collection import Collection
-from evaluation.run import DEPTH, QUESTIONS_A_REQUEST, TIMEOUT_S, ranked_documents
+from evaluation.run import QUESTIONS_A_REQUEST, plain_request, ranked_documents
 from fusion.confidence import Fitted
 from models.batching import in_batches
 from models.errors import ServiceError
@@ -97,7 +96,9 @@ def judged(
     asked += [(None, text) for text in strange]
     found = []
     for batch in in_batches(asked, QUESTIONS_A_REQUEST):
-        answer = ask(_request(collection.namespace, [text for _, text in batch], configuration))
+        texts = [text for _, text in batch]
+        options: dict[str, Any] = {"configuration": configuration, "include": ["ids", "explanation"]}
+        answer = ask(plain_request(texts, collection.namespace, **options))
         for (id_, text), question in zip(batch, answer.questions, strict=True):
             if question.status != Status.COMPLETE:
                 why = ", ".join(f"{one.where} {one.reason}" for one in answer.degraded)
@@ -108,20 +109,6 @@ def judged(
             found.append(Judged(question.signals, _first(question, relevant), weight, is_own))
         progress(collection.name, len(batch))
     return found
-
-
-def _request(namespace: str, texts: Sequence[str], configuration: str | None) -> Request:
-    return make_request(
-        [text[:MAX_TEXT_CHARS] for text in texts],
-        namespace=namespace,
-        configuration=configuration,
-        depth=DEPTH,
-        top_k=DEPTH,
-        include=["ids", "explanation"],
-        boosts="off",
-        cache="bypass",
-        timeout_s=TIMEOUT_S,
-    )
 
 
 def _first(question: QuestionAnswer, grades: Mapping[str, int]) -> float:

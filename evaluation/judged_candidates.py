@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chorale_client.answer import Answer
-from chorale_client.checked_request import make_request
-from chorale_client.limits import MAX_TEXT_CHARS
 from chorale_client.request import Request
 from pydantic_core import from_json, to_json
 
 from evaluation.collection import Collection
-from evaluation.run import TIMEOUT_S
+from evaluation.run import plain_request
 from ingest.document_ids import checked_id
 from models.batching import in_batches
 from models.documents import PassageText
@@ -71,8 +69,9 @@ def mined(
     """
     found: dict[str, list[Candidate]] = {}
     for ids in in_batches(collection.questions, QUESTIONS_A_REQUEST):
-        texts = [collection.questions[id_][:MAX_TEXT_CHARS] for id_ in ids]
-        answer = ask(_request(texts, collection.namespace, configuration, depth))
+        texts = [collection.questions[id_] for id_ in ids]
+        options = {"configuration": configuration, "include": ["texts", "metadata"], "rerank": "off"}
+        answer = ask(plain_request(texts, collection.namespace, depth=depth, **options))
         if answer.degraded:
             said = ", ".join(f"{one.where} {one.reason}" for one in answer.degraded)
             raise ServiceError(f"the candidates of {len(ids)} questions are not whole: {said}")
@@ -115,21 +114,6 @@ def _texts_of(corpus: Path, ids: Container[str]) -> dict[str, tuple[str, str]]:
             if line.strip() and (id_ := checked_id(str((row := from_json(line))["_id"]))) in ids:
                 texts[id_] = (str(row.get("title") or ""), str(row.get("text") or ""))
     return texts
-
-
-def _request(texts: Sequence[str], namespace: str, configuration: str | None, depth: int) -> Request:
-    return make_request(
-        list(texts),
-        namespace=namespace,
-        configuration=configuration,
-        depth=depth,
-        top_k=depth,
-        include=["texts", "metadata"],
-        boosts="off",
-        rerank="off",
-        cache="bypass",
-        timeout_s=TIMEOUT_S,
-    )
 
 
 def _pair_text(document_id: str, title: str | None, text: str | None) -> str:

@@ -139,19 +139,28 @@ def ranked_documents(question: QuestionAnswer) -> list[str]:
 
 
 def request_of(run: Run, namespace: str, texts: Sequence[str]) -> Request:
-    """A request without boosts, cache and thresholds, and without a reranker unless the run has one."""
-    return make_request(
-        [text[:MAX_TEXT_CHARS] for text in texts],
-        namespace=namespace,
+    """A `plain_request`, without a reranker unless the run has one."""
+    return plain_request(
+        texts,
+        namespace,
         configuration=run.configuration,
         fusion=run.fusion,
         branches=run.branches,
         weights=None if run.weights is None else dict(run.weights),
-        depth=DEPTH,
-        top_k=DEPTH,
         include=["ids"] if run.weights is None else ["ids", "explanation"],
-        boosts="off",
         rerank=None if run.is_reranked else "off",
+    )
+
+
+def plain_request(texts: Sequence[str], namespace: str, *, depth: int = DEPTH, **options: Any) -> Request:
+    """A request for `depth` documents, without boosts, cache and thresholds."""
+    return make_request(
+        [text[:MAX_TEXT_CHARS] for text in texts],
+        namespace=namespace,
+        depth=depth,
+        top_k=depth,
+        boosts="off",
         cache="bypass",
         timeout_s=TIMEOUT_S,
+        **options,
     )
