@@ -22,15 +22,13 @@ SHOWN = 3
 """Of each ranking so many first documents are shown for a question, beside the relevant ones."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Answered:
     """The answers of one side to the judged questions."""
 
     name: str
     answers: dict[str, QuestionAnswer] = field(default_factory=dict)
     """Key: question id."""
-    faults: int = 0
-    """Questions whose answer is degraded, failed or missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +65,7 @@ class Comparison:
     movers: Sequence[Mover]
     """The largest difference first."""
     faults: tuple[int, int]
+    """Questions of A and of B whose answer is degraded, failed or missing."""
 
     @property
     def ties(self) -> int:
@@ -106,9 +105,8 @@ def answered(
     for ids in in_batches(collection.questions, 1 if run.is_reranked else QUESTIONS_A_REQUEST):
         request = request_of(run, collection.namespace, [collection.questions[id_] for id_ in ids])
         answer = ask(request.model_copy(update={"include": ("ids", "explanation")}))
-        found.answers |= zip(ids, answer.questions, strict=True)
+        found.answers.update(zip(ids, answer.questions, strict=True))
         progress(configuration, len(ids))
-    found.faults = count_faults(collection, found.answers)
     return found
 
 
@@ -146,7 +144,7 @@ def compare(
         paired_gain(of_b, of_a),
         means,  # type: ignore[arg-type]  # a pair for each measure
         [_mover(collection, ids[at], (of_a[at], of_b[at]), a, b) for at in differing[:movers]],
-        (a.faults, b.faults),
+        (count_faults(collection, a.answers), count_faults(collection, b.answers)),
     )
 
 

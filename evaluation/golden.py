@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import fsum, log2
 from typing import Any
 
@@ -56,10 +56,7 @@ class Verdict:
             "missing": self.missing,
             "ranked": list(self.ranked),
             "expected": dict(self.question.expected),
-            "found": [
-                {"document_id": one.document_id, "rank": one.rank, "branches": dict(one.branches)}
-                for one in self.found
-            ],
+            "found": [asdict(one) for one in self.found],
         }
 
 

@@ -8,7 +8,7 @@ difference by chance (Smucker, Allan and Carterette, CIKM 2007); with few differ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -44,15 +44,7 @@ class Gain:
         return self.is_distinguishable and self.mean > 0
 
     def to_wire(self) -> dict[str, Any]:
-        return {
-            "mean": round(self.mean, 4),
-            "low": round(self.low, 4),
-            "high": round(self.high, 4),
-            "p": round(self.p, 4),
-            "wins": self.wins,
-            "losses": self.losses,
-            "questions": self.questions,
-        }
+        return {name: round(value, 4) for name, value in asdict(self).items()}
 
 
 def paired_gain(new: Sequence[float], old: Sequence[float], *, seed: int = 0) -> Gain:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from evaluation.collection import Collection, text_lines
-from evaluation.comparison import Answered, count_faults
+from evaluation.comparison import Answered
 from models.errors import WrongDeclaration
 
 
@@ -47,15 +46,12 @@ def read_answers(file: Path, collection: Collection) -> Answered:
         found.answers[question_id] = QuestionAnswer.model_validate({"status": Status.COMPLETE, "hits": hits})
     if not found.answers.keys() & collection.questions.keys():
         raise WrongAnswers(f"{file}: no answers to questions of {collection.name}")
-    found.faults = count_faults(collection, found.answers)
     return found
 
 
 def write_answers(found: Answered, file: Path) -> None:
     """Write JSON lines that `read_answers` reads."""
-    file.write_bytes(b"".join(_lines(found)))
-
-
-def _lines(found: Answered) -> Iterable[bytes]:
-    for question_id, answer in found.answers.items():
-        yield to_json({"id": question_id, **answer.model_dump(mode="json", exclude_defaults=True)}) + b"\n"
+    with file.open("wb") as lines:
+        for question_id, answer in found.answers.items():
+            said = answer.model_dump(mode="json", exclude_defaults=True)
+            lines.write(to_json({"id": question_id, **said}) + b"\n")

@@ -11,7 +11,7 @@ from chorale_client.request import Request
 
 from assembly.pipeline import load_pipeline
 from evaluation.collection import Collection
-from evaluation.comparison import Answered, answered, compare
+from evaluation.comparison import Answered, answered, compare, count_faults
 from evaluation.recorded_answers import WrongAnswers, read_answers, write_answers
 from tests.support.command_line import in_process
 
@@ -98,13 +98,17 @@ def test_a_configuration_is_asked_with_explanations_and_without_cache() -> None:
     (request,) = asked
     assert (request.configuration, request.cache, request.boosts) == ("scores", "bypass", "off")
     assert request.include == ("ids", "explanation")
-    assert (found.name, list(found.answers), found.faults) == ("scores", ["q1", "q2", "q3"], 3)
+    assert (found.name, list(found.answers), count_faults(COLLECTION, found.answers)) == (
+        "scores",
+        ["q1", "q2", "q3"],
+        3,
+    )
 
 
 def test_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
     write_answers(A, file := tmp_path / "old.jsonl")
     found = read_answers(file, COLLECTION)
-    assert (found.answers, found.faults) == (A.answers, 0)
+    assert (found.answers, count_faults(COLLECTION, found.answers)) == (A.answers, 0)
 
 
 def test_a_refused_line_with_the_id_of_an_answered_one_is_no_answer(tmp_path: Path) -> None:
@@ -113,14 +117,14 @@ def test_a_refused_line_with_the_id_of_an_answered_one_is_no_answer(tmp_path: Pa
     (file := tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, lines)))
     found = read_answers(file, COLLECTION)
     assert [one.document_id for one in found.answers["q1"].hits] == ["a"]
-    assert found.faults == 2
+    assert count_faults(COLLECTION, found.answers) == 2
 
 
 def test_a_trec_run_is_ordered_by_its_ranks(tmp_path: Path) -> None:
     (file := tmp_path / "run.trec").write_text("q1 Q0 b 2 0.5 other\nq1 Q0 a 1 0.9 other\n")
     found = read_answers(file, COLLECTION)
     assert [hit.document_id for hit in found.answers["q1"].hits] == ["a", "b"]
-    assert found.faults == 2
+    assert count_faults(COLLECTION, found.answers) == 2
 
 
 @pytest.mark.parametrize(
