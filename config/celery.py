@@ -67,8 +67,6 @@ def celery_settings(
         # A misspelt queue is an error instead of a list that no worker reads.
         "task_create_missing_queues": False,
         "task_default_queue": "chorale.retrieve",
-        "task_default_exchange": "chorale.retrieve",
-        "task_default_routing_key": "chorale.retrieve",
         # JSON only, so that no message can run code.
         "task_serializer": "json",
         "result_serializer": "json",
@@ -77,9 +75,6 @@ def celery_settings(
         "result_accept_content": ["json"],
         # The answer is the only result, and the ledger writes it.
         "task_ignore_result": True,
-        "task_store_errors_even_if_ignored": False,
-        "result_extended": False,
-        "task_track_started": False,
         # Waiting messages stay in the queue, where every worker can take them.
         "worker_prefetch_multiplier": 1,
         "worker_disable_prefetch": False,
@@ -89,7 +84,6 @@ def celery_settings(
         "task_acks_late": True,
         # For pools with processes; `tasks.celery_surface.stopping` does the same for the solo pool.
         "worker_soft_shutdown_timeout": soft_shutdown_s,
-        "task_reject_on_worker_lost": False,
         "worker_deduplicate_successful_tasks": False,
         # A new child may need more than the default 4 s to load its model, and would be killed again and again.
         "worker_proc_alive_timeout": 120,
@@ -111,6 +105,4 @@ def celery_settings(
         "worker_send_task_events": task_events,
         # A command can stop a worker, or name any queue for its reply.
         "worker_enable_remote_control": remote_control,
-        "timezone": "UTC",
-        "enable_utc": True,
     }
