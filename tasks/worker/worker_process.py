@@ -63,10 +63,6 @@ def sweeping(app: Celery) -> Iterator[None]:
         thread.join(timeout=1)
 
 
-def _keep_logging(**_: object) -> None:
-    """Logging is already set up."""
-
-
 def when_redis_answers(do: Callable[[], Made], url: str) -> Made:
     """Call `do` until it raises no RedisError; returns what it returns.  `url` is for the log."""
     wrong, wait_s = "", AGAIN_S
@@ -90,7 +86,7 @@ def _prepare_process(settings: Settings) -> None:
     # Celery warns root users about pickled messages; here only JSON is accepted.
     warnings.filterwarnings("ignore", category=SecurityWarning)
     # With a listener on this signal, Celery leaves levels and handlers as they are.
-    signals.setup_logging.connect(_keep_logging, weak=False)
+    signals.setup_logging.connect(lambda **_: None, weak=False)
     for number in (signal.SIGTERM, signal.SIGINT):
         # Until Celery installs its handlers: the first process of a container ignores signals without a handler.
         signal.signal(number, lambda *_: sys.exit(0))
@@ -110,17 +106,12 @@ def _celery_worker(app: Celery, queues: Sequence[str], name: str) -> Any:
     )
 
 
-def _check_queues(queues: Sequence[str], known: Sequence[str]) -> None:
-    for queue in queues:
-        if queue not in known:
-            raise WrongDeclaration(f"no queue {queue!r}; there are: {', '.join(known)}")
-
-
 def run_worker(queues: Sequence[str], *, name: str, kinds: Kinds = BUILT_IN) -> None:
     """Work on these queues until told to stop (`tasks.celery_surface.stopping`).  Raises WrongDeclaration for an unknown queue."""
     resources = Resources.from_environment(kinds)
     settings = resources.settings
-    _check_queues(queues, resources.pipeline.queues)
+    if unknown := [queue for queue in queues if queue not in resources.pipeline.queues]:
+        raise WrongDeclaration(f"no queue {unknown[0]!r}; there are: {', '.join(resources.pipeline.queues)}")
     _prepare_process(settings)
     if QUEUE_BULK in queues:
         resources.answers_jobs = True
