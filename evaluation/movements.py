@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from chorale_client import answer
+from chorale_client.answer import Hit
 
-class BranchPart(Protocol):
-    """A branch's part in the score of a hit, as fusion makes it and as an answer has it."""
+from fusion.fused_hits import BranchScore, FusedHit
 
-    @property
-    def rank(self) -> int: ...
-    @property
-    def score(self) -> float | None: ...
-    @property
-    def contribution(self) -> float: ...
-
-
-class RankedHit(Protocol):
-    @property
-    def document_id(self) -> str: ...
-    @property
-    def passage_id(self) -> str: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def branches(self) -> Mapping[str, BranchPart]: ...
+RankedHit = FusedHit | Hit
+"""As fusion makes it, and as an answer has it."""
+BranchPart = BranchScore | answer.BranchScore
+"""A branch's part in the score of a hit."""
 
 
 @dataclass(frozen=True, slots=True)
