@@ -25,7 +25,6 @@ class Forbidden(ServiceError):
 
     def __init__(self, scope: str, where: str = "") -> None:
         super().__init__(f"this key lacks the scope {scope!r}{where}")
-        self.scope = scope
 
 
 class OutOfScope(ServiceError):
@@ -37,8 +36,6 @@ class OverLimit(InvalidRequest):
 
     def __init__(self, name: str, value: float, maximum: float) -> None:
         super().__init__(f"{name}: {value:g} is more than this key allows; its maximum is {maximum:g}")
-        self.field = name
-        self.maximum = maximum
 
 
 @dataclass(frozen=True, slots=True)

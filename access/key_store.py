@@ -66,19 +66,11 @@ class Key:
         return "expired" if self.expires_at_ms is not None and self.expires_at_ms <= now_ms else "active"
 
     def grant(self) -> Grant:
-        return Grant(
-            key_id=self.key_id,
-            tenant=self.tenant,
-            namespaces=None if self.namespaces is None else frozenset(self.namespaces),
-            scopes=frozenset(self.scopes),
-            filters=self.filters,
-            max_top_k=self.max_top_k,
-            max_depth=self.max_depth,
-            max_questions=self.max_questions,
-            max_timeout_s=self.max_timeout_s,
-            requests_per_minute=self.requests_per_minute,
-            weight=self.weight,
-        )
+        rights = _values(self, Grant) | {
+            "namespaces": None if self.namespaces is None else frozenset(self.namespaces),
+            "scopes": frozenset(self.scopes),
+        }
+        return Grant(**rights)
 
 
 _SHOWN = tuple(keys.c[one.name] for one in fields(Key))
@@ -128,7 +120,7 @@ class KeyStore:
         """
         check_rights(grant)
         made = new_key()
-        row = {one.name: getattr(grant, one.name) for one in fields(Grant)} | {
+        row = _values(grant, Grant) | {
             "key_id": made.key_id,
             "hashed": made.hashed,
             "name": name,
@@ -167,7 +159,7 @@ class KeyStore:
         """Every key, the newest first, with revoked and expired ones."""
         with self._using() as connection:
             rows = connection.execute(select(*_SHOWN).order_by(keys.c.created_at_ms.desc(), keys.c.key_id))
-            return [_key(row) for row in rows]
+            return [Key(**_values(row, Key)) for row in rows]
 
     def revoke(self, key_id: str) -> None:
         """End a key.  A process that has just used it may accept it for CACHED_FOR_S more.  Raises NoSuchKey."""
@@ -196,7 +188,7 @@ class KeyStore:
         if row is None:
             found = _Cached(NO_KEY, None, None, now_s)
         else:
-            key = _key(row)
+            key = Key(**_values(row, Key))
             found = _Cached(row.hashed, key, key.grant(), now_s)
         with self._lock:
             self._cached[key_id] = found
@@ -259,5 +251,6 @@ def check_rights(grant: Grant) -> None:
             raise WrongDeclaration(f"{name}: must be above 0 and below {_LARGEST:,}, not {value:g}")
 
 
-def _key(row: Row[Any]) -> Key:
-    return Key(**{one.name: getattr(row, one.name) for one in fields(Key)})
+def _values(source: Grant | Key | Row[Any], kind: type[Grant | Key]) -> dict[str, Any]:
+    """The values that `source` has for the fields of `kind`, by name."""
+    return {one.name: getattr(source, one.name) for one in fields(kind)}

@@ -80,7 +80,6 @@ def test_an_error_of_a_limit_names_the_field_and_its_maximum(
 ) -> None:
     with pytest.raises(OverLimit) as raised:
         replace(GRANT, **limits).applied(asked(**options))
-    assert (raised.value.field, raised.value.maximum) == (field, maximum)
     assert str(raised.value).startswith(f"{field}: ")
     assert f"its maximum is {maximum:g}" in str(raised.value)
 
