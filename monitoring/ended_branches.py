@@ -18,7 +18,6 @@ class EndedBranch:
     """Times are milliseconds; None if they are not known, as for a branch that no worker started."""
 
     name: str
-    kind: str
     queue: str
     outcome: str
     """`ok`, `empty`, or a Reason."""
@@ -46,7 +45,6 @@ def ended_branches(ended: Ended) -> Iterator[EndedBranch]:
         line = stages.get(where) or _line_of(envelope, where)
         yield EndedBranch(
             name=name,
-            kind=branch.get("kind", ""),
             queue=branch.get("queue", ""),
             outcome=_outcome(envelope, missing.get(where)),
             start_ms=line.get("start_ms"),

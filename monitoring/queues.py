@@ -9,7 +9,7 @@ import json
 import time
 from base64 import b64decode
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -58,11 +58,8 @@ def queue_states(
     redis: Redis, queues: Sequence[str], *, broker_url: str | None = None
 ) -> dict[str, QueueState]:
     """Look once.  For repeated looks, keep the object that `open_queues` returns."""
-    opened = open_queues(redis, queues, broker_url=broker_url)
-    try:
+    with closing(open_queues(redis, queues, broker_url=broker_url)) as opened:
         return opened.states()
-    finally:
-        opened.close()
 
 
 class ListedQueues:
