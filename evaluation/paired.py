@@ -48,14 +48,8 @@ class Gain:
 
 
 def paired_gain(new: Sequence[float], old: Sequence[float], *, seed: int = 0) -> Gain:
-    """Compare the values of two rankings for the same questions in the same order; the same seed gives the same result.
-
-    Raises ValueError without questions, or for sequences of different lengths.
-    """
-    if len(new) != len(old) or not new:
-        raise ValueError(
-            f"paired values are for the same questions, one at least; not {len(new)} and {len(old)}"
-        )
+    """Compare the values of two rankings for the same questions (at least one) in the same order; the same seed gives the
+    same result."""
     differences = np.asarray(new, dtype=np.float64) - np.asarray(old, dtype=np.float64)
     mean, count = float(differences.mean()), len(differences)
     rng = np.random.default_rng(seed)

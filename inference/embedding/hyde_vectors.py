@@ -17,8 +17,6 @@ def feedback_vector(
     `passages`, shape (n, d), are those that BM25 found; their weights are their BM25 `scores`, and only the `count` best
     are used.  `alpha` is the question's share.  Without passages the result is the normalised question.
     """
-    if len(passages) != len(scores):
-        raise ValueError(f"{len(passages)} passages and {len(scores)} scores; there must be one for each")
     weights = np.asarray(scores, np.float32)
     best = np.argsort(-weights, kind="stable")[:count]
     return _normalised(

@@ -17,8 +17,6 @@ from models.errors import ModelMissing, NotConfigured, StageFailure
 class OnnxReranker(PairReranker):
     """The reranker `onnx`: the BERT family from `model.safetensors`, in fp32."""
 
-    DEVICES = ("cpu",)
-
     def _load(self) -> Logits:
         classifier_shape(self.model)
         path = self.model.transformer / "model.safetensors"

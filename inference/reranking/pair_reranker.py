@@ -25,7 +25,7 @@ from inference.model_folder.word_pieces import batches_by_length, padded
 from inference.protocol import PairScores
 from inference.reranking.pair_speed import PairSpeed
 from inference.reranking.pair_word_pieces import Pair, PairPieces, PairRow
-from models.errors import InvalidAnswer, ModelMissing, NotConfigured, WrongDeclaration
+from models.errors import InvalidAnswer, ModelMissing, NotConfigured
 
 Ids = NDArray[np.int32]
 """Shape (batch, length), padded on the right."""
@@ -46,7 +46,6 @@ class PairReranker(ABC):
     ModelMissing for every other problem.
     """
 
-    DEVICES: ClassVar[tuple[str, ...]]
     RUNS: ClassVar[Mapping[str, tuple[int, int]]] = {"cpu": (1_024, 16), "cuda": (32_768, 512)}
     """Maximum word pieces (with padding) and pairs of one run, by kind of device; a run is never interrupted."""
 
@@ -60,8 +59,6 @@ class PairReranker(ABC):
         trust: ModelTrust = DEFAULT_TRUST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if device is not None and device.split(":")[0] not in self.DEVICES:
-            raise WrongDeclaration(f"unknown device {device!r}; there are: {', '.join(self.DEVICES)}")
         self.name = name
         self.threads = threads
         self.device = device

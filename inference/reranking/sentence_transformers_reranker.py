@@ -18,8 +18,6 @@ class CrossEncoderReranker(PairReranker):
     transformers loads the weights because, unlike CrossEncoder, it reports missing ones.
     """
 
-    DEVICES = ("cpu", "cuda", "mps")
-
     def _load(self) -> Logits:
         try:
             torch = importlib.import_module("torch")

@@ -44,11 +44,6 @@ def test_feedback_without_passages_or_scores_returns_the_question() -> None:
     assert feedback_vector(X, rows(Y), [0.0]).tolist() == X.tolist()
 
 
-def test_a_passage_without_a_score_is_refused() -> None:
-    with pytest.raises(ValueError, match="2 passages and 1 scores"):
-        feedback_vector(X, rows(Y, Z), [1.0])
-
-
 def test_a_hypothesis_is_the_mean_of_the_question_and_its_documents() -> None:
     # (X + Y + Z) / 3, normalised.
     assert hypothesis_vector(X, rows(Y, Z)) == pytest.approx(np.ones(3) / math.sqrt(3), abs=1e-6)

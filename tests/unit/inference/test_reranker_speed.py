@@ -24,8 +24,6 @@ LIMIT_S = 4.0
 class Timed(PairReranker):
     """A cross-encoder with a simulated clock, so that no test waits."""
 
-    DEVICES = ("cpu",)
-
     def __init__(self, folder: Path) -> None:
         self.now_s = 0.0
         self.pair_s = 0.04

@@ -237,8 +237,6 @@ def test_more_pieces_than_the_model_reads_are_refused_with_what_it_reads(tmp_pat
 def test_unknown_names_are_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(WrongDeclaration, match="no reranker 'onxn'; there are: onnx, sentence_transformers"):
         load_reranker(str(tmp_path), backend="onxn", threads=1)
-    with pytest.raises(WrongDeclaration, match="unknown device 'cuda'; there are: cpu"):
-        load_reranker(str(tmp_path), backend="onnx", threads=1, device="cuda")
     with pytest.raises(ModelMissing, match="neither a folder nor downloaded from"):
         _ = load_reranker(str(tmp_path / "no/such/model"), backend="onnx", threads=1).fingerprint
 
