@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
@@ -12,6 +13,20 @@ from config.visible_text import visible
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+OlderThan: TypeAlias = Annotated[
+    str, typer.Option("--older-than", metavar="TIME", help="As in 90d, 12h or 30m: days, hours, minutes.")
+]
+Configuration: TypeAlias = Annotated[
+    str | None, typer.Option("--configuration", "-c", help="A named set of ranking choices of the pipeline.")
+]
+CollectionFolder: TypeAlias = Annotated[
+    Path, typer.Argument(help="A collection in the BEIR layout: corpus.jsonl, queries.jsonl, qrels/.")
+]
+
+
+def command_group(help_: str) -> typer.Typer:
+    """A command that has commands of its own."""
+    return typer.Typer(help=help_, no_args_is_help=True, rich_markup_mode="markdown")
 
 
 def confirm_deletion(deleted: str, question: str, *, as_json: bool) -> None:

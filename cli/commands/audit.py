@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import AsJson, Yes, confirm_deletion, seconds_of
+from cli.options import AsJson, OlderThan, Yes, command_group, confirm_deletion, seconds_of
 from models.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from redis import Redis
     from sqlalchemy import Engine
 
-audit = typer.Typer(
-    help="Show and delete past requests and answers: the audit trail.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+audit = command_group("Show and delete past requests and answers: the audit trail.")
 
 
 @audit.command()
@@ -85,9 +81,7 @@ def show(
 
 @audit.command()
 def prune(
-    older_than: Annotated[
-        str, typer.Option("--older-than", metavar="TIME", help="As in 90d, 12h or 30m: days, hours, minutes.")
-    ],
+    older_than: OlderThan,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from cli.options import AsJson
+from cli.options import AsJson, command_group
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,9 +35,7 @@ WATERFALL_REQUESTS = 50
 ATTEMPTS_TO_WARM = 4
 """Maximum warm-up requests; each takes up to `bench.variants.TIMEOUT_S`."""
 
-bench = typer.Typer(
-    help="Measure the speed of this machine's pipeline.", no_args_is_help=True, rich_markup_mode="markdown"
-)
+bench = command_group("Measure the speed of this machine's pipeline.")
 Questions: TypeAlias = Annotated[int, typer.Option(min=3, help="Questions for each number in flight.")]
 Documents: TypeAlias = Annotated[
     int | None, typer.Option(min=100, help="Index only this many documents of the demo's corpus.")

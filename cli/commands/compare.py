@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import AsJson
+from cli.options import AsJson, CollectionFolder
 from models.errors import WrongDeclaration
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ def compare(
     b: Annotated[
         str, typer.Argument(metavar="B", help="Another one; a win is a question that B answers better.")
     ],
-    folder: Annotated[
-        Path, typer.Argument(help="A collection in the BEIR layout: corpus.jsonl, queries.jsonl, qrels/.")
-    ],
+    folder: CollectionFolder,
     split: Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")] = "test",
     limit: Annotated[
         int | None, typer.Option(min=1, help="Compare on only this many judged questions, the first ones.")

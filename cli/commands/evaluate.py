@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import AsJson
+from cli.options import AsJson, CollectionFolder
 
 if TYPE_CHECKING:
     from chorale_client import Chorale
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    folder: Annotated[
-        Path,
-        typer.Argument(help="A collection in the BEIR layout: corpus.jsonl, queries.jsonl, qrels/."),
-    ],
+    folder: CollectionFolder,
     split: Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")] = "test",
     limit: Annotated[
         int | None, typer.Option(min=1, help="Ask only this many judged questions, the first ones.")

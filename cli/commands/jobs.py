@@ -7,23 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from cli.options import AsJson, Yes, confirm_deletion, seconds_of
+from cli.options import AsJson, Configuration, OlderThan, Yes, command_group, confirm_deletion, seconds_of
 
 if TYPE_CHECKING:
     from cli.jobs.opening import OpenJobs
     from jobs.job import Job
 
-jobs = typer.Typer(
-    help="Submit files of questions, watch and steer the jobs, and read their results.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+jobs = command_group("Submit files of questions, watch and steer the jobs, and read their results.")
 
 JobId: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="The job's id, or its beginning.")]
 Deadline: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="The job ends after this time, as in 30m, 2h or 1d; by default never."),
 ]
+Watch: TypeAlias = Annotated[bool, typer.Option("--watch", help="Show the progress until the job has ended.")]
 
 
 @jobs.command()
@@ -56,10 +53,7 @@ def submit(
         ),
     ] = None,
     top_k: Annotated[int | None, typer.Option("--top-k", "-k", help="Number of hits, 1 to 1,000.")] = None,
-    configuration: Annotated[
-        str | None,
-        typer.Option("--configuration", "-c", help="A named set of ranking choices of the pipeline."),
-    ] = None,
+    configuration: Configuration = None,
     depth: Annotated[
         int | None, typer.Option(help="Documents of each branch, 1 to 1,000.", show_default=False)
     ] = None,
@@ -75,9 +69,7 @@ def submit(
             metavar="JSON", help="Any other options of a request as one JSON object.", show_default=False
         ),
     ] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Show the progress until the job has ended.")
-    ] = False,
+    watch: Watch = False,
     as_json: AsJson = False,
 ) -> None:
     """Store the questions of a file as a job, and print the job's id.
@@ -173,9 +165,7 @@ def list_(
 @jobs.command()
 def show(
     job_id: JobId,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Show the progress until the job has ended.")
-    ] = False,
+    watch: Watch = False,
     as_json: AsJson = False,
 ) -> None:
     """Show a job: its state, its lines by status, its rate and the time left.
@@ -336,9 +326,7 @@ def results(
 
 @jobs.command()
 def prune(
-    older_than: Annotated[
-        str, typer.Option("--older-than", metavar="TIME", help="As in 90d, 12h or 30m: days, hours, minutes.")
-    ],
+    older_than: OlderThan,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:

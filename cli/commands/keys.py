@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import AsJson, seconds_of
+from cli.options import AsJson, command_group, seconds_of
 
 if TYPE_CHECKING:
     from access.key_store import KeyStore
 
-keys = typer.Typer(
-    help="Create, list and revoke the keys of callers of the HTTP API.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+keys = command_group("Create, list and revoke the keys of callers of the HTTP API.")
 
 LONGEST_S = 3_650 * 86_400
 

@@ -7,14 +7,10 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from cli.options import AsJson, Yes, confirm_deletion
+from cli.options import AsJson, Yes, command_group, confirm_deletion
 from models.errors import ServiceError, StageFailure
 
-namespaces = typer.Typer(
-    help="List, show, create, deactivate and delete namespaces.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+namespaces = command_group("List, show, create, deactivate and delete namespaces.")
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME")]
 

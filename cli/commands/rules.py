@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from cli.options import AsJson
+from cli.options import AsJson, command_group
 
 if TYPE_CHECKING:
     from cli.installation import Installation
@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from rules.editing import Kind
     from rules.store import RuleStore, Version
 
-rules = typer.Typer(
-    help="Pin and block documents, name synonyms, and show every change.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+rules = command_group("Pin and block documents, name synonyms, and show every change.")
 
 Namespace: TypeAlias = Annotated[str, typer.Argument(metavar="NAMESPACE")]
 DocumentIds: TypeAlias = Annotated[list[str], typer.Argument(metavar="DOCUMENT…")]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.options import Configuration
+
 if TYPE_CHECKING:
     from cli.installation import Installation
 
@@ -16,10 +18,7 @@ def search(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace to search.")] = "default",
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of hits, 1 to 1,000.")] = 5,
-    configuration: Annotated[
-        str | None,
-        typer.Option("--configuration", "-c", help="A named set of ranking choices of the pipeline."),
-    ] = None,
+    configuration: Configuration = None,
     fusion: Annotated[
         str | None, typer.Option(metavar="METHOD", help="A fusion method, not the configuration's.")
     ] = None,

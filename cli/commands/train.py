@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.commands.train_confidence import confidence
-from cli.options import AsJson
+from cli.options import AsJson, CollectionFolder, command_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from evaluation.judged_candidates import JudgedQuestion
     from evaluation.reranker_training import Progress, RerankerTraining
 
-train = typer.Typer(
-    help="Fine-tune a model on judged questions.", no_args_is_help=True, rich_markup_mode="markdown"
-)
+train = command_group("Fine-tune a model on judged questions.")
 
 CANDIDATES = 100
 """As many as a reranker's `coarse` has."""
@@ -35,9 +33,7 @@ train.command()(confidence)
 
 @train.command()
 def reranker(
-    folder: Annotated[
-        Path, typer.Argument(help="A collection in the BEIR layout: corpus.jsonl, queries.jsonl, qrels/.")
-    ],
+    folder: CollectionFolder,
     out: Annotated[Path, typer.Option(help="Folder for the model and the state of the training.")],
     split: Annotated[str, typer.Option(help="Name of the judgements: `qrels/<split>.tsv`.")] = "train",
     limit: Annotated[int | None, typer.Option(min=20, help="Use only this many judged questions.")] = None,
