@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from models.envelope import Envelope
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -90,6 +92,8 @@ class Snapshot(Entry):
     """False: no worker of this installation has made this plan for this request."""
     forged: frozenset[str] = field(default=frozenset(), compare=False)
     """The branches whose envelopes no worker of this installation has made for this plan."""
+    reported: Mapping[str, Envelope] = field(default_factory=dict, compare=False)
+    """What this process reported in the same step, by branch; `envelopes` has the others."""
 
     @property
     def left_ms(self) -> int:

@@ -109,24 +109,26 @@ class RedisLedger:
         returns `due` if there is none.  What a branch was started with is not known of a failure that Celery reports by
         itself, and of tasks of other programs; where it is, a report for an earlier request with the same id returns `closed`.
         """
-        outcomes, _ = self._report(reports, joins=False)
+        outcomes, *_ = self._report(reports, joins=False)
         return [cast(ReportOutcome, outcome.decode()) for outcome in outcomes]
 
     def report_and_join(self, reports: Sequence[tuple[str, Envelope, Started | None]]) -> list[Snapshot]:
         """`report_all` without callbacks, and `join` in the same step for the requests that are complete with it."""
-        _, joined = self._report([(*report, b"") for report in reports], joins=True)
-        return [one for one in map(self._joined, joined) if one is not None]
+        _, joined, sent_now = self._report([(*report, b"") for report in reports], joins=True)
+        return [one for answer in joined if (one := self._joined(answer, sent_now)) is not None]
 
     def _report(self, reports: Sequence[tuple[str, Envelope, Started | None, bytes]], *, joins: bool) -> Any:
         args: list[Any] = ["1" if joins else ""]
+        sent_now = []
         plans = self._plans_of([request_id for request_id, _, started, _ in reports if started is None])
         for request_id, one, started, callback in reports:
             one, wire = sent(one)
+            sent_now.append(one)
             plan = plans[request_id] if started is None else started.mac
             mac = self._signer.sign(*_of_envelope(request_id, plan, one.branch, wire))
             args += [request_id, one.branch, str(one.status), wire, one.attempt]
             args += ["" if started is None else started.accepted_at_ms, callback, mac]
-        return self._run("report_all", args=args)
+        return (*self._run("report_all", args=args), sent_now)
 
     def join(self, request_id: str, *, force: bool = False) -> Snapshot | None:
         """A frozen snapshot; None if it is too early, another fusion took the request, or the request has ended."""
@@ -209,11 +211,13 @@ class RedisLedger:
             return None  # a malformed entry, which the sweeper sets aside
         return Started(times[0], request, plan, *times[1:], mac, is_signed)
 
-    def _joined(self, answer: Any) -> Snapshot | None:
+    def _joined(self, answer: Any, sent_now: Sequence[Envelope] = ()) -> Snapshot | None:
         if not answer or answer[0] != b"joined":
             return None
         _, now_ms, state_before, raw_id, flat = answer
-        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        found = list(zip(flat[::2], flat[1::2], strict=True))
+        fields = {name: value for name, value in found if isinstance(value, bytes)}
+        reported = [sent_now[number] for _, number in found if isinstance(number, int)]
         request_id, mac = raw_id.decode(), fields.get(b"mac", b"")
         try:
             entry = _entry(request_id, fields | {b"state": state_before})
@@ -228,7 +232,12 @@ class RedisLedger:
             )
         }
         is_signed = entry.plan is None or self._signer.verifies(mac, *planned)
-        return entry.at(int(now_ms), is_signed=is_signed, forged=frozenset(forged))
+        return entry.at(
+            int(now_ms),
+            is_signed=is_signed,
+            forged=frozenset(forged),
+            reported={one.branch: one for one in reported},
+        )
 
 
 def _of_plan(request_id: str, request: bytes, flight: bytes, plan: bytes) -> tuple[bytes, ...]:

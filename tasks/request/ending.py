@@ -329,6 +329,7 @@ def _branch_answers(entry: Snapshot, request: Request, plan: Plan) -> BranchAnsw
         else Envelope.from_wire(name, raw)
         for name, raw in entry.envelopes.items()
     }
+    envelopes |= entry.reported
     names = [branch.name for branch in plan.branches if branch.name not in envelopes]
     absent = {name: _absence(entry, name) for name in names}
     return BranchAnswers(request, plan, least_relaxed(envelopes), absent)

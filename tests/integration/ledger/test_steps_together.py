@@ -95,9 +95,27 @@ def test_a_worker_that_fuses_gets_the_requests_that_its_reports_complete(
     plan(ledger, whole, "bm25", limit_ms=LIMIT_MS)
     plan(ledger, half, "bm25", "vector", limit_ms=LIMIT_MS)
     reports = [(one.request_id, ok("bm25"), None) for one in (whole, half, whole)]
-    assert [one.request_id for one in ledger.report_and_join(reports)] == [whole.request_id]
+    [joined] = ledger.report_and_join(reports)
+    assert joined.request_id == whole.request_id
     assert ledger.join(whole.request_id) is None, "it was joined already"
     assert redis_client.llen(QUEUE_FUSION) == 0
+
+
+def test_a_worker_reads_only_the_answers_that_it_has_not_just_reported(
+    ledger: SingleSteps, callers: CallersLedger
+) -> None:
+    request = accepted(callers)
+    plan(ledger, request, "bm25", "vector", "hyde", limit_ms=LIMIT_MS)
+    ledger.report_and_join([(request.request_id, ok("bm25"), None)])
+    late, first = ok("vector", attempt=2), ok("vector")
+    reports = [(request.request_id, one, None) for one in (first, late, ok("hyde"))]
+    [joined] = ledger.report_and_join(reports)
+    assert joined.reported == {"hyde": ok("hyde")}
+    assert {name: json.loads(wire)["attempt"] for name, wire in joined.envelopes.items()} == {
+        "bm25": 1,
+        "vector": 1,
+    }, "the first answer counts, and the one that came too late is not taken for it"
+    assert not joined.forged
 
 
 def test_each_end_of_a_batch_answers_its_followers_and_counts_its_own_outcomes(
