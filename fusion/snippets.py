@@ -93,7 +93,7 @@ class _Worth:
             self._add(one.end, 0.0)
 
     def _add(self, start: int, each: float) -> None:
-        self._before.append(self.until(start))
+        self._before.append(self._before[-1] + (start - self._starts[-1]) * self._each[-1])
         self._starts.append(start)
         self._each.append(each)
 

@@ -119,7 +119,7 @@ class LexicalSearcher:
     ) -> tuple[tuple[Hit, ...], int | None]:
         """The hits, and the number of all matching documents if it became known."""
         query = _any_term(terms)
-        limit = 2 * depth
+        limit = rows.likely(depth)
         if allowed is not None:
             permitted = np.flatnonzero(allowed)
             if not len(permitted):

@@ -25,6 +25,9 @@ TOMBSTONE_BATCHES = 1_000
 _DEAD_ROWS = 1_000
 """Fewer dead rows never cause a reload."""
 
+_MOST_EACH = 4
+"""Passages of a document that a ranking is expected to have, at most."""
+
 _DOCUMENTS = """
     SELECT document_id, source, metadata, content_hash, near_duplicate_group FROM chorale_document
     WHERE namespace_id = ? AND sequence > ? AND sequence <= ? AND (+ended IS NULL OR +ended > ?)
@@ -73,6 +76,10 @@ class Rows:
             return np.zeros(len(rids), np.intp), np.zeros(len(rids), np.bool_)
         rows = np.minimum(np.searchsorted(self.rids, rids), len(self.rids) - 1)
         return rows, (self.rids[rows] == rids) & self.alive[rows]
+
+    def likely(self, depth: int) -> int:
+        """How many of the best passages probably have `depth` documents among them: half as many again as on average."""
+        return int(depth * min(_MOST_EACH, 1.5 * len(self.version_of) / max(1, len(self.versions)))) + 1
 
     def hits(self, rows: NDArray[np.intp], scores: NDArray[np.float64]) -> tuple[Hit, ...]:
         passage_ids, versions = self.passage_ids, self.versions

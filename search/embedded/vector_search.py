@@ -114,7 +114,7 @@ def _ranking(
     rows: Rows, matrix: Matrix, question: Vector, places: NDArray[np.intp], scores: Vector, depth: int
 ) -> tuple[Hit, ...]:
     """`scores` are a product's, of the passages at `places`."""
-    taken = 2 * depth
+    taken = rows.likely(depth)
     while taken < len(places):
         worst = np.partition(scores, len(scores) - taken)[len(scores) - taken]
         best = places[scores >= worst]
