@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -137,27 +138,23 @@ class QueueWatch:
 
     def run(self, stop: threading.Event) -> None:
         """Look while this sweeper acts, until `stop`, also after the broker was away."""
-        queues: Queues | None = None
-        judge = Judge(self._bounds, branch_queues=self._branch_queues)
         is_away = False
-        while not stop.wait(LOOK_EVERY_S if queues else 2 * LOOK_EVERY_S):
+        while not stop.wait(2 * LOOK_EVERY_S):
             if not self._is_acting():
-                _close(queues)
-                queues = None
                 continue
             try:
-                if queues is None:
-                    queues, judge = self._open(), Judge(self._bounds, branch_queues=self._branch_queues)
-                self.look(queues, judge)
-                is_away = False
+                with closing(self._open()) as queues:
+                    judge = Judge(self._bounds, branch_queues=self._branch_queues)
+                    while self._is_acting() and not stop.is_set():
+                        self.look(queues, judge)
+                        is_away = False
+                        stop.wait(LOOK_EVERY_S)
             except Exception as error:  # whatever a broker's transport raises
                 if not is_away:
                     log.warning("queues not seen", error=f"{type(error).__name__}: {error}"[:200])
-                _close(queues)
-                is_away, queues = True, None
-        _close(queues)
+                is_away = True
 
-    def look(self, queues: Queues, judge: Judge) -> Judgement:
+    def look(self, queues: Queues, judge: Judge) -> None:
         """Write what waits, and which bounds are passed, into Redis, where it expires soon."""
         found = judge.look(queues.states(), time.monotonic())
         self._overload.write(self._sweeper, found.loads, retry_after_ms=found.retry_after_ms)
@@ -167,12 +164,3 @@ class QueueWatch:
         for queue in self._was_over - over:
             log.warning("overload is over", queue=queue)
         self._was_over = over
-        return found
-
-
-def _close(queues: Queues | None) -> None:
-    if queues is not None:
-        try:
-            queues.close()
-        except Exception as error:  # it is gone either way
-            log.info("broker not closed", error=str(error)[:200])
