@@ -119,7 +119,7 @@ class Resources:
     @cached_property
     def embedder(self) -> TwoPrecisions:
         settings, threads = self.settings, self.threads_for_a_model
-        return TwoPrecisions.of(
+        return TwoPrecisions(
             lambda precision: self._embedder(precision, threads),
             questions=settings.embedder_question_precision,
             passages=settings.embedder_document_precision,
@@ -306,8 +306,8 @@ class Resources:
         """The fingerprint of each model that answers depend on, by the model's role."""
         embedder = self.embedder
         found = {"embedder": embedder.fingerprint}
-        if embedder.question_fingerprint != embedder.fingerprint:
-            found["questions"] = embedder.question_fingerprint
+        if embedder.questions.fingerprint != embedder.fingerprint:
+            found["questions"] = embedder.questions.fingerprint
         if file := self.settings.confidence_file:
             found["confidence"] = file_sha256(file)
         if tokenizer := self._context_tokenizer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Self
 
 from inference.protocol import Embedder
 from models.documents import Matrix
@@ -12,24 +11,15 @@ from models.documents import Matrix
 class TwoPrecisions:
     """An `Embedder`; `questions` and `passages` are its sides, one object where the precisions are equal."""
 
-    def __init__(self, *, questions: Embedder, passages: Embedder) -> None:
-        self.questions = questions
-        self.passages = passages
-
-    @classmethod
-    def of(cls, load: Callable[[str], Embedder], *, questions: str, passages: str) -> Self:
+    def __init__(self, load: Callable[[str], Embedder], *, questions: str, passages: str) -> None:
         """`load` makes the embedder of a precision."""
         loaded = {precision: load(precision) for precision in {questions, passages}}
-        return cls(questions=loaded[questions], passages=loaded[passages])
+        self.questions, self.passages = loaded[questions], loaded[passages]
 
     @property
     def fingerprint(self) -> str:
         """The fingerprint of the passages' model, with which a namespace was built."""
         return self.passages.fingerprint
-
-    @property
-    def question_fingerprint(self) -> str:
-        return self.questions.fingerprint
 
     @property
     def dimension(self) -> int:

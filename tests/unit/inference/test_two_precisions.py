@@ -22,7 +22,7 @@ def in_precision(folder: Path, precision: str) -> Embedder:
 
 
 def of(folder: Path, *, questions: str, passages: str) -> TwoPrecisions:
-    return TwoPrecisions.of(lambda name: in_precision(folder, name), questions=questions, passages=passages)
+    return TwoPrecisions(lambda name: in_precision(folder, name), questions=questions, passages=passages)
 
 
 @pytest.mark.parametrize(("questions", "passages"), [("int8", "fp32"), ("fp32", "int8")])
@@ -34,7 +34,7 @@ def test_each_side_has_its_own_precision(folder: Path, questions: str, passages:
     assert np.array_equal(joined.embed_passages(TEXTS), stored.embed_passages(TEXTS))
     assert not np.array_equal(joined.embed_questions(TEXTS), stored.embed_questions(TEXTS))
     assert joined.fingerprint == stored.fingerprint
-    assert joined.question_fingerprint == asked.fingerprint != joined.fingerprint
+    assert joined.questions.fingerprint == asked.fingerprint != joined.fingerprint
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -45,10 +45,10 @@ def test_equal_precisions_share_one_model(folder: Path, precision: str) -> None:
         loaded.append(name)
         return in_precision(folder, name)
 
-    joined = TwoPrecisions.of(load, questions=precision, passages=precision)
+    joined = TwoPrecisions(load, questions=precision, passages=precision)
     assert loaded == [precision]
     assert joined.questions is joined.passages
-    assert joined.question_fingerprint == joined.fingerprint
+    assert joined.questions.fingerprint == joined.fingerprint
 
 
 def test_other_properties_are_those_of_the_passage_embedder(folder: Path) -> None:
