@@ -95,6 +95,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def print_result(fields: Mapping[str, Any], *shown: RenderableType, as_json: bool) -> None:
+    """Print what a command has found or done: one JSON document, or `shown`, from top to bottom."""
+    if as_json:
+        print_json(fields)
+        return
+    console = stdout()
+    for part in shown:
+        console.print(part)
+
+
 def print_json(fields: Mapping[str, Any]) -> None:
     """Print one JSON document with the version of the wire format; numbers that JSON lacks become null."""
     from chorale_client.words import WIRE_VERSION

@@ -35,17 +35,13 @@ def last(
         chorale audit last 100 --json
     """
     from audit import queries
-    from cli.terminal import print_json, stdout
+    from cli.terminal import print_result
     from cli.views.audit import lines_table
 
     with trail() as engine:
         lines = queries.last(engine, n)
-    if as_json:
-        print_json({"requests": list(map(queries.listed, lines))})
-    elif lines:
-        stdout().print(lines_table(lines))
-    else:
-        stdout().print("nothing was asked yet")
+    shown = lines_table(lines) if lines else "nothing was asked yet"
+    print_result({"requests": list(map(queries.listed, lines))}, shown, as_json=as_json)
 
 
 @audit.command()
@@ -96,7 +92,7 @@ def prune(
     import time
 
     from audit import table_deletion
-    from cli.terminal import counted, print_json, stdout
+    from cli.terminal import counted, print_result
 
     # No request is older than 1970, and a longer time may exceed the numbers of a database.
     before_ms = max(0, time.time_ns() // 1_000_000 - seconds_of(older_than, "--older-than") * 1000)
@@ -106,10 +102,8 @@ def prune(
             there = counted(table_deletion.count_matching(engine, which), "request")
             confirm_deletion(there, f"Delete {there} {said}?", as_json=as_json)
         removed = table_deletion.remove(engine, which)
-    if as_json:
-        print_json({"removed": removed})
-    else:
-        stdout().print(f"{counted(removed, 'request')} {said}: deleted from the trail")
+    shown = f"{counted(removed, 'request')} {said}: deleted from the trail"
+    print_result({"removed": removed}, shown, as_json=as_json)
 
 
 @audit.command()
@@ -140,7 +134,7 @@ def erase(
     """
     from audit import outbox_deletion, table_deletion
     from cli.exit_codes import PART_DONE
-    from cli.terminal import counted, print_json, print_line, stdout
+    from cli.terminal import counted, print_line, print_result
 
     given = {"request_id": request, "correlation_id": correlation, "namespace": namespace}
     ((column, value), *others) = [(name, value) for name, value in given.items() if value] or [("", "")]
@@ -164,11 +158,10 @@ def erase(
         table_deletion.wait_for_drainers(engine)
         removed = table_deletion.remove(engine, which)
     is_reached = not isinstance(from_outbox, str)
-    if as_json:
-        print_json({"removed": removed, "removed_from_outbox": from_outbox if is_reached else None})
-    else:
-        too = f", {from_outbox:,} from the outbox" if is_reached else ""
-        stdout().print(f"{counted(removed, 'request')} {said}: deleted from the trail{too}")
+    fields = {"removed": removed, "removed_from_outbox": from_outbox if is_reached else None}
+    too = f", {from_outbox:,} from the outbox" if is_reached else ""
+    shown = f"{counted(removed, 'request')} {said}: deleted from the trail{too}"
+    print_result(fields, shown, as_json=as_json)
     if not is_reached:
         print_line(
             f"chorale: the outbox was not reached, and requests that wait in it still enter the trail; {from_outbox}",

@@ -68,16 +68,16 @@ def restore(
 def _show(installation: Installation, where: Path, backup: Backup, *, as_json: bool) -> None:
     from cli.backup.folder import TRAIL
     from cli.backup.kept_files import kept_files
-    from cli.terminal import counted, print_json, stdout
+    from cli.terminal import counted, print_result
 
     elsewhere = kept_files(installation).elsewhere
-    if as_json:
-        print_json({"folder": str(where), **asdict(backup), "elsewhere": elsewhere})
-        return
     documents = counted(sum(state["documents"] for state in backup.namespaces), "document")
     namespaces = counted(len(backup.namespaces), "namespace")
     copied = f"{documents} in {namespaces}" if backup.databases else "no documents"
     trail = "with the audit trail" if TRAIL in backup.files else "without an audit trail"
-    stdout().print(f"{where}: {copied}, {trail}, as of {backup.created}")
-    for sentence in elsewhere:
-        stdout().print(f"not part of it: {sentence}")
+    print_result(
+        {"folder": str(where), **asdict(backup), "elsewhere": elsewhere},
+        f"{where}: {copied}, {trail}, as of {backup.created}",
+        *(f"not part of it: {sentence}" for sentence in elsewhere),
+        as_json=as_json,
+    )

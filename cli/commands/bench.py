@@ -17,8 +17,6 @@ import typer
 from cli.options import AsJson, command_group
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from assembly.resources import Resources
     from bench.variants import Layout
     from cli.local.bench_installation import BenchInstallation
@@ -76,11 +74,12 @@ def latency(
 
         chorale bench latency --pipeline bench/latency_clustered.toml
     """
-    from cli.views.latency import show_latency
+    from cli.terminal import print_result
+    from cli.views.latency import latency_parts
 
     with _measured(documents, pipeline, plain=True) as measured:
         found = _latency(measured, questions, in_flight)
-    _print(found, show_latency, as_json=as_json)
+    print_result(found, *latency_parts(found), as_json=as_json)
 
 
 def _latency(measured: Measured, questions: int, in_flight: Sequence[int]) -> dict[str, Any]:
@@ -114,17 +113,6 @@ def _latency(measured: Measured, questions: int, in_flight: Sequence[int]) -> di
         "cpu_ms_per_request": cpu_by_process(runs) | cpu_by_process(no_op_runs, ", no-op"),
         "waterfall": waterfall_of([chord.ask(text) for text in texts[counted:]]),
     }
-
-
-def _print(
-    found: dict[str, Any], show: Callable[[Console, dict[str, Any]], object], *, as_json: bool
-) -> None:
-    from cli.terminal import print_json, stdout
-
-    if as_json:
-        print_json(found)
-    else:
-        show(stdout(), found)
 
 
 @dataclass(frozen=True)
@@ -221,13 +209,14 @@ def http(
         chorale bench http --questions 60 --documents 500 --json
     """
     from cli.local.ports import Address
+    from cli.terminal import print_result
     from cli.views.latency import runs_table
 
     with create_server(("127.0.0.1", 0)) as free:
         address = Address(*free.getsockname())
     with _measured(documents, others={"retrieve": ("retrieve",)}, http=address) as measured:
         runs = _http(measured, address, questions, in_flight)
-    _print({"runs": runs}, lambda console, _: console.print(runs_table("over HTTP", runs)), as_json=as_json)
+    print_result({"runs": runs}, runs_table("over HTTP", runs), as_json=as_json)
 
 
 def _http(
@@ -277,11 +266,12 @@ def bulk(
 
         chorale bench bulk --questions 2000 --requests 200 --json
     """
-    from cli.views.latency import show_bulk
+    from cli.terminal import print_result
+    from cli.views.latency import bulk_parts
 
     with _measured(documents, bulk=_bulk_processes()) as measured:
         found = _bulk(measured, questions, requests)
-    _print(found, show_bulk, as_json=as_json)
+    print_result(found, *bulk_parts(found), as_json=as_json)
 
 
 def _bulk_processes() -> int:
@@ -344,7 +334,8 @@ def crowding(
     """
     from chorale_client import Chorale
 
-    from cli.views.latency import show_figures
+    from cli.terminal import print_result
+    from cli.views.latency import figures_table
 
     processes = _bulk_processes() if bulk_workers is None else bulk_workers
     with _measured(documents, others={"retrieve": ("retrieve",)}, bulk=processes) as measured:
@@ -360,7 +351,7 @@ def crowding(
             }
         finally:
             client.close()
-    _print(found, show_figures, as_json=as_json)
+    print_result(found, figures_table(found), as_json=as_json)
 
 
 @bench.command("growth")
@@ -383,10 +374,11 @@ def growth(
 
         chorale bench growth --passages 5000 --passages 200000 --processes 1 --in-flight 16
     """
+    from cli.terminal import print_result
     from cli.views.latency import growth_table
 
     runs = list(_growth(sorted(set(passages)), processes, in_flight, questions))
-    _print({"runs": runs}, lambda console, _: console.print(growth_table(runs)), as_json=as_json)
+    print_result({"runs": runs}, growth_table(runs), as_json=as_json)
 
 
 def _growth(

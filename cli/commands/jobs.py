@@ -92,7 +92,8 @@ def submit(
     from cli.exit_codes import of_job
     from cli.jobs.opening import open_jobs
     from cli.jobs.submission import deadline_s_of, opened, options_of, store_lines, target_of
-    from cli.terminal import counted, print_json, print_line, stderr
+    from cli.terminal import counted, print_line, print_result, stderr
+    from cli.views.jobs import job_facts
     from jobs.submitting import described, new_job
 
     given = {"top_k": top_k, "configuration": configuration, "depth": depth, "include": include}
@@ -125,10 +126,8 @@ def submit(
             stderr().print(
                 f"{counted(job.total, 'line')} submitted; `chorale jobs show {new.job_id} --watch` watches"
             )
-    if as_json:
-        print_json(job.to_wire())
-    elif watch:
-        _show(job)
+    if as_json or watch:
+        print_result(job.to_wire(), job_facts(job), as_json=as_json)
     raise typer.Exit(of_job(job.outcome, job.counts) if watch else 0)
 
 
@@ -146,7 +145,7 @@ def list_(
         chorale jobs list 100 --json
     """
     from cli.jobs.opening import NoJobs, open_jobs
-    from cli.terminal import print_json, stdout
+    from cli.terminal import print_result
     from cli.views.jobs import jobs_table
 
     try:
@@ -154,12 +153,8 @@ def list_(
             last = found.store.last(n)
     except NoJobs:
         last = []
-    if as_json:
-        print_json({"jobs": [job.to_wire() for job in last]})
-    elif last:
-        stdout().print(jobs_table(last))
-    else:
-        stdout().print("there are no jobs yet: `chorale jobs submit FILE` makes one")
+    shown = jobs_table(last) if last else "there are no jobs yet: `chorale jobs submit FILE` makes one"
+    print_result({"jobs": [job.to_wire() for job in last]}, shown, as_json=as_json)
 
 
 @jobs.command()
@@ -181,7 +176,8 @@ def show(
     """
     from cli.exit_codes import of_job
     from cli.jobs.opening import open_jobs
-    from cli.terminal import print_json, stderr
+    from cli.terminal import print_result, stderr
+    from cli.views.jobs import job_facts
 
     with open_jobs() as found:
         job = found.store.find(job_id)
@@ -189,10 +185,7 @@ def show(
             stderr().print(missing, soft_wrap=True)
         if watch:
             job = _watched(found, job.job_id)
-    if as_json:
-        print_json(job.to_wire())
-    else:
-        _show(job)
+    print_result(job.to_wire(), job_facts(job), as_json=as_json)
     raise typer.Exit(of_job(job.outcome, job.counts) if watch else 0)
 
 
@@ -254,7 +247,7 @@ def retry(
     """
     from cli.jobs.opening import open_jobs
     from cli.jobs.submission import deadline_s_of
-    from cli.terminal import counted, print_json, stderr, stdout
+    from cli.terminal import counted, print_result, stderr
     from jobs.job import RETRIED
 
     if wrong := sorted({*only} - {*RETRIED}):
@@ -265,10 +258,8 @@ def retry(
         at_ms = None if after_s is None else now_ms + after_s * 1_000
         count = found.store.retry(job.job_id, only, now_ms=now_ms, deadline_at_ms=at_ms)
         missing = found.missing()
-    if as_json:
-        print_json({"job_id": job.job_id, "lines": count})
-    else:
-        stdout().print(f"{job.job_id}: {counted(count, 'line')} to be answered again")
+    shown = f"{job.job_id}: {counted(count, 'line')} to be answered again"
+    print_result({"job_id": job.job_id, "lines": count}, shown, as_json=as_json)
     if missing:
         stderr().print(missing, soft_wrap=True)
 
@@ -337,7 +328,7 @@ def prune(
         chorale jobs prune --older-than 30d --yes
     """
     from cli.jobs.opening import open_jobs
-    from cli.terminal import counted, print_json, stdout
+    from cli.terminal import counted, print_result
 
     age_s = seconds_of(older_than, "--older-than")
     with open_jobs() as found:
@@ -347,10 +338,8 @@ def prune(
             there = counted(found.store.old(before_ms=before_ms), "job")
             confirm_deletion(there, f"Delete {there} that ended more than {older_than} ago?", as_json=as_json)
         removed = found.store.prune(before_ms=before_ms)
-    if as_json:
-        print_json({"removed": removed})
-    else:
-        stdout().print(f"{counted(removed, 'job')} that ended more than {older_than} ago: deleted")
+    shown = f"{counted(removed, 'job')} that ended more than {older_than} ago: deleted"
+    print_result({"removed": removed}, shown, as_json=as_json)
 
 
 @jobs.command()
@@ -370,17 +359,13 @@ def compare(
         chorale jobs compare 4ad2be09 f5334cde --json
     """
     from cli.jobs.opening import open_jobs
-    from cli.terminal import print_json, stdout
+    from cli.terminal import print_result
     from cli.views.jobs import comparison_parts
     from jobs.comparison import compare_jobs
 
     with open_jobs() as found:
         fields = compare_jobs(found.store, [found.store.find(begins) for begins in (first, second)])
-    if as_json:
-        print_json(fields)
-    else:
-        for part in comparison_parts(fields, fields["jobs"]):
-            stdout().print(part)
+    print_result(fields, *comparison_parts(fields, fields["jobs"]), as_json=as_json)
 
 
 def _watched(found: OpenJobs, job_id: str) -> Job:
@@ -394,13 +379,6 @@ def _watched(found: OpenJobs, job_id: str) -> Job:
     except KeyboardInterrupt:
         stderr().print(f"the job goes on; `chorale jobs cancel {job_id}` ends it", soft_wrap=True)
         raise typer.Exit(PART_DONE) from None
-
-
-def _show(job: Job) -> None:
-    from cli.terminal import stdout
-    from cli.views.jobs import job_facts
-
-    stdout().print(job_facts(job))
 
 
 def _steer(begins: str, action: Literal["pause", "resume", "cancel"], said: str, *, as_json: bool) -> None:

@@ -130,18 +130,14 @@ def list_(as_json: AsJson = False) -> None:
     """
     import time
 
-    from cli.terminal import print_json, stdout
+    from cli.terminal import print_result
     from cli.views.keys import key_fields, keys_table
 
     with _open() as store:
         found = store.list()
     now_ms = time.time_ns() // 1_000_000
-    if as_json:
-        print_json({"keys": [key_fields(one, now_ms) for one in found]})
-    elif found:
-        stdout().print(keys_table(found, now_ms))
-    else:
-        stdout().print("there are no keys yet: `chorale keys create` makes one")
+    shown = keys_table(found, now_ms) if found else "there are no keys yet: `chorale keys create` makes one"
+    print_result({"keys": [key_fields(one, now_ms) for one in found]}, shown, as_json=as_json)
 
 
 @keys.command()

@@ -27,19 +27,16 @@ def list_(as_json: AsJson = False) -> None:
     """
     from cli.installation import find_installation
     from cli.namespace_states import namespace_fields, published
-    from cli.terminal import print_json, stdout
+    from cli.terminal import print_result
     from cli.views.namespaces import namespaces_table
 
     installation = find_installation()
     states = installation.resources.writing_store.namespaces()
     in_redis = published(installation, [state.name for state in states])
     found = [namespace_fields(state, in_redis.get(state.name)) for state in states]
-    if as_json:
-        print_json({"namespaces": found})
-    elif found:
-        stdout().print(namespaces_table(found, has_redis=installation.redis is not None))
-    else:
-        stdout().print("there are no namespaces yet: `chorale index PATH… --namespace NAME` makes one")
+    table = namespaces_table(found, has_redis=installation.redis is not None)
+    none = "there are no namespaces yet: `chorale index PATH… --namespace NAME` makes one"
+    print_result({"namespaces": found}, table if found else none, as_json=as_json)
 
 
 @namespaces.command()
@@ -52,20 +49,17 @@ def show(namespace: Name, as_json: AsJson = False) -> None:
     """
     from cli.installation import find_installation
     from cli.namespace_states import existing, namespace_fields, published
-    from cli.terminal import facts_table, print_json, stdout
+    from cli.terminal import facts_table, print_result
 
     installation = find_installation()
     state = existing(installation, namespace)
     in_redis = published(installation, [namespace]).get(namespace)
-    if as_json:
-        print_json(namespace_fields(state, in_redis))
-        return
     facts = {name: f"{getattr(state, name):,}" for name in ("documents", "passages", "generation")}
     if installation.redis is not None:
         facts["… as Redis has it"] = "not copied" if in_redis is None else f"{in_redis:,}"
     manifest = asdict(state.manifest) if state.manifest else {}
     facts |= {name.replace("_", " "): str(value) for name, value in manifest.items()}
-    stdout().print(facts_table(facts))
+    print_result(namespace_fields(state, in_redis), facts_table(facts), as_json=as_json)
 
 
 @namespaces.command()
@@ -82,7 +76,7 @@ def create(namespace: Name, as_json: AsJson = False) -> None:
     """
     from cli.installation import find_installation
     from cli.namespace_states import known, publish
-    from cli.terminal import counted, print_json, stdout
+    from cli.terminal import counted, print_result
     from tasks.indexing.namespace_writer import manifest_for
 
     resources = find_installation().resources
@@ -93,12 +87,8 @@ def create(namespace: Name, as_json: AsJson = False) -> None:
         # Readers may remember the generation of a deleted namespace of that name.
         resources.generations.rise_beyond(namespace)
         publish(resources, namespace)
-    if as_json:
-        print_json({"namespace": namespace, "created": before is None})
-    elif before is None:
-        stdout().print(f"{namespace}: made")
-    else:
-        stdout().print(f"{namespace}: there already, with {counted(before.documents, 'document')}")
+    said = f"there already, with {counted(before.documents, 'document')}" if before else "made"
+    print_result({"namespace": namespace, "created": before is None}, f"{namespace}: {said}", as_json=as_json)
 
 
 @namespaces.command()
@@ -113,7 +103,7 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     """
     from cli.installation import find_installation
     from cli.namespace_states import existing
-    from cli.terminal import counted, print_json, stdout
+    from cli.terminal import counted, print_result
     from tasks.indexing.namespace_writer import drop_namespace
 
     installation = find_installation()
@@ -127,10 +117,8 @@ def delete(namespace: Name, yes: Yes = False, as_json: AsJson = False) -> None:
         raise ServiceError(
             f"{error}; other stores may have deleted their part of {namespace!r}: when that is mended, run this again"
         ) from error
-    if as_json:
-        print_json({"namespace": namespace, "deleted": state.documents})
-    else:
-        stdout().print(f"{namespace}: deleted, with {documents}")
+    shown = f"{namespace}: deleted, with {documents}"
+    print_result({"namespace": namespace, "deleted": state.documents}, shown, as_json=as_json)
 
 
 @namespaces.command()
@@ -143,7 +131,7 @@ def deactivate(namespace: Name, as_json: AsJson = False) -> None:
     """
     from cli.installation import find_installation
     from cli.namespace_states import existing
-    from cli.terminal import print_json, stdout
+    from cli.terminal import print_result
     from models.errors import NotConfigured
 
     installation = find_installation()
@@ -155,7 +143,5 @@ def deactivate(namespace: Name, as_json: AsJson = False) -> None:
         raise NotConfigured(f"no store here can close namespaces (kind weaviate can); there are: {kinds}")
     for deactivate_in_store in closing.values():
         deactivate_in_store(namespace)
-    if as_json:
-        print_json({"namespace": namespace, "stores": list(closing)})
-    else:
-        stdout().print(f"{namespace}: closed in {', '.join(closing)}")
+    shown = f"{namespace}: closed in {', '.join(closing)}"
+    print_result({"namespace": namespace, "stores": list(closing)}, shown, as_json=as_json)

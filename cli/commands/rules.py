@@ -187,17 +187,13 @@ def history(
 
         chorale rules history shop --json
     """
-    from cli.terminal import print_json, stdout
+    from cli.terminal import print_result
     from cli.views.rules import change_fields, changes_table
 
     with _open() as (_, store):
         found = change_fields(store.history(namespace, count + 1), count)
-    if as_json:
-        print_json({"namespace": namespace, "changes": found})
-    elif found:
-        stdout().print(changes_table(found))
-    else:
-        stdout().print(f"{namespace}: nobody has written rules yet")
+    shown = changes_table(found) if found else f"{namespace}: nobody has written rules yet"
+    print_result({"namespace": namespace, "changes": found}, shown, as_json=as_json)
 
 
 def _add(

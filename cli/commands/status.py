@@ -29,7 +29,7 @@ def status(
     """
     from cli.installation import find_installation
     from cli.installation_status import read_status
-    from cli.terminal import print_json, stdout
+    from cli.terminal import print_result
     from cli.views.status import view
 
     installation = find_installation()
@@ -43,9 +43,4 @@ def status(
         typer.echo(visible(render(redis, queues=states).decode()), nl=False)
         return
     found = read_status(installation)
-    if as_json:
-        print_json(found)
-        return
-    console = stdout()
-    for part in view(found):
-        console.print(part)
+    print_result(found, *view(found), as_json=as_json)

@@ -2,62 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cli.terminal import plain_table
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
 
 _FIGURES = (">in flight", ">p50 ms", ">p95 ms", ">p99 ms", ">requests/s", ">hung")
 
 
-def show_latency(console: Console, found: Mapping[str, Any]) -> None:
+def latency_parts(found: Mapping[str, Any]) -> Iterator[Table | str]:
+    """What the console prints of `chorale bench latency`, from top to bottom."""
     for title, runs in (("real branches", found["runs"]), ("branches without work", found["no_op_runs"])):
-        console.print(runs_table(title, runs))
-        console.print()
+        yield runs_table(title, runs)
+        yield ""
     table = plain_table("where the time goes (medians)", ">begins at ms", ">takes ms")
     for line in found["waterfall"]:
         begins = "" if line["start_ms"] is None else f"{line['start_ms']:.2f}"
         table.add_row(line["stage"], begins, f"{line['ms']:.2f}")
-    console.print(table)
-    console.print("\nprocessor time of one request, ms")
+    yield table
+    yield "\nprocessor time of one request, ms"
     for kind, runs in (("", found["runs"]), (", no-op", found["no_op_runs"])):
         for run in runs:
             spent = run["cpu_ms"]
             parts = ", ".join(f"{process} {ms:.1f}" for process, ms in spent.items() if ms >= 0.05)
-            console.print(
-                f"  {run['name']}{kind}, {run['in_flight']} in flight: {sum(spent.values()):.1f} ({parts})"
-            )
+            yield f"  {run['name']}{kind}, {run['in_flight']} in flight: {sum(spent.values()):.1f} ({parts})"
     verbs = ", ".join(f"{verb} {count:.2f}" for verb, count in found["redis_commands_by_verb"].items())
-    console.print(f"\nRedis, a request: {found['redis_commands_per_request']:.1f} commands ({verbs}),")
-    console.print(f"{found['redis_bytes_left_per_request']:,} bytes left until the answer expires")
+    yield f"\nRedis, a request: {found['redis_commands_per_request']:.1f} commands ({verbs}),"
+    yield f"{found['redis_bytes_left_per_request']:,} bytes left until the answer expires"
     for one in found["redis_at"]:
-        console.print(
+        yield (
             f"{one['in_flight']} in flight: {one['commands']:.1f} commands, {one['operations']:.0f} operations with "
             f"those inside scripts, {one['bytes_moved']:,} bytes moved"
         )
 
 
-def show_bulk(console: Console, found: dict[str, Any]) -> None:
-    table = plain_table("bulk", ">questions/s", ">cpu ms a question")
+def bulk_parts(found: Mapping[str, Any]) -> list[Table]:
+    """What the console prints of `chorale bench bulk`, from top to bottom."""
+    bulk = plain_table("bulk", ">questions/s", ">cpu ms a question")
     for run in found["runs"]:
-        table.add_row(run["name"], f"{run['questions_per_s']:,.1f}", f"{run['cpu_ms_per_question']:.2f}")
-    console.print(table)
-    table = plain_table("interactive requests", ">p50 ms", ">p95 ms")
+        bulk.add_row(run["name"], f"{run['questions_per_s']:,.1f}", f"{run['cpu_ms_per_question']:.2f}")
+    interactive = plain_table("interactive requests", ">p50 ms", ">p95 ms")
     for name, shown in (("alone", "alone"), ("beside", "beside a job")):
-        table.add_row(shown, *(str(found["interactive"][f"{name}_{figure}_ms"]) for figure in ("p50", "p95")))
-    console.print(table)
+        figures = (found["interactive"][f"{name}_{figure}_ms"] for figure in ("p50", "p95"))
+        interactive.add_row(shown, *map(str, figures))
+    return [bulk, interactive]
 
 
-def show_figures(console: Console, found: dict[str, Any]) -> None:
+def figures_table(found: Mapping[str, Any]) -> Table:
     table = plain_table("figure", ">value")
     for name, value in found.items():
         table.add_row(name, str(value))
-    console.print(table)
+    return table
 
 
 def runs_table(title: str, runs: Sequence[dict[str, Any]]) -> Table:
