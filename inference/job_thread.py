@@ -6,10 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Literal
-
-Ended = Literal["ended", "running", "busy"]
-"""How `run` returned: the job ended, it still runs, or an earlier job left no time to start it."""
 
 
 class JobThread:
@@ -21,11 +17,14 @@ class JobThread:
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def run(self, job: Callable[[], None], *, limit_s: float | None = None) -> Ended:
-        """Wait at most `limit_s` seconds for the job; raises the job's exception if it ended in time."""
+    def run(self, job: Callable[[], None], *, limit_s: float | None = None) -> bool:
+        """Wait at most `limit_s` seconds for the job; raises the job's exception if it ended in time.
+
+        Returns False if an earlier job left no time to start it.
+        """
         until = None if limit_s is None else time.monotonic() + limit_s
         if not self._idle.acquire(timeout=-1 if limit_s is None else max(0.0, limit_s)):
-            return "busy"
+            return False
         ended = threading.Event()
         raised: list[BaseException] = []
 
@@ -43,11 +42,9 @@ class JobThread:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
         self._jobs.put(whole)
-        if not ended.wait(None if until is None else max(0.0, until - time.monotonic())):
-            return "running"
-        if raised:
+        if ended.wait(None if until is None else max(0.0, until - time.monotonic())) and raised:
             raise raised[0]
-        return "ended"
+        return True
 
     def _work(self) -> None:
         while True:

@@ -125,12 +125,12 @@ class PairReranker(ABC):
         found: list[float | None] = [None] * len(rows)
         left_s = until - self._clock()
         job = partial(self._run_until, until, left_s / 4, self._logits, rows[:chosen], found)
-        how = self._thread.run(job, limit_s=left_s)
+        has_begun = self._thread.run(job, limit_s=left_s)
         # A copy, since a run that has not ended may still write to the list.
         logits = tuple(found)
         if not all(logit is None or isfinite(logit) for logit in logits):
             raise InvalidAnswer(f"{self.name}: a score is not a number")
-        return PairScores(logits, chosen, has_begun=how != "busy")
+        return PairScores(logits, chosen, has_begun=has_begun)
 
     def _describe(self) -> tuple[SentenceModel, PairPieces]:
         model = read_sentence_model(model_folder(self.name, (), self.trust, is_local=True))
