@@ -190,13 +190,11 @@ def _fused(
     scores: Scores,
 ) -> Sequence[FusedHit]:
     """All fused hits of a question, without reranking, groups and diversity."""
-    whole = request.model_copy(update={"offset": 0, "top_k": _ALL, **_WITHOUT_LATE_STAGES})
+    without_late_stages = {"group_by": None, "diversity": None, "autocut": None}
+    whole = request.model_copy(update={"offset": 0, "top_k": _ALL, **without_late_stages})
     method = pipeline.kinds.method(plan.method)
     plan = plan.model_copy(update={"rerank": None})
     return fuse_question(plan, envelopes, position, whole, method, scores=scores).hits
-
-
-_WITHOUT_LATE_STAGES: Mapping[str, Any] = {"group_by": None, "diversity": None, "autocut": None}
 
 
 def _page(hits: Sequence[FusedHit], request: Request, plan: Plan) -> Sequence[FusedHit]:

@@ -124,7 +124,10 @@ class RerankerTraining:
         transformers.logging.disable_progress_bar()
         check_recipe(folder, recipe)
         self.folder, self.recipe, self.progress = folder, recipe, Progress()
+        self._state = folder / "training" / "state.pt"
         self._learned, self._checked = held_out(questions, recipe.held_out)
+        self.learned, self.held_out = len(self._learned), len(self._checked)
+        """Numbers of the questions that are learned from, and of those that only check."""
         self._chance = random.Random(recipe.seed)
         self._torch.manual_seed(recipe.seed)
         self._torch.set_num_threads(recipe.threads)
@@ -165,15 +168,6 @@ class RerankerTraining:
                 (encoder if layer else head).append(weights)
         groups = [{"params": encoder, "peak": RATE}, {"params": head, "peak": HEAD_RATE}]
         return self._torch.optim.AdamW(groups, lr=RATE)
-
-    @property
-    def learned(self) -> int:
-        """Number of questions that are learned from."""
-        return len(self._learned)
-
-    @property
-    def held_out(self) -> int:
-        return len(self._checked)
 
     def run(
         self, *, show: Callable[[Progress], None] = lambda so_far: None, is_stopped: Callable[[], bool]
@@ -275,10 +269,6 @@ class RerankerTraining:
                 shutil.copyfile(file, new / name)
         for file in sorted(new.iterdir(), key=lambda file: file.suffix == ".safetensors"):
             file.replace(model / file.name)
-
-    @property
-    def _state(self) -> Path:
-        return self.folder / "training" / "state.pt"
 
     def _keep(self) -> None:
         part = self._state.with_suffix(".part")
