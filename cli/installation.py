@@ -99,6 +99,24 @@ class Installation:
         return client
 
 
+def upgraded_database(settings: Settings, of: str, unavailable: type[ServiceError]) -> str:
+    """The address of the audit database once it has the newest schema; raises `unavailable` if it cannot be used.
+
+    `of` says what a command looks for in it.
+    """
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from audit.drainer import cause
+    from audit.schema import upgrade
+
+    url = settings.audit_database_url
+    try:
+        upgrade(url)
+    except SQLAlchemyError as error:
+        raise unavailable(f"the database of the {of} cannot be used: {cause(error)}") from error
+    return url
+
+
 def find_installation(*, is_client: bool = False) -> Installation:
     """Read the environment; raises WrongDeclaration, WrongHome.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -211,12 +210,13 @@ def trail() -> Iterator[Engine]:
     from audit.database import database_url, open_database
     from audit.drainer import cause
     from audit.schema import SCHEMA
+    from audit.snapshot import trail_file
     from cli.installation import find_installation
 
     url = database_url(find_installation().settings.audit_database_url)
     shown = url.render_as_string()
     # Opening a missing file would create it.
-    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+    if (file := trail_file(url)) is not None and not file.exists():
         raise ServiceError(f"there is no audit trail {shown} yet: `chorale up` makes and fills it")
     engine = open_database(url)
     try:

@@ -163,19 +163,10 @@ def revoke(
 
 @contextmanager
 def _open() -> Iterator[KeyStore]:
-    from sqlalchemy.exc import SQLAlchemyError
-
     from access.key_store import KeyStore, KeysUnavailable
-    from audit.drainer import cause
-    from audit.schema import upgrade
-    from cli.installation import find_installation
+    from cli.installation import find_installation, upgraded_database
 
-    url = find_installation().settings.audit_database_url
-    try:
-        upgrade(url)
-    except SQLAlchemyError as error:
-        raise KeysUnavailable(f"the database of the keys cannot be used: {cause(error)}") from error
-    store = KeyStore(url)
+    store = KeyStore(upgraded_database(find_installation().settings, "keys", KeysUnavailable))
     try:
         yield store
     finally:

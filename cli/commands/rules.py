@@ -279,20 +279,12 @@ def _user() -> str:
 
 @contextmanager
 def _open() -> Iterator[tuple[Installation, RuleStore]]:
-    from sqlalchemy.exc import SQLAlchemyError
-
     from audit.database import open_database
-    from audit.drainer import cause
-    from audit.schema import upgrade
-    from cli.installation import find_installation
+    from cli.installation import find_installation, upgraded_database
     from rules.store import RuleStore, RulesUnavailable
 
     installation = find_installation()
-    url = installation.settings.audit_database_url
-    try:
-        upgrade(url)
-    except SQLAlchemyError as error:
-        raise RulesUnavailable(f"the database of the rules cannot be used: {cause(error)}") from error
+    url = upgraded_database(installation.settings, "rules", RulesUnavailable)
     engine = open_database(url, must_exist=True)
     try:
         yield installation, RuleStore(engine)

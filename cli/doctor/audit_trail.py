@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from chorale_client.keys import TO_TELL
 from sqlalchemy.exc import SQLAlchemyError
@@ -12,6 +11,7 @@ from audit.database import database_url, open_database
 from audit.drainer import cause
 from audit.outbox import UNREADABLE, outbox_state
 from audit.schema import SCHEMA
+from audit.snapshot import trail_file
 from cli.doctor.finding import Finding
 from cli.installation import Installation
 from ledger.outbox import read_outbox_bound
@@ -33,7 +33,7 @@ def schema(installation: Installation) -> Iterator[Finding]:
     shown = url.render_as_string()
     mend = "start `chorale sweeper` (or `chorale up`) of this version: it brings the database up to date"
     # Opening a missing file would create it.
-    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+    if (file := trail_file(url)) is not None and not file.exists():
         yield Finding(f"there is no audit database {shown} yet", mend)
         return
     engine = open_database(url)

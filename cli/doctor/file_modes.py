@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 
-from sqlalchemy import make_url
-
+from audit.snapshot import trail_file
 from cli.doctor.finding import Finding
 from cli.installation import Installation
+from search.several_stores.snapshot import table_file
 
 
 def private(installation: Installation) -> Iterator[Finding]:
     """The home, and SQLite files outside of it."""
     settings = installation.settings
     kept = [settings.home]
-    for url in (settings.audit_database_url, settings.documents_database_url):
-        address = make_url(url)
-        file = Path(address.database or "") if address.get_backend_name() == "sqlite" else None
+    for file in (trail_file(settings.audit_database_url), table_file(settings.documents_database_url)):
         # A file in the home is protected by the mode of the home itself.
         if file is not None and settings.home not in file.absolute().parents:
             kept.append(file)

@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from chorale_client.words import QUEUE_BULK
 from redis import RedisError
-from sqlalchemy.exc import SQLAlchemyError
 
-from audit.database import database_url
-from audit.drainer import cause
-from audit.schema import upgrade
-from cli.installation import Installation, find_installation
+from audit.snapshot import trail_file
+from cli.installation import Installation, find_installation, upgraded_database
 from cli.namespace_states import published
 from jobs.job import JobsUnavailable
 from jobs.store import Jobs
@@ -75,10 +71,10 @@ def open_jobs(*, create: bool = False) -> Iterator[OpenJobs]:
     installation = find_installation()
     url = installation.settings.audit_database_url
     if create:
-        _upgrade(url)
-    file = database_url(url).database if url.startswith("sqlite") else None
+        upgraded_database(installation.settings, "jobs", JobsUnavailable)
+    file = trail_file(url)
     # Opening a missing file would create it.
-    is_there = file is None or Path(file).exists()
+    is_there = file is None or file.exists()
     store = Jobs(url)
     try:
         if not (is_there and store.has_tables()):
@@ -86,10 +82,3 @@ def open_jobs(*, create: bool = False) -> Iterator[OpenJobs]:
         yield OpenJobs(installation, store)
     finally:
         store.close()
-
-
-def _upgrade(url: str) -> None:
-    try:
-        upgrade(url)
-    except SQLAlchemyError as error:
-        raise JobsUnavailable(f"the database of the jobs cannot be used: {cause(error)}") from error

@@ -67,14 +67,13 @@ def own_key(settings: Settings) -> Path | None:
     The first call makes key and file, and only this user can read the file.  Raises KeysUnavailable.
     """
     from access.grant import Grant
-    from access.key_store import KeyStore
-    from audit.schema import upgrade
+    from access.key_store import KeyStore, KeysUnavailable
+    from cli.installation import upgraded_database
 
     file = settings.home / KEY_FILE
     if file.exists():
         return file
-    upgrade(settings.audit_database_url)
-    store = KeyStore(settings.audit_database_url)
+    store = KeyStore(upgraded_database(settings, "keys", KeysUnavailable))
     try:
         if store.list():
             return None
