@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -73,7 +72,7 @@ class Feeder:
         self._app = app
         self._prepare = prepare
         self._resources: Resources = app.resources
-        self._name = uuid.uuid4().hex
+        self._lease = self._resources.redis.lock(FEEDER, timeout=ACTING_MS / 1_000, thread_local=False)
         self._turns = Turns()
         self._paces: dict[str, Pace] = {}
         self._told_s = self._pruned_s = self._lapsed_s = 0.0
@@ -129,13 +128,8 @@ class Feeder:
                 self._resources.jobs.lapse(job.job_id, now_ms=now_ms)
 
     def _is_acting(self) -> bool:
-        redis = self._resources.redis
-        if redis.set(FEEDER, self._name, nx=True, px=ACTING_MS):
-            return True
-        if redis.get(FEEDER) != self._name.encode():
-            return False
-        redis.pexpire(FEEDER, ACTING_MS)
-        return True
+        lease = self._lease
+        return bool(lease.acquire(blocking=False) or (lease.owned() and lease.reacquire()))
 
     def _send(self, fed: Sequence[Job], now_ms: int) -> None:
         """Send segments, the tenant with the least service first, until enough of them wait."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -56,7 +55,7 @@ class RequestEnds:
     def __init__(self, app: Celery) -> None:
         self._app = app
         self._resources: Resources = app.resources
-        self._name = uuid.uuid4().hex
+        self._lease = self._resources.redis.lock(TELLER, timeout=ACTING_MS / 1_000, thread_local=False)
         self._last = "0-0"
         self._later: dict[str, _Later] = {}
 
@@ -78,13 +77,8 @@ class RequestEnds:
                 stop.wait(BLOCK_MS / 1_000)
 
     def _is_acting(self) -> bool:
-        redis = self._resources.redis
-        if redis.set(TELLER, self._name, nx=True, px=ACTING_MS):
-            return True
-        if redis.get(TELLER) != self._name.encode():
-            return False
-        redis.pexpire(TELLER, ACTING_MS)
-        return True
+        lease = self._lease
+        return bool(lease.acquire(blocking=False) or (lease.owned() and lease.reacquire()))
 
     def tell_once(self, block_ms: int = BLOCK_MS) -> bool:
         """Tell of what is new or due, for a part of the time that this process may act; returns whether all went well."""

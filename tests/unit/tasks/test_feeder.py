@@ -96,7 +96,7 @@ def test_a_job_that_was_pruned_before_its_end_was_told_is_told_no_more() -> None
             self.sent = jobs
 
     events: Any = Events()
-    redis = SimpleNamespace(smembers=lambda key: set())
+    redis = SimpleNamespace(smembers=lambda key: set(), lock=lambda *_, **__: None)
     app: Any = SimpleNamespace(
         resources=SimpleNamespace(jobs=Pruned(), redis=redis, settings=Settings(redis_url="redis://unused"))
     )
@@ -109,7 +109,8 @@ def test_the_end_of_the_last_job_is_told_when_no_job_is_active_any_more() -> Non
     told: list[list[Job]] = []
     events: Any = SimpleNamespace(unfinished=["j1"], send=told.append)
     jobs = SimpleNamespace(active=list, get=lambda job_id: ended, prune=lambda before_ms: 0)
-    redis = SimpleNamespace(smembers=lambda key: set(), set=lambda *_, **__: True, time=lambda: (60, 0))
+    lease = SimpleNamespace(acquire=lambda blocking: True)
+    redis = SimpleNamespace(smembers=lambda key: set(), lock=lambda *_, **__: lease, time=lambda: (60, 0))
     app: Any = SimpleNamespace(
         resources=SimpleNamespace(jobs=jobs, redis=redis, settings=Settings(redis_url="redis://unused"))
     )
