@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import typer
+
 OPERATORS = {
     ">=": "gte",
     "<=": "lte",
@@ -26,8 +28,11 @@ _VALUE = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",]*))\s*(,|$)')
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 
 
-class WrongFilter(ValueError):
+class WrongFilter(typer.BadParameter):
     """A filter that cannot be read; the message says what is wrong and shows the syntax."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, param_hint="--filter")
 
 
 def parse_filters(given: Iterable[str]) -> dict[str, Any]:

@@ -36,9 +36,14 @@ def confirm_deletion(deleted: str, question: str, *, as_json: bool) -> None:
     typer.confirm(visible(question), abort=True)
 
 
-def seconds_of(text: str, option: str) -> int:
-    """Seconds of a time such as `90d`; raises BadParameter, which names the option and the units."""
+def seconds_of(text: str, option: str, *, most_days: int | None = None) -> int:
+    """Seconds of a time such as `90d`; raises BadParameter, which names the option and the units.
+
+    With `most_days`, the time has to be above 0 and at most so long.
+    """
     if (seconds := seconds_in(text)) is None:
         units = ", ".join(f"{unit} ({seconds:,} s)" for unit, seconds in UNITS_S.items())
         raise typer.BadParameter(f"{text!r} is no time: a whole number and one of {units}", param_hint=option)
+    if most_days is not None and not 0 < seconds <= most_days * UNITS_S["d"]:
+        raise typer.BadParameter(f"from 1m to {most_days}d", param_hint=option)
     return seconds

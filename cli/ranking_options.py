@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import typer
+
 if TYPE_CHECKING:
     from chorale_client.request_options import GroupingOptions, ThresholdOptions
 
 
 def parse_thresholds(given: Iterable[str]) -> ThresholdOptions | None:
-    """`NAME=SCORE` with the name of a branch, `fused` or `rerank`; None without any.  Raises ValueError."""
+    """`NAME=SCORE` with the name of a branch, `fused` or `rerank`; None without any.  Raises BadParameter."""
     thresholds: ThresholdOptions = {"min_branch_score": {}}
     texts = list(given)
     for text in texts:
@@ -18,8 +20,9 @@ def parse_thresholds(given: Iterable[str]) -> ThresholdOptions | None:
         try:
             value = float(score)
         except ValueError:
-            raise ValueError(
-                f"{text!r} is not NAME=SCORE: a branch, `fused` or `rerank`, and a number"
+            raise typer.BadParameter(
+                f"{text!r} is not NAME=SCORE: a branch, `fused` or `rerank`, and a number",
+                param_hint="--threshold",
             ) from None
         if name == "fused":
             thresholds["min_fused_score"] = value

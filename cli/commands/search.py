@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -102,15 +101,12 @@ def search(
     from chorale_client import Reason, make_request
 
     from cli.exit_codes import BY_STATUS, OTHER
-    from cli.filters import WrongFilter, parse_filters
+    from cli.filters import parse_filters
     from cli.installation import NotRunning, find_installation
+    from cli.ranking_options import parse_group, parse_thresholds
     from config.visible_text import visible_json
     from monitoring.heartbeats import read_heartbeats
 
-    try:
-        filters = parse_filters(filter_ or ())
-    except WrongFilter as error:
-        raise typer.BadParameter(str(error), param_hint="--filter") from None
     explained = ["explanation"] if explain or not as_json else []
     options: dict[str, Any] = {
         "namespace": namespace,
@@ -118,8 +114,9 @@ def search(
         "configuration": configuration,
         "fusion": fusion,
         "branches": branch or None,
-        "filters": filters,
-        **_thresholds_and_groups(threshold or (), group_by),
+        "filters": parse_filters(filter_ or ()),
+        "thresholds": parse_thresholds(threshold or ()),
+        "group_by": parse_group(group_by) if group_by else None,
         "relax": relax or (),
         "autocut": autocut,
         "diversity": diversity,
@@ -149,16 +146,6 @@ def search(
     if any(one.reason == Reason.BAD_INDEX for one in answer.degraded) and installation.settings.home.is_dir():
         _say_if_unknown(installation, namespace)
     raise typer.Exit(BY_STATUS.get(answer.status, OTHER))
-
-
-def _thresholds_and_groups(threshold: Sequence[str], group_by: str | None) -> dict[str, Any]:
-    from cli.ranking_options import parse_group, parse_thresholds
-
-    try:
-        thresholds = parse_thresholds(threshold)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--threshold") from None
-    return {"thresholds": thresholds, "group_by": parse_group(group_by) if group_by else None}
 
 
 def _say_if_unknown(installation: Installation, namespace: str) -> None:

@@ -20,8 +20,6 @@ from cli.views.jobs import JobBar
 from jobs.job import NewJob
 from jobs.submitting import submit_lines
 
-MAX_DEADLINE_S = 365 * 86_400
-
 
 def opened(file: str) -> IO[bytes]:
     """The file, or stdin for `-`."""
@@ -47,12 +45,7 @@ def options_of(given: str | None) -> dict[str, Any]:
 
 
 def deadline_s_of(given: str | None) -> int | None:
-    if given is None:
-        return None
-    seconds = seconds_of(given, "--deadline")
-    if not 0 < seconds <= MAX_DEADLINE_S:
-        raise typer.BadParameter("from 1m to 365d", param_hint="--deadline")
-    return seconds
+    return None if given is None else seconds_of(given, "--deadline", most_days=365)
 
 
 def target_of(given: str | None) -> dict[str, str] | None:

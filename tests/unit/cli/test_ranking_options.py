@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import typer
 
 from cli.ranking_options import parse_group, parse_thresholds
 
@@ -18,7 +19,7 @@ def test_thresholds_are_of_branches_of_the_fusion_and_of_the_reranker() -> None:
 
 @pytest.mark.parametrize("text", ["bm25", "bm25=", "bm25=high", "0.3"])
 def test_a_wrong_threshold_says_how_it_is_written(text: str) -> None:
-    with pytest.raises(ValueError, match="is not NAME=SCORE"):
+    with pytest.raises(typer.BadParameter, match="is not NAME=SCORE"):
         parse_thresholds([text])
 
 
