@@ -6,14 +6,14 @@ because a drainer checks before it commits that its entries are still in the out
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 import redis
 from chorale_client.keys import OUTBOX, TO_TELL
 from pydantic_core import to_json
 
-from audit.outbox import UNREADABLE, RawFields, named, request_of
+from audit.outbox import UNREADABLE, named, request_of
 from audit.rows import column_of
 
 PAGE = 64
@@ -35,32 +35,23 @@ def erase(client: redis.Redis, column: str, value: str) -> int:
     return sum(client.xdel(stream, entry) for stream, entry in _entries(client, column, value))
 
 
-def is_of(fields: RawFields, column: str, value: str) -> bool:
+def is_of(fields: Mapping[bytes, bytes], column: str, value: str) -> bool:
     """Whether the entry belongs to such a request.  An unreadable entry does if it contains the value anywhere."""
     try:
         given = named(fields)
         if column == "request_id":
-            return _bytes(given["id"]) == value.encode()
+            return given["id"] == value.encode()
         return column_of(request_of(given), column) == value
     except (ValueError, KeyError, TypeError, AttributeError):
         spellings = value.encode(), to_json(value)[1:-1]
-        return any(one in _bytes(raw) for raw in fields.values() for one in spellings)
+        return any(one in raw for raw in fields.values() for one in spellings)
 
 
 def _entries(client: redis.Redis, column: str, value: str, *streams: str) -> Iterator[tuple[str, Any]]:
     for stream in streams or STREAMS:
         after = "-"
-        while page := _page(client, stream, after):
+        while page := cast("list[tuple[bytes, Any]]", client.xrange(stream, min=after, count=PAGE)):
             for entry, fields in page:
                 if is_of(fields, column, value):
                     yield stream, entry
-            after = f"({_bytes(page[-1][0]).decode()}"
-
-
-def _page(client: redis.Redis, stream: str, after: str) -> list[tuple[Any, Any]]:
-    found: Any = client.xrange(stream, min=after, count=PAGE)
-    return list(found)
-
-
-def _bytes(value: bytes | str) -> bytes:
-    return value if isinstance(value, bytes) else value.encode()
+            after = f"({page[-1][0].decode()}"
