@@ -7,7 +7,7 @@ Both halves weigh the same, and so does each collection.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import chain, islice, zip_longest
 from math import inf
 from typing import Any
@@ -67,12 +67,7 @@ def spaced(collection: Collection, count: int | None) -> Collection:
     ids = list(collection.questions)
     if count is None or count >= len(ids):
         return collection
-    kept = [ids[place * len(ids) // count] for place in range(count)]
-    return replace(
-        collection,
-        questions={id_: collection.questions[id_] for id_ in kept},
-        judgements={id_: collection.judgements[id_] for id_ in kept},
-    )
+    return collection.only(ids[place * len(ids) // count] for place in range(count))
 
 
 def foreign(collection: Collection, others: Sequence[Collection], count: int) -> list[str]:
