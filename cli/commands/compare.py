@@ -86,11 +86,9 @@ def compare(
 
 def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -> tuple[Answered, Answered]:
     """The answers of both sides: read, or asked of the pipeline."""
-    from chorale_client import Chorale
-
     from assembly.pipeline import load_pipeline
     from cli.commands.evaluate import index_collection
-    from cli.local.measured_pipeline import LastLines, measured_pipeline
+    from cli.local.measured_pipeline import measured_pipeline
     from cli.terminal import stderr
     from cli.views.asking_bar import asking_bar
     from evaluation.comparison import answered
@@ -106,10 +104,11 @@ def _sides(collection: Collection, settings: Settings, names: tuple[str, str]) -
             )
     if asked:
         console = stderr()
-        with LastLines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
-            index_collection(collection, resources, console)
-            client = Chorale(resources.redis_url, broker_url=settings.broker_url)
+        with measured_pipeline(settings, pipeline) as measured:
+            index_collection(collection, measured.resources, console)
             with asking_bar(console, len(asked) * len(collection.questions)) as progress:
                 for name in asked:
-                    found[name] = answered(collection, pipeline, name, ask=client.ask, progress=progress)
+                    found[name] = answered(
+                        collection, pipeline, name, ask=measured.client.ask, progress=progress
+                    )
     return found[names[0]], found[names[1]]

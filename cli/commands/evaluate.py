@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,6 @@ import typer
 from cli.options import AsJson, CollectionFolder
 
 if TYPE_CHECKING:
-    from chorale_client import Chorale
     from rich.console import Console
 
     from assembly.resources import Resources
@@ -51,16 +49,18 @@ def evaluate(
 
         chorale eval ~/collections/scifact --plot figures.html --plot figures.png
     """
-    from chorale_client import Chorale
     from chorale_client.words import Status
 
     from assembly.pipeline import load_pipeline
     from cli.exit_codes import BY_STATUS
-    from cli.local.measured_pipeline import LastLines, measured_pipeline
+    from cli.local.measured_pipeline import measured_pipeline
     from cli.terminal import print_json, stderr
+    from cli.views.asking_bar import asking_bar
     from config.settings import load_settings
     from evaluation.collection import read_collection
     from evaluation.pictures import check_picture_file
+    from evaluation.run import evaluate as ask_all
+    from evaluation.run import runs_of
 
     for file in plot or ():
         check_picture_file(file)
@@ -70,10 +70,13 @@ def evaluate(
     for name in fusion or ():
         pipeline.kinds.method(name)
     console = stderr()
-    with LastLines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
-        documents = index_collection(collection, resources, console)
-        client = Chorale(resources.redis_url, broker_url=settings.broker_url)
-        found = _ask(collection, resources, client, documents, console, fusion or ())
+    with measured_pipeline(settings, pipeline) as measured:
+        documents = index_collection(collection, measured.resources, console)
+        runs = runs_of(pipeline, fusion or ())
+        with asking_bar(console, len(collection.questions) * len(runs)) as progress:
+            found = ask_all(
+                collection, runs=runs, documents=documents, ask=measured.client.ask, progress=progress
+            )
     for file in plot or ():
         _draw(found, file)
     if as_json:
@@ -84,7 +87,7 @@ def evaluate(
         console.print(f"{sum(found.faults.values())} answers were not whole; the figures are too low:")
         for why, count in found.faults.items():
             console.print(f"  {why}: {count}")
-        lines.show()
+        measured.lines.show()
         raise typer.Exit(BY_STATUS[Status.DEGRADED])
 
 
@@ -114,29 +117,6 @@ def index_collection(collection: Collection, resources: Resources, console: Cons
     for skipped in report.skipped:
         console.print(str(skipped))
     return report.added + report.replaced + report.unchanged
-
-
-def _ask(
-    collection: Collection,
-    resources: Resources,
-    client: Chorale,
-    documents: int,
-    console: Console,
-    fusions: Sequence[str],
-) -> Evaluation:
-    from cli.views.asking_bar import asking_bar
-    from evaluation.run import evaluate as ask_all
-    from evaluation.run import runs_of
-
-    runs, count = runs_of(resources.pipeline, fusions), len(collection.questions)
-    with asking_bar(console, count * len(runs)) as progress:
-        return ask_all(
-            collection,
-            runs=runs,
-            documents=documents,
-            ask=client.ask,
-            progress=progress,
-        )
 
 
 def _show(found: Evaluation) -> None:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.options import AsJson
 
 if TYPE_CHECKING:
-    from chorale_client import Chorale
-    from rich.console import Console
-
     from evaluation.golden import Verdict
-    from evaluation.golden_file import GoldenQuestion
 
 SHOWN = 3
 """Documents that are named of an answer that failed."""
@@ -60,29 +56,36 @@ def golden(
 
         chorale golden questions.jsonl -n docs --configuration scores --json
     """
-    from chorale_client import Chorale
     from chorale_client.words import Status
 
     from assembly.pipeline import load_pipeline
     from cli.exit_codes import BY_STATUS, GOLDEN_FAILED
     from cli.golden_suite.suite import NAMESPACE, QUESTIONS, index_suite
-    from cli.local.measured_pipeline import LastLines, measured_pipeline
+    from cli.local.measured_pipeline import measured_pipeline
     from cli.terminal import print_json, stderr
+    from cli.views.asking_bar import asking_bar
     from config.settings import load_settings
-    from evaluation.golden import figures
+    from evaluation.golden import figures, judge
     from evaluation.golden_file import read_golden
 
     questions = read_golden(file or QUESTIONS)
     settings = load_settings()
     pipeline = load_pipeline(settings.pipeline_file)
     console = stderr()
-    with LastLines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
+    with measured_pipeline(settings, pipeline) as measured:
         if file is None:
             namespace = NAMESPACE
-            index_suite(resources, console)
-        client = Chorale(resources.redis_url, broker_url=settings.broker_url)
-        options = {"namespace": namespace, "configuration": configuration, "abstain": abstain}
-        verdicts = _ask(questions, client, console, top=top, **options)
+            index_suite(measured.resources, console)
+        with asking_bar(console, len(questions)) as progress:
+            verdicts = judge(
+                questions,
+                ask=measured.client.ask,
+                top=top,
+                progress=lambda: progress("golden", 1),
+                namespace=namespace,
+                configuration=configuration,
+                abstain=abstain,
+            )
     failed = sum(not one.passed for one in verdicts)
     if as_json:
         means = {name: round(value, 4) for name, value in figures(verdicts).items()}
@@ -97,22 +100,10 @@ def golden(
     else:
         _show(verdicts, top)
     if any(one.missing for one in verdicts):
-        lines.show()
+        measured.lines.show()
         raise typer.Exit(BY_STATUS[Status.DEGRADED])
     if failed > may_fail:
         raise typer.Exit(GOLDEN_FAILED)
-
-
-def _ask(
-    questions: Sequence[GoldenQuestion], client: Chorale, console: Console, **options: Any
-) -> list[Verdict]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress
-
-    from evaluation.golden import judge
-
-    with Progress(BarColumn(bar_width=28), MofNCompleteColumn(), console=console, transient=True) as shown:
-        task = shown.add_task("", total=len(questions))
-        return judge(questions, ask=client.ask, progress=lambda: shown.advance(task), **options)
 
 
 def _show(verdicts: Sequence[Verdict], top: int) -> None:

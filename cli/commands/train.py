@@ -115,11 +115,9 @@ def _candidates(
     console: Console,
 ) -> list[JudgedQuestion]:
     """The candidates of the questions: those of an earlier run, or those that the pipeline finds now."""
-    from chorale_client import Chorale
-
     from assembly.pipeline import load_pipeline
     from cli.commands.evaluate import index_collection
-    from cli.local.measured_pipeline import LastLines, measured_pipeline
+    from cli.local.measured_pipeline import measured_pipeline
     from cli.views.asking_bar import asking_bar
     from evaluation.judged_candidates import keep, kept, mined
 
@@ -127,14 +125,13 @@ def _candidates(
     if (questions := kept(file, of=made_of)) is not None:
         return questions
     pipeline = load_pipeline(settings.pipeline_file)
-    with LastLines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
-        index_collection(collection, resources, console)
-        client = Chorale(resources.redis_url, broker_url=settings.broker_url)
+    with measured_pipeline(settings, pipeline) as measured:
+        index_collection(collection, measured.resources, console)
         with asking_bar(console, len(collection.questions)) as progress:
             questions = mined(
                 collection,
                 depth=CANDIDATES,
-                ask=client.ask,
+                ask=measured.client.ask,
                 configuration=configuration,
                 progress=lambda count: progress("candidates", count),
             )

@@ -110,28 +110,27 @@ def _asked(
     console: Console,
 ) -> tuple[Mapping[str, list[Judged]], Mapping[str, str]]:
     """The judged answers by collection, and the fingerprints of the models by role."""
-    from chorale_client import Chorale
-
     from assembly.pipeline import load_pipeline
     from cli.commands.evaluate import index_collection
-    from cli.local.measured_pipeline import LastLines, measured_pipeline
+    from cli.local.measured_pipeline import measured_pipeline
     from cli.views.asking_bar import asking_bar
     from evaluation.confidence import judged
 
     pipeline = load_pipeline(settings.pipeline_file)
-    with LastLines() as lines, measured_pipeline(settings, pipeline, lines) as resources:
+    with measured_pipeline(settings, pipeline) as measured:
         for collection in (*learned, *others):
-            index_collection(collection, resources, console)
-        client = Chorale(resources.redis_url, broker_url=settings.broker_url)
+            index_collection(collection, measured.resources, console)
         with asking_bar(console, 2 * sum(len(one.questions) for one in (*learned, *others))) as progress:
             answers = {
-                one.name: judged(one, learned, client.ask, configuration=configuration, progress=progress)
+                one.name: judged(
+                    one, learned, measured.client.ask, configuration=configuration, progress=progress
+                )
                 for one in (*learned, *others)
             }
-        fingerprints = {"embedder": resources.embedder.fingerprint}
+        fingerprints = {"embedder": measured.resources.embedder.fingerprint}
         chosen = pipeline.configurations[configuration or pipeline.default_configuration]
         if chosen.reranker is not None:
-            fingerprints["reranker"] = resources.reranker(chosen.reranker.name).fingerprint
+            fingerprints["reranker"] = measured.resources.reranker(chosen.reranker.name).fingerprint
     return answers, fingerprints
 
 

@@ -6,14 +6,15 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from chorale_client import Chorale
 from chorale_client.errors import ChoraleError
 from redis.exceptions import RedisError
 
 from cli.local.child_output import PrefixedLines
-from cli.local.child_process import Output
 from cli.local.processes import running
 from config.local_redis import find_redis_url
 from config.redis_client import open_redis
@@ -49,22 +50,31 @@ class LastLines:
             self.show()
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredPipeline:
+    resources: Resources
+    client: Chorale
+    lines: LastLines
+    """Lines of the processes that were started for the command."""
+
+
 @contextmanager
-def measured_pipeline(settings: Settings, pipeline: Pipeline, output: Output) -> Iterator[Resources]:
+def measured_pipeline(settings: Settings, pipeline: Pipeline) -> Iterator[MeasuredPipeline]:
     """The running installation of these settings; where none runs, one is started and stopped with the block.
 
-    `output` takes the lines of the processes that are started here.  Raises ServiceError.
+    Raises ServiceError.
     """
     from assembly.resources import Resources
 
-    redis_url = settings.redis_url or find_redis_url(settings.home)
-    if redis_url is not None and _has_workers(redis_url):
-        yield Resources(settings, pipeline, redis_url)
-        return
-    os.environ.setdefault("CHORALE_LOG_LEVEL", "WARNING")
-    with running(settings, pipeline, output) as started:
-        started.supervisor.require_ready()
-        yield Resources(settings, pipeline, started.redis_url)
+    with LastLines() as lines, ExitStack() as opened:
+        redis_url = settings.redis_url or find_redis_url(settings.home)
+        if redis_url is None or not _has_workers(redis_url):
+            os.environ.setdefault("CHORALE_LOG_LEVEL", "WARNING")
+            started = opened.enter_context(running(settings, pipeline, lines))
+            started.supervisor.require_ready()
+            redis_url = started.redis_url
+        client = Chorale(redis_url, broker_url=settings.broker_url)
+        yield MeasuredPipeline(Resources(settings, pipeline, redis_url), client, lines)
 
 
 def _has_workers(redis_url: str) -> bool:

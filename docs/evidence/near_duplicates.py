@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 from pathlib import Path
 
-from chorale_client import Chorale
 from sqlalchemy import create_engine
 
 from assembly.pipeline import load_pipeline
-from cli.local.measured_pipeline import LastLines, measured_pipeline
+from cli.local.measured_pipeline import measured_pipeline
 from config.settings import Settings
 from ingest.near_duplicates import NearDuplicates
 from ingest.raw_documents import RawDocument
@@ -206,14 +205,15 @@ def ask(texts: Mapping[str, str], titles: Mapping[str, str]) -> None:
         RawDocument(name, "copies", titles[given.origin[name]], text) for name, text in given.texts.items()
     ]
     found, wrong, full = 0, 0, 0
-    with tempfile.TemporaryDirectory() as home, LastLines() as lines:
+    with tempfile.TemporaryDirectory() as home:
         settings = Settings(home=Path(home))
-        with measured_pipeline(settings, load_pipeline(settings.pipeline_file), lines) as resources:
-            index_corpus(resources, SourceDocuments(documents, "copies"), namespace="copies")
-            client = Chorale(resources.redis_url)
+        with measured_pipeline(settings, load_pipeline(settings.pipeline_file)) as measured:
+            index_corpus(measured.resources, SourceDocuments(documents, "copies"), namespace="copies")
             for copy in given.kinds:
                 document = given.origin[copy]
-                answer = client.retrieve(titles[document], namespace="copies", timeout_s=60, top_k=10)
+                answer = measured.client.retrieve(
+                    titles[document], namespace="copies", timeout_s=60, top_k=10
+                )
                 full += len(answer.hits) == 10
                 folded = [(hit.document_id, one.document_id) for hit in answer.hits for one in hit.folded]
                 found += any({*pair} == {copy, document} for pair in folded)
