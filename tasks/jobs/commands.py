@@ -98,12 +98,11 @@ class JobCommands:
         return True
 
     def _reply(self, command: _Command) -> dict[str, Any]:
-        done = _Done(self._resources)
-        do: Any = None if command.do.startswith("_") else getattr(done, command.do, None)
-        if do is None:
+        if command.do not in COMMANDS:
             return {"error": "unknown_command", "message": f"this version cannot do {command.do[:80]!r}"}
+        done = _Done(self._resources)
         try:
-            return {"result": do(**command.given)}
+            return {"result": COMMANDS[command.do](done, **command.given)}
         except tuple(ON_WIRE) as error:
             said = InvalidRequest.from_validation(error) if isinstance(error, ValidationError) else error
             return {"error": ON_WIRE[type(error)], "message": str(said)}
@@ -113,7 +112,7 @@ class JobCommands:
 
 
 class _Done:
-    """Its public methods are the commands; each returns what its caller's method returns."""
+    """The commands; each returns what its caller's method returns."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -121,7 +120,6 @@ class _Done:
         self._jobs = resources.jobs
         self._now_ms = redis_ms(resources.redis)
 
-    @validate_call
     def create(self, job_id: str, about: Submission) -> None:
         check_on_end(about.on_end, self._settings)
         self._jobs.create(
@@ -137,14 +135,12 @@ class _Done:
             now_ms=self._now_ms,
         )
 
-    @validate_call
     def add(self, job_id: str, first: int, segments: list[list[WireLine]]) -> None:
         given = {number: [Line(*one) for one in lines] for number, lines in enumerate(segments, start=first)}
         if wrong := [number for number, lines in given.items() if not 0 < len(lines) <= SEGMENT_LINES]:
             raise WrongDeclaration(f"segment {wrong[0]} does not have 1 to {SEGMENT_LINES} lines")
         self._jobs.add_all(job_id, given, now_ms=self._now_ms)
 
-    @validate_call
     def begin(self, job_id: str, segments: int) -> None:
         try:
             self._jobs.begin(job_id, segments=segments, now_ms=self._now_ms)
@@ -154,34 +150,27 @@ class _Done:
             if job.state in (State.VALIDATING, State.CANCELLING) or job.segments != segments:
                 raise
 
-    @validate_call
     def refuse(self, job_id: str, reason: str) -> None:
         self._jobs.refuse(job_id, reason, now_ms=self._now_ms)
 
-    @validate_call
     def get(self, job_id: str) -> dict[str, Any]:
         return self._jobs.get(job_id).to_wire()
 
-    @validate_call
     def last(self, count: int) -> Sequence[dict[str, Any]]:
         return [job.to_wire() for job in self._jobs.last(max(0, min(count, MOST_LISTED)))]
 
-    @validate_call
     def pause(self, job_id: str) -> dict[str, Any]:
         self._jobs.pause(job_id)
         return self.get(job_id)
 
-    @validate_call
     def resume(self, job_id: str) -> dict[str, Any]:
         self._jobs.resume(job_id)
         return self.get(job_id)
 
-    @validate_call
     def cancel(self, job_id: str) -> dict[str, Any]:
         self._jobs.cancel(job_id)
         return self.get(job_id)
 
-    @validate_call
     def retry(self, job_id: str, only: list[str], deadline_s: float | None = None) -> int:
         if not only or not set(only) <= set(RETRIED):
             raise WrongDeclaration(f"only: one or more of {', '.join(RETRIED)}; not {only!r:.80}")
@@ -189,7 +178,6 @@ class _Done:
             job_id, only, now_ms=self._now_ms, deadline_at_ms=self._deadline_ms(deadline_s)
         )
 
-    @validate_call
     def results(self, job_id: str, after: int) -> dict[str, Any]:
         job = self._jobs.get(job_id)
         lines: list[dict[str, Any]] = []
@@ -201,7 +189,6 @@ class _Done:
                 break
         return {"lines": lines, "is_ended": job.state == State.ENDED}
 
-    @validate_call
     def namespaces(self) -> list[dict[str, Any]]:
         """Not about jobs: callers that have no store ask it, too."""
         states = self._resources.catalogue.namespaces()
@@ -212,3 +199,8 @@ class _Done:
 
     def _deadline_ms(self, deadline_s: float | None) -> int | None:
         return None if deadline_s is None else self._now_ms + round(deadline_s * 1000)
+
+
+COMMANDS: Mapping[str, Callable[..., object]] = {
+    name: validate_call(method) for name, method in vars(_Done).items() if not name.startswith("_")
+}
