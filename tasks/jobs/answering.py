@@ -222,28 +222,21 @@ def _answered(
     resources: Resources, segment: Segment, options: Mapping[str, Any], lines: Mapping[int, Line]
 ) -> tuple[dict[int, Result], bool]:
     """The results of lines that share all options, by place, and whether a failure among them may pass."""
-    questions: dict[bytes, int] = {}
-    asked: list[Any] = []
-    of_line: dict[int, list[int]] = {}
+    asked: dict[bytes, Any] = {}
+    of_line: dict[int, list[bytes]] = {}
     repeated: set[int] = set()
     for place, line in lines.items():
-        of_line[place] = []
-        is_new = False
-        for question in (line.fields or {})["questions"]:
-            key = to_json(question)
-            if key not in questions:
-                questions[key] = len(asked)
-                asked.append(question)
-                is_new = True
-            of_line[place].append(questions[key])
-        if not is_new:
+        questions = (line.fields or {})["questions"]
+        of_line[place] = keys = [to_json(question) for question in questions]
+        if asked.keys() >= set(keys):
             repeated.add(place)
+        asked.update(zip(keys, questions, strict=True))
     request = read_request(
         {
             **options,
             "request_id": f"{segment.job_id}.{segment.number}",
             "namespace": segment.namespace,
-            "questions": asked,
+            "questions": list(asked.values()),
             "timeout_s": REQUEST_S,
         }
     ).request
@@ -255,8 +248,9 @@ def _answered(
     fields, pages = ending.compose(), ending.pages
     if segment.done_before < CACHED_LINES:
         keep_answers(resources, [(found, fields)])
-    results = {}
-    for place, indexes in of_line.items():
+    results, index_of = {}, {key: index for index, key in enumerate(asked)}
+    for place, keys in of_line.items():
+        indexes = [index_of[key] for key in keys]
         is_known = place in repeated or all(index in found.plan.cached for index in indexes)
         own = replace(pages, fused={index: pages.fused[index] for index in indexes if index in pages.fused})
         shown = {**fields, "warnings": warnings_of(found, own)}
