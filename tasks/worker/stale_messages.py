@@ -72,13 +72,11 @@ def _wait_until_seen(redis: Redis, queue: str) -> None:
 
 def _still_waited_for(redis: Redis, messages: Sequence[bytes]) -> list[bytes]:
     requests = [(found.request_id if (found := read_message(raw)) else "") for raw in messages]
-    wanted = sorted({request_id for request_id in requests if request_id})
     trip = redis.pipeline(transaction=False)
-    for request_id in wanted:
+    for request_id in requests:
         trip.exists(entry_key(request_id))
-    in_flight = {request_id for request_id, found in zip(wanted, trip.execute(), strict=True) if found}
     return [
         raw
-        for raw, request_id in zip(messages, requests, strict=True)
-        if not request_id or request_id in in_flight
+        for raw, request_id, is_in_flight in zip(messages, requests, trip.execute(), strict=True)
+        if is_in_flight or not request_id
     ]
