@@ -75,6 +75,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         dependencies=[Depends(refuse_unknown_parameters)],
     )
     app.state.closing = closing
+    app.state.looks = health.Looks()
     answer_with_problems(app)
     name_allowed_methods(app, ROUTERS)
     for router in ROUTERS:

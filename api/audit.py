@@ -13,13 +13,12 @@ from access.grant import Grant
 from api.caller import caller
 from api.cursors import cursor_after, read_cursor
 from api.problems import not_found
-from api.services import Services, services
+from api.services import Own
 from audit import queries
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 
 Auditor = Annotated[Grant, Depends(caller("audit:read"))]
-Own = Annotated[Services, Depends(services)]
 
 
 class AuditLine(BaseModel):

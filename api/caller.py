@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from anyio import to_thread
-from fastapi import Depends, Request, Security
+from fastapi import Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from access.grant import Forbidden, Grant
 from api.limits import count
 from api.problems import Problem, not_found
-from api.services import Services, services
+from api.services import Own
 
 _BEARER = HTTPBearer(
     auto_error=False, scheme_name="key", description="A key of `chorale keys create`: `Bearer chorale_…`"
@@ -28,7 +28,7 @@ def caller(*scopes: str) -> Callable[..., Awaitable[Grant]]:
     async def grant(
         request: Request,
         given: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)],
-        own: Annotated[Services, Depends(services)],
+        own: Own,
     ) -> Grant:
         text = given.credentials if given else ""
         # A key that is in use needs neither the database nor a thread.

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from access.grant import Grant
 from access.key_store import KeysUnavailable
 from api.caller import caller
-from api.services import Services, services
+from api.services import Own, Services
 from config.pipeline_reader import declared_queues
 from models.errors import WrongDeclaration
 from monitoring.exporter import CONTENT_TYPE, render
@@ -26,8 +26,6 @@ router = APIRouter(tags=["health"])
 
 LOOKED_AT_FOR_S = 2.0
 """How long a result is reused: probes need no key, and each look asks every server."""
-
-Own = Annotated[Services, Depends(services)]
 
 
 class Alive(BaseModel):
@@ -54,10 +52,8 @@ async def check_life() -> Alive:
 @router.get("/readyz", responses={503: {"model": Readiness, "description": "No search is answered"}})
 async def check_readiness(request: Request, response: Response, own: Own) -> Readiness:
     """Whether searches are answered, and what is missing, by name.  Needs no key."""
-    state = request.app.state
-    if not hasattr(state, "readiness"):
-        state.readiness = _Looks()
-    found: Readiness = await to_thread.run_sync(state.readiness.look, own, limiter=own.few_threads)
+    looks: Looks = request.app.state.looks
+    found = await to_thread.run_sync(looks.look, own, limiter=own.few_threads)
     response.status_code = 200 if found.is_ready else 503
     return found
 
@@ -73,7 +69,7 @@ def read_metrics(grant: Annotated[Grant, Depends(caller("admin"))], own: Own) ->
     return Response(render(own.blocking_redis), media_type=CONTENT_TYPE)
 
 
-class _Looks:
+class Looks:
     """The last look at the installation.  Thread-safe; at most one look at a time."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from api.cursors import cursor_after, read_cursor
 from api.idempotency import IdempotencyKey, id_for
 from api.job_documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
 from api.problems import Problem, not_found
-from api.services import Services, services
+from api.services import UPLOADS, Own, Services
 from api.submissions import Submission
 from api.uploads import MEDIA_TYPES, MULTIPART, Upload
 from jobs.comparison import compare_jobs
@@ -37,8 +37,6 @@ from jobs.submitting import described, new_job
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
-UPLOADS = 16
-"""Uploads that a process reads at the same time; each has a thread."""
 PAGE_BYTES = 1_000_000
 """A page of results as JSON ends after the line that exceeds this size."""
 CHUNK_BYTES = 64_000
@@ -61,7 +59,6 @@ def _as_iso(text: object) -> datetime:
 Moment = Annotated[AwareDatetime, BeforeValidator(_as_iso)]
 Writer = Annotated[Grant, Depends(caller("jobs:write"))]
 Reader = Annotated[Grant, Depends(caller("search:read", "jobs:write"))]
-Own = Annotated[Services, Depends(services)]
 
 
 _LINES_AS_BYTES = {"schema": {"type": "string", "format": "binary"}}
@@ -138,7 +135,7 @@ async def submit_job(
     submission = Submission(
         Upload(request), own.jobs, grant, new, defaults, now_ms, refuses=on_error == "refuse"
     )
-    job, is_new, read = await to_thread.run_sync(submission.run, limiter=_uploads(request))
+    job, is_new, read = await to_thread.run_sync(submission.run, limiter=_uploads(own))
     wrong = [{"line": number, "error": said} for number, said in read.named]
     headers = {"Location": f"/v1/jobs/{job.job_id}"}
     return _json({**job.to_wire(), "wrong_lines": wrong}, 201 if is_new else 200, headers)
@@ -322,15 +319,11 @@ def _json_object(text: str, field: str) -> dict[str, Any]:
     return found
 
 
-def _uploads(request: Request) -> CapacityLimiter:
-    """The threads of uploads, so that slow ones keep no thread from other calls.  Raises Problem if all are taken."""
-    state = request.app.state
-    if not hasattr(state, "uploads"):
-        state.uploads = CapacityLimiter(UPLOADS)
-    limiter: CapacityLimiter = state.uploads
-    if limiter.available_tokens < 1:
+def _uploads(own: Services) -> CapacityLimiter:
+    """The threads of uploads.  Raises Problem if all are taken."""
+    if own.uploads.available_tokens < 1:
         raise Problem("refused", f"{UPLOADS} uploads are being read; submit the job again later")
-    return limiter
+    return own.uploads
 
 
 async def clock(own: Services) -> Callable[[], int]:

@@ -15,7 +15,7 @@ from access.grant import Grant
 from access.shown import indexed_shown_outside
 from api.caller import caller
 from api.problems import not_found
-from api.services import Services, services
+from api.services import Own, Services
 
 router = APIRouter(prefix="/v1/namespaces", tags=["namespaces"])
 
@@ -23,7 +23,6 @@ LARGEST_MESSAGE = 32 * 1024 * 1024
 """Bytes of documents in one call."""
 MOST_IDS = 200
 
-Own = Annotated[Services, Depends(services)]
 Reader = Annotated[Grant, Depends(caller("search:run", "search:read", "documents:write"))]
 Writer = Annotated[Grant, Depends(caller("documents:write"))]
 Admin = Annotated[Grant, Depends(caller("admin"))]

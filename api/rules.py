@@ -16,7 +16,7 @@ from access.grant import Grant
 from api.caller import caller
 from api.namespaces import Name, get_namespace
 from api.problems import Problem
-from api.services import Services, services
+from api.services import Own
 from models.rules import Rules
 from rules.copying import copy_rules
 from rules.store import RuleStore, Version
@@ -27,7 +27,6 @@ LARGEST_BODY = 4 * MAX_RULES_BYTES
 """Bytes: a body may have spaces and fields with their defaults."""
 MOST_CHANGES = 100
 
-Own = Annotated[Services, Depends(services)]
 Writer = Annotated[Grant, Depends(caller("documents:write"))]
 
 

@@ -27,13 +27,12 @@ from api.disconnects import unless_gone
 from api.idempotency import IdempotencyKey, id_for
 from api.preferences import LONGEST_WAIT_S, Preferences, preferences
 from api.problems import RETRY_AFTER_S, Problem, ProblemDocument, field_of, response_of
-from api.services import Services, services
+from api.services import Own, Services
 from api.trace_context import CallersSpan
 
 PATH = "/v1/searches"
 router = APIRouter(prefix=PATH, tags=["searches"])
 
-Own = Annotated[Services, Depends(services)]
 Reader = Annotated[Grant, Depends(caller("search:run", "search:read"))]
 Runner = Annotated[Grant, Depends(caller("search:run"))]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 from anyio import CapacityLimiter
 from chorale_client import AsyncChorale, Chorale
-from fastapi import Request
+from fastapi import Depends, Request
 from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from sqlalchemy import Engine
@@ -29,6 +29,8 @@ from models.errors import ServiceError, WrongDeclaration
 log = logging.getLogger(__name__)
 
 FEW_THREADS = 8
+UPLOADS = 16
+"""Uploads that a process reads at the same time; each has a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +51,19 @@ class Services:
     keys: KeyStore
     jobs: Jobs
     closing: Closing
-    few_threads: CapacityLimiter
+    few_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(FEW_THREADS))
     """Threads for the lookup of keys and for readiness.  Slow calls run in other threads and cannot hold these."""
+    uploads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(UPLOADS))
+    """Threads for uploads, so that slow ones keep no thread from other calls."""
 
 
-async def services(request: Request) -> Services:
+async def _services(request: Request) -> Services:
     """The dependency of a route that needs them.  Async: FastAPI calls other functions in a thread."""
     found: Services = request.app.state.services
     return found
+
+
+Own = Annotated[Services, Depends(_services)]
 
 
 @asynccontextmanager
@@ -84,10 +91,7 @@ async def open_services(settings: Settings, closing: Closing) -> AsyncIterator[S
     given: dict[str, Any] = {"broker_url": settings.broker_url, "answer_ttl_s": settings.answer_ttl_s}
     asking, chorale = AsyncChorale(redis_url, **given), Chorale(redis_url, **given)
     try:
-        few_threads = CapacityLimiter(FEW_THREADS)
-        yield Services(
-            settings, redis, blocking_redis, asking, chorale, database, keys, jobs, closing, few_threads
-        )
+        yield Services(settings, redis, blocking_redis, asking, chorale, database, keys, jobs, closing)
     finally:
         await asking.aclose()
         chorale.close()
