@@ -32,7 +32,6 @@ from search.several_stores.high_water_marks import (
     set_mark,
     take_mark,
 )
-from search.several_stores.namespace_rows import read_namespaces
 
 _AT_ONCE = 500
 _D, _N, _S, _G, _R = document_table.c, namespace_table.c, state_table.c, generation_table.c, rebuild_table.c
@@ -53,7 +52,6 @@ class Build:
     namespace_id: int
     name: str
     manifest: Manifest
-    is_current: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class DocumentTable:
             row = connection.execute(select(namespace_table).where(where)).one_or_none()
         if row is None:
             return None
-        return Build(row.namespace_id, row.name, Manifest.from_stored(row.manifest), row.is_current)
+        return Build(row.namespace_id, row.name, Manifest.from_stored(row.manifest))
 
     def make(self, namespace: str, manifest: Manifest, *, is_current: bool = True) -> None:
         with self._database.writing(namespace) as connection:
@@ -256,7 +254,7 @@ class DocumentTable:
         with self._database.writing(build.name) as connection:
             connection.execute(delete(rebuild_table).where(_of(rebuild_table, build), _R.store == store))
 
-    def promote(self, made: Build, *, stores: Iterable[str]) -> None:
+    def promote(self, made: Build, *, stores: Collection[str]) -> None:
         """Make `made` the current build, which each store has yet to be rebuilt with."""
         old = self.find(made.name)
         with self._database.writing(made.name) as connection:
@@ -265,10 +263,12 @@ class DocumentTable:
             connection.execute(
                 update(namespace_table).where(_of(namespace_table, made)).values(is_current=True)
             )
-            connection.execute(
-                insert(rebuild_table),
-                [{"namespace_id": made.namespace_id, "store": store} for store in stores],
-            )
+            _have_rebuilt(connection, made, stores)
+
+    def have_rebuilt(self, build: Build, stores: Collection[str]) -> None:
+        """Note that these stores show another build, or the documents of another time."""
+        with self._database.writing(build.name) as connection:
+            _have_rebuilt(connection, build, stores)
 
     def drop(self, build: Build) -> None:
         with self._database.writing(build.name) as connection:
@@ -277,6 +277,31 @@ class DocumentTable:
     def namespaces(self) -> list[NamespaceState]:
         with self._database.reading() as connection:
             return read_namespaces(connection)
+
+
+def read_namespaces(connection: Connection) -> list[NamespaceState]:
+    """The current builds, by name."""
+    alive = and_(_D.namespace_id == _N.namespace_id, ~_D.is_deleted)
+    asked = (
+        select(
+            namespace_table,
+            func.count(_D.document_id),
+            func.coalesce(func.sum(_D.passages), 0),
+            func.coalesce(func.max(_G.generation), 0),
+        )
+        .select_from(
+            namespace_table.outerjoin(document_table, alive).outerjoin(generation_table, _G.name == _N.name)
+        )
+        .where(_N.is_current)
+        .group_by(_N.namespace_id)
+        .order_by(_N.name)
+    )
+    # PostgreSQL groups by a primary key and returns the table's other columns.
+    rows = connection.execute(asked).all()
+    return [
+        NamespaceState(row.name, row[-3], int(row[-2]), int(row[-1]), Manifest.from_stored(row.manifest))
+        for row in rows
+    ]
 
 
 def _of(table: Any, build: Build) -> Any:
@@ -335,6 +360,13 @@ def _forget(
 ) -> None:
     for part in in_batches(document_ids, _AT_ONCE):
         connection.execute(delete(table).where(_of(table, build), table.c.document_id.in_(part), *also))
+
+
+def _have_rebuilt(connection: Connection, build: Build, stores: Collection[str]) -> None:
+    connection.execute(delete(rebuild_table).where(_of(rebuild_table, build), _R.store.in_(stores)))
+    rows = [{"namespace_id": build.namespace_id, "store": store} for store in stores]
+    if rows:
+        connection.execute(insert(rebuild_table), rows)
 
 
 def _drop(connection: Connection, build: Build) -> None:

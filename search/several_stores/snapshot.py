@@ -9,16 +9,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from sqlalchemy import create_engine, delete, insert, make_url
+from sqlalchemy import create_engine, make_url
 from sqlalchemy.pool import NullPool
 
-from models.document_tables import rebuild_table
 from models.documents import NamespaceState
 from models.errors import BadIndex, StoreUnavailable
 from search.embedded.snapshot import still_corpus
 from search.several_stores.database import Database
-from search.several_stores.document_table import Build, DocumentTable
-from search.several_stores.namespace_rows import read_namespaces
+from search.several_stores.document_table import DocumentTable, read_namespaces
 
 _TRIES, _PAUSE_S = 500, 0.01
 
@@ -93,9 +91,7 @@ def table_from(
     `settle` will rebuild the stores `to_rebuild`, which show the namespaces as of another time.
     """
     shutil.copyfile(copy, file)
-    database = Database(f"sqlite:///{file}")
-    table = DocumentTable(database)
-    try:
+    with closing(DocumentTable(Database(f"sqlite:///{file}"))) as table:
         for name, least in generations.items():
             with table.exclusive(name):
                 table.raise_generation(name, least)
@@ -104,22 +100,8 @@ def table_from(
             with table.exclusive(state.name):
                 build = table.find(state.name)
                 assert build is not None
-                _mark(database, build, to_rebuild)
+                table.have_rebuilt(build, to_rebuild)
         return {state.name: table.generation(state.name) for state in states}
-    finally:
-        table.close()
-
-
-def _mark(database: Database, build: Build, stores: Collection[str]) -> None:
-    rows = [{"namespace_id": build.namespace_id, "store": store} for store in sorted(stores)]
-    with database.writing(build.name) as connection:
-        connection.execute(
-            delete(rebuild_table).where(
-                rebuild_table.c.namespace_id == build.namespace_id, rebuild_table.c.store.in_(stores)
-            )
-        )
-        if rows:
-            connection.execute(insert(rebuild_table), rows)
 
 
 def _version(connection: sqlite3.Connection) -> int:
