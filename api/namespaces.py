@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from chorale_client.errors import NotEnded
 from chorale_client.handed_in import namespace_of
-from chorale_client.indexed import Indexed
 from chorale_client.limits import MAX_DOCUMENTS
 from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -66,15 +65,10 @@ class Ticket(BaseModel):
     ticket: str
 
 
-class TicketState(BaseModel):
-    ticket: str
-    state: Literal["waiting", "done", "failed"]
-    why: str = Field("", description="Why it waits, or has failed")
-    outcome: Outcome | None = Field(None, description="Null while it waits")
-
-
 class Outcome(BaseModel):
     """Documents that are not in `skipped` or `unwritten` can be found, or are gone."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     generation: int
     added: int
@@ -86,7 +80,11 @@ class Outcome(BaseModel):
     unwritten: dict[str, str] = Field(description="Why a document is not in every store yet, by its id")
 
 
-TicketState.model_rebuild()
+class TicketState(BaseModel):
+    ticket: str
+    state: Literal["waiting", "done", "failed"]
+    why: str = Field("", description="Why it waits, or has failed")
+    outcome: Outcome | None = Field(None, description="Null while it waits")
 
 
 @router.get("")
@@ -149,11 +147,7 @@ def get_ticket(namespace: Name, ticket: str, grant: Writer, own: Own, response: 
         outcome = indexed_shown_outside(outcome)
     if outcome.error is not None:
         return TicketState(ticket=ticket, state="failed", why=outcome.error, outcome=None)
-    return TicketState(ticket=ticket, state="done", why="", outcome=_shown(outcome))
-
-
-def _shown(outcome: Indexed) -> Outcome:
-    return Outcome(**{name: getattr(outcome, name) for name in Outcome.model_fields})
+    return TicketState(ticket=ticket, state="done", why="", outcome=Outcome.model_validate(outcome))
 
 
 def _seen(grant: Grant, own: Services) -> list[ShownNamespace]:

@@ -132,16 +132,8 @@ CODES: Mapping[type[Exception], str] = {
 }
 """The code by class of the exception; the first class that fits decides."""
 
-_BY_STATUS = {
-    400: "malformed",
-    401: "unauthenticated",
-    403: "forbidden",
-    404: "not_found",
-    405: "method_not_allowed",
-    413: "too_large",
-    415: "unsupported_media_type",
-    422: "invalid",
-}
+_BY_STATUS = {status: code for code, (status, _, _) in reversed(TITLES.items())}
+"""The first code of each status."""
 
 
 def problem_of(error: Exception) -> Problem:
@@ -189,7 +181,6 @@ async def answer_problem(_: Request, error: Exception) -> Response:
 
 
 def response_of(problem: Problem) -> Response:
-
     return Response(
         json.dumps(problem.document), problem.status, headers=problem.headers, media_type=MEDIA_TYPE
     )

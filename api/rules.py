@@ -10,7 +10,7 @@ from typing import Annotated
 
 from chorale_client.limits import MAX_RULES_BYTES
 from fastapi import APIRouter, Depends, Header, Query, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from access.grant import Grant
 from api.caller import caller
@@ -31,6 +31,8 @@ Writer = Annotated[Grant, Depends(caller("documents:write"))]
 
 
 class RuleSet(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
     namespace: str
     version: int = Field(description="Rises with each change; 0 if nobody has written rules yet")
     changed_at_ms: int = Field(description="Milliseconds since 1970; 0 if nobody has written rules yet")
@@ -56,7 +58,7 @@ def get_rules(
     if if_none_match is not None and _tag(found) in _tags(if_none_match):
         return Response(status_code=304, headers={"ETag": _tag(found)})
     response.headers["ETag"] = _tag(found)
-    return _shown(found)
+    return RuleSet.model_validate(found)
 
 
 @router.put("", max_body_size=LARGEST_BODY)
@@ -80,7 +82,7 @@ def put_rules(
     )
     copy_rules(own.blocking_redis, store, namespace)
     response.headers["ETag"] = _tag(written)
-    return _shown(written)
+    return RuleSet.model_validate(written)
 
 
 @router.get("/history")
@@ -92,17 +94,8 @@ def get_history_of_rules(
 ) -> RuleHistory:
     """Show who has changed the rules, when, and what they were then."""
     get_namespace(namespace, grant, own)
-    return RuleHistory(changes=[_shown(one) for one in RuleStore(own.database).history(namespace, count)])
-
-
-def _shown(one: Version) -> RuleSet:
-    return RuleSet(
-        namespace=one.namespace,
-        version=one.version,
-        changed_at_ms=one.changed_at_ms,
-        changed_by=one.changed_by,
-        rules=one.rules,
-    )
+    changes = RuleStore(own.database).history(namespace, count)
+    return RuleHistory(changes=[RuleSet.model_validate(one) for one in changes])
 
 
 def _tag(one: Version) -> str:
