@@ -152,7 +152,7 @@ def operands(filters: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
                 for one in operand if isinstance(operand, list | tuple) else ():
                     yield from operands({field: one})
             else:
-                for one in operand if isinstance(operand, list | tuple) else [operand]:
+                for one in choices(operand):
                     yield field, operator, one
 
 
@@ -191,7 +191,7 @@ def all_terms(
 
 def _condition(field: str, wanted: object, warnings: list[str]) -> _Test:
     if not isinstance(wanted, Mapping):
-        return _equals(_choices(wanted))
+        return _equals(choices(wanted))
     tests = [_operator(field, operator, operand, warnings) for operator, operand in wanted.items()]
     return lambda values: all(test(values) for test in tests)
 
@@ -200,7 +200,7 @@ def _operator(field: str, operator: str, operand: object, warnings: list[str]) -
     if operator in RANGES:
         return _range(field, operator, operand, warnings)
     if operator == "contains":
-        return _contains(_choices(operand))
+        return _contains(choices(operand))
     if operator == "not":
         negated = _condition(field, operand, warnings)
         return lambda values: not negated(values)
@@ -214,8 +214,8 @@ def _operator(field: str, operator: str, operand: object, warnings: list[str]) -
         if not isinstance(operand, bool):
             warnings.append(f"filter {field!r}: exists takes true or false, not {operand!r:.40}")
         return lambda values: bool(values.listed) is (operand is not False)
-    choices = ", ".join((*RANGES, "exists", "not", "contains", "all"))
-    warnings.append(f"filter {field!r}: no operator {operator!r}; there are: {choices}")
+    known = ", ".join((*RANGES, "exists", "not", "contains", "all"))
+    warnings.append(f"filter {field!r}: no operator {operator!r}; there are: {known}")
     return _never
 
 
@@ -223,7 +223,8 @@ def _never(_values: Values) -> bool:
     return False
 
 
-def _choices(wanted: object) -> list[Any]:
+def choices(wanted: object) -> list[Any]:
+    """The values of a condition, any of which is enough."""
     return list(wanted) if isinstance(wanted, list | tuple) else [wanted]
 
 

@@ -15,7 +15,7 @@ from search.elasticsearch.filter_terms import (
     same_value,
     term,
 )
-from search.filters import compile_filters, date_span, is_number, long_part_warnings
+from search.filters import choices, compile_filters, date_span, is_number, long_part_warnings
 from search.protocol import Search
 
 Clause = dict[str, Any]
@@ -37,7 +37,6 @@ class Conditions:
     """The conditions that a request's filters and exclusions put on each passage."""
 
     clauses: tuple[Clause, ...] = ()
-    exclusions: tuple[Clause, ...] = ()
     fields: tuple[str, ...] = ()
     """Nothing matches unless each of these fields is known."""
     warnings: tuple[str, ...] = ()
@@ -45,14 +44,7 @@ class Conditions:
 
     def around(self, query: Clause) -> Clause:
         """`query` restricted to passages that meet the conditions; scores stay the same."""
-        return {"bool": {"must": [query], "filter": self.alone}} if self.alone else query
-
-    @property
-    def alone(self) -> list[Clause]:
-        """The conditions as filter clauses without a query."""
-        if not self.exclusions:
-            return [*self.clauses]
-        return [*self.clauses, {"bool": {"must_not": [*self.exclusions]}}]
+        return {"bool": {"must": [query], "filter": [*self.clauses]}} if self.clauses else query
 
 
 def conditions(search: Search) -> Conditions:
@@ -63,9 +55,9 @@ def conditions(search: Search) -> Conditions:
     clauses = tuple(_condition(field, wanted) for field, wanted in asked.items())
     if search.only_ids:
         clauses += ({"bool": {"should": [*_terms("document_id", tuple(search.only_ids))]}},)
-    return Conditions(
-        clauses, tuple(_terms("document_id", tuple(search.exclude_ids))), compiled.fields, warnings
-    )
+    if search.exclude_ids:
+        clauses += ({"bool": {"must_not": [*_terms("document_id", tuple(search.exclude_ids))]}},)
+    return Conditions(clauses, compiled.fields, warnings)
 
 
 def has_field_clause(field: str) -> Clause:
@@ -98,8 +90,7 @@ def _not(clause: Clause) -> Clause:
 
 
 def _any_of(clauses: Callable[[str, object], Iterator[Clause]], field: str, wanted: object) -> Clause:
-    choices = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
-    parts = [part for choice in choices for part in clauses(field, choice)]
+    parts = [part for choice in choices(wanted) for part in clauses(field, choice)]
     exact = [part["term"][FACETS] for part in parts if "term" in part]
     rest = [part for part in parts if "term" not in part]
     if len(exact) > 1:

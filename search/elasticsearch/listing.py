@@ -24,7 +24,7 @@ def list_documents(call: IndexCall, search: Search, *, order_by: str, descending
     if warnings:
         return Ranking((), 0, warnings)
     first: dict[str, Hit] = {}
-    for fields in scan(call, [PASSAGES, *asked.alone], SHOWN):
+    for fields in scan(call, [PASSAGES, *asked.clauses], SHOWN):
         hit = hit_of(fields, 0.0)
         first.setdefault(hit.document_id, hit)
     names = [hit.passage_id for hit in first.values()]

@@ -155,7 +155,7 @@ def _text_body(query: Clause, size: int) -> Body:
 def _vector_body(vector: list[float], size: int, least: int, asked: Conditions) -> Body:
     candidates = min(MOST_HITS, max(2 * size, least))
     knn = {"field": "vector", "query_vector": vector, "k": size, "num_candidates": candidates}
-    return {**hits_only(SHOWN), "knn": knn | {"filter": asked.alone}, "size": size}
+    return {**hits_only(SHOWN), "knn": knn | {"filter": [*asked.clauses]}, "size": size}
 
 
 def hits_only(fields: Sequence[str]) -> Body:

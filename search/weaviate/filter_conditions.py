@@ -11,7 +11,15 @@ from datetime import time
 from weaviate.classes.query import Filter
 from weaviate.collections.classes.filters import FilterReturn
 
-from search.filters import RANGES, compile_filters, date_span, is_number, long_part_warnings, operands
+from search.filters import (
+    RANGES,
+    choices,
+    compile_filters,
+    date_span,
+    is_number,
+    long_part_warnings,
+    operands,
+)
 from search.weaviate import filter_terms as facets
 from search.weaviate.filter_terms import DAYS, MOMENTS, NUMBERS, Scale
 
@@ -45,7 +53,7 @@ def has_field(field: str) -> FilterReturn:
 
 def _of_field(field: str, wanted: object) -> FilterReturn:
     if not isinstance(wanted, Mapping):
-        return _any_term(term for choice in _choices(wanted) for term in _same(field, choice))
+        return _any_term(term for choice in choices(wanted) for term in _same(field, choice))
     return _every(_of_operator(field, operator, operand) for operator, operand in wanted.items())
 
 
@@ -55,10 +63,10 @@ def _of_operator(field: str, operator: str, operand: object) -> FilterReturn:
     if operator == "not":
         return Filter.not_(_of_field(field, operand))
     if operator == "all":
-        return _every(_of_field(field, one) for one in _choices(operand))
+        return _every(_of_field(field, one) for one in choices(operand))
     if operator == "contains":
-        choices = [_contains(field, choice) for choice in _choices(operand)]
-        return Filter.any_of(choices) if choices else _NOTHING
+        parts = [_contains(field, choice) for choice in choices(operand)]
+        return Filter.any_of(parts) if parts else _NOTHING
     return _any_term(_range(field, operator, operand))
 
 
@@ -70,10 +78,6 @@ def _any_term(terms: Iterable[str]) -> FilterReturn:
     """Matches an object that has one of these terms; without terms, nothing matches."""
     chosen = list(terms)
     return _FACETS.contains_any(chosen) if chosen else _NOTHING
-
-
-def _choices(wanted: object) -> list[object]:
-    return list(wanted) if isinstance(wanted, list | tuple) else [wanted]
 
 
 def _same(field: str, wanted: object) -> Iterator[str]:
