@@ -94,7 +94,7 @@ def encoded(build: Builder, shape: BertShape, read: Read, *, with_segments: bool
     """
     x = _embeddings(build, shape, read, with_segments)
     for layer in range(shape.layers):
-        x = _layer(build, shape, _under(f"encoder.layer.{layer}.", read), f"layer.{layer}", x)
+        x = _layer(build, shape, under(f"encoder.layer.{layer}.", read), f"layer.{layer}", x)
     return x
 
 
@@ -115,7 +115,8 @@ def finished(build: Builder, inputs: list[str], output: str, output_shape: list[
     return BertGraph(model, build.weights)
 
 
-def _under(prefix: str, read: Read) -> Read:
+def under(prefix: str, read: Read) -> Read:
+    """Reads the weights whose names begin with the prefix, by the rest of their names."""
     return lambda name: read(prefix + name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from inference.model_folder.sentence_model import SentenceModel, first_position
@@ -44,23 +45,23 @@ def bert_shape(model: SentenceModel) -> BertShape:
         f"the modules {', '.join(model.other_modules)}": not model.other_modules,
         "vectors before pooling": model.has_pooling,
     }
-    for what, is_exact in exact.items():
-        if not is_exact:
-            raise NotConfigured(
-                f"the embedder 'onnx' does not support {what} of {model.folder} without an ONNX file of it; "
-                "use 'sentence_transformers'"
-            )
+    check_exact(exact, "embedder", f"{model.folder} without an ONNX file of it")
     return _shape(model)
 
 
 def classifier_shape(model: SentenceModel) -> BertShape:
     """The parameters of the encoder below a sequence-classification head; raises NotConfigured like `bert_shape`."""
-    for what, is_exact in _encoder(model).items():
+    check_exact(_encoder(model), "reranker", str(model.folder))
+    return _shape(model)
+
+
+def check_exact(exact: Mapping[str, bool], kind: str, where: str) -> None:
+    """Raises NotConfigured for the first property of a model with which the result would not be exactly this model's."""
+    for what, is_exact in exact.items():
         if not is_exact:
             raise NotConfigured(
-                f"the reranker 'onnx' does not support {what} of {model.folder}; use 'sentence_transformers'"
+                f"the {kind} 'onnx' does not support {what} of {where}; use 'sentence_transformers'"
             )
-    return _shape(model)
 
 
 def _encoder(model: SentenceModel) -> dict[str, bool]:

@@ -12,7 +12,7 @@ from safetensors import safe_open
 
 from inference.model_folder.sentence_model import SentenceModel
 from inference.model_folder.token_pooling import normalised, pool
-from inference.onnx_graphs.bert_graph import BertGraph, Read, bert_graph
+from inference.onnx_graphs.bert_graph import BertGraph, bert_graph
 from inference.onnx_graphs.bert_shape import bert_shape
 from inference.onnx_graphs.onnx_session import PROVIDERS, session_options
 from models.documents import Matrix
@@ -26,7 +26,12 @@ class OnnxBert:
 
     def __init__(self, model: SentenceModel, path: Path, *, precision: str, threads: int) -> None:
         with safe_open(path, "numpy") as weights:
-            graph = bert_graph(bert_shape(model), encoder_reader(weights), precision=precision)
+            prefix = encoder_prefix(weights)
+
+            def read(name: str) -> NDArray[Any]:
+                return np.asarray(weights.get_tensor(prefix + name), np.float32)
+
+            graph = bert_graph(bert_shape(model), read, precision=precision)
         self._session = bert_session(graph, threads)
         self._pooling = model.pooling
 
@@ -41,16 +46,6 @@ def bert_session(graph: BertGraph, threads: int) -> onnxruntime.InferenceSession
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in graph.weights.values()]
     options.add_external_initializers(list(graph.weights), values)
     return onnxruntime.InferenceSession(graph.model.SerializeToString(), options, providers=PROVIDERS)
-
-
-def encoder_reader(weights: Any) -> Read:
-    """Reads weights in fp32 by their names in a `BertModel`; the file may put a prefix before the names."""
-    prefix = encoder_prefix(weights)
-
-    def read(name: str) -> NDArray[Any]:
-        return np.asarray(weights.get_tensor(prefix + name), np.float32)
-
-    return read
 
 
 def encoder_prefix(weights: Any) -> str:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from inference.model_folder.sentence_model import SentenceModel
 from inference.model_folder.token_pooling import POOLINGS, normalised, pool
+from inference.onnx_graphs.bert_shape import check_exact
 from inference.onnx_graphs.onnx_session import PROVIDERS, session_options
 from models.documents import Matrix
-from models.errors import NotConfigured
 
 REQUIRED_INPUTS = frozenset({"input_ids", "attention_mask"})
 INPUTS = REQUIRED_INPUTS | {"token_type_ids"}
@@ -46,11 +46,7 @@ class OnnxFile:
             "pooling without the prompt": model.pools_prompt,
             f"{why_not_pooled}": why_not_pooled is None,
         }
-        for what, is_exact in exact.items():
-            if not is_exact:
-                raise NotConfigured(
-                    f"the embedder 'onnx' does not support {what} of {path}; use 'sentence_transformers'"
-                )
+        check_exact(exact, "embedder", str(path))
         self._output = tokens or TEXT_OUTPUT
         self._pooling = model.pooling if tokens else None
 

@@ -37,6 +37,7 @@ class _OnnxClassifier:
         from safetensors import safe_open
 
         from inference.onnx_graphs.bert_classifier import classifier_graph
+        from inference.onnx_graphs.bert_graph import under
         from inference.onnx_graphs.onnx_bert import bert_session, encoder_prefix
 
         with safe_open(path, "numpy") as weights:
@@ -49,16 +50,12 @@ class _OnnxClassifier:
                     )
                 return np.asarray(weights.get_tensor(name), np.float32)
 
-            def read_encoder(name: str) -> NDArray[Any]:
-                return read(prefix + name)
-
             def read_head(name: str) -> NDArray[Any]:
                 # The pooler has the encoder's prefix; a classifier has none.
                 return read(prefix + name if name.startswith("pooler.") else name)
 
-            graph = classifier_graph(
-                classifier_shape(model), str(model.config["model_type"]), read_encoder, read_head
-            )
+            kind = str(model.config["model_type"])
+            graph = classifier_graph(classifier_shape(model), kind, under(prefix, read), read_head)
         self._session = bert_session(graph, threads)
         self._inputs = {entry.name for entry in self._session.get_inputs()}
 
