@@ -14,8 +14,7 @@ from starlette.types import ASGIApp
 from api import audit, health, jobs, namespaces, rules, search_events, searches
 from api.closing import Closing
 from api.limits import RateLimitHeaders, TooLargeAsProblem
-from api.openapi_document import with_problem_types
-from api.problems import ProblemDocument, answer_with_problems
+from api.problems import MEDIA_TYPE, ProblemDocument, answer_with_problems
 from api.services import open_services
 from api.strictness import name_allowed_methods, refuse_unknown_parameters
 from config.settings import Settings, load_settings
@@ -39,7 +38,7 @@ class Api(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            self.openapi_schema = with_problem_types(super().openapi())
+            self.openapi_schema = _with_problem_types(super().openapi())
         return self.openapi_schema
 
     def build_middleware_stack(self) -> ASGIApp:
@@ -85,3 +84,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
 def _operation_id(route: APIRoute) -> str:
     return route.name
+
+
+def _with_problem_types(document: dict[str, Any]) -> dict[str, Any]:
+    """The API's description, in which every error has the media type of problems: FastAPI has no option for it."""
+    problem = {"$ref": f"#/components/schemas/{ProblemDocument.__name__}"}
+    for path in document["paths"].values():
+        for operation in path.values():
+            for response in operation["responses"].values():
+                content = response.get("content", {})
+                if content.get("application/json", {}).get("schema") == problem:
+                    response["content"] = {MEDIA_TYPE: content["application/json"]}
+    return document

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from functools import partial
 from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from anyio import CapacityLimiter, to_thread
 from chorale_client.errors import InvalidRequest
 from chorale_client.job import Job as ShownJob
 from chorale_client.limits import MAX_JOB_BYTES, MAX_LINES
+from chorale_client.lines_read import LinesRead
 from chorale_client.tenants import owned
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -27,7 +29,7 @@ from api.idempotency import IdempotencyKey, id_for
 from api.job_documents import Comparison, JobPage, Removed, ResultPage, Retried, Retry, SubmittedJob
 from api.problems import Problem, not_found
 from api.services import UPLOADS, Own, Services
-from api.submissions import Submission
+from api.submissions import submit
 from api.uploads import MEDIA_TYPES, MULTIPART, Upload
 from jobs.comparison import compare_jobs
 from jobs.job import Job, State
@@ -132,10 +134,9 @@ async def submit_job(
     now_ms = await clock(own)
     new = new_job(about, own.settings, now_ms(), job_id=id_for(idempotency_key, "POST /v1/jobs", grant))
     defaults = _json_object(options, "options")
-    submission = Submission(
-        Upload(request), own.jobs, grant, new, defaults, now_ms, refuses=on_error == "refuse"
-    )
-    job, is_new, read = await to_thread.run_sync(submission.run, limiter=_uploads(own))
+    read = LinesRead(refuses=on_error == "refuse")
+    submitting = partial(submit, Upload(request), own.jobs, grant, new, defaults, now_ms, read)
+    job, is_new = await to_thread.run_sync(submitting, limiter=_uploads(own))
     wrong = [{"line": number, "error": said} for number, said in read.named]
     headers = {"Location": f"/v1/jobs/{job.job_id}"}
     return _json({**job.to_wire(), "wrong_lines": wrong}, 201 if is_new else 200, headers)

@@ -14,8 +14,9 @@ from chorale_client.events import Standing
 from chorale_client.request import Request
 from chorale_client.request_json import request_json
 from chorale_client.told import Linked
+from chorale_client.tracing import current_traceparent, valid_traceparent
 from chorale_client.words import Reason, Status, consequence
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request as HttpRequest
@@ -28,7 +29,6 @@ from api.idempotency import IdempotencyKey, id_for
 from api.preferences import LONGEST_WAIT_S, Preferences, preferences
 from api.problems import RETRY_AFTER_S, Problem, ProblemDocument, field_of, response_of
 from api.services import Own, Services
-from api.trace_context import CallersSpan
 
 PATH = "/v1/searches"
 router = APIRouter(prefix=PATH, tags=["searches"])
@@ -91,7 +91,7 @@ async def create_search(
     grant: Runner,
     own: Own,
     preferred: Annotated[Preferences, Depends(preferences)],
-    span: CallersSpan,
+    traceparent: Annotated[str | None, Header(include_in_schema=False)] = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Search, and wait for the answer.
@@ -100,7 +100,7 @@ async def create_search(
     answered with 202 and its `Location`.
     """
     request_id = id_for(idempotency_key, f"POST {PATH}", grant)
-    request = grant.applied(await own.asking.in_its_time(checked(body, request_id, span)))
+    request = grant.applied(await own.asking.in_its_time(checked(body, request_id, traceparent)))
     if preferred.wait_s is None:
         doing = own.asking.ask(request) if idempotency_key is None else _ask_for_later(own, request)
         response = ended(await unless_gone(http, doing))
@@ -156,12 +156,14 @@ async def _within(
     return not_ended(search_id, standing, partial=partial)
 
 
-def checked(body: SearchRequest, request_id: str, span: str | None) -> Request:
-    """The request with its id and its caller's span.  Raises InvalidRequest."""
+def checked(body: SearchRequest, request_id: str, traceparent: str | None) -> Request:
+    """The request with its id and its caller's span: its own, that of a process which is instrumented for OpenTelemetry, or
+    the header's.  Raises InvalidRequest."""
     for name in NOT_OVER_HTTP.keys() & body.model_fields_set:
         raise InvalidRequest(f"{name}: {NOT_OVER_HTTP[name]}")
     request_json(body)
-    return body.model_copy(update={"request_id": request_id, "traceparent": body.traceparent or span})
+    span = body.traceparent or current_traceparent() or valid_traceparent(traceparent)
+    return body.model_copy(update={"request_id": request_id, "traceparent": span})
 
 
 def wire_answer(answer: Answer) -> SearchAnswer:

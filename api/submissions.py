@@ -20,60 +20,53 @@ from jobs.store import Jobs
 from jobs.submitting import submit_lines
 
 
-class Submission:
-    """One upload; `run` is called in a thread."""
+def submit(
+    upload: Upload,
+    jobs: Jobs,
+    grant: Grant,
+    new: NewJob,
+    options: dict[str, Any],
+    now_ms: Callable[[], int],
+    read: LinesRead,
+) -> tuple[Job, bool]:
+    """The job, and whether it is new; counts its lines in `read`.  Call it in a thread.
 
-    def __init__(
-        self,
-        upload: Upload,
-        jobs: Jobs,
-        grant: Grant,
-        new: NewJob,
-        options: dict[str, Any],
-        now_ms: Callable[[], int],
-        *,
-        refuses: bool,
-    ) -> None:
-        self._upload, self._jobs, self._grant = upload, jobs, grant
-        self._new, self._options, self._now_ms = new, options, now_ms
-        self._read = LinesRead(refuses)
+    Raises Problem, and what `read_lines` and the store raise.
+    """
 
-    def run(self) -> tuple[Job, bool, LinesRead]:
-        """The job, whether it is new, and what was read.  Raises Problem, and what `read_lines` and the store raise."""
-        new, stream = self._new, self._upload.open()
-        if self._upload.name and not new.name:
-            new = replace(new, name=self._upload.name)
-        defaults = defaults_in(new.namespace, self._options)
-        lines = read_lines(stream, form=self._upload.form, defaults=defaults, applied=self._applied)
-        if not self._is_created(new):
-            return self._known(self._jobs.get(new.job_id)), False, self._read
-        try:
-            submit_lines(self._jobs, new, lines, self._read, now_ms=self._now_ms)
-        except InvalidJob as error:
-            raise Problem(
-                "invalid",
-                str(error),
-                job_id=new.job_id,
-                wrong=error.wrong,
-                lines=[{"line": number, "error": said} for number, said in error.lines],
-            ) from None
-        return self._jobs.get(new.job_id), True, self._read
+    def applied(request: Request) -> Request:
+        return grant.applied(request.model_copy(update={"request_id": new.job_id}))
 
-    def _applied(self, request: Request) -> Request:
-        return self._grant.applied(request.model_copy(update={"request_id": self._new.job_id}))
+    stream = upload.open()
+    if upload.name and not new.name:
+        new = replace(new, name=upload.name)
+    defaults = defaults_in(new.namespace, options)
+    lines = read_lines(stream, form=upload.form, defaults=defaults, applied=applied)
+    if not _is_created(jobs, new, now_ms):
+        known = jobs.get(new.job_id)
+        if known.state == State.VALIDATING:
+            raise Problem("being_created", f"job {new.job_id!r} is being submitted with this key")
+        return known, False
+    try:
+        submit_lines(jobs, new, lines, read, now_ms=now_ms)
+    except InvalidJob as error:
+        raise Problem(
+            "invalid",
+            str(error),
+            job_id=new.job_id,
+            wrong=error.wrong,
+            lines=[{"line": number, "error": said} for number, said in error.lines],
+        ) from None
+    return jobs.get(new.job_id), True
 
-    def _is_created(self, new: NewJob) -> bool:
-        """False if an upload with the same key has made the job.  The job of an upload that failed is deleted and made again."""
-        if self._jobs.create(new, now_ms=self._now_ms()):
-            return True
-        known = self._jobs.get(new.job_id)
-        if known.outcome != Outcome.FAILED or known.total:
-            return False
-        with suppress(NoSuchJob, WrongState):  # another repetition was first
-            self._jobs.delete(new.job_id)
-        return self._jobs.create(new, now_ms=self._now_ms())
 
-    def _known(self, job: Job) -> Job:
-        if job.state == State.VALIDATING:
-            raise Problem("being_created", f"job {job.job_id!r} is being submitted with this key")
-        return job
+def _is_created(jobs: Jobs, new: NewJob, now_ms: Callable[[], int]) -> bool:
+    """False if an upload with the same key has made the job.  The job of an upload that failed is deleted and made again."""
+    if jobs.create(new, now_ms=now_ms()):
+        return True
+    known = jobs.get(new.job_id)
+    if known.outcome != Outcome.FAILED or known.total:
+        return False
+    with suppress(NoSuchJob, WrongState):  # another repetition was first
+        jobs.delete(new.job_id)
+    return jobs.create(new, now_ms=now_ms())

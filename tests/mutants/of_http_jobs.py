@@ -11,7 +11,7 @@ PROMISES = (
     Mutant(
         "A key's namespaces, filter and limits bind every line of its jobs",
         "api/submissions.py",
-        "defaults=defaults, applied=self._applied)",
+        "defaults=defaults, applied=applied)",
         "defaults=defaults)",
         f"{_JOBS}::test_a_grant_binds_every_line",
     ),
