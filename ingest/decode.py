@@ -16,14 +16,15 @@ _OTHER_MARKS = {
 
 def read_bytes(file: OpenFile, *, max_bytes: int) -> bytes:
     """The whole file; raises Unreadable if it is larger than `max_bytes`, without reading the rest."""
-    raw = file.stream.read(max_bytes + 1)
+    raw = file.read(max_bytes + 1)
     if len(raw) > max_bytes:
         raise Unreadable(f"larger than {max_bytes:,} bytes")
     return raw
 
 
-def decode(raw: bytes) -> str:
-    """The text; raises Unreadable for binary data and for other encodings."""
+def read_text(file: OpenFile, *, max_bytes: int) -> str:
+    """The whole file; raises Unreadable also for binary data and for other encodings."""
+    raw = read_bytes(file, max_bytes=max_bytes)
     refuse_binary(raw)
     try:
         return raw.decode("utf-8-sig")
@@ -41,7 +42,3 @@ def refuse_binary(raw: bytes) -> None:
             raise Unreadable(f"encoded as {name}; save it as UTF-8")
     if b"\x00" in raw:
         raise Unreadable("binary: it holds NUL bytes")
-
-
-def read_text(file: OpenFile, *, max_bytes: int) -> str:
-    return decode(read_bytes(file, max_bytes=max_bytes))

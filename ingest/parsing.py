@@ -19,7 +19,7 @@ from typing import Any
 
 from ingest.clean import cleaned
 from ingest.headings import with_headings
-from ingest.raw_documents import OpenFile, ReadLimits, ReadOptions, Record, Unreadable
+from ingest.raw_documents import ReadLimits, ReadOptions, Record, Unreadable
 
 OUT_OF_MEMORY = 77
 """The exit code of a process that reached its limit of memory."""
@@ -82,7 +82,7 @@ def _parsed(
     try:
         read = import_module(f"ingest.formats.{reader}").read
         stream = io.BufferedReader(_UpToItsSize(raw), _BLOCK)
-        for found in read(OpenFile(stream, stem), ReadOptions(**options)):
+        for found in read(stream, ReadOptions(**options)):
             yield asdict(with_headings(cleaned(found), stem) if isinstance(found, Record) else found)
     except Unreadable as error:
         why = str(error)

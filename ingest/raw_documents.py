@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Markup = Literal["plain", "markdown"]
+OpenFile: TypeAlias = "io.BufferedReader[Any]"
+"""A file while a format reader reads it."""
 
 
 class Heading(NamedTuple):
@@ -84,15 +86,6 @@ class Fault:
     line: int | None = None
     loses_document: bool = True
     """False: the document was read, without the wrong part."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenFile:
-    """A file while a format reader reads it."""
-
-    stream: io.BufferedReader[Any]
-    stem: str
-    """The file's name without its suffix."""
 
 
 class Unreadable(Exception):

@@ -28,9 +28,9 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
 
     Raises Unreadable if no column has the text.
     """
-    refuse_binary(file.stream.peek(4)[:4])
+    refuse_binary(file.peek(4)[:4])
     # Bytes that are not UTF-8 become lone surrogates, so only their row is lost.
-    text = io.TextIOWrapper(file.stream, "utf-8-sig", "surrogateescape", newline="")
+    text = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
     lines = _Lines(text, options.max_line_bytes)
     csv.field_size_limit(options.max_line_bytes)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from io import BufferedReader
 from typing import Any, NoReturn
 
 from ingest.collection_rows import record_of
@@ -14,7 +13,7 @@ from ingest.raw_documents import Fault, OpenFile, ReadOptions, Record, Unreadabl
 
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
     """Read line by line; a wrong line yields a Fault with its number."""
-    for line, raw in _lines(file.stream, options.max_line_bytes):
+    for line, raw in _lines(file, options.max_line_bytes):
         if raw is None:
             yield Fault(f"longer than {options.max_line_bytes:,} bytes", line)
         elif raw.strip():
@@ -26,7 +25,7 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record | Fault]:
                 yield from record_of(row, options.fields, line=line)
 
 
-def _lines(stream: BufferedReader, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
+def _lines(stream: OpenFile, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
     """Numbered lines; None for a line longer than `max_bytes`, which is never in memory as a whole."""
     refuse_binary(stream.peek(4)[:4])
     line = 0

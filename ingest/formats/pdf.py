@@ -1,4 +1,4 @@
-"""PDF with pypdf, an optional extra; the title is the document's own, else the file name."""
+"""PDF with pypdf, an optional extra; the title is the document's own, if it has one."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ def read(file: OpenFile, options: ReadOptions) -> Iterator[Record]:
         raise Unreadable(f"damaged: {error}") from None
     if not text.strip():
         raise Unreadable("no text in it; a scan needs OCR first")
-    yield Record(text, title or file.stem)
+    yield Record(text, title)

@@ -24,7 +24,7 @@ _SETTINGS = {
 
 
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record]:
-    """The title is the first heading, else the file name."""
+    """The title is the first heading, if there is one."""
     source = read_text(file, max_bytes=options.max_file_bytes)
     tree = publish_doctree(source, settings_overrides=_SETTINGS)
-    yield Record(text_of(tree), first_heading(tree) or file.stem, markup="markdown")
+    yield Record(text_of(tree), first_heading(tree), markup="markdown")

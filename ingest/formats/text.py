@@ -1,4 +1,4 @@
-"""Plain text; the title is the name of the file."""
+"""Plain text; it has no title of its own."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from ingest.raw_documents import OpenFile, ReadOptions, Record
 
 
 def read(file: OpenFile, options: ReadOptions) -> Iterator[Record]:
-    yield Record(read_text(file, max_bytes=options.max_file_bytes), file.stem)
+    yield Record(read_text(file, max_bytes=options.max_file_bytes))

@@ -12,7 +12,7 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from ingest.formats.pdf import read as read_pdf
-from ingest.raw_documents import OpenFile, RawDocument, ReadOptions, Skipped, Unreadable
+from ingest.raw_documents import RawDocument, ReadOptions, Skipped, Unreadable
 from ingest.read import FORMATS, read_documents
 
 
@@ -262,7 +262,7 @@ def test_a_scan_is_reported(tmp_path: Path) -> None:
 def test_without_pypdf_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdf", None)
     with pytest.raises(Unreadable, match="pip install pypdf"):
-        next(read_pdf(OpenFile(io.BufferedReader(io.BytesIO(b"%PDF")), "a"), ReadOptions({}, 100, 100)))
+        next(read_pdf(io.BufferedReader(io.BytesIO(b"%PDF")), ReadOptions({}, 100, 100)))
 
 
 def test_every_format_of_the_table_reads_a_file_or_says_what_is_wrong(tmp_path: Path) -> None:
