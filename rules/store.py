@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Row, delete, func, insert, select
@@ -68,10 +68,7 @@ class RuleStore:
 
     def history(self, namespace: str, count: int) -> list[Version]:
         """The last changes, newest first."""
-        asked = select(table).where(table.c.namespace == namespace).order_by(table.c.version.desc())
-        return self._reading(
-            lambda connection: [_version(row) for row in connection.execute(asked.limit(count))]
-        )
+        return self._reading(lambda connection: _newest(connection, namespace, count))
 
     def change(
         self, namespace: str, change: Callable[[Rules], Rules], *, by: str, expected: int | None = None
@@ -102,20 +99,17 @@ def _unavailable(error: SQLAlchemyError) -> RulesUnavailable:
     return RulesUnavailable(f"the database of the rules cannot be used: {cause(error)}")
 
 
+def _newest(connection: Connection, namespace: str, count: int) -> list[Version]:
+    asked = select(table).where(table.c.namespace == namespace).order_by(table.c.version.desc()).limit(count)
+    return [_version(row) for row in connection.execute(asked)]
+
+
 def _current(connection: Connection, namespace: str) -> Version:
-    asked = select(table).where(table.c.namespace == namespace).order_by(table.c.version.desc()).limit(1)
-    row = connection.execute(asked).one_or_none()
-    return Version(namespace) if row is None else _version(row)
+    return next(iter(_newest(connection, namespace, 1)), Version(namespace))
 
 
 def _version(row: Row[Any]) -> Version:
-    return Version(
-        row.namespace,
-        row.version,
-        row.changed_at_ms,
-        row.changed_by,
-        Rules.model_validate(row.rules),
-    )
+    return Version(**{**row._mapping, "rules": Rules.model_validate(row.rules)})
 
 
 def _changed(
@@ -128,15 +122,8 @@ def _changed(
     if expected is not None and expected != before.version:
         raise RulesChanged(namespace, before.version)
     after = Version(namespace, before.version + 1, time.time_ns() // 1_000_000, by, rules)
-    connection.execute(
-        insert(table).values(
-            namespace=namespace,
-            version=after.version,
-            changed_at_ms=after.changed_at_ms,
-            changed_by=by,
-            rules=rules.model_dump(mode="json", exclude_defaults=True),
-        )
-    )
+    written = rules.model_dump(mode="json", exclude_defaults=True)
+    connection.execute(insert(table).values({**asdict(after), "rules": written}))
     old = (table.c.namespace == namespace) & (table.c.version <= after.version - KEPT)
     connection.execute(delete(table).where(old))
     return after
