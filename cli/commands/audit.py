@@ -57,8 +57,8 @@ def show(
         chorale audit show 4ad2be09 --json
     """
     from audit import queries
-    from cli.terminal import print_json, stdout
-    from cli.views.audit import show_request
+    from cli.terminal import print_result
+    from cli.views.audit import request_parts
 
     with trail() as engine:
         whole = matching(engine, request_id)
@@ -68,10 +68,7 @@ def show(
             f"the trail has no request {request_id!r}; `chorale audit last` lists the newest "
             "(a request that has just ended is there within a second)"
         )
-    if as_json:
-        print_json({"request": found.shown()})
-    else:
-        show_request(stdout(), found)
+    print_result({"request": found.shown()}, *request_parts(found), as_json=as_json)
 
 
 @audit.command()

@@ -53,8 +53,8 @@ def compare(
     from chorale_client.words import Status
 
     from cli.exit_codes import BY_STATUS
-    from cli.terminal import print_json, stderr, stdout
-    from cli.views.comparison import show_comparison
+    from cli.terminal import print_result, stderr
+    from cli.views.comparison import compared_parts
     from config.settings import load_settings
     from evaluation.collection import read_collection
     from evaluation.comparison import compare as compared
@@ -73,10 +73,7 @@ def compare(
             if not Path(side.name).is_file():
                 write_answers(side, record / f"{side.name}.jsonl")
     found = compared(collection, *sides, measure=measure, movers=movers)
-    if as_json:
-        print_json(found.to_wire())
-    else:
-        show_comparison(stdout(), found)
+    print_result(found.to_wire(), *compared_parts(found), as_json=as_json)
     if any(found.faults):
         stderr().print(
             f"degraded, failed or missing answers: {found.faults[0]:,} of {a}, {found.faults[1]:,} of {b}"

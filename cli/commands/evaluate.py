@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from cli.options import AsJson, CollectionFolder
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from assembly.resources import Resources
     from evaluation.collection import Collection
@@ -54,7 +56,7 @@ def evaluate(
     from assembly.pipeline import load_pipeline
     from cli.exit_codes import BY_STATUS
     from cli.local.measured_pipeline import measured_pipeline
-    from cli.terminal import print_json, stderr
+    from cli.terminal import print_result, stderr
     from cli.views.asking_bar import asking_bar
     from config.settings import load_settings
     from evaluation.collection import read_collection
@@ -79,10 +81,7 @@ def evaluate(
             )
     for file in plot or ():
         _draw(found, file)
-    if as_json:
-        print_json(found.to_wire())
-    else:
-        _show(found)
+    print_result(found.to_wire(), *_parts(found), as_json=as_json)
     if found.faults:
         console.print(f"{sum(found.faults.values())} answers were not whole; the figures are too low:")
         for why, count in found.faults.items():
@@ -119,19 +118,22 @@ def index_collection(collection: Collection, resources: Resources, console: Cons
     return report.added + report.replaced + report.unchanged
 
 
-def _show(found: Evaluation) -> None:
-    from cli.terminal import plain_table, stdout
+def _parts(found: Evaluation) -> Iterator[Table | str]:
+    """What the console prints, from top to bottom."""
+    from cli.terminal import plain_table
     from evaluation.metrics import MEASURES
 
-    console, table = stdout(), plain_table("run", *(f">{name}" for name in MEASURES))
+    yield f"{_title(found)}\n"
+    table = plain_table("run", *(f">{name}" for name in MEASURES))
     for name, figures in found.figures.items():
         table.add_row(name, *(f"{figures[measure]:.4f}" for measure in MEASURES))
-    console.print(
-        f"{found.collection}: {found.documents:,} documents, {found.questions:,} judged questions\n"
-    )
-    console.print(table)
+    yield table
     medians = ", ".join(f"{name} {score:.3g}" for name, score in found.best_scores.items())
-    console.print(f"\nmedian of the best scores: {medians}")
+    yield f"\nmedian of the best scores: {medians}"
+
+
+def _title(found: Evaluation) -> str:
+    return f"{found.collection}: {found.documents:,} documents, {found.questions:,} judged questions"
 
 
 def _draw(found: Evaluation, file: Path) -> None:
@@ -142,5 +144,4 @@ def _draw(found: Evaluation, file: Path) -> None:
         Panel(name, [Point(figures[name]) for figures in found.figures.values()])
         for name in ("ndcg@10", "recall@10", "recall@100")
     ]
-    title = f"{found.collection}: {found.documents:,} documents, {found.questions:,} judged questions"
-    draw(Picture(title, list(found.figures), panels), file)
+    draw(Picture(_title(found), list(found.figures), panels), file)

@@ -35,8 +35,8 @@ def replay(
     from audit import queries
     from cli.commands.audit import matching, trail
     from cli.exit_codes import OTHER, PART_DONE
-    from cli.terminal import print_json, stdout
-    from cli.views.replay import show_replay
+    from cli.terminal import print_result
+    from cli.views.replay import replay_parts
     from config.settings import load_settings
     from evaluation.replay import replay as fused_again
     from tasks.request.planning import NotOffered
@@ -51,10 +51,7 @@ def replay(
         found = fused_again(row, pipeline, configuration=configuration)
     except NotOffered as error:
         raise typer.BadParameter(str(error), param_hint="--configuration") from None
-    if as_json:
-        print_json(found.to_wire())
-    else:
-        show_replay(stdout(), found)
+    print_result(found.to_wire(), *replay_parts(found), as_json=as_json)
     if not found.is_equal:
         raise typer.Exit(OTHER)
     if found.gaps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import Console
+    from rich.table import Table
 
     from config.settings import Settings
     from evaluation.collection import Collection
@@ -55,7 +56,7 @@ def confidence(
     from chorale_client.words import Status
 
     from cli.exit_codes import BY_STATUS
-    from cli.terminal import print_json, stderr
+    from cli.terminal import print_result, stderr
     from config.settings import load_settings
     from evaluation.confidence import check as checked
     from evaluation.confidence import fit, to_wire
@@ -86,10 +87,7 @@ def confidence(
     said = f"chorale train confidence {' '.join(given)}" + (f" --limit {limit}" if limit else "")
     file = FittedFile(how=said, figures=figures, models=tuple(models))
     out.write_text(file.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    if as_json:
-        print_json({"file": str(out), "figures": figures})
-    else:
-        _show(checks[0])
+    print_result({"file": str(out), "figures": figures}, *_parts(checks[0]), as_json=as_json)
     if any(one.error >= LARGEST_ERROR for one in checks[0]):
         raise typer.Exit(BY_STATUS[Status.DEGRADED])
 
@@ -134,13 +132,13 @@ def _asked(
     return answers, fingerprints
 
 
-def _show(checks: Sequence[Check]) -> None:
-    from cli.terminal import plain_table, stdout
+def _parts(checks: Sequence[Check]) -> Iterator[Table | str]:
+    """What the console prints, from top to bottom."""
+    from cli.terminal import plain_table
 
-    console = stdout()
     for one in checks:
         own, foreign = one.abstained
-        console.print(
+        yield (
             f"{one.collection}: calibration error {one.error:.3f} over {one.questions:,} questions; below .5 at top_k 5 "
             f"are {own:.0%} of its own questions and {foreign:.0%} of the foreign ones"
         )
@@ -152,4 +150,4 @@ def _show(checks: Sequence[Check]) -> None:
                 f"{row.promised:.3f}",
                 f"{row.kept:.3f}",
             )
-        console.print(table)
+        yield table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from cli.terminal import Text, facts_table, plain_table
 from cli.views.answer import STATUS_STYLES, missing_lines
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from models.audit_tables import BranchRow, HitRow, QuestionRow, RequestRow
@@ -47,19 +46,18 @@ def lines_table(lines: Sequence[RequestRow]) -> Table:
     return table
 
 
-def show_request(console: Console, found: RequestRow) -> None:
-    """Print the request, its branches, and each question with its hits."""
-    console.print(_facts(found))
-    for line in missing_lines(map(Degradation.model_validate, found.degraded), found.warnings):
-        console.print(line)
+def request_parts(found: RequestRow) -> Iterator[Table | Text | str]:
+    """What the console prints: the request, its branches, and each question with its hits."""
+    yield _facts(found)
+    yield from missing_lines(map(Degradation.model_validate, found.degraded), found.warnings)
     if found.branches:
-        console.print()
-        console.print(branches_table(found.branches))
+        yield ""
+        yield branches_table(found.branches)
     for question in found.questions:
-        console.print()
-        console.print(_question_line(question))
+        yield ""
+        yield _question_line(question)
         if question.hits:
-            console.print(hits_table(question.hits))
+            yield hits_table(question.hits)
 
 
 def _facts(found: RequestRow) -> Table:

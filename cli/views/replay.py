@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cli.terminal import Text
@@ -9,26 +10,24 @@ from cli.views.audit import UNKEPT
 from cli.views.movements import movements_table
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.table import Table
 
     from evaluation.replay import Replay, ReplayedQuestion
 
 
-def show_replay(console: Console, found: Replay) -> None:
-    """Print what was replayed, each question with its hits, and what the audit rows lack."""
+def replay_parts(found: Replay) -> Iterator[Table | Text | str]:
+    """What the console prints: what was replayed, each question with its hits, and what the audit rows lack."""
     change = found.was if found.was == found.now else f"{found.was} → {found.now}"
-    console.print(f"{found.request_id}  {change}")
+    yield f"{found.request_id}  {change}"
     for question in found.questions:
-        console.print()
-        console.print(
-            Text.assemble(
-                (UNKEPT if question.text is None else question.text, "bold"), ("  " + _said(question), "dim")
-            )
+        yield ""
+        yield Text.assemble(
+            (UNKEPT if question.text is None else question.text, "bold"), ("  " + _said(question), "dim")
         )
         if question.moved:
-            console.print(movements_table(question.moved))
+            yield movements_table(question.moved)
     for gap in found.gaps:
-        console.print(Text(f"not in the rows: {gap.what}: {gap.why}", "yellow"))
+        yield Text(f"not in the rows: {gap.what}: {gap.why}", "yellow")
 
 
 def _said(question: ReplayedQuestion) -> str:
