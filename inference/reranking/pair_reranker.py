@@ -154,7 +154,7 @@ class PairReranker(ABC):
             rows = [cut] * max(1, min(most_pieces // length, most_pairs) // 2)
             # The first run of a shape allocates memory and is slower.
             self._run(logits, rows)
-            took_s = [self._timed(logits, rows)[1] for _ in range(WARM_RUNS)]
+            took_s = [self._run(logits, rows)[1] for _ in range(WARM_RUNS)]
             self.speed.learn(length, len(rows), min(took_s))
         self._logits = logits
 
@@ -195,21 +195,19 @@ class PairReranker(ABC):
             first = last
 
     def _measured(self, logits: Logits, rows: Sequence[PairRow]) -> NDArray[np.float32]:
-        scores, took_s = self._timed(logits, rows)
+        scores, took_s = self._run(logits, rows)
         self.speed.learn(max(len(row.ids) for row in rows), len(rows), took_s)
         return scores
 
-    def _timed(self, logits: Logits, rows: Sequence[PairRow]) -> tuple[NDArray[np.float32], float]:
-        begun = self._clock()
-        return self._run(logits, rows), self._clock() - begun
-
-    def _run(self, logits: Logits, rows: Sequence[PairRow]) -> NDArray[np.float32]:
+    def _run(self, logits: Logits, rows: Sequence[PairRow]) -> tuple[NDArray[np.float32], float]:
+        """The scores, and the seconds that they took."""
+        begun_s = self._clock()
         ids, mask = padded([row.ids for row in rows], padding_id=self.model.padding_id)
         segments, _ = padded([row.segments for row in rows])
         scores = logits(ids, segments, mask)
         if scores.shape != (len(rows),):
             raise InvalidAnswer(f"{self.name}: {len(rows)} scores expected, shape {scores.shape} given")
-        return scores
+        return scores, self._clock() - begun_s
 
     @property
     def _run_limits(self) -> tuple[int, int]:
