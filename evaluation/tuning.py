@@ -181,11 +181,10 @@ class _Search:
     @property
     def existing(self) -> dict[str, Configuration]:
         """The configurations whose branches were recorded."""
-        asked = {one.name: self.pipeline.branches_of(one) for one in self.pipeline.configurations.values()}
         return {
             name: one
             for name, one in self.pipeline.configurations.items()
-            if {branch.name for branch in asked[name]} <= set(self.branches)
+            if {branch.name for branch in self.pipeline.branches_of(one)} <= set(self.branches)
         }
 
     @property
