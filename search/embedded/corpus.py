@@ -26,8 +26,6 @@ _PULSE = """
     FROM chorale_namespace n LEFT JOIN chorale_generation g ON g.name = n.name WHERE n.name = ?
 """
 
-_SOME_NAMES = "SELECT name FROM chorale_namespace ORDER BY name LIMIT 20"
-
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
@@ -79,9 +77,7 @@ class Corpus:
     def existing(self, namespace: str, pulse: Pulse | None) -> Pulse:
         """The pulse; raises UnknownNamespace if it is None."""
         if pulse is None:
-            with translated(self.folder), self._borrowed() as connection:
-                there = [name for (name,) in connection.execute(_SOME_NAMES)]
-            raise UnknownNamespace(namespace, str(self.folder), there)
+            raise UnknownNamespace(namespace, str(self.folder), sorted(self.names())[:20])
         return pulse
 
     def names(self) -> set[str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from search.deadline import Deadline
 from search.embedded.growing_array import Growing
 from search.embedded.passage_rows import Rows
 from search.filters import CompiledFilters, compile_filters, elements, unknown_field_warning
+from search.protocol import Search
 
 _KEPT = 64
 _KEPT_BYTES = 64 * 2**20
@@ -59,22 +59,14 @@ class Masks:
         self._verdicts: OrderedDict[str, _Verdicts] = OrderedDict()
         self._lock = threading.Lock()
 
-    def allowed(
-        self,
-        rows: Rows,
-        filters: Mapping[str, Any] | None,
-        exclude_ids: Sequence[str],
-        deadline: Deadline,
-        *,
-        only_ids: Sequence[str] = (),
-    ) -> Allowed:
+    def allowed(self, rows: Rows, search: Search, deadline: Deadline) -> Allowed:
         """Raises StoreTimeout; the next search with the same filters goes on from there."""
         warnings: tuple[str, ...] = ()
         versions = rows.versions_alive
-        if only_ids:
-            versions = _among(rows, only_ids, filters, deadline)
-        elif filters:
-            verdicts = self._judged(rows, compile_filters(filters), deadline)
+        if search.only_ids:
+            versions = _among(rows, search, deadline)
+        elif search.filters:
+            verdicts = self._judged(rows, compile_filters(search.filters), deadline)
             fields, size = verdicts.filters.fields, len(versions)
             unknown = [
                 field
@@ -84,7 +76,7 @@ class Masks:
             warnings = verdicts.filters.warnings + tuple(map(unknown_field_warning, unknown))
             versions = np.zeros_like(versions) if unknown else versions & verdicts.matches.view[:size]
         if excluded := [
-            i for name in exclude_ids for i in rows.versions_of.get(name, ()) if i < len(versions)
+            i for name in search.exclude_ids for i in rows.versions_of.get(name, ()) if i < len(versions)
         ]:
             versions = versions.copy()
             versions[excluded] = False
@@ -115,14 +107,12 @@ class Masks:
         return kept
 
 
-def _among(
-    rows: Rows, only_ids: Sequence[str], filters: Mapping[str, Any] | None, deadline: Deadline
-) -> NDArray[np.bool_]:
+def _among(rows: Rows, search: Search, deadline: Deadline) -> NDArray[np.bool_]:
     """The versions of these documents that meet the filters: judged at once, whatever the size of the namespace."""
-    compiled = compile_filters(filters or {})
+    compiled = compile_filters(search.filters or {})
     versions = np.zeros_like(rows.versions_alive)
     found: set[str] = set()
-    for name in only_ids:
+    for name in search.only_ids:
         for i in rows.versions_of.get(name, ()):
             if i < len(versions) and rows.versions_alive[i]:
                 versions[i], has = compiled.judged(rows.versions[i].fields)

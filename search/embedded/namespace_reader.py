@@ -38,9 +38,7 @@ class View:
 
     def allowed(self, search: Search, deadline: Deadline) -> Allowed:
         """The passages that the filters and exclusions of a search let through.  Raises StoreTimeout."""
-        return self.masks.allowed(
-            self.rows, search.filters, search.exclude_ids, deadline, only_ids=search.only_ids
-        )
+        return self.masks.allowed(self.rows, search, deadline)
 
     def shows(self, pulse: Pulse) -> bool:
         """Whether nothing visible to readers has changed since."""

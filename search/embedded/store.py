@@ -156,10 +156,6 @@ class EmbeddedStore:
     def drop(self, namespace: str) -> bool:
         return self._writer.drop(namespace)
 
-    def rebuild_lexical(self, namespace: str) -> int:
-        """Rebuild the lexical index from the documents while searches go on; returns the new generation."""
-        return self._writer.rebuild_lexical(namespace)
-
     def raise_generation(self, namespace: str, least: int) -> None:
         self._writer.raise_generation(namespace, least)
 

@@ -17,6 +17,7 @@ from search.embedded import filter_masks
 from search.embedded.filter_masks import Masks
 from search.embedded.passage_rows import DocumentVersion, Rows
 from search.filters import compile_filters
+from search.protocol import Search
 
 
 class Ticks(Deadline):
@@ -72,9 +73,9 @@ def test_a_search_looks_at_its_deadline_after_each_document_and_the_next_one_goe
     rows = rows_of([Watched({"n": number}, partial(read.append, number)) for number in range(1_000)])
     masks = Masks()
     with pytest.raises(StoreTimeout):
-        masks.allowed(rows, {"n": {"gte": 500}}, (), Ticks(300))
+        masks.allowed(rows, Search(1, {"n": {"gte": 500}}), Ticks(300))
     assert 0 < len(read) <= 301
-    allowed = masks.allowed(rows, {"n": {"gte": 500}}, (), Ticks(2_000)).rows
+    allowed = masks.allowed(rows, Search(1, {"n": {"gte": 500}}), Ticks(2_000)).rows
     assert allowed is not None
     assert np.flatnonzero(allowed).tolist() == list(range(500, 1_000))
     assert read == list(range(1_000)), "no document is judged twice"
@@ -84,8 +85,8 @@ def test_a_search_whose_deadline_is_over_judges_one_document_so_that_some_search
     rows, masks = rows_of([{"n": number} for number in range(3)]), Masks()
     for _ in range(3):
         with pytest.raises(StoreTimeout):
-            masks.allowed(rows, {"n": 1}, (), Ticks(0))
-    allowed = masks.allowed(rows, {"n": 1}, (), Ticks(0)).rows
+            masks.allowed(rows, Search(1, {"n": 1}), Ticks(0))
+    allowed = masks.allowed(rows, Search(1, {"n": 1}), Ticks(0)).rows
     assert allowed is not None
     assert allowed.tolist() == [False, True, False]
 
@@ -95,7 +96,7 @@ def test_while_one_filter_is_judged_searches_with_others_and_with_the_same_are_a
     masks = Masks()
 
     def ask(filters: Mapping[str, Any]) -> None:
-        answers.append(masks.allowed(rows, filters, (), Ticks(10_000)).rows)
+        answers.append(masks.allowed(rows, Search(1, filters), Ticks(10_000)).rows)
 
     def ask_others() -> None:
         if threading.current_thread() is threading.main_thread():
@@ -115,8 +116,8 @@ def test_the_results_of_filters_on_many_fields_are_kept_up_to_a_number_of_bytes(
     monkeypatch.setattr(filter_masks, "_KEPT_BYTES", 3_000)
     masks, rows = Masks(), rows_of([{"n": number} for number in range(1_000)])
     for number in range(20):
-        masks.allowed(rows, {"n": number}, (), Ticks(10_000))
-        masks.allowed(rows, {"n": number, "m": {"not": 1}}, (), Ticks(10_000))
+        masks.allowed(rows, Search(1, {"n": number}), Ticks(10_000))
+        masks.allowed(rows, Search(1, {"n": number, "m": {"not": 1}}), Ticks(10_000))
     assert sum(one.bytes for one in masks._verdicts.values()) <= 3_000 + 3_000
 
 

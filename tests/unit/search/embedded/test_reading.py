@@ -27,7 +27,7 @@ def test_a_reader_sees_a_rebuilt_and_a_recreated_namespace(store: EmbeddedStore,
     other = EmbeddedStore(folder)
     store.upsert("ns", [document("a", "pear")])
     assert names(other, "pear") == ["a"]
-    store.rebuild_lexical("ns")
+    store._writer.rebuild_lexical("ns")
     assert names(other, "pear") == ["a"]
     store.drop("ns")
     store.create("ns", replace(MANIFEST, language="none"))

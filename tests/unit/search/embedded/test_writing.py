@@ -71,7 +71,7 @@ def test_a_second_writer_is_refused_and_another_namespace_is_not(store: Embedded
             lambda: second.upsert("ns", [document("b", "pear")]),
             lambda: second.delete("ns", ["a"]),
             lambda: second.drop("ns"),
-            lambda: second.rebuild_lexical("ns"),
+            lambda: second._writer.rebuild_lexical("ns"),
         ]
         for write in writes:
             with pytest.raises(WriterBusy, match="'ns'"):
