@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, inspect, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from audit.database import open_database
-from jobs.job import COUNTED, JobsUnavailable, NoSuchJob, Outcome, State, WrongState
+from jobs.job import COUNTED, Job, JobsUnavailable, NoSuchJob, Outcome, State, WrongState
 from jobs.segment_rows import keep_earlier
 from models.job_tables import job_table as jobs
 
@@ -40,9 +40,7 @@ class JobsDatabase:
         )
         if changed.rowcount:
             return
-        state = connection.scalar(select(jobs.c.state).where(jobs.c.job_id == job_id))
-        if state is None:
-            raise NoSuchJob(f"no job {job_id!r}; `chorale jobs list` shows the jobs")
+        state = job_of(connection, job_id).state
         raise WrongState(f"job {job_id!r} is {state}; this is possible while it is {' or '.join(states)}")
 
     @contextmanager
@@ -63,6 +61,18 @@ def _translated() -> Iterator[None]:
     except SQLAlchemyError as error:
         said = str(getattr(error, "orig", None) or error).partition("\n")[0]
         raise JobsUnavailable(f"the database of the jobs cannot be used: {said[:500]}") from error
+
+
+def job_of(connection: Connection, job_id: str) -> Job:
+    """Raises NoSuchJob."""
+    row = connection.execute(select(jobs).where(jobs.c.job_id == job_id)).mappings().first()
+    if row is None:
+        raise no_job(job_id)
+    return Job(**row)
+
+
+def no_job(job_id: str) -> NoSuchJob:
+    return NoSuchJob(f"no job {job_id!r}; `chorale jobs list` shows the jobs")
 
 
 def end_job(connection: Connection, job_id: str, outcome: Outcome, now_ms: int) -> None:

@@ -18,6 +18,9 @@ from jobs.job import Job, Line, Outcome, unanswered
 from models.job_tables import job_table as jobs
 from models.job_tables import segment_table as segments
 
+_UNTRIED: Mapping[str, Any] = {"state": "waiting", "tries": 0, "again": 0, "due_at_ms": 0, "suspect": None}
+"""A segment that no worker has begun yet."""
+
 
 def add_counts(connection: Connection, job_id: str, **more: int) -> None:
     changed = {name: jobs.c[name] + count for name, count in more.items() if count}
@@ -61,11 +64,7 @@ def reopen(connection: Connection, job: Job, *, is_wanted: bool) -> Counter[str]
         segments.c.due_at_ms > 0,
         segments.c.suspect.is_not(None),
     )
-    connection.execute(
-        update(segments)
-        .where(ours, unanswered, used)
-        .values(state="waiting", tries=0, again=0, due_at_ms=0, suspect=None)
-    )
+    connection.execute(update(segments).where(ours, unanswered, used).values(_UNTRIED))
     return again
 
 
@@ -87,11 +86,7 @@ def reopen_answered(connection: Connection, job_id: str, statuses: Sequence[str]
             update(segments)
             .where(segments.c.job_id == job_id, segments.c.number == row["number"])
             .values(
-                state="waiting",
-                tries=0,
-                again=0,
-                due_at_ms=0,
-                suspect=None,
+                **_UNTRIED,
                 left=left,
                 open=len(left),
                 degraded=segments.c.degraded - found["degraded"],

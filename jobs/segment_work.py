@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, select, update
 
-from jobs.job import COUNTED, Job, Outcome, Segment, State
-from jobs.jobs_database import JobsDatabase, end_job
+from jobs.job import COUNTED, Outcome, Segment, State
+from jobs.jobs_database import JobsDatabase, end_job, job_of
 from jobs.segment_rows import add_counts, lines_of, packed, places_of, results_of
 from models.job_tables import job_table as jobs
 from models.job_tables import segment_table as segments
@@ -27,18 +27,9 @@ class SegmentWork(JobsDatabase):
         """Segments whose worker has not renewed its lease wait again; returns how many."""
         late = and_(segments.c.job_id == job_id, segments.c.state == "sent", segments.c.due_at_ms < now_ms)
         with self._writing() as connection:
-            lapsed = (
-                connection.execute(
-                    update(segments)
-                    .where(late)
-                    .values(state="waiting", due_at_ms=0)
-                    .returning(segments.c.open)
-                )
-                .scalars()
-                .all()
-            )
-            if lapsed:
-                add_counts(connection, job_id, running=-sum(lapsed))
+            lapse = update(segments).where(late).values(state="waiting", due_at_ms=0)
+            lapsed = connection.execute(lapse.returning(segments.c.open)).scalars().all()
+            add_counts(connection, job_id, running=-sum(lapsed))
             return len(lapsed)
 
     def sent(self) -> int:
@@ -85,7 +76,7 @@ class SegmentWork(JobsDatabase):
         """
         with self._writing() as connection:
             self._touch(connection, job_id, ACTIVE, reason=reason)
-            job = Job(**connection.execute(select(jobs).where(jobs.c.job_id == job_id)).mappings().one())
+            job = job_of(connection, job_id)
             if job.running or (outcome == Outcome.COMPLETED and job.counts["pending"]):
                 connection.rollback()
                 return False
@@ -107,19 +98,12 @@ class SegmentWork(JobsDatabase):
     def take(self, job_id: str, number: int, attempt: int, *, now_ms: int, lease_ms: int) -> Segment | None:
         """Begin a segment; None if this attempt counts no more."""
         with self._writing() as connection:
-            row = (
-                connection.execute(
-                    update(segments)
-                    .where(_attempt(job_id, number, attempt))
-                    .values(tries=segments.c.tries + 1, due_at_ms=now_ms + lease_ms)
-                    .returning(segments)
-                )
-                .mappings()
-                .first()
-            )
+            begin = update(segments).where(_attempt(job_id, number, attempt))
+            begin = begin.values(tries=segments.c.tries + 1, due_at_ms=now_ms + lease_ms)
+            row = connection.execute(begin.returning(segments)).mappings().first()
             if row is None:
                 return None
-            job = Job(**connection.execute(select(jobs).where(jobs.c.job_id == job_id)).mappings().one())
+            job = job_of(connection, job_id)
         lines = lines_of(row["lines"])
         return Segment(
             job_id,
@@ -138,13 +122,9 @@ class SegmentWork(JobsDatabase):
     def renew(self, segment: Segment, *, now_ms: int, lease_ms: int) -> bool:
         """Keep the segment; returns whether this attempt still counts."""
         with self._writing() as connection:
-            return bool(
-                connection.execute(
-                    update(segments)
-                    .where(_attempt(segment.job_id, segment.number, segment.attempt))
-                    .values(due_at_ms=now_ms + lease_ms)
-                ).rowcount
-            )
+            ours = _attempt(segment.job_id, segment.number, segment.attempt)
+            renewed = connection.execute(update(segments).where(ours).values(due_at_ms=now_ms + lease_ms))
+            return bool(renewed.rowcount)
 
     def write(
         self,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, upd
 from sqlalchemy.dialects import postgresql, sqlite
 
 from jobs.job import COUNTED, Job, Line, NewJob, NoSuchJob, Outcome, State, WrongState
-from jobs.jobs_database import end_job
+from jobs.jobs_database import end_job, job_of, no_job
 from jobs.segment_rows import (
     add_counts,
     lines_of,
@@ -44,22 +45,13 @@ class Jobs(SegmentWork):
             added = connection.execute(
                 _INSERTS[connection.dialect.name](jobs)
                 .values(
-                    job_id=new.job_id,
-                    name=new.name,
-                    namespace=new.namespace,
-                    tenant=new.tenant or new.namespace,
-                    weight=new.weight,
+                    **{**asdict(new), "tenant": new.tenant or new.namespace},
                     state=State.VALIDATING,
                     reason="",
-                    on_end=None if new.on_end is None else dict(new.on_end),
                     is_told=int(new.on_end is None),
                     created_at_ms=now_ms,
                     touched_at_ms=now_ms,
-                    deadline_at_ms=new.deadline_at_ms,
-                    segments=0,
-                    total=0,
-                    deduplicated=0,
-                    **dict.fromkeys(COUNTED, 0),
+                    **dict.fromkeys(("segments", "total", "deduplicated", *COUNTED), 0),
                 )
                 .on_conflict_do_nothing()
             )
@@ -120,10 +112,7 @@ class Jobs(SegmentWork):
     def get(self, job_id: str) -> Job:
         """Raises NoSuchJob."""
         with self._reading() as connection:
-            row = connection.execute(select(jobs).where(jobs.c.job_id == job_id)).mappings().first()
-        if row is None:
-            raise NoSuchJob(f"no job {job_id!r}; `chorale jobs list` shows the jobs")
-        return Job(**row)
+            return job_of(connection, job_id)
 
     def find(self, begins: str) -> Job:
         """The job whose id is `begins` or alone starts with it; raises NoSuchJob."""
@@ -134,7 +123,7 @@ class Jobs(SegmentWork):
             )
         # The shortest id comes first: an id that another one starts with is found too.
         if not rows:
-            raise NoSuchJob(f"no job {begins!r}; `chorale jobs list` shows the jobs")
+            raise no_job(begins)
         if len(rows) > 1 and rows[0]["job_id"] != begins:
             ids = ", ".join(row["job_id"] for row in rows)
             raise NoSuchJob(f"several ids begin with {begins!r}: {ids}; give more of the id")
@@ -223,7 +212,7 @@ class Jobs(SegmentWork):
         """
         with self._writing() as connection:
             self._touch(connection, job_id, (State.ENDED,), touched_at_ms=now_ms)
-            job = Job(**connection.execute(select(jobs).where(jobs.c.job_id == job_id)).mappings().one())
+            job = job_of(connection, job_id)
             again = reopen(connection, job, is_wanted="expired" in statuses)
             if answered := [name for name in ("degraded", "failed") if name in statuses]:
                 again += reopen_answered(connection, job_id, answered)
@@ -242,8 +231,8 @@ class Jobs(SegmentWork):
                     is_told=int(job.on_end is None),
                 )
             )
-            add_counts(connection, job_id, **{name: -count for name, count in again.items()})
-            add_counts(connection, job_id, deduplicated=-deduplicated)
+            fewer = {name: -count for name, count in again.items()}
+            add_counts(connection, job_id, deduplicated=-deduplicated, **fewer)
             return again.total()
 
     def old(self, *, before_ms: int) -> int:
