@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inference.embedding.text_embedder import TextEmbedder
-from inference.lazy_value import LazyValue
 from inference.model_folder.model_files import ONNX, SAFETENSORS
 from inference.model_folder.weight_files import onnx_files, weight_files
 from inference.model_folder.word_pieces import padded
@@ -36,13 +35,9 @@ class OnnxEmbedder(TextEmbedder):
     DEVICES = ("cpu",)
     LIBRARY = "ONNX Runtime"
 
-    def __init__(self, name: str, **settings: Any) -> None:
-        super().__init__(name, **settings)
-        self._files = LazyValue(self._find)
-
     def weight_files(self) -> list[Path]:
         """The file to load, then the other files that vectors depend on.  Raises NotConfigured and ModelMissing."""
-        return self._files()
+        return self._files
 
     def _max_tokens(self, model: Encode) -> int:
         return MAX_TOKENS if self.precision == "fp32" else 1
@@ -50,7 +45,8 @@ class OnnxEmbedder(TextEmbedder):
     def _run(self, model: Encode, texts: list[str], rows: list[list[int]]) -> Matrix:
         return model(*padded(rows, padding_id=self.model.padding_id))
 
-    def _find(self) -> list[Path]:
+    @cached_property
+    def _files(self) -> list[Path]:
         model, refusal = self.model, None
         try:
             bert_shape(model)
