@@ -89,8 +89,8 @@ def index(
     from cli.exit_codes import PART_DONE
     from cli.installation import find_installation
     from cli.namespace_states import check_namespace
-    from cli.terminal import print_json, stderr, stdout
-    from cli.views.index_report import report_fields, show_faults, show_report
+    from cli.terminal import print_result, stderr, stdout
+    from cli.views.index_report import report_fields, report_line, show_faults
     from cli.views.indexing_bar import IndexingBar
 
     check_namespace(namespace)
@@ -118,11 +118,12 @@ def index(
         _say_interrupted(by_workers=by_workers, rebuild=rebuild, beside=has_table)
         raise typer.Exit(PART_DONE) from None
     took_s = time.monotonic() - began_s
-    if as_json:
-        named = {"namespace": namespace, "source": documents.source}
-        print_json({**named, **report_fields(report), "took_s": round(took_s, 3)})
-    else:
-        show_report(report, namespace, documents.source, took_s)
+    named = {"namespace": namespace, "source": documents.source}
+    print_result(
+        {**named, **report_fields(report), "took_s": round(took_s, 3)},
+        report_line(report, namespace, documents.source, took_s),
+        as_json=as_json,
+    )
     if report.has_faults:
         show_faults(report)
         raise typer.Exit(PART_DONE)

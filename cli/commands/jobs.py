@@ -365,7 +365,7 @@ def compare(
 
     with open_jobs() as found:
         fields = compare_jobs(found.store, [found.store.find(begins) for begins in (first, second)])
-    print_result(fields, *comparison_parts(fields, fields["jobs"]), as_json=as_json)
+    print_result(fields, *comparison_parts(fields), as_json=as_json)
 
 
 def _watched(found: OpenJobs, job_id: str) -> Job:

@@ -47,10 +47,9 @@ def index_by_workers(
     compares its documents with the table that they change.  Raises NotRunning where no worker of `chorale.index` is
     alive, ServiceError where the workers refused a message or it was lost, RedisError, and the client's errors.
     """
-    redis = installation.running_redis()
-    if (trouble := index_queue(installation, redis).trouble) is not None:
+    if (trouble := index_queue(installation).trouble) is not None:
         raise trouble
-    sent = SentMessages(installation, redis, namespace=namespace, source=documents.source, say=say)
+    sent = SentMessages(installation, namespace=namespace, source=documents.source, say=say)
     sent.wait_for_earlier()
     store = installation.resources.writing_store
     state = known(store, namespace)
@@ -106,10 +105,7 @@ class _Sending:
             except NoRoom as refused:
                 if len(self._sent):
                     self.wait_for(len(self._sent) - 1)
-                elif (
-                    refused.waiting
-                    and index_queue(self._installation, self._installation.running_redis()).trouble is None
-                ):
+                elif refused.waiting and index_queue(self._installation).trouble is None:
                     time.sleep(FOR_ROOM_S)
                 else:
                     raise

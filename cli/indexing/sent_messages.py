@@ -21,8 +21,6 @@ from monitoring.heartbeats import read_heartbeats
 from monitoring.queues import queue_states
 
 if TYPE_CHECKING:
-    from redis import Redis
-
     from cli.installation import Installation
 
 LOOK_AGAIN_S = 0.05
@@ -48,9 +46,9 @@ class IndexQueue:
     """Messages that workers are busy with."""
 
 
-def index_queue(installation: Installation, redis: Redis) -> IndexQueue:
-    """Raises RedisError."""
-    broker_url = installation.settings.broker_url
+def index_queue(installation: Installation) -> IndexQueue:
+    """Raises NotRunning, RedisError."""
+    redis, broker_url = installation.running_redis(), installation.settings.broker_url
     workers = [worker for worker in read_heartbeats(redis) if QUEUE_INDEX in worker.queues]
     in_hand = frozenset(task for worker in workers for task in worker.tasks)
     counts_consumers = broker_url is not None and not is_redis(celery_url(broker_url))
@@ -83,15 +81,9 @@ class SentMessages:
     """
 
     def __init__(
-        self,
-        installation: Installation,
-        redis: Redis,
-        *,
-        namespace: str,
-        source: str,
-        say: Callable[[str], None],
+        self, installation: Installation, *, namespace: str, source: str, say: Callable[[str], None]
     ) -> None:
-        self._installation, self._redis, self._say = installation, redis, say
+        self._installation, self._redis, self._say = installation, installation.running_redis(), say
         self._key, self._not_done = f"{SENT}{namespace}:{source}", NOT_DONE + namespace
         self._bytes: dict[str, int] = {}
         self._said: set[str] = set()
@@ -133,7 +125,7 @@ class SentMessages:
                 continue
             looked_s = now_s
             self._say_why_they_wait()
-            queue = index_queue(self._installation, self._redis)
+            queue = index_queue(self._installation)
             if (trouble := queue.trouble) is None:
                 served_s = now_s
             elif now_s > served_s + GIVE_UP_S:

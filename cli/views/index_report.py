@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cli.terminal import Text, counted, stderr, stdout
+from cli.terminal import Text, counted, stderr
 from config.visible_text import visible_line
 from tasks.indexing.report import skipped_to_wire
 
@@ -23,17 +23,14 @@ def report_fields(report: IndexReport) -> dict[str, Any]:
     }
 
 
-def show_report(report: IndexReport, namespace: str, source: str, took_s: float) -> None:
-    """One line on stdout."""
+def report_line(report: IndexReport, namespace: str, source: str, took_s: float) -> Text:
     counts = [f"{count:,} {name}" for name in _COUNTS if (count := getattr(report, name)) or name == "added"]
     ignored = sum(not one.is_fault for one in report.skipped)
     facts = [counted(report.passages, "passage"), f"generation {report.generation}", f"{took_s:.1f} s"]
     if ignored:
         facts.append(f"{counted(ignored, 'file')} not for indexing")
-    stdout().print(
-        Text.assemble(
-            (namespace, "bold"), f" ← {source}: {', '.join(counts)}", (" · " + " · ".join(facts), "dim")
-        )
+    return Text.assemble(
+        (namespace, "bold"), f" ← {source}: {', '.join(counts)}", (" · " + " · ".join(facts), "dim")
     )
 
 

@@ -127,7 +127,7 @@ class JobBar(Progress):
         self.update(self._lines, description="validating", total=None, lines=f"{lines:,}", note=note)
 
 
-def comparison_parts(found: Mapping[str, Any], ids: Sequence[str]) -> list[Any]:
+def comparison_parts(found: Mapping[str, Any]) -> list[Any]:
     """What the console prints of a comparison, from top to bottom."""
     if not found["questions"]:
         head = "no line was answered in both jobs"
@@ -136,7 +136,7 @@ def comparison_parts(found: Mapping[str, Any], ids: Sequence[str]) -> list[Any]:
             f"{counted(found['questions'], 'question')} of {counted(found['lines'], 'line')} compared: "
             f"{found['equal_top_hits']:.1%} have the same top hit, overlap@10 is {found['overlap_at_10']:.3f}"
         )
-    table = plain_table("", *(f">{one[:SHORT_ID]}" for one in ids))
+    table = plain_table("", *(f">{one[:SHORT_ID]}" for one in found["jobs"]))
     rows = {"only in this job": found["only_in"], "without an answer": found["unanswered"]}
     first, second = found["degraded"]
     for missing in sorted({*first, *second}):

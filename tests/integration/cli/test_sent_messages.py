@@ -234,7 +234,7 @@ def test_the_command_goes_on_waiting_while_redis_is_full(
 def test_sent_messages_are_recorded_for_the_next_run_while_redis_is_full(
     installation: Installation, redis_client: redis.Redis, said: list[str]
 ) -> None:
-    messages = SentMessages(installation, redis_client, namespace="docs", source=SOURCE, say=said.append)
+    messages = SentMessages(installation, namespace="docs", source=SOURCE, say=said.append)
     with full(redis_client):
         messages.add("a")
     assert redis_client.smembers(f"{SENT}docs:{SOURCE}") == {b"a"}
