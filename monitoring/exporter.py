@@ -34,8 +34,11 @@ def render(redis: Redis, *, queues: Mapping[str, QueueState] | None = None) -> b
 
     `queues` are states of further queues; the acting sweeper has measured those of requests, unless admission is off.
     """
+    raw = cast("dict[bytes, bytes]", redis.hgetall(METRICS))
+    counted = {field.decode(): value.decode() for field, value in raw.items()}
+    breakers = [name for name in counted.pop(BREAKERS, "").split(SEPARATOR) if name]
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Found([*_counted(redis), *_present(redis, queues or {})]))
+    registry.register(_Found([*_counted(counted), *_present(redis, breakers, queues or {})]))
     return generate_latest(registry)
 
 
@@ -47,14 +50,12 @@ class _Found(Collector):
         return iter(self._families)
 
 
-def _counted(redis: Redis) -> Iterator[Any]:
+def _counted(counted: Mapping[str, str]) -> Iterator[Any]:
     """The histograms and counters of all requests that were written to the audit tables."""
-    raw = cast("dict[bytes, bytes]", redis.hgetall(METRICS))
     by_name: dict[str, dict[tuple[str, ...], int]] = defaultdict(dict)
-    for field, value in raw.items():
-        name, *values = field.decode().split(SEPARATOR)
-        if name != BREAKERS:
-            by_name[name][tuple(values)] = int(value)
+    for field, value in counted.items():
+        name, *values = field.split(SEPARATOR)
+        by_name[name][tuple(values)] = int(value)
     for one in HISTOGRAMS:
         yield _histogram(one, by_name[one.name])
     for one in COUNTERS:
@@ -75,16 +76,15 @@ def _histogram(one: Series, counted: Mapping[tuple[str, ...], int]) -> Histogram
     return family
 
 
-def _present(redis: Redis, queues: Mapping[str, QueueState]) -> Iterator[Any]:
+def _present(redis: Redis, breakers: Sequence[str], queues: Mapping[str, QueueState]) -> Iterator[Any]:
     """The metrics that are read from the present state."""
-    names = (cast("bytes | None", redis.hget(METRICS, BREAKERS)) or b"").decode().split(SEPARATOR)
-    now_ms, flat, *not_closed = ledger_scripts(redis).run("breakers", args=[name for name in names if name])
+    now_ms, flat, *not_closed = ledger_scripts(redis).run("breakers", args=breakers)
     now_ms = int(now_ms)
     waiting = {queue: (load.length, (load.age_ms or 0) / 1000) for queue, load in read_loads(flat).items()}
     waiting |= {queue: (one.length or 0, one.age_s or 0.0) for queue, one in queues.items()}
     yield _gauge(series.QUEUE_LENGTH, [([queue], length) for queue, (length, _) in waiting.items()])
     yield _gauge(series.QUEUE_AGE, [([queue], age_s) for queue, (_, age_s) in waiting.items()])
-    openness = {name: 0.0 for name in names if name}
+    openness = dict.fromkeys(breakers, 0.0)
     for name, _, open_until, *_ in not_closed:
         openness[name.decode()] = 1.0 if now_ms < int(open_until) else 0.5
     yield _gauge(series.BREAKER, [([name], value) for name, value in openness.items()])
