@@ -12,7 +12,12 @@ from models.errors import BadIndex, InvalidAnswer, StoreUnavailable
 CORPUS_FORMAT = 1
 """Increased with every change of the tables or the lexical index that an older program cannot read."""
 
-READ_WAIT_S = 5.0
+_PRAGMAS = (
+    "busy_timeout = 5000",
+    "synchronous = FULL",  # an acknowledged batch survives a power cut
+    "journal_size_limit = 67108864",
+    "cache_size = -16384",
+)
 _PASSING = ("locked", "busy", "disk is full", "disk full", "readonly", "read-only", "unable to open")
 """Words of SQLite's errors for a file that is intact but cannot be used now."""
 
@@ -44,21 +49,12 @@ def connected(folder: Path, *, make: bool = False) -> sqlite3.Connection:
     address = f"{corpus_file(folder).absolute().as_uri()}?mode={'rwc' if make else 'rw'}"
     connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     try:
-        prepare(connection)
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def prepare(connection: sqlite3.Connection) -> None:
-    for pragma in (
-        f"busy_timeout = {int(READ_WAIT_S * 1000)}",
-        "synchronous = FULL",  # an acknowledged batch survives a power cut
-        "journal_size_limit = 67108864",
-        "cache_size = -16384",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
 
 
 def format_of(connection: sqlite3.Connection, folder: Path) -> int:

@@ -17,13 +17,11 @@ from models.errors import InvalidAnswer, StoreUnavailable
 from models.near_duplicate_tables import near_duplicates_metadata
 from search.embedded.connections import (
     CORPUS_FORMAT,
-    READ_WAIT_S,
     connected,
     corpus_file,
     file_number,
     format_of,
     gone,
-    prepare,
     translated,
 )
 from search.writer_lock import WriterLock
@@ -44,12 +42,10 @@ class Transactions:
     def writing(self, *, wait_s: float) -> Iterator[Connection]:
         """The one transaction at a time; committed whole or not at all."""
         with _translated(self._folder), self._opened().connect() as connection:
-            _pragma(connection, f"busy_timeout = {int(wait_s * 1000)}")
-            try:
-                with connection.begin():
-                    yield connection
-            finally:
-                _pragma(connection, f"busy_timeout = {int(READ_WAIT_S * 1000)}")
+            # Outside of any transaction, as SQLite requires.
+            _driver(connection).execute(f"PRAGMA busy_timeout = {int(wait_s * 1000)}")
+            with connection.begin():
+                yield connection
 
     def close(self) -> None:
         with self._opening:
@@ -92,34 +88,19 @@ def create_tables(folder: Path) -> None:
 def _engine(folder: Path) -> Engine:
     engine = create_engine(
         URL.create("sqlite", database=str(corpus_file(folder))),
+        creator=lambda: connected(folder),
         json_serializer=lambda value: json.dumps(value, ensure_ascii=False, separators=(",", ":")),
         pool_size=2,
         max_overflow=62,
     )
-    event.listen(engine, "connect", _on_connect)
-    event.listen(engine, "begin", _on_begin)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
-
-
-def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
-    # SQLAlchemy's `begin` event starts transactions; the driver's own way would leave reads outside of them.
-    connection.isolation_level = None
-    prepare(connection)
-
-
-def _on_begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:
     driver = connection.connection.dbapi_connection
     assert isinstance(driver, sqlite3.Connection)
     return driver
-
-
-def _pragma(connection: Connection, pragma: str) -> None:
-    """Set it outside of any transaction, as SQLite requires."""
-    _driver(connection).execute(f"PRAGMA {pragma}")
 
 
 @contextmanager
