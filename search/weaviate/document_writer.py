@@ -34,8 +34,6 @@ MESSAGE_BYTES = 4_000_000
 _MESSAGE_OBJECTS = 500
 _DOCUMENTS_AT_ONCE = 1_000
 _TOO_LARGE = "larger than the server's message limit: raise its GRPC_MAX_MESSAGE_SIZE, or leave out what nobody searches"
-_DELETED_AT_ONCE = 10_000
-"""Weaviate's QUERY_MAXIMUM_RESULTS."""
 
 
 class DocumentWriter:
@@ -156,7 +154,7 @@ class DocumentWriter:
                 )
             return done.matches
 
-        while self._connection.run(work, self._endpoint.write_timeout_s) >= _DELETED_AT_ONCE:
+        while self._connection.run(work, self._endpoint.write_timeout_s) >= schema.MOST_RESULTS:
             pass
 
     def _count(self, tenant: str, where: FilterReturn) -> int:

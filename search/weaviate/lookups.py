@@ -16,12 +16,9 @@ from models.batching import distinct_in_batches
 from models.documents import NamespaceState, PassageText, Vector
 from search.weaviate.document_objects import BUCKETS, passage_uuid, source_uuid
 from search.weaviate.namespace_records import Namespace
-from search.weaviate.schema import Objects
+from search.weaviate.schema import MOST_RESULTS, Objects
 
 _AT_ONCE = 200
-_LISTED_AT_ONCE = 10_000
-"""Weaviate's QUERY_MAXIMUM_RESULTS."""
-
 _LISTED_ABOUT = 4_000
 
 
@@ -86,10 +83,10 @@ async def heads(held: Objects, where: FilterReturn, properties: Sequence[str]) -
         first, end = waiting.pop()
         part = await held.query.fetch_objects(
             filters=where & bucket.greater_or_equal(first) & bucket.less_than(end),
-            limit=_LISTED_AT_ONCE,
+            limit=MOST_RESULTS,
             return_properties=[*properties],
         )
-        if len(part.objects) == _LISTED_AT_ONCE and end - first > 1:
+        if len(part.objects) == MOST_RESULTS and end - first > 1:
             middle = (first + end) // 2
             waiting += [(first, middle), (middle, end)]
             continue

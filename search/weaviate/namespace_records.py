@@ -18,12 +18,9 @@ from models.documents import Manifest
 from models.errors import UnknownNamespace
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.weaviate.connection import Client
-from search.weaviate.schema import Objects, namespaces, passages, tenants
+from search.weaviate.schema import MOST_RESULTS, Objects, namespaces, passages, tenants
 
 NO_COLLECTION = "could not find class"
-_MOST = 10_000
-"""Weaviate's QUERY_MAXIMUM_RESULTS: no more namespaces can be listed."""
-
 _Answer = TypeVar("_Answer")
 
 
@@ -98,9 +95,9 @@ async def known(client: Client, endpoint: WeaviateEndpoint, name: str) -> Namesp
 
 
 async def listed(client: Client, endpoint: WeaviateEndpoint) -> list[Entry]:
-    """All existing namespaces, by name."""
+    """The existing namespaces, by name; MOST_RESULTS of them at most."""
     try:
-        found = await namespaces(client, endpoint).query.fetch_objects(limit=_MOST)
+        found = await namespaces(client, endpoint).query.fetch_objects(limit=MOST_RESULTS)
     except WeaviateQueryError as error:
         if NO_COLLECTION not in str(error):
             raise

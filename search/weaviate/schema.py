@@ -22,6 +22,9 @@ from search.weaviate.connection import Client
 
 Objects = CollectionAsync[Any, None]
 
+MOST_RESULTS = 10_000
+"""Weaviate's QUERY_MAXIMUM_RESULTS: no answer has more objects, and no deletion deletes more at once."""
+
 
 def _held(name: str, kind: DataType = DataType.TEXT) -> Property:
     """Stored and returned, never searched."""

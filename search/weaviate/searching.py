@@ -17,11 +17,11 @@ from search.analysis import question_terms
 from search.checks import checked_questions
 from search.filters import compile_filters, unknown_field_warning
 from search.protocol import Search
+from search.ranking_end import count_documents, cut, is_settled
 from search.weaviate import filter_conditions as conditions
 from search.weaviate.document_objects import document_uuid
 from search.weaviate.namespace_records import Namespace
-from search.weaviate.ranking_depth import best
-from search.weaviate.schema import Objects
+from search.weaviate.schema import MOST_RESULTS, Objects
 
 SHOWN = [*Hit._fields]
 SHOWN.remove("score")
@@ -31,6 +31,7 @@ _COSINE_DECIMALS = 6
 _SCORE_DECIMALS = 5
 
 _SCORE, _DISTANCE = MetadataQuery(score=True), MetadataQuery(distance=True)
+_MORE = 16
 _FUSIONS = {"relative": HybridFusion.RELATIVE_SCORE, "ranked": HybridFusion.RANKED}
 
 
@@ -110,9 +111,26 @@ async def _rankings(
                 for one in answer.objects
             ]
 
-        return Ranking(*await best(found, search.depth, least_hits=least_hits))
+        return Ranking(*await _best(found, search.depth, least_hits))
 
     return list(await asyncio.gather(*map(ranking, questions)))
+
+
+async def _best(
+    search: Callable[[int], Awaitable[list[Hit]]], depth: int, least_hits: int
+) -> tuple[tuple[Hit, ...], int | None]:
+    """The hits of the best `depth` documents, and the number of all matching documents if it became known.
+
+    `search` is asked for more and more passages, at first at least `least_hits`, until no missing passage could
+    belong to the ranking; a ranking of more than MOST_RESULTS passages is cut there.
+    """
+    limit = min(max(2 * depth + _MORE, least_hits), MOST_RESULTS)
+    while True:
+        found = await search(limit)
+        is_all = len(found) < limit
+        if is_all or limit == MOST_RESULTS or is_settled(found, depth):
+            return cut(found, depth), count_documents(found) if is_all else None
+        limit = min(4 * limit, MOST_RESULTS)
 
 
 async def passing(held: Objects, search: Search) -> tuple[FilterReturn, tuple[str, ...]]:

@@ -16,7 +16,7 @@ import httpx
 from structlog import get_logger
 
 from models.weaviate_endpoint import WeaviateEndpoint
-from search.weaviate.ranking_depth import MOST_HITS
+from search.weaviate.schema import MOST_RESULTS
 
 log = get_logger("chorale.weaviate")
 
@@ -41,7 +41,7 @@ class Pruning:
             await asyncio.shield(self._asked())
         elif time.monotonic() - self._asked_s > _ASK_AGAIN_S:
             self._asked()
-        return 0 if self._prunes is False else MOST_HITS
+        return 0 if self._prunes is False else MOST_RESULTS
 
     def _asked(self) -> asyncio.Task[None]:
         """The request in progress, shared by all searches until it is answered."""

@@ -15,7 +15,7 @@ PROMISES = (
     Mutant(
         "A shallow ranking of a text is the beginning of a deeper one",
         "search/weaviate/wand_pruning.py",
-        "        return 0 if self._prunes is False else MOST_HITS",
+        "        return 0 if self._prunes is False else MOST_RESULTS",
         "        return 0",
         "tests/integration/search/weaviate/test_weaviate_store.py::TestWeaviateStore::test_a_shallow_ranking_is_the_beginning_of_a_deep_one",
     ),

@@ -28,7 +28,7 @@ from models.errors import (
 from models.weaviate_endpoint import WeaviateEndpoint
 from search.kinds.weaviate import open_weaviate
 from search.protocol import Search
-from search.weaviate.ranking_depth import MOST_HITS
+from search.weaviate.schema import MOST_RESULTS
 from search.weaviate.store import WeaviateStore
 from search.weaviate.wand_pruning import Pruning
 from tests.contracts.store_documents import EAST, MANIFEST, document, questions
@@ -128,7 +128,7 @@ def test_pruning_is_asked_about_once_and_then_every_minute_beside_searches(
         # Not shown for a while, then gone, then created again.
         schema.status, schema.prunes = 503, False
         await asked_again()
-        assert await pruning.least_hits() == MOST_HITS
+        assert await pruning.least_hits() == MOST_RESULTS
         schema.status = 404
         await asked_again()
         schema.status = 200

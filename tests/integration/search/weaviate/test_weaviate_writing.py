@@ -79,7 +79,7 @@ class TestWriting:
             store.delete("ns", ["a"])
 
     def test_long_listings_are_complete(self, store: WeaviateStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("search.weaviate.lookups._LISTED_AT_ONCE", 7)
+        monkeypatch.setattr("search.weaviate.lookups.MOST_RESULTS", 7)
         monkeypatch.setattr("search.weaviate.lookups._LISTED_ABOUT", 100)
         store.create("ns", MANIFEST)
         store.upsert("ns", [document(f"d{i}", revision=str(i)) for i in range(60)])
