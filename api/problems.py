@@ -38,7 +38,7 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
 """Seconds after which a passing error is worth another attempt."""
 
-TITLES: Mapping[str, tuple[int, str, bool]] = {
+TITLES = {
     "malformed": (400, "The body or a header cannot be read", False),
     "unauthenticated": (401, "No key, or a wrong one", False),
     "forbidden": (403, "The key lacks a scope", False),

@@ -17,7 +17,8 @@ from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
 from api.closing import Closing
-from api.searches import PATH, Own, Reader, wire_answer
+from api.searches import PATH, Reader, wire_answer
+from api.services import Own
 
 log = logging.getLogger(__name__)
 router = APIRouter(prefix=PATH, tags=["searches"])
