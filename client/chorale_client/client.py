@@ -29,7 +29,7 @@ from chorale_client.ledger import GRACE_S, Accepted, CallersLedger, end_of
 from chorale_client.limits import MAX_DELETED
 from chorale_client.namespace import Namespace
 from chorale_client.publisher import Publisher
-from chorale_client.replies import PASSING, read_answer, unavailable
+from chorale_client.replies import PASSING, read_answer, said_as_ours, unavailable
 from chorale_client.request import Request, check_namespace
 from chorale_client.request_options import RequestOptions
 from chorale_client.time_limit import TimeLimit, keep_to
@@ -135,7 +135,7 @@ class Chorale:
     def submit_request(self, request: Request) -> Handle:
         """Like `submit`, for a request of `make_request`.  The handle says whether the request is new."""
         request = self._in_its_time(request)
-        with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
+        with self._limit.until(time.monotonic() + self._patience_s), said_as_ours():
             return Handle(self, request.request_id, self._enqueue(request))
 
     def handle(self, request_id: str) -> Handle:
@@ -152,7 +152,7 @@ class Chorale:
         Raises NotEnded if there is none after `wait_s` seconds, and UnknownRequest for an unknown id.
         """
         ends_at_s = time.monotonic() + wait_s
-        with self._limit.until(ends_at_s + self._patience_s), _said_as_ours():
+        with self._limit.until(ends_at_s + self._patience_s), said_as_ours():
             return read_answer(self._heard(request_id, ends_at_s) or self._ledger.drive(end_of(request_id)))
 
     def _heard(self, request_id: str, until_s: float) -> bytes | None:
@@ -175,13 +175,13 @@ class Chorale:
         """
         progress = Progress(request_id, after)
         while True:
-            with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
+            with self._limit.until(time.monotonic() + self._patience_s), said_as_ours():
                 events = self._ledger.drive(progress.look())
             yield from events
             if progress.is_over:
                 return
             until_s = time.monotonic() + progress.pause_s()
-            with self._limit.until(until_s + self._patience_s), _said_as_ours():
+            with self._limit.until(until_s + self._patience_s), said_as_ours():
                 self._heard(request_id, until_s)
 
     def cancel(self, request_id: str) -> Answer:
@@ -190,7 +190,7 @@ class Chorale:
         Returns the answer of the request.  A request that had ended before keeps its answer.  Raises UnknownRequest,
         ServiceUnavailable.
         """
-        with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
+        with self._limit.until(time.monotonic() + self._patience_s), said_as_ours():
             result = self._ledger.cancel(request_id)
         if result is None:
             raise UnknownRequest(request_id)
@@ -241,7 +241,7 @@ class Chorale:
         unknown ticket: then hand in the documents as they are now, since the old ones may be outdated.
         """
         ends_at_s = time.monotonic() + wait_s
-        with self._limit.until(ends_at_s + self._patience_s), _said_as_ours():
+        with self._limit.until(ends_at_s + self._patience_s), said_as_ours():
             while True:
                 is_last = time.monotonic() >= ends_at_s
                 if (outcome := self._ledger.drive(outcome_of(ticket, is_last=is_last))) is not None:
@@ -255,7 +255,7 @@ class Chorale:
             raise InvalidRequest(str(error)) from None
         ticket = new_ticket(namespace, tenant)
         work |= {"namespace": namespace, "v": WIRE_VERSION}
-        with self._limit.until(time.monotonic() + self._patience_s), _said_as_ours():
+        with self._limit.until(time.monotonic() + self._patience_s), said_as_ours():
             work["handed_in"] = stamp_of_message(self._redis, namespace, ticket)
         try:
             self.publisher.hand_in(task, ticket, work)
@@ -310,11 +310,3 @@ class Chorale:
             with suppress(RedisError):
                 if "channel" in self._local.__dict__:
                     channel.unsubscribe(result_key(request_id))
-
-
-@contextmanager
-def _said_as_ours() -> Iterator[None]:
-    try:
-        yield
-    except RedisError as error:
-        raise unavailable(error) from error

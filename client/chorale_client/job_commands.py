@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 from redis import Redis
-from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from chorale_client.errors import (
     ChoraleError,
@@ -23,6 +22,7 @@ from chorale_client.errors import (
     WrongJobState,
 )
 from chorale_client.keys import JOB_COMMANDS, JOB_REPLY
+from chorale_client.replies import PASSING, said_as_ours
 from chorale_client.room import check_bytes
 from chorale_client.words import WIRE_VERSION
 
@@ -53,6 +53,7 @@ class Commands:
         """The commands without a reply, by number."""
         self._why = ""
 
+    @said_as_ours()
     def ask(self, do: str, *, for_s: float, **given: Any) -> Any:
         """Send a command after the replies to those before it, and return its result.
 
@@ -64,6 +65,7 @@ class Commands:
         self._send(do, given)
         return self._hear(ends_at_s)
 
+    @said_as_ours()
     def send(self, do: str, *, for_s: float, **given: Any) -> None:
         """Send a command as soon as there are few enough without a reply, and Redis has room for it.
 
@@ -91,10 +93,8 @@ class Commands:
                 # A command that waits longer is lost: its caller has sent it again, or has given up.
                 trip.pexpire(JOB_COMMANDS, round(2 * AGAIN_S * 1000))
                 trip.execute()
-        except (ConnectionError, TimeoutError):
+        except PASSING:
             time.sleep(self._look_s)
-        except RedisError as error:
-            raise ServiceUnavailable(f"Redis refuses: {error}") from error
 
     def _wait_for_room(self, size: int, until_s: float) -> None:
         while True:
@@ -103,13 +103,9 @@ class Commands:
                     self._redis, JOB_COMMANDS, BYTES_A_BYTE * size, of="lines of a job", whom="sweeper"
                 )
                 return
-            except (NoRoom, ConnectionError, TimeoutError) as error:
+            except (NoRoom, *PASSING):
                 if time.monotonic() > until_s:
-                    if isinstance(error, NoRoom):
-                        raise
-                    raise ServiceUnavailable(f"Redis does not answer: {error}") from error
-            except RedisError as error:
-                raise ServiceUnavailable(f"Redis refuses: {error}") from error
+                    raise
             time.sleep(self._look_s)
 
     def _hear(self, until_s: float) -> Any:
@@ -135,12 +131,10 @@ class Commands:
         """The next reply; None if there is none for a moment, or Redis does not answer."""
         try:
             found: Any = self._redis.blpop([JOB_REPLY + self._caller], timeout=self._look_s)
-        except (ConnectionError, TimeoutError) as error:
+        except PASSING as error:
             self._why = f"Redis does not answer: {error}"
             time.sleep(self._look_s)
             return None
-        except RedisError as error:
-            raise ServiceUnavailable(f"Redis refuses: {error}") from error
         return None if found is None else from_json(found[1])
 
 

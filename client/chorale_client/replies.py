@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pydantic_core import from_json
-from redis.exceptions import ConnectionError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
 from chorale_client.answer import Answer
 from chorale_client.errors import ServiceUnavailable
@@ -22,3 +25,12 @@ def unavailable(error: Exception, *, accepted: str | None = None) -> ServiceUnav
     what = "Redis refuses" if isinstance(error, ResponseError) else "Redis does not answer"
     later = f"; {accepted} was accepted, its answer can be asked for later" if accepted else ""
     return ServiceUnavailable(f"{what}: {str(error) or 'no reply in time'}{later}")
+
+
+@contextmanager
+def said_as_ours() -> Iterator[None]:
+    """Errors of Redis in it become ServiceUnavailable."""
+    try:
+        yield
+    except RedisError as error:
+        raise unavailable(error) from error
