@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from chorale_client.request import check_namespace
+from chorale_client.request import Namespace
 from chorale_client.told import is_plain
 from chorale_client.words import WIRE_VERSION
 
@@ -21,6 +21,14 @@ def _without_nul(value: str) -> str:
     return value
 
 
+def _check_told(value: dict[str, str]) -> dict[str, str]:
+    if set(value) not in ({"task", "queue"}, {"url"}) or not all(map(is_plain, value.values())):
+        raise ValueError('either {"task": name, "queue": name} or {"url": address}')
+    if "url" in value:
+        _check_url(value["url"])
+    return value
+
+
 Name = Annotated[str, Field(max_length=256), AfterValidator(_without_nul)]
 
 
@@ -29,7 +37,7 @@ class Submission(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    namespace: str
+    namespace: Namespace
     name: Name = ""
     tenant: Name = ""
     """Jobs of several tenants take turns.  If empty, the namespace."""
@@ -37,24 +45,8 @@ class Submission(BaseModel):
     """The tenant's share: with 2, twice as many lines as a tenant with 1."""
     deadline_s: float | None = Field(None, gt=0, le=365 * 86_400)
     """Seconds after the submission at which the job ends as `expired`."""
-    on_end: dict[str, str] | None = None
+    on_end: Annotated[dict[str, str], AfterValidator(_check_told)] | None = None
     """`{"task": name, "queue": name}` or `{"url": address}`: who is told when the job has ended."""
-
-    @field_validator("namespace")
-    @classmethod
-    def _is_namespace(cls, value: str) -> str:
-        return check_namespace(value)
-
-    @field_validator("on_end")
-    @classmethod
-    def _tells_somebody(cls, value: dict[str, str] | None) -> dict[str, str] | None:
-        if value is None:
-            return None
-        if set(value) not in ({"task", "queue"}, {"url"}) or not all(map(is_plain, value.values())):
-            raise ValueError('either {"task": name, "queue": name} or {"url": address}')
-        if "url" in value:
-            _check_url(value["url"])
-        return value
 
 
 class Job(BaseModel):
