@@ -5,7 +5,6 @@ Callers have no pipeline file, so the workers publish its time limits in Redis.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -44,7 +43,6 @@ class DefaultTimes:
     """Thread-safe.  Looked up every KNOWN_FOR_S seconds; without an answer the last known values hold."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._known: dict[str, float] = {}
         self._until_s = 0.0
 
@@ -56,8 +54,7 @@ class DefaultTimes:
                 known = {name.decode(): float(value) for name, value in _pairs(found)}
             except (RedisError, ValueError):
                 known = self._known
-            with self._lock:
-                self._known, self._until_s = known, time.monotonic() + KNOWN_FOR_S
+            self._known, self._until_s = known, time.monotonic() + KNOWN_FOR_S
         return self.last_known(request)
 
     def last_known(self, request: Request) -> Request:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
-from typing import Literal, Protocol
+from typing import Generic, Literal, Protocol, TypeVar
 
 from chorale_client.answer import Answer
 from chorale_client.events import Event
@@ -11,6 +11,8 @@ from chorale_client.ledger import Accepted
 
 UNTIL_THE_END_S = 61.0
 """A little more than the longest `timeout_s`: by then every request has ended."""
+
+Client = TypeVar("Client")
 
 
 class _Client(Protocol):
@@ -25,8 +27,9 @@ class _AsyncClient(Protocol):
     async def cancel(self, request_id: str) -> Answer: ...
 
 
-class _Sent:
-    def __init__(self, request_id: str, accepted: Accepted | None) -> None:
+class _Sent(Generic[Client]):
+    def __init__(self, client: Client, request_id: str, accepted: Accepted | None = None) -> None:
+        self._client = client
         self.id = request_id
         self.accepted = accepted
         """What the ledger said to this request; None for a handle of an id."""
@@ -43,12 +46,8 @@ class _Sent:
         return f"{type(self).__name__}({self.id!r}, state={self.state!r})"
 
 
-class Handle(_Sent):
+class Handle(_Sent[_Client]):
     """A request of `Chorale`."""
-
-    def __init__(self, client: _Client, request_id: str, accepted: Accepted | None = None) -> None:
-        super().__init__(request_id, accepted)
-        self._client = client
 
     def answer(self, timeout_s: float | None = None) -> Answer:
         """The answer; waits until the end of the request, at most `timeout_s`.
@@ -72,12 +71,8 @@ class Handle(_Sent):
         return self._client.cancel(self.id)
 
 
-class AsyncHandle(_Sent):
+class AsyncHandle(_Sent[_AsyncClient]):
     """A request of `AsyncChorale`.  The methods are those of `Handle`."""
-
-    def __init__(self, client: _AsyncClient, request_id: str, accepted: Accepted | None = None) -> None:
-        super().__init__(request_id, accepted)
-        self._client = client
 
     async def answer(self, timeout_s: float | None = None) -> Answer:
         return await self._client.answer(self.id, wait_s=UNTIL_THE_END_S if timeout_s is None else timeout_s)
