@@ -10,6 +10,7 @@ from chorale_client.adapters.extra import needs
 from chorale_client.adapters.framework_filters import Condition, all_of, condition, negated, refused
 from chorale_client.adapters.retrieved import Retrieved, RetrievedDocument
 from chorale_client.coverage import Coverage
+from chorale_client.limits import MAX_REWRITES
 from chorale_client.request_options import RequestOptions
 
 with needs("llama-index"):
@@ -22,9 +23,6 @@ with needs("llama-index"):
         TextNode,
     )
     from llama_index.core.vector_stores.types import FilterCondition, MetadataFilters
-
-MAX_HYPOTHESES = 8
-"""Maximum number of hypothetical documents of a question."""
 
 
 class ChoraleRetriever(BaseRetriever):
@@ -91,7 +89,7 @@ def _conditions(filters: MetadataFilters) -> Iterator[Condition]:
 
 def _question(query: QueryBundle) -> dict[str, Any]:
     hypotheses = [text for text in query.custom_embedding_strs or () if text != query.query_str]
-    return {"text": query.query_str, "hypothetical_documents": hypotheses[:MAX_HYPOTHESES]}
+    return {"text": query.query_str, "hypothetical_documents": hypotheses[:MAX_REWRITES]}
 
 
 def _nodes(found: Retrieved) -> list[NodeWithScore]:

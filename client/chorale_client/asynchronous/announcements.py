@@ -15,8 +15,7 @@ from typing import Any
 from redis.asyncio.connection import ConnectionPool
 from redis.exceptions import RedisError
 
-RECONNECT_S = 0.05
-"""Pause between attempts to reconnect."""
+from chorale_client.client import RECONNECT_S
 
 
 class Listener:

@@ -7,7 +7,6 @@ from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from redis.asyncio import Redis
@@ -79,9 +78,7 @@ class AsyncChorale:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -185,17 +182,16 @@ class AsyncChorale:
         tenant: str | None = None,
     ) -> str:
         """As `Chorale.upsert`."""
-        return await self._in_a_thread(
-            partial(self._blocking.upsert, namespace, documents, source=source, tenant=tenant)
-        )
+        upsert = self._blocking.upsert
+        return await self._in_a_thread(upsert, namespace, documents, source=source, tenant=tenant)
 
     async def delete(self, namespace: str, ids: Sequence[str], *, tenant: str | None = None) -> str:
         """As `Chorale.delete`."""
-        return await self._in_a_thread(partial(self._blocking.delete, namespace, ids, tenant=tenant))
+        return await self._in_a_thread(self._blocking.delete, namespace, ids, tenant=tenant)
 
     async def delete_namespace(self, namespace: str, *, tenant: str | None = None) -> str:
         """As `Chorale.delete_namespace`."""
-        return await self._in_a_thread(partial(self._blocking.delete_namespace, namespace, tenant=tenant))
+        return await self._in_a_thread(self._blocking.delete_namespace, namespace, tenant=tenant)
 
     async def namespaces(self) -> Sequence[Namespace]:
         """As `Chorale.namespaces`."""
@@ -272,8 +268,9 @@ class AsyncChorale:
         until_s = asyncio.get_running_loop().time() + self._patience_s
         return await _in_time(self._commands.drive(steps), until_s)
 
-    async def _in_a_thread(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+    async def _in_a_thread(self, call: Callable[..., T], *given: Any, **options: Any) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, partial(call, *given, **options))
 
 
 async def _in_time(doing: Coroutine[Any, Any, T], until_s: float) -> T:
