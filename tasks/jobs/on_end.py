@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hmac
 import socket
-import ssl
 import threading
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPSConnection
@@ -104,12 +103,8 @@ def post(job: Job, url: str, secret: str) -> None:
         **signed(_message_id(job), body, secret),
     }
     host = parts.hostname or ""
-    connection = (
-        HTTPSConnection(host, parts.port, timeout=ANSWERS_WITHIN_S, context=ssl.create_default_context())
-        if parts.scheme == "https"
-        else HTTPConnection(host, parts.port, timeout=ANSWERS_WITHIN_S)
-    )
-    try:
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    with closing(kind(host, parts.port, timeout=ANSWERS_WITHIN_S)) as connection:
         connection.connect()
         # The timeout of the socket starts anew with each byte.
         limit = threading.Timer(ANSWERS_WITHIN_S, _shut, (connection.sock,))
@@ -121,8 +116,6 @@ def post(job: Job, url: str, secret: str) -> None:
             status = connection.getresponse().status
         finally:
             limit.cancel()
-    finally:
-        connection.close()
     if not 200 <= status < 300:
         raise NotTold(f"{host} answers {status}")
 
