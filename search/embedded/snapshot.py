@@ -65,13 +65,9 @@ def corpus_from(copy: Path, folder: Path, *, after: Mapping[str, int]) -> dict[s
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(copy, corpus_file(folder))
     corpus = Corpus(folder)
-    writer = CorpusWriter(corpus, wait_s=0)
-    try:
+    with closing(corpus), closing(CorpusWriter(corpus, wait_s=0)) as writer:
         with corpus.reading() as connection:
             names = [state.name for state in namespaces(connection)]
         for name, generation in after.items():
             writer.raise_generation(name, generation + 1)
         return {name: writer.rebuild_lexical(name) for name in names}
-    finally:
-        writer.close()
-        corpus.close()

@@ -70,19 +70,17 @@ def create_tables(folder: Path) -> None:
     """Create the tables in a file that has none, waiting for any other process that does the same."""
     # Two processes that create the same file would disturb each other's tables and WAL.
     lock = WriterLock(folder / "setup.lock", f"the corpus in {folder}")
-    with lock.held(wait_s=_SETUP_WAIT_S), _translated(folder):
+    with lock.held(wait_s=_SETUP_WAIT_S), translated(folder):
         with closing(connected(folder, make=True)) as plain:
             plain.execute("PRAGMA journal_mode = WAL")
-        engine = _engine(folder)
-        try:
-            with engine.begin() as connection:
-                driver = _driver(connection)
-                if format_of(driver, folder) == 0:
-                    corpus_metadata.create_all(connection)
-                    near_duplicates_metadata.create_all(connection)
-                    driver.execute(f"PRAGMA user_version = {CORPUS_FORMAT}")
-        finally:
-            engine.dispose()
+        with (
+            closing(Transactions(folder)) as transactions,
+            transactions.writing(wait_s=_SETUP_WAIT_S) as connection,
+        ):
+            if format_of(_driver(connection), folder) == 0:
+                corpus_metadata.create_all(connection)
+                near_duplicates_metadata.create_all(connection)
+                connection.exec_driver_sql(f"PRAGMA user_version = {CORPUS_FORMAT}")
 
 
 def _engine(folder: Path) -> Engine:
