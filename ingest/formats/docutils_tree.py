@@ -92,12 +92,8 @@ def _field(node: nodes.Element, level: int) -> str:
     return ": ".join(part for part in (_line(child) for child in node.children) if part)
 
 
-def _row(node: nodes.Element, level: int) -> str:
-    return " | ".join(_line(cell) for cell in node.children)
-
-
 def _table(node: nodes.Element, level: int) -> str:
-    rows = [_row(row, level) for row in node.findall(nodes.row)]
+    rows = [" | ".join(map(_line, row.children)) for row in node.findall(nodes.row)]
     captions = [_line(title) for title in node.findall(nodes.title)]
     return "\n".join(captions + rows)
 
