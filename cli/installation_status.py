@@ -33,7 +33,7 @@ def read_status(installation: Installation) -> dict[str, Any]:
     from ledger.outcomes import store_name
     from ledger.quarantine import read_quarantine
     from monitoring.heartbeats import read_heartbeats
-    from monitoring.served_queues import read_queues
+    from monitoring.queues import read_queues
     from tasks.registration import make_app
 
     redis = installation.running_redis()

@@ -1,4 +1,4 @@
-"""What waits on each queue, for `chorale status`, admission and producers that must slow down.
+"""What waits on each queue, for `chorale status`, the doctor, admission and producers that must slow down.
 
 If the broker is the ledger's Redis, its lists are read.  Any other broker is asked by kombu's passive declaration.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import time
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from chorale_client.keys import MOMENTS, entry_key
 from chorale_client.protocol_constants import PROTOCOL
+from chorale_client.publisher import BROKER_ERRORS
 from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.words import TASK_FUSE, TASK_RETRIEVE, TASK_SEARCH
 from kombu import Connection
@@ -22,6 +24,7 @@ from redis import Redis
 
 from config.celery import is_redis
 from ledger.lua import ledger_scripts
+from monitoring.heartbeats import Heartbeat
 
 CONNECT_LIMIT_S = 2.0
 _SEARCHES = TASK_SEARCH.format(kind="")
@@ -60,6 +63,29 @@ def queue_states(
     """Look once.  For repeated looks, keep the object that `open_queues` returns."""
     with closing(open_queues(redis, queues, broker_url=broker_url)) as opened:
         return opened.states()
+
+
+def read_queues(
+    redis: Redis, queues: Sequence[str], *, broker_url: str | None = None, workers: Sequence[Heartbeat] = ()
+) -> dict[str, QueueState]:
+    """The state of each queue; `broker_url` is Celery's broker where that is another server than `redis`.
+
+    Where the broker counts no consumers, the `workers` that serve a queue are counted.  A broker that does not answer,
+    or refuses the login, leaves the lengths unknown.  Raises RedisError.
+    """
+    try:
+        states = queue_states(redis, queues, broker_url=broker_url)
+    except BROKER_ERRORS:
+        if broker_url is None:
+            raise
+        states = dict.fromkeys(queues, QueueState(None))
+    if not workers:
+        return states
+    serving = Counter(queue for worker in workers for queue in worker.queues)
+    return {
+        queue: state if state.workers is not None else replace(state, workers=serving[queue])
+        for queue, state in states.items()
+    }
 
 
 class ListedQueues:

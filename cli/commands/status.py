@@ -36,7 +36,7 @@ def status(
     if prometheus:
         from config.visible_text import visible
         from monitoring.exporter import render
-        from monitoring.served_queues import read_queues
+        from monitoring.queues import read_queues
 
         redis, queues = installation.running_redis(), installation.pipeline.queues
         states = read_queues(redis, queues, broker_url=installation.settings.broker_url)

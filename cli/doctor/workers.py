@@ -11,7 +11,7 @@ from chorale_client.words import WIRE_VERSION
 from cli.doctor.finding import Finding
 from cli.installation import Installation
 from monitoring.heartbeats import read_heartbeats
-from monitoring.served_queues import read_queues
+from monitoring.queues import read_queues
 
 STALE_S = 5.0
 """A worker writes its heartbeat every second; the key expires after ten."""

@@ -17,7 +17,7 @@ EVERY_S = 0.5
 LINE_EVERY_S = 5.0
 
 
-def watch_job(store: Jobs, job_id: str, console: Console, *, every_s: float = EVERY_S) -> Job:
+def watch_job(store: Jobs, job_id: str, console: Console) -> Job:
     """Returns the job when it has ended.  A database that is away is asked again for INSIST_S."""
     with JobBar(console) as bar:
         tell = bar.show if console.is_terminal else _lines(console)
@@ -33,7 +33,7 @@ def watch_job(store: Jobs, job_id: str, console: Console, *, every_s: float = EV
                 if job.state == State.ENDED:
                     return job
                 tell(job)
-            time.sleep(every_s)
+            time.sleep(EVERY_S)
 
 
 def _lines(console: Console) -> Callable[[Job], None]:

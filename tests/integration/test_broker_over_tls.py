@@ -17,7 +17,7 @@ from kombu.exceptions import OperationalError
 from cli.doctor.broker import reachable
 from cli.installation import Installation
 from config.settings import Settings
-from monitoring.served_queues import read_queues
+from monitoring.queues import read_queues
 from tasks.registration import make_app
 from tests.support.servers.certificates import Certificate
 from tests.support.servers.rabbitmq import own_queues

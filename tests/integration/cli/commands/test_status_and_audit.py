@@ -9,7 +9,7 @@ from typing import Any
 
 from chorale_client import Chorale
 
-from monitoring.served_queues import read_queues
+from monitoring.queues import read_queues
 from tests.support.command_line import Called
 from tests.support.pipelines.pipeline import RunningPipeline
 from tests.support.servers.redis_server import RedisServer
