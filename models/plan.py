@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
+from chorale_client.reading import read_request
+from chorale_client.request import Request
 from chorale_client.words import WIRE_VERSION
 from pydantic import BaseModel, ConfigDict
 
@@ -138,3 +141,12 @@ class Plan(_Resolved):
     """False with `cache: bypass`."""
     finish_reserve_ms: int
     fusion_reserve_ms: int
+
+
+@lru_cache(maxsize=16)
+def read_planned(request: bytes, plan: bytes | None) -> tuple[Request, Plan | None]:
+    """A request and its plan, as the ledger has them; raises ValueError.
+
+    A worker that answers several branches and fuses them reads the same bytes each time.
+    """
+    return read_request(request).request, None if plan is None else Plan.model_validate_json(plan)

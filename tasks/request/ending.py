@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from chorale_client.reading import read_request, stand_in
+from chorale_client.reading import stand_in
 from chorale_client.request import Request
 from chorale_client.unanswered import failed_tail
 from chorale_client.words import Reason, Stage, Status
@@ -36,7 +36,7 @@ from ledger.protocol import End, Snapshot
 from models.documents import PassageText
 from models.envelope import Degradation, Envelope
 from models.fusion_method import Method
-from models.plan import Plan, is_costly
+from models.plan import Plan, is_costly, read_planned
 from tasks.request.answer_cache import keep_answers
 from tasks.request.choosing import Chosen, choose_pages
 from tasks.request.completing import Completed, complete
@@ -121,8 +121,7 @@ def _opened(resources: Resources, entry: Snapshot, by: Ender, joined_s: float) -
         why = Degradation(Stage.PLAN, Reason.FORGED, "no worker of this installation made its plan")
         return end_failed(resources, stand_in(entry.request_id, entry.request), why, by=by.name)
     try:
-        request = read_request(entry.request).request
-        plan = None if entry.plan is None else Plan.model_validate_json(entry.plan)
+        request, plan = read_planned(entry.request, entry.plan)
     except ValueError as error:
         why = Degradation(Stage.PLAN, Reason.NOT_CONFIGURED, f"of another version: {error}"[:500])
         return end_failed(resources, stand_in(entry.request_id, entry.request), why, by=by.name)

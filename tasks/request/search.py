@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from chorale_client.reading import read_request, refusal
+from chorale_client.reading import refusal
 from chorale_client.words import WIRE_VERSION, EnvelopeStatus, Reason, Stage, StageStatus
 from structlog import get_logger
 
@@ -25,7 +25,7 @@ from models.envelope import Degradation, Envelope, StageNote
 from models.errors import InvalidAnswer, StageFailure, UnknownNamespace
 from models.extensions import BranchKind
 from models.hits import Ranking
-from models.plan import Plan
+from models.plan import read_planned
 from tasks.request.cost import questions_a_slice
 from tasks.request.relaxing import search_relaxed
 
@@ -48,8 +48,8 @@ def open_part(
     if not started.is_signed:
         return Envelope.failed(name, Reason.FORGED, "no worker of this installation made its plan")
     try:
-        request = read_request(started.request).request
-        plan = Plan.model_validate_json(started.plan)
+        request, plan = read_planned(started.request, started.plan)
+        assert plan is not None
         branch = next(branch for branch in plan.branches if branch.name == name)
         return Part(
             resources,
