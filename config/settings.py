@@ -25,19 +25,6 @@ PREFIX = "CHORALE_"
 _NOT_SETTINGS = ("CHORALE_TEST_", "CHORALE_SERVICES")
 """Prefixes of variables that are not settings, such as the addresses of the test servers."""
 
-_SECRET = frozenset(
-    {
-        "redis_url",
-        "broker_url",
-        "audit_url",
-        "documents_url",
-        "webhook_secret",
-        "audit_hash_key",
-        "signing_key",
-    }
-)
-"""Settings that are or contain secrets; errors do not quote them."""
-
 
 def _default_home() -> Path:
     """`$XDG_DATA_HOME/chorale`, else `~/.local/share/chorale`; a relative XDG path is ignored (XDG 0.8)."""
@@ -53,7 +40,8 @@ def cores() -> int:
 class Settings(BaseModel):
     """One installation's settings: the given values, else those of the environment, else the defaults.
 
-    An empty environment variable counts as not set.
+    An empty environment variable counts as not set.  Settings with `repr=False` are or contain secrets; errors do not
+    quote them.
     """
 
     model_config = ConfigDict(
@@ -69,15 +57,15 @@ class Settings(BaseModel):
     # Where things are
     home: Path = Field(default_factory=_default_home)
     """The folder for all data of this installation: corpus, audit trail, its own Redis. Created if it is missing."""
-    redis_url: str | None = None
+    redis_url: str | None = Field(None, repr=False)
     """Redis for ledger, results and cache (`redis://`, `rediss://`, `unix://`). Not set: the server that `chorale up`
     started for `home` (its address is in `home/redis.json`). May contain a password."""
-    broker_url: str | None = None
+    broker_url: str | None = Field(None, repr=False)
     """Celery's broker, if it is not the same Redis (`amqp://…` for RabbitMQ). May contain a password."""
-    audit_url: str | None = None
+    audit_url: str | None = Field(None, repr=False)
     """SQLAlchemy URL of the audit tables (`sqlite:///…`, `postgresql+psycopg://…`). Not set: SQLite in `home/audit.db`.
     May contain a password."""
-    documents_url: str | None = None
+    documents_url: str | None = Field(None, repr=False)
     """SQLAlchemy URL of the table of documents, which is used if documents go into servers or into several stores. Not
     set: the database of `audit_url` if that is PostgreSQL, else SQLite in `home/documents.db`. May contain a password."""
     pipeline_file: Path | None = None
@@ -191,11 +179,11 @@ class Settings(BaseModel):
     on_end_queues: tuple[str, ...] = ()
     """Queues of other applications on the same broker, such as `app,reports`. Chorale sends tasks to no other queue of
     yours: neither at the end of a request or a bulk job (`on_end`) nor after a request (`link`, `chain`)."""
-    signing_key: str | None = None
+    signing_key: str | None = Field(None, repr=False)
     """Signs plans and answers of branches between workers, so that a caller's Redis login cannot forge them: one text of at
     least 32 characters, or two, separated by a comma; the first one signs, both verify. The same in every worker and sweeper.
     Not set: a random key in Redis, which callers' logins cannot read."""
-    webhook_secret: str | None = Field(None, min_length=16)
+    webhook_secret: str | None = Field(None, min_length=16, repr=False)
     """Signs webhooks that tell of the end of bulk jobs: any text, or `whsec_` and the base64 of the key. Not set: jobs with
     a webhook are refused."""
     soft_shutdown_s: float = Field(8, ge=0, le=3_600)
@@ -222,7 +210,7 @@ class Settings(BaseModel):
     audit_texts: bool = True
     """Store the texts of questions, filters and tags in the audit tables. Off: only hashes of the questions, under
     `CHORALE_AUDIT_HASH_KEY`."""
-    audit_hash_key: str | None = Field(None, min_length=32)
+    audit_hash_key: str | None = Field(None, min_length=32, repr=False)
     """Secret key (HMAC-SHA-256) of the hashes of questions in the audit tables: without it nobody can find a question by
     hashing guesses. Not set: a key that the first process makes in `home/audit_key`. Set it if several machines write the
     tables."""
@@ -379,7 +367,7 @@ def load_settings() -> Settings:
 
 def _complaint(found: Any) -> str:
     field = str(found["loc"][0])
-    given = "" if field in _SECRET else f"={str(found['input'])[:80]!r}"
+    given = f"={str(found['input'])[:80]!r}" if Settings.model_fields[field].repr else ""
     return f"{PREFIX}{field.upper()}{given}: {found['msg'].removeprefix('Value error, ')}"
 
 
