@@ -12,7 +12,6 @@ from structlog import get_logger
 
 from assembly.resources import Resources
 from audit.outbox import Ended
-from branches.language_models import generator_name
 from ledger.outcomes import store_name
 from monitoring.counting import RequestFigures
 from monitoring.request_log import log_ended
@@ -25,11 +24,9 @@ Listener = Callable[[Sequence[Ended]], None]
 
 def listeners(resources: Resources) -> list[Listener]:
     branches = [branch.name for branch in resources.pipeline.branches]
-    breakers = [
-        *branches,
-        *map(store_name, resources.pipeline.stores),
-        *(generator_name(branch) for branch in branches if _asks_a_model(resources, branch)),
-    ]
+    # A language model has one name for its breaker and its fingerprint.
+    models = resources.generators.fingerprints
+    breakers = [*branches, *map(store_name, resources.pipeline.stores), *models]
     spans = open_spans(os.environ, with_texts=resources.settings.log_texts)
     return [
         log_ended,
@@ -45,8 +42,3 @@ def tell(listeners: Sequence[Listener], ended: Sequence[Ended]) -> None:
             listener(ended)
         except Exception as error:
             log.warning("ended requests not told", error=f"{type(error).__name__}: {error}"[:200])
-
-
-def _asks_a_model(resources: Resources, branch: str) -> bool:
-    options = resources.generators.options(branch)
-    return options is not None and options.asks_a_model
