@@ -45,9 +45,8 @@ class JudgedQuestion:
     @property
     def relevant(self) -> list[str]:
         """Texts of the relevant documents."""
-        return [one.text for one in self.candidates if self.grades.get(one.document_id, 0) > 0] + [
-            *self.missed
-        ]
+        found = [one.text for one in self.candidates if self.grades.get(one.document_id, 0) > 0]
+        return [*found, *self.missed]
 
     @property
     def negatives(self) -> list[str]:

@@ -221,9 +221,8 @@ def _is_equal(question: QuestionRow, request: Request, plan: Plan, fused: Sequen
 def _looked_up(question: QuestionRow, plan: Plan, fused: Container[str]) -> set[str]:
     """The pinned documents of the answer that no branch found."""
     pinned = plan.rules[question.position].pinned if question.position in plan.rules else ()
-    return {hit.document_id for hit in question.hits if hit.document_id in pinned} - {
-        id_ for id_ in pinned if id_ in fused
-    }
+    shown = (hit.document_id for hit in question.hits)
+    return {id_ for id_ in shown if id_ in pinned and id_ not in fused}
 
 
 def _fused_score(hit: HitRow) -> float | None:
