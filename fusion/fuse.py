@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from math import prod
 from types import MappingProxyType
@@ -147,8 +146,18 @@ def collapsed(
         weight = weights.get(branch.name, branch.weight)
         if method.uses_scores and not plan.trust_vectors:
             weight *= reliability(given.known_words)
-        one = BranchRanking(branch.name, branch.group, weight, ids, hits, branch.floor)
-        rankings.append(replace(one, kind=branch.kind, half=branch.half))
+        rankings.append(
+            BranchRanking(
+                branch.name,
+                branch.group,
+                weight,
+                ids,
+                hits,
+                branch.floor,
+                kind=branch.kind,
+                half=branch.half,
+            )
+        )
     return rankings
 
 
