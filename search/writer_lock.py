@@ -29,7 +29,7 @@ class WriterLock:
         """Raises WriterBusy if the lock is not free within `wait_s` seconds."""
         deadline = time.monotonic() + wait_s
         if not self._thread.acquire(timeout=max(wait_s, 0)):
-            raise self._busy()
+            raise busy(self._subject)
         self._depth += 1
         try:
             if self._depth > 1:
@@ -53,8 +53,9 @@ class WriterLock:
                 return
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    raise self._busy() from None
+                    raise busy(self._subject) from None
                 time.sleep(_POLL_S)
 
-    def _busy(self) -> WriterBusy:
-        return WriterBusy(f"{self._subject} is being written by another process; wait for it or stop it")
+
+def busy(subject: str) -> WriterBusy:
+    return WriterBusy(f"{subject} is being written by another process; wait for it or stop it")

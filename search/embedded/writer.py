@@ -76,9 +76,8 @@ class CorpusWriter:
         """Hold the namespace against other writers; raises WriterBusy."""
         with self._locking:
             if namespace not in self._locks:
-                folder = self._corpus.folder / "locks"
-                folder.mkdir(parents=True, exist_ok=True)
-                self._locks[namespace] = WriterLock(folder / f"{namespace}.lock", f"namespace {namespace!r}")
+                path = self._corpus.folder / "locks" / f"{namespace}.lock"
+                self._locks[namespace] = WriterLock(path, f"namespace {namespace!r}")
             lock = self._locks[namespace]
         return lock.held(wait_s=self._wait_s if wait_s is None else wait_s)
 

@@ -13,9 +13,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from models.errors import BadIndex, StoreUnavailable, WriterBusy, WrongDeclaration
+from models.errors import BadIndex, StoreUnavailable, WrongDeclaration
 from models.schema import Schema, SchemaTooNew
-from search.writer_lock import WriterLock
+from search.writer_lock import WriterLock, busy
 
 SCHEMA = Schema(
     name="the documents' database",
@@ -85,7 +85,7 @@ class Database:
         with self._guard:
             held = self._held.setdefault(namespace, _Held())
         if not held.thread.acquire(timeout=self._wait_s):
-            raise _busy(namespace)
+            raise busy(f"namespace {namespace!r}")
         try:
             if held.connection is not None:
                 yield
@@ -181,7 +181,7 @@ def _advisory_lock(connection: Connection, namespace: str, wait_s: float) -> Ite
     while not connection.scalar(select(func.pg_try_advisory_lock(key))):
         connection.rollback()
         if time.monotonic() >= give_up:
-            raise _busy(namespace)
+            raise busy(f"namespace {namespace!r}")
         time.sleep(_POLL_S)
     connection.commit()
     try:
@@ -191,7 +191,3 @@ def _advisory_lock(connection: Connection, namespace: str, wait_s: float) -> Ite
             connection.rollback()
             connection.execute(select(func.pg_advisory_unlock(key)))
             connection.commit()
-
-
-def _busy(namespace: str) -> WriterBusy:
-    return WriterBusy(f"namespace {namespace!r} is being written by another process; wait for it or stop it")
