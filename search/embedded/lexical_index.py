@@ -22,7 +22,7 @@ from search.analysis import analyser
 from search.deadline import Deadline
 from search.embedded.passage_rows import Rows
 from search.embedded.ranking_end import cut
-from search.embedded.segment_files import SegmentFiles
+from search.embedded.segment_files import State, changed_file, segment_files
 
 SCORE_DECIMALS = 5
 """tantivy sums in float32: further decimals depend on the order of summing."""
@@ -92,13 +92,13 @@ class LexicalIndex:
         with intelligible(self.path):
             self._index.reload()
             searcher = self._index.searcher()
-            return LexicalSearcher(self.path, searcher, SegmentFiles.of(self.path))
+            return LexicalSearcher(self.path, searcher, segment_files(self.path))
 
 
 class LexicalSearcher:
     """A snapshot of the index; threads may share it."""
 
-    def __init__(self, path: Path, searcher: tantivy.Searcher, files: SegmentFiles) -> None:
+    def __init__(self, path: Path, searcher: tantivy.Searcher, files: Mapping[Path, State]) -> None:
         self._path = path
         self._searcher = searcher
         self._files = files
@@ -129,7 +129,7 @@ class LexicalSearcher:
                 limit = len(permitted) + 1
             else:
                 limit = int(limit * len(allowed) / len(permitted)) + 1
-        if changed := self._files.changed():
+        if changed := changed_file(self._files):
             raise _bad(self._path, f"{changed} was written to")
         while True:
             deadline.check()

@@ -180,8 +180,8 @@ PROMISES = (
     Mutant(
         "A damaged lexical index is named in the answer, ends no worker and gives no wrong hit",
         "search/embedded/segment_files.py",
-        "            if now is not None and now[0] == before[0] and now != before:",
-        "            if now is None and now != now:",
+        "        if now is not None and now[0] == before[0] and now != before:",
+        "        if now is None and now != now:",
         "tests/faults/test_store_faults.py::test_a_lexical_index_damaged_under_the_workers_costs_the_branches_that_read_it",
     ),
     Mutant(
