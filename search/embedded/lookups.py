@@ -24,16 +24,12 @@ _TEXTS = f"""
     ON d.namespace_id = p.namespace_id AND d.document_id = p.document_id AND d.sequence = p.sequence
     WHERE n.namespace_id = ? AND {_VISIBLE.format("p")} AND p.passage_id IN
 """
-_VECTORS = f"""
-    SELECT p.passage_id, p.vector
-    FROM chorale_namespace n JOIN chorale_passage p ON p.namespace_id = n.namespace_id
-    WHERE n.namespace_id = ? AND {_VISIBLE.format("p")} AND p.vector IS NOT NULL AND p.passage_id IN
-"""
-_RIDS = f"""
-    SELECT p.passage_id, p.rid
+_OF_PASSAGES = f"""
     FROM chorale_namespace n JOIN chorale_passage p ON p.namespace_id = n.namespace_id
     WHERE n.namespace_id = ? AND {_VISIBLE.format("p")} AND p.passage_id IN
 """
+_VECTORS = f"SELECT p.passage_id, p.vector {_OF_PASSAGES}"
+_RIDS = f"SELECT p.passage_id, p.rid {_OF_PASSAGES}"
 _REVISIONS = f"""
     SELECT d.document_id, d.revision
     FROM chorale_namespace n JOIN chorale_document d ON d.namespace_id = n.namespace_id
@@ -67,7 +63,8 @@ def vectors(
     found = {}
     for part in distinct_in_batches(passage_ids, _AT_ONCE):
         for name, vector in connection.execute(_in(_VECTORS, part), (namespace_id, *part)):
-            found[name] = np.frombuffer(vector, STORED).astype(np.float32)
+            if vector is not None:
+                found[name] = np.frombuffer(vector, STORED).astype(np.float32)
     return found
 
 
