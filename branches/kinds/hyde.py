@@ -19,7 +19,7 @@ from config import extensions
 from fusion.question_variants import DENSE, LEXICAL
 from inference.language_models.prompts import HYPOTHESIS_PROMPTS, prompt_of
 from inference.protocol import HypothesisGenerator
-from models.documents import Matrix, Vector
+from models.documents import Matrix
 from models.errors import NotConfigured, ServiceError, StageFailure, WrongDeclaration
 from models.extensions import BranchKind
 from models.hits import Ranking
@@ -242,14 +242,13 @@ def _moved(
         elif index in passages:
             found, scores = passages[index]
             for row in rows:
-                moved: Vector = feedback_vector(
+                vectors[row] = feedback_vector(
                     vectors[row],
                     found,
                     scores,
                     alpha=settings.feedback_alpha,
                     count=settings.feedback_passages,
                 )
-                vectors[row] = moved
     return vectors
 
 
