@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from chorale_client.job_lines import JobLine
 from chorale_client.limits import MAX_QUESTIONS
 from chorale_client.words import WIRE_VERSION
 
@@ -77,16 +78,8 @@ class NewJob:
     """`{"task": name, "queue": name}` or `{"url": address}`: who is told when the job has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the file, as it is stored."""
-
-    number: int
-    """From 1."""
-    id: str
-    fields: Mapping[str, Any] | None
-    """Options of a request, with `questions`; None for a line that was refused."""
-    error: str | None = None
+Line = JobLine
+"""A line as it is stored."""
 
 
 @dataclass(frozen=True, slots=True)

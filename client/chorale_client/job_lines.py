@@ -53,7 +53,7 @@ class JobLine:
     """The line's own id, else its number."""
     fields: dict[str, Any] | None
     """The options of its request that are not the defaults, with `questions`; None for a wrong line."""
-    error: str | None
+    error: str | None = None
     """What is wrong with the line."""
 
 

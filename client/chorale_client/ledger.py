@@ -226,13 +226,11 @@ class CallersLedger:
 
     def _send(self, trip: Trip) -> Sequence[Any]:
         if len(trip) == 1:
-            return [self._one(trip[0])]
+            (one,) = trip
+            if isinstance(one, Script):
+                return [self._run(one.name, one.keys, one.args)]
+            return [self._client.execute_command(*one)]
         with self._client.pipeline(transaction=False) as pipeline:
             for words in trip:
                 pipeline.execute_command(*cast("tuple[Any, ...]", words))
             return cast("Sequence[Any]", pipeline.execute())
-
-    def _one(self, command: Script | tuple[Any, ...]) -> Any:
-        if isinstance(command, Script):
-            return self._run(command.name, command.keys, command.args)
-        return self._client.execute_command(*command)

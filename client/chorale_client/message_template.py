@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import threading
 from base64 import b64encode
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -25,6 +26,8 @@ _TASK_ID, _ROOT_ID, _PARENT_ID, _GROUP_ID, _TAG, _BODY = (
     f"00000000-0000-4000-8000-00000000000{digit}" for digit in range(6)
 )
 _TURN = threading.Lock()
+WITHOUT_ARGUMENTS: Mapping[str, Any] = {"ignore_result": True, "argsrepr": "()", "kwargsrepr": "{}"}
+"""Celery repeats the arguments in the headers, for logs and Flower; left out, since they contain texts."""
 
 
 class Template:
@@ -65,17 +68,6 @@ def rendered_by_celery(
         declared = app.amqp.queues[queue].bind(producer.channel)
         declared.declare()
         declared.purge()
-        # Celery repeats the arguments in the headers, for logs and Flower; left out, since they contain texts.
-        app.send_task(
-            task,
-            (),
-            kwargs or {},
-            queue=queue,
-            producer=producer,
-            ignore_result=True,
-            argsrepr="()",
-            kwargsrepr="{}",
-            **ids,
-        )
+        app.send_task(task, (), kwargs or {}, queue=queue, producer=producer, **WITHOUT_ARGUMENTS, **ids)
         message: dict[str, Any] = producer.channel._get(queue)
         return message

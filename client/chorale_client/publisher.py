@@ -22,7 +22,7 @@ from kombu.exceptions import ConnectionError as AMQPConnectionError
 from redis.exceptions import RedisError
 
 from chorale_client.confirmed import send_confirmed
-from chorale_client.message_template import Template
+from chorale_client.message_template import WITHOUT_ARGUMENTS, Template
 from chorale_client.redis_urls import broker_tls, celery_url
 from chorale_client.room import check_room
 from chorale_client.words import QUEUE_INDEX, QUEUE_RETRIEVE, TASK_RETRIEVE
@@ -67,16 +67,7 @@ class Publisher:
         if self._is_redis:
             with self._app.producer_or_acquire() as producer:
                 check_room(producer.channel.client, QUEUE_INDEX, work)
-        send_confirmed(
-            self._app,
-            task,
-            kwargs=work,
-            task_id=ticket,
-            queue=QUEUE_INDEX,
-            ignore_result=True,
-            argsrepr="()",
-            kwargsrepr="{}",
-        )
+        send_confirmed(self._app, task, kwargs=work, task_id=ticket, queue=QUEUE_INDEX, **WITHOUT_ARGUMENTS)
 
     def close(self) -> None:
         """Wait until the messages are sent, and close the connections."""
@@ -87,14 +78,8 @@ class Publisher:
         if time.monotonic() > until_s:
             return
         try:
-            self._app.send_task(
-                TASK_RETRIEVE,
-                kwargs={"request_id": request_id},
-                queue=QUEUE_RETRIEVE,
-                ignore_result=True,
-                argsrepr="()",
-                kwargsrepr="{}",
-            )
+            named = {"request_id": request_id}
+            self._app.send_task(TASK_RETRIEVE, kwargs=named, queue=QUEUE_RETRIEVE, **WITHOUT_ARGUMENTS)
         except BROKER_ERRORS as error:
             log.warning("not published, the sweeper will send it: %s: %s", request_id, error)
 

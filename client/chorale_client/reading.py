@@ -37,11 +37,10 @@ class ReadRequest:
 
 def read_request(given: bytes | str | Mapping[str, Any]) -> ReadRequest:
     """Raises InvalidRequest."""
-    if not isinstance(given, Mapping):
-        check_size(len(given))
     try:
         if isinstance(given, Mapping):
             return ReadRequest(Request.model_validate(given))
+        check_size(len(given))
         return ReadRequest(Request.model_validate_json(given))
     except ValidationError as error:
         fields = given if isinstance(given, Mapping) else _object(given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from chorale_client.adapters.connection import Connection
@@ -41,7 +42,6 @@ class ChoraleRetriever:
         self.redis_url = Secret.from_env_var(URL_VARIABLE) if redis_url is None else redis_url
         self.broker_url = broker_url
         self.options = options or RequestOptions()
-        self._connection: Connection | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The component as plain values."""
@@ -56,10 +56,13 @@ class ChoraleRetriever:
 
     def warm_up(self) -> None:
         """Read the addresses."""
-        if self._connection is None:
-            self._connection = Connection(
-                _resolved(self.redis_url) or "", broker_url=_resolved(self.broker_url), options=self.options
-            )
+        _ = self._connection
+
+    @cached_property
+    def _connection(self) -> Connection:
+        return Connection(
+            _resolved(self.redis_url) or "", broker_url=_resolved(self.broker_url), options=self.options
+        )
 
     @component.output_types(documents=list[Document], coverage=Coverage)
     def run(
@@ -70,7 +73,7 @@ class ChoraleRetriever:
         options: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Ask; `options` are fields of `Request` for this call."""
-        return _outputs(self._asking().ask(query, _options(filters, top_k), options))
+        return _outputs(self._connection.ask(query, _options(filters, top_k), options))
 
     @component.output_types(documents=list[Document], coverage=Coverage)
     async def run_async(
@@ -81,12 +84,7 @@ class ChoraleRetriever:
         options: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Like `run`, without blocking the event loop; a cancelled task cancels the request."""
-        return _outputs(await self._asking().ask_async(query, _options(filters, top_k), options))
-
-    def _asking(self) -> Connection:
-        self.warm_up()
-        assert self._connection is not None
-        return self._connection
+        return _outputs(await self._connection.ask_async(query, _options(filters, top_k), options))
 
 
 def request_filters(filters: dict[str, Any]) -> dict[str, Any]:
