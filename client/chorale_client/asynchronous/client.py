@@ -40,6 +40,7 @@ from chorale_client.replies import PASSING, read_answer, unavailable
 from chorale_client.request import Request
 from chorale_client.request_options import RequestOptions
 from chorale_client.steps import Steps
+from chorale_client.words import Status
 
 T = TypeVar("T")
 
@@ -111,6 +112,9 @@ class AsyncChorale:
                 with self._announcements.listening(result_key(request.request_id)) as listener:
                     accepted = await self._enqueue(request, ends_at_s - GRACE_S)
                     listener.asked()
+                    if accepted.state == Status.REFUSED:
+                        # Unread, its announcement would end the next request with this id.
+                        await listener.wait(asyncio.get_running_loop().time() + LAST_WORD_S)
                     result = accepted.result or await self._end(listener, request.request_id, ends_at_s)
                 return read_answer(result or await self._last_word(request, accepted))
         except CancelledError:

@@ -18,8 +18,9 @@ from chorale_client import (
     Status,
     make_request,
 )
+from chorale_client.asynchronous.announcements import Announcements
 from chorale_client.asynchronous.commands import Commands
-from chorale_client.keys import OUTBOX, entry_key
+from chorale_client.keys import OUTBOX, OVERLOAD, entry_key
 from chorale_client.words import QUEUE_RETRIEVE
 from redis import Redis
 
@@ -37,6 +38,9 @@ from tests.support.client_on_a_loop import ClientOnALoop
 from tests.support.ledger.single_steps import SingleSteps
 from tests.support.servers.redis_server import RedisServer
 
+LATE_S = 0.05
+"""Less than the time limit of a request, so that a late announcement meets the next one."""
+
 
 @pytest.fixture
 def new_client() -> Iterator[NewClient]:
@@ -44,7 +48,26 @@ def new_client() -> Iterator[NewClient]:
         yield lambda *args, **options: cast("Chorale", stack.enter_context(ClientOnALoop(*args, **options)))
 
 
-class TestAsking(AskingContract): ...
+class TestAsking(AskingContract):
+    def test_a_refusal_announced_late_does_not_end_the_same_request_sent_again(
+        self, redis_server: RedisServer, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        hear = Announcements._hear
+
+        def hear_late(self: Announcements, message: Sequence[Any]) -> None:
+            asyncio.get_running_loop().call_later(LATE_S, hear, self, message)
+
+        async def main() -> None:
+            async with AsyncChorale(redis_server.url) as client:
+                await client.retrieve("warm", timeout_s=0.1)
+                monkeypatch.setattr(Announcements, "_hear", hear_late)
+                request = make_request("bread", timeout_s=0.1)
+                redis_client.hset(OVERLOAD, "retry_after_ms", 1_500)
+                assert (await client.ask(request)).status == Status.REFUSED
+                redis_client.delete(OVERLOAD)
+                assert (await client.ask(request)).status == Status.FAILED, "nobody serves"
+
+        asyncio.run(main())
 
 
 class TestHandles(HandleContract): ...
