@@ -84,8 +84,8 @@ def _answers(found: BranchAnswers, fields: Mapping[str, Any]) -> dict[str, bytes
     A search with warnings is not cached, because the next caller would get neither the warnings nor a text that was missing.
     """
     request, plan, questions = found.request, found.plan, fields["questions"]
-    generations = {plan.generation, *(envelope.generation for envelope in found.envelopes.values())}
-    if plan.generation is None or len(generations) > 1:
+    searched = [envelope.generation for envelope in found.envelopes.values()]
+    if plan.generation is None or any(generation != plan.generation for generation in searched):
         return {}
     is_warned = bool(set(fields["warnings"]) - set(plan.warnings))
     if is_warned or not plan.cacheable or _lacks_hits_for_lack_of_time(request, fields):

@@ -22,7 +22,7 @@ PROMISES = (
     Mutant(
         "An answer is not cached if one of its branches searched another generation of the corpus",
         "tasks/request/answer_cache.py",
-        "    if plan.generation is None or len(generations) > 1:",
+        "    if plan.generation is None or any(generation != plan.generation for generation in searched):",
         "    if plan.generation is None:",
         "tests/integration/tasks/test_asked_before.py::test_an_answer_is_not_cached_if_a_branch_searched_another_generation",
     ),

@@ -264,6 +264,7 @@ def test_whatever_an_answer_of_a_branch_says_its_request_ends(
         answer: Any = SimpleNamespace(branch="bm25", status="ok", attempt=1, to_wire=lambda: wire)
         ends(app, request_id, started, answer)
 
+    check(json.dumps({"status": "ok", "generation": [1]}).encode())
     with_random(
         WIRE.map(lambda text: text.encode(errors="surrogatepass") if isinstance(text, str) else text),
         check,
