@@ -33,12 +33,14 @@ wheels: dev ## the wheels of the service and of its client, in dist/
 # Tests in PROCESSES processes, then those that measure time, alone, from the files that have such tests: collecting all
 # files takes long.  Bytecode halves what collecting the tests and starting the processes of tests takes, so it is written
 # even where the environment forbids it.
+# A process that a test ends is replaced.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+XDIST = --dist loadfile --no-loadscope-reorder --max-worker-restart 100
 SERIAL = $(shell grep -rl --include='*.py' 'mark\.serial' $(foreach test,$(or $(TESTS),tests),$(firstword $(subst ::, ,$(test)))))
 define tests
 	@code=0; \
-	$(PYTEST) -m "$(1)not serial" --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) || code=$$?; \
-	$(if $(SERIAL),$(PYTEST) -m "$(1)serial" $(if $(TESTS),$(TESTS),$(SERIAL)) || code=$$?;) \
+	$(PYTEST) -m "$(1)not serial" --numprocesses $(PROCESSES) $(XDIST) $(TESTS) || code=$$?; \
+	$(if $(SERIAL),$(PYTEST) -m "$(1)serial" --numprocesses 1 $(XDIST) $(if $(TESTS),$(TESTS),$(SERIAL)) || code=$$?;) \
 	exit $$code
 endef
 

@@ -11,6 +11,12 @@ import redis
 
 from tests.support.servers.redis_server import RedisServer, bundled_redis
 
+pytest_plugins = [
+    "tests.support.run.reaper",
+    "tests.support.run.time_limit",
+    "tests.support.run.file_scheduling",
+]
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

@@ -300,7 +300,7 @@ def strikes(pipeline: RunningPipeline, chance: random.Random) -> list[Callable[[
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.limit_s(300)
 def test_a_job_of_5000_lines_that_is_struck_at_random_ends_whole(whole: RunningPipeline) -> None:
     chance = random.Random(13)
     slowed(whole, 0.05)

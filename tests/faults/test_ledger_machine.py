@@ -367,7 +367,7 @@ def run(machine: type[LedgerMachine], redis_client: Redis) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(max(120, EXAMPLES))
+@pytest.mark.limit_s(max(120, EXAMPLES))
 def test_the_scripts_do_what_the_model_does(redis_client: Redis) -> None:
     run(LedgerMachine, redis_client)
 

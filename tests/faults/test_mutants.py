@@ -27,7 +27,7 @@ def turn() -> int:
 
 CHOSEN = ALL[turn() :: SHARE]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.limit_s(400)]
 
 
 @pytest.fixture(scope="module")

@@ -102,7 +102,7 @@ def test_the_api_keeps_to_its_description(case: Any, ask: Callable[[Any], None])
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.limit_s(300)
 @described(is_whole=True).parametrize()  # type: ignore[untyped-decorator]
 @calls(420)
 def test_the_api_keeps_to_its_description_in_ten_thousand_calls(

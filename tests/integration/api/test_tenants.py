@@ -287,7 +287,7 @@ def test_fuzzed_calls_show_nothing_of_another_tenant(zenith: Estate, attackers: 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.limit_s(300)
 def test_ten_thousand_fuzzed_calls_show_nothing_of_another_tenant(
     zenith: Estate, attackers: list[httpx.Client]
 ) -> None:

@@ -15,7 +15,7 @@ from tests.support.servers.services import need
 pytestmark = [
     pytest.mark.slow,
     # Training takes some 25 s of one core, and more where the others are busy.
-    pytest.mark.timeout(400),
+    pytest.mark.limit_s(400),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
 ]
 

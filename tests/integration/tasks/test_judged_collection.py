@@ -22,7 +22,7 @@ from tests.support.servers.weaviate_server import WeaviateServer
 from tests.support.stores.judged_collections import judged_collection
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.limit_s(300)]
 
 QUESTIONS = 50
 DOCUMENTS = 300

@@ -29,7 +29,7 @@ from tests.support.stores.two_engines import shared_engines, texts_and_vectors
 from tests.support.waiting import until
 
 REQUESTS = int(os.environ.get("CHORALE_TEST_NAMESPACE_REQUESTS", "1000"))
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + REQUESTS / 5)]
+pytestmark = [pytest.mark.slow, pytest.mark.limit_s(120 + REQUESTS / 5)]
 
 MARKERS = {"one": "amaranth", "two": "basalt"}
 """The word that is in everything of a namespace, and in nothing that is asked."""

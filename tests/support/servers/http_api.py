@@ -1,4 +1,4 @@
-"""The HTTP API of a running pipeline: uvicorn in a thread of the test, on a free port."""
+"""The HTTP API of a running pipeline: the server of `chorale serve` in a thread of the test, on a free port."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from types import TracebackType
 from typing import Any, Self
 
 import httpx
-import uvicorn
 from redis import Redis
 
 from access.grant import SCOPES, Grant
 from access.key_store import KeyStore
 from api.app import create_app
+from api.serving import Server
 from config.settings import Settings
+
+STOP_LIMIT_S = 60.0
 
 
 class HttpApi:
@@ -22,11 +24,8 @@ class HttpApi:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        config = uvicorn.Config(
-            create_app(settings), host="127.0.0.1", port=0, log_config=None, access_log=False
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, name="http-api")
+        self._server = Server(create_app(settings), settings, host="127.0.0.1", port=0)
+        self._thread = threading.Thread(target=self._server.run, name="http-api", daemon=True)
 
     @property
     def origin(self) -> str:
@@ -46,7 +45,8 @@ class HttpApi:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.should_exit = True
-        self._thread.join()
+        self._thread.join(STOP_LIMIT_S)
+        assert not self._thread.is_alive(), "the server did not stop"
 
     def key(self, tenant: str = "acme", **rights: Any) -> str:
         """A new key of this tenant, for every namespace and scope unless `rights` (fields of Grant) say otherwise."""

@@ -1,0 +1,94 @@
+"""A test that hangs costs itself alone, and whatever a run of tests starts ends with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.run.reaper import is_alive
+from tests.support.waiting import until
+
+ROOT = Path(__file__).parents[2]
+
+SLEEPER = """
+import os, subprocess, tempfile
+SLEEPER = subprocess.Popen(['sleep', '1000'])
+os.write(2, f'sleeper {SLEEPER.pid} beside {tempfile.mkdtemp()}\\n'.encode())
+"""
+
+HANGS = """
+import re, threading
+import pytest
+
+@pytest.fixture(scope="module")
+def never_ends():
+    yield
+    threading.Event().wait()
+
+def test_that_passes_first(): ...
+
+def test_that_holds_the_interpreter():
+    re.match("(a+)+b", "a" * 99)
+
+def test_that_passes_between(): ...
+
+def test_that_fails_before_a_shared_fixture_hangs(never_ends):
+    assert not "this is reported"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of tests with the plugins of these ones."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntest_limit_s = 3\n")
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_plugins")
+    return tmp_path
+
+
+def run(folder: Path, output: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "pytest", "-p", "no:faulthandler", "-n1", "--dist=loadfile", "-s"]
+    with output.open("wb") as file:
+        return subprocess.Popen(
+            command, cwd=folder, stdout=file, stderr=file, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        )
+
+
+def sleepers(output: Path) -> list[int]:
+    return [int(pid) for pid in re.findall(r"sleeper (\d+)", output.read_text())]
+
+
+def test_tests_that_hang_fail_and_the_others_run(folder: Path, tmp_path: Path) -> None:
+    (folder / "test_hangs.py").write_text(SLEEPER + HANGS)
+    (folder / "test_others.py").write_text("def test_of_another_file(): ...")
+    output = tmp_path / "output"
+    assert run(folder, output).wait() == pytest.ExitCode.TESTS_FAILED
+    text = output.read_text()
+    assert list(dict.fromkeys(re.findall(r"crashed while running '(.*)'", text))) == [
+        "test_hangs.py::test_that_holds_the_interpreter",
+        "test_hangs.py::test_that_fails_before_a_shared_fixture_hangs",
+    ]
+    assert "3 passed" in text
+    assert "in test_that_holds_the_interpreter" in text, "its stack is written"
+    assert "this is reported" in text
+    pids = sleepers(output)
+    assert len(pids) >= 2, "one for each process that collected the tests"
+    assert not [pid for pid in pids if is_alive(pid)]
+
+
+def test_a_killed_run_leaves_no_process_and_no_folder(folder: Path, tmp_path: Path) -> None:
+    (folder / "test_hangs.py").write_text(SLEEPER + "def test(): SLEEPER.wait()")
+    output = tmp_path / "output"
+    killed = run(folder, output)
+    until(lambda: "beside /" in output.read_text())
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    (pid,) = sleepers(output)
+    (temporary,) = re.findall(r"beside (/.*)", output.read_text())
+    until(lambda: not is_alive(pid))
+    until(lambda: not Path(temporary).exists())

@@ -1,0 +1,34 @@
+"""A pytest plugin: pytest-xdist's `--dist loadfile` that continues after a crash.
+
+pytest-xdist 3.8 runs the test that crashed again, in each process until none is left, and gives a new process work that it
+never begins: a process needs two tests, since it runs one only when it knows the next.
+"""
+
+from __future__ import annotations
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
+
+
+@pytest.hookimpl
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling | None:
+    return FileScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+class FileScheduling(LoadFileScheduling):
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Returns the test that crashed, which does not run again."""
+        for tests in self.assigned_work[node].values():
+            for test, is_complete in tests.items():
+                if not is_complete:
+                    tests[test] = True
+                    super().remove_node(node)
+                    return test
+        return super().remove_node(node)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        super()._reschedule(node)
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)

@@ -1,0 +1,88 @@
+"""A pytest plugin: whatever a test run starts ends with it, also when the run is killed.
+
+Every pytest process names itself in the environment variable OWNER, which the processes that its tests start inherit.  A
+reaper beside the run kills each process whose owner is gone, and removes the run's temporary folder at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+
+import psutil
+import pytest
+
+OWNER = "CHORALE_TEST_OWNER"
+EVERY_S = 1.0
+EXIT_LIMIT_S = 30.0
+
+_REAPER = pytest.StashKey[subprocess.Popen[bytes]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # a pytest-xdist worker belongs to the run that started it
+        # Developers want the tmp_path of failed tests after the run.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+        folder = os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="chorale-run-")
+        config.stash[_REAPER] = subprocess.Popen(
+            [sys.executable, __file__, str(os.getpid()), folder],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # an interrupt of the terminal ends the run alone
+        )
+    os.environ[OWNER] = str(os.getpid())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _REAPER in config.stash:
+        config.stash[_REAPER].terminate()
+        config.stash[_REAPER].wait(EXIT_LIMIT_S)
+
+
+def _reap(run: int, folder: str) -> None:
+    """Kills orphans until the process `run` is over, and then all that is left of it."""
+    is_over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: is_over.set())
+    while not is_over.wait(EVERY_S) and is_alive(run):
+        _kill(_orphans())
+    until = time.monotonic() + EXIT_LIMIT_S / 2
+    while (left := _orphans(ended=run)) and time.monotonic() < until:
+        _kill(left)
+        time.sleep(0.01)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _orphans(ended: int | None = None) -> list[psutil.Process]:
+    """Returns the processes whose owner is gone, or is the run that has `ended`."""
+    orphans = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError, ValueError):
+            owner = int(process.environ().get(OWNER, 0))
+            if owner and process.pid != os.getpid() and (owner == ended or not is_alive(owner)):
+                orphans.append(process)
+    return orphans
+
+
+def is_alive(pid: int) -> bool:
+    """Returns whether the process runs.  A zombie does not: its parent has only not asked for its exit code yet."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()
+
+
+if __name__ == "__main__":
+    _reap(int(sys.argv[1]), sys.argv[2])
