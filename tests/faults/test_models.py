@@ -132,7 +132,14 @@ def start_again(pipeline: RunningPipeline, name: str) -> None:
     pipeline.start(name)
 
 
-@pytest.mark.parametrize("damage", [no_folder, half_the_weights, no_tokenizer])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        half_the_weights,
+        pytest.param(no_folder, marks=pytest.mark.slow),
+        pytest.param(no_tokenizer, marks=pytest.mark.slow),
+    ],
+)
 def test_a_worker_that_starts_without_its_model_says_so_and_loads_the_model_once_it_is_there(
     whole: RunningPipeline, damage: Callable[[Path], None]
 ) -> None:

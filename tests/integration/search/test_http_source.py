@@ -228,11 +228,6 @@ def test_hits_are_in_the_endpoints_order_with_the_declared_fields(opens: Opens) 
     assert ranking.warnings == ()
 
 
-def test_texts_of_a_ranking_survive_serialisation(opens: Opens) -> None:
-    ranking = found(opens())
-    assert Ranking.from_wire(ranking.to_wire()) == ranking
-
-
 def test_a_prefix_turns_ids_into_those_of_indexed_documents(opens: Opens) -> None:
     assert ids(found(opens(id_prefix=""))) == ["7", "keys"]
     assert ids(found(opens(id_prefix="handbook/"))) == ["handbook/7", "handbook/keys"]

@@ -18,7 +18,6 @@ from chorale_client import Chorale
 from chorale_client.errors import NoRoom, NotEnded, ServiceUnavailable, UnknownRequest
 from chorale_client.handed_in import KEPT_S, NOT_DONE_FOR_S, next_stamp, stamp_of_message
 from chorale_client.keys import HANDED_IN, INDEXED, NOT_DONE, WRITTEN
-from chorale_client.limits import MAX_DOCUMENT_BYTES
 from chorale_client.publisher import Publisher
 
 import tasks.indexing.handed_in_documents
@@ -33,6 +32,7 @@ from search.embedded.store import EmbeddedStore
 from tasks.indexing.embedding_ahead import EmbeddedAhead
 from tasks.indexing.write_order import TOLD_FOR_S, WriteOrder
 from tasks.registration import make_app
+from tests.support.models.hashing_embedder import HashingEmbedder
 from tests.support.servers.redis_server import RedisServer
 
 QUEUE = "chorale.index"
@@ -47,6 +47,7 @@ def app(
     monkeypatch.setattr(tasks.indexing.index_tasks, "PATIENCE_S", 0.0)
     monkeypatch.setattr(tasks.indexing.index_tasks, "PAUSE_S", 0.0)
     resources = Resources(Settings(home=tmp_path), load_pipeline(), redis_server.url)
+    resources.__dict__["indexing_embedder"] = HashingEmbedder()
     resources.__dict__["_stores"]["local"] = EmbeddedStore(tmp_path / "corpus", writer_wait_s=0.1)
     return make_app(resources)
 
@@ -469,31 +470,3 @@ def test_a_document_is_deleted_by_the_id_that_it_was_sent_with(app: Celery, clie
 
     assert shown(app) == {"tea"}
     assert client.wait_visible(deleted).deleted == 3
-
-
-@pytest.mark.slow
-def test_an_invalid_id_is_skipped_and_the_other_documents_are_deleted(app: Celery, client: Chorale) -> None:
-    client.upsert("docs", [TEA, RENT])
-    deleted = client.wait_visible(_done(app, client.delete("docs", ["tea", "", "i" * 481])))
-    assert (deleted.deleted, deleted.error, shown(app)) == (1, None, {"rent"})
-    assert deleted.skipped[0] == "id 2: the id is empty"
-    assert "at most 480 are allowed" in deleted.skipped[1]
-
-
-@pytest.mark.slow
-def test_the_last_of_two_documents_with_one_id_in_a_message_is_kept(app: Celery, client: Chorale) -> None:
-    documents = [TEA, RENT, TEA | {"text": "Black tea is brewed at a hundred degrees."}]
-    indexed = client.wait_visible(_done(app, client.upsert("docs", documents)))
-    (found,) = app.resources.writing_store.texts("docs", ["tea#0"]).values()
-    assert "Black tea" in found.text
-    assert (indexed.added, indexed.skipped) == (2, ["document 1: document 3 has the same id and replaces it"])
-
-
-def test_only_the_document_that_is_too_large_is_skipped(app: Celery, client: Chorale) -> None:
-    """As a program without our client sends it."""
-    large = {"id": "book", "text": "x" * MAX_DOCUMENT_BYTES}
-    kwargs = {"namespace": "docs", "documents": [TEA, large, RENT]}
-    app.send_task("chorale.index", kwargs=kwargs, queue=QUEUE, task_id="large")
-    indexed = client.wait_visible(_done(app, "large"))
-    assert (indexed.added, shown(app)) == (2, {"tea", "rent"})
-    assert [one.split(":")[0] for one in indexed.skipped] == ["document 2"]

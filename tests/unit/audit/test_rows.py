@@ -71,11 +71,6 @@ def test_the_request_row_has_the_options_asked_and_the_resolved_plan() -> None:
     assert "questions" not in row["options"]
 
 
-def test_options_that_the_wire_left_out_have_their_defaults() -> None:
-    row = rows({**make_entry(make_request()), "request": '{"questions": [{"text": "x"}]}'}).request
-    assert (row["namespace"], row["top_k"], row["tags"]) == ("default", 5, {})
-
-
 def test_a_request_without_its_ledger_entry_is_still_a_row() -> None:
     answer = {"status": "failed", "degraded": [{"where": "plan", "reason": "not_started"}]}
     found = rows({**make_entry(make_request(), by="client", answer=answer), "request": ""})

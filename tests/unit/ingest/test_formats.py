@@ -57,10 +57,6 @@ def test_front_matter_is_metadata_and_not_text(tmp_path: Path) -> None:
     }
 
 
-def test_a_horizontal_rule_at_the_start_is_not_front_matter(tmp_path: Path) -> None:
-    assert only(write(tmp_path, "a.md", "---\n\njust text")).text == "---\n\njust text"
-
-
 @pytest.mark.parametrize("text", ["---\nfirst\n\n---\n\nsecond", "---\n\n# First\n\n- a\n\n---\nsecond"])
 def test_text_between_two_horizontal_rules_is_not_front_matter(tmp_path: Path, text: str) -> None:
     assert only(write(tmp_path, "a.md", text)).text == text
@@ -98,10 +94,6 @@ def test_restructured_text_opens_no_other_file(tmp_path: Path, directive: str) -
     secret = write(tmp_path, "secret.inc", "the password")
     document = only(write(tmp_path, "a.rst", f"before\n\n{directive.format(secret)}\n\nafter"))
     assert document.text == "before\n\nafter"
-
-
-def test_raw_markup_is_dropped(tmp_path: Path) -> None:
-    assert only(write(tmp_path, "a.rst", ".. raw:: html\n\n   <script>x</script>\n\nafter")).text == "after"
 
 
 def test_html_keeps_headings_and_drops_scripts_and_styles(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from models.errors import (
-    BadIndex,
     PartlyWritten,
     StageFailure,
     StoreTimeout,
@@ -234,29 +233,12 @@ def test_a_document_that_the_server_refuses_is_named_and_unchanged(store: Weavia
     assert store.revisions("ns", "docs") == {"a": "1", "b": "1"}
 
 
-def test_an_address_where_nobody_listens_is_unavailable() -> None:
-    store = WeaviateStore(WeaviateEndpoint(url=f"http://127.0.0.1:{free_port()}"))
-    try:
-        with pytest.raises(StoreUnavailable, match="`url` and `grpc_port`"):
-            store.search_text("ns", ["pear"], Search(depth=3, timeout_s=2))
-    finally:
-        store.close()
-
-
 def test_a_wrong_grpc_port_is_unavailable_in_time(server: WeaviateServer) -> None:
     store = WeaviateStore(server.endpoint(grpc_port=free_port()), key=KEY)
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match="`grpc_port`"):
         store.search_text("ns", ["pear"], Search(depth=3, timeout_s=1))
     assert time.monotonic() - began < 2
-    store.close()
-
-
-def test_an_empty_server_has_no_namespaces(server: WeaviateServer) -> None:
-    store = WeaviateStore(server.endpoint(collection="Never"), key=KEY)
-    assert store.namespaces() == []
-    with pytest.raises(BadIndex, match=r"no namespace 'ns' in .*; `chorale namespaces list` shows"):
-        store.search_text("ns", ["pear"], Search(depth=3, timeout_s=5))
     store.close()
 
 

@@ -54,14 +54,6 @@ class TestFilters:
             tried += bool(expected)
         assert tried > 40
 
-    def test_wildcards_in_a_part_are_ordinary_characters(self, store: WeaviateStore) -> None:
-        store.create("ns", MANIFEST)
-        store.upsert(
-            "ns", [document("a", "pear", metadata={"n": "a*b"}), document("b", "pear", metadata={"n": "acb"})]
-        )
-        assert found(store, "pear", filters={"n": {"contains": "A*"}}) == ["a#0"]
-        assert found(store, "pear", filters={"n": {"contains": "a?b"}}) == []
-
 
 class TestVectors:
     def test_a_small_namespace_is_searched_exactly(self, store: WeaviateStore) -> None:
@@ -117,7 +109,7 @@ class TestHybrid:
                 assert ranking.hits[0].document_id == first, (fusion, alpha)
 
     @pytest.mark.parametrize("fusion", ["relative", "ranked"])
-    @pytest.mark.parametrize("alpha", [0.25, 0.5, 0.75])
+    @pytest.mark.parametrize("alpha", [0.25, 0.75])
     def test_our_presets_give_the_scores_of_its_own_fusion(
         self, store: WeaviateStore, fusion: Literal["relative", "ranked"], alpha: float
     ) -> None:
