@@ -13,16 +13,22 @@ from assembly.kinds import BUILT_IN
 from fusion.candidates import fuse_rankings
 from models.fusion_method import BranchRanking
 from search.filters import compile_filters
-from search.protocol import Fuses, Search
+from search.protocol import Fuses, Search, Store
 from search.weaviate.store import WeaviateStore
 from tests.contracts.store import StoreContract
 from tests.contracts.store_documents import EAST, MANIFEST, NORTH, document, questions
+from tests.contracts.store_rebuilding import RebuildingContract
+from tests.contracts.store_searches import asking
 from tests.support.servers.weaviate_server import shared_weaviate
 from tests.support.stores.weaviate_namespaces import found, normalised, vector_documents
 
 
-class TestWeaviateStore(StoreContract):
-    """The contract, on one pair of collections."""
+class TestWeaviateStore(StoreContract, RebuildingContract):
+    """The contracts, on one pair of collections."""
+
+    def seen(self, store: Store) -> list[list[str]]:
+        listed = store.list_documents("ns", asking(depth=100), order_by="n", descending=True)
+        return [*super().seen(store), [hit.passage_id for hit in listed.hits]]
 
 
 class TestFilters:
