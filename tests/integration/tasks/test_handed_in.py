@@ -143,11 +143,8 @@ def test_a_message_with_a_temporary_failure_is_retried_for_a_day_and_then_given_
         work(app)
         assert not is_told(app, ticket)
         seconds, microseconds = app.resources.redis.time()
-        old = {
-            "namespace": "docs",
-            "documents": [TEA],
-            "handed_in": (seconds - KEPT_S - 60) * 1_000_000 + microseconds,
-        }
+        stamp = (seconds - KEPT_S - 60) * 1_000_000 + microseconds
+        old = {"namespace": "docs", "documents": [TEA], "handed_in": stamp}
         app.send_task("chorale.index", kwargs=old, queue=QUEUE, task_id="old")
         work(app)
         assert str(failure) in (client.wait_visible("old").error or "")

@@ -139,7 +139,7 @@ def _calm(wiki: SearchServer) -> None:
 
 
 def ask(pipeline: RunningPipeline, *branches: str, **options: Any) -> Answer:
-    options = {"timeout_s": 10, "cache": "bypass", **options}
+    options = {"timeout_s": 20, "cache": "bypass", **options}
     return pipeline.client().retrieve(QUESTION, branches=list(branches), **options)
 
 
