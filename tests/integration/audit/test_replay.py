@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,10 +41,10 @@ FOUND = {
 PIPELINE = load_pipeline()
 
 
-@pytest.fixture
-def audit_url(tmp_path: Path) -> str:
-    """The rows of a database are the same whatever its kind, so one kind is enough."""
-    url = f"sqlite:///{tmp_path}/audit.db"
+@pytest.fixture(scope="module")
+def audit_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The rows are the same in each kind of database, so one kind is enough."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('audit')}/audit.db"
     upgrade(url)
     return url
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
 from inference.model_folder.model_files import (
@@ -20,22 +20,15 @@ from inference.model_folder.model_files import (
 from models.errors import ModelMissing
 from tests.support.servers.services import need
 
-ROOT = Path(__file__).parents[3]
 NAME = "sentence-transformers/all-MiniLM-L6-v2"
 
 
-def in_new_process(program: str, **environment: str) -> str:
-    """The hub library reads its settings when it is imported, so the program needs a new process."""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return done.stdout.strip()
+@pytest.fixture
+def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of downloaded models; the hub itself is out of reach."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    return tmp_path
 
 
 def test_a_model_folder_is_used_as_it_is(tmp_path: Path) -> None:
@@ -127,31 +120,19 @@ def test_only_the_needed_weights_of_a_repository_are_downloaded(
     assert list(found) == fetched
 
 
-@pytest.mark.slow
-def test_a_model_that_was_downloaded_before_is_found_offline(tmp_path: Path) -> None:
-    repository = tmp_path / "hub" / "models--acme--tiny"
+def test_a_model_that_was_downloaded_before_is_found_offline(hub_cache: Path) -> None:
+    repository = hub_cache / "models--acme--tiny"
     snapshot = repository / "snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text("0" * 40)
-    program = "from inference.model_folder.model_files import model_folder; print(model_folder('acme/tiny'))"
-    assert in_new_process(program, HF_HOME=str(tmp_path), HF_HUB_OFFLINE="1") == str(snapshot)
+    assert model_folder("acme/tiny") == snapshot
 
 
-def test_a_model_that_is_nowhere_is_reported_in_one_sentence(tmp_path: Path) -> None:
-    names = ["acme/never-fetched", "no such: name", "never-fetched"]
-    program = f"""
-from inference.model_folder.model_files import model_folder
-from models.errors import ModelMissing
-for name in {names!r}:
-    try:
+@pytest.mark.usefixtures("hub_cache")
+@pytest.mark.parametrize("name", ["acme/never-fetched", "no such: name", "never-fetched"])
+def test_a_model_that_is_nowhere_is_reported_in_one_sentence(name: str) -> None:
+    with pytest.raises(ModelMissing, match=rf"^no model .*{name}") as raised:
         model_folder(name)
-    except ModelMissing as error:
-        print(error)
-"""
-    said = in_new_process(program, HF_HOME=str(tmp_path), HF_HUB_OFFLINE="1").splitlines()
-    assert len(said) == len(names)
-    for name, sentence in zip(names, said, strict=True):
-        assert sentence.startswith("no model ")
-        assert name in sentence
+    assert "\n" not in str(raised.value)
