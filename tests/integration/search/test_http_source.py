@@ -436,3 +436,8 @@ def test_a_missing_or_invalid_key_is_named_by_its_variable(opens: Opens, key: st
 def test_certificates_that_cannot_be_read_are_named(opens: Opens) -> None:
     with pytest.raises(NotConfigured, match=r"nowhere\.pem cannot be read: No such file"):
         found(opens(url="https://127.0.0.1:1/", ca_file="/nowhere.pem"))
+
+
+def test_texts_of_a_ranking_survive_serialisation(opens: Opens) -> None:
+    ranking = found(opens())
+    assert Ranking.from_wire(ranking.to_wire()) == ranking

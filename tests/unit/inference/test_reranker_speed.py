@@ -150,3 +150,7 @@ def test_the_job_s_exception_reaches_the_caller_and_the_thread_continues() -> No
         with pytest.raises(MemoryError, match="too much"):
             thread.run(fails, limit_s=20)
     assert thread.run(lambda: None, limit_s=20) is True
+
+
+def test_without_measurements_all_pairs_fit() -> None:
+    assert PairSpeed().affordable([100, 200], limit_s=0.001) == 2

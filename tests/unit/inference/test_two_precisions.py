@@ -49,3 +49,11 @@ def test_equal_precisions_share_one_model(folder: Path, precision: str) -> None:
     assert loaded == [precision]
     assert joined.questions is joined.passages
     assert joined.questions.fingerprint == joined.fingerprint
+
+
+def test_other_properties_are_those_of_the_passage_embedder(folder: Path) -> None:
+    joined: Embedder = of(folder, questions="int8", passages="fp32")
+    seen: list[int] = []
+    joined.embed_passages(TEXTS, progress=seen.append)
+    assert sum(seen) == len(TEXTS)
+    assert (joined.dimension, joined.max_pieces, joined.count_pieces("a word")) == (32, 14, 2)

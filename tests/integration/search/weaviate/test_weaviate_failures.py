@@ -333,3 +333,12 @@ def test_tls_with_a_private_certificate(tmp_path: Path, monkeypatch: pytest.Monk
         (ranking,) = store.search_text("ns", ["pear"], Search(depth=3, timeout_s=10))
         store.close()
     assert [hit.passage_id for hit in ranking.hits] == ["a#0"]
+
+
+def test_an_address_where_nobody_listens_is_unavailable() -> None:
+    store = WeaviateStore(WeaviateEndpoint(url=f"http://127.0.0.1:{free_port()}"))
+    try:
+        with pytest.raises(StoreUnavailable, match="`url` and `grpc_port`"):
+            store.search_text("ns", ["pear"], Search(depth=3, timeout_s=2))
+    finally:
+        store.close()
